@@ -261,7 +261,7 @@ static int64_t long_pass(const ch_config *config) {
 
 static ch_node *attend_apart(ch_builder *builder, ch_node *q, ch_node *const states[]) {
   ch_builder there = at_expanding_layer(builder);
-  return ch_mla_apart_attend(&there, q, states, score_scale(builder));
+  return ch_mla_apart_attend(builder, &there, q, states, score_scale(builder));
 }
 
 static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {

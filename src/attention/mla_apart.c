@@ -168,13 +168,14 @@ static ch_node *values_of(ch_builder *builder, ch_node *state) {
   return ch_knock(builder, CH_ON_V, ch_project(builder, state, "v_b_proj"));
 }
 
-ch_node *ch_mla_apart_attend(ch_builder *builder, ch_node *q, ch_node *const states[], double scale) {
+ch_node *ch_mla_apart_attend(ch_builder *builder, ch_builder *there, ch_node *q, ch_node *const states[],
+                             double scale) {
   sizes s = sizes_of(builder->config);
   bool latent_keys = is_absorbed(builder, CH_ON_K), latent_values = is_absorbed(builder, CH_ON_V),
        both = latent_keys && latent_values;
-  if (latent_keys) q = folded_query(builder, q);
-  ch_node *context = ch_attend_states(builder, q, latent_keys ? states[0] : keys_of(builder, states[0]),
-                                      latent_values ? states[1] : values_of(builder, states[1]),
+  if (latent_keys) q = folded_query(there, q);
+  ch_node *context = ch_attend_states(builder, q, latent_keys ? states[0] : keys_of(there, states[0]),
+                                      latent_values ? states[1] : values_of(there, states[1]),
                                       (ch_attend_spec){.heads = s.heads,
                                                        .kv_heads = both ? 1 : s.heads,
                                                        .key_dim = (latent_keys ? s.keys : s.nope) + s.rope,
@@ -183,9 +184,9 @@ ch_node *ch_mla_apart_attend(ch_builder *builder, ch_node *q, ch_node *const sta
                                                        .one_value = latent_values && !both,
                                                        .scale = scale});
   if (!latent_values) return context;
-  context = ch_op_head_product(builder->graph, context, ch_projection_weight(builder, "v_b_proj"),
+  context = ch_op_head_product(builder->graph, context, ch_projection_weight(there, "v_b_proj"),
                                (ch_head_rows){s.heads, s.value, 0, s.value, false});
-  return ch_knock(builder, CH_ON_V, context);
+  return ch_knock(there, CH_ON_V, context);
 }
 
 /* The narrower of the two spaces that keys and values of all heads lie in. */

@@ -203,5 +203,7 @@ ch_status ch_config_check_layers(const ch_config *config, const char *where, ch_
   CH_TRY(check_sink_logits(config, where, error));
   CH_TRY(check_group(config, where, error));
   CH_TRY(check_group_types(config, "kv_layer_group", a->kv_layer_group, where, error));
+  if (a->layer_group_size > 1)
+    CH_TRY(check_group_length(config, "layer_group_size", a->layer_group_size, where, error));
   return check_group_types(config, "layer_group_size", a->layer_group_size, where, error);
 }

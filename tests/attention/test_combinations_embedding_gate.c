@@ -38,7 +38,7 @@ int main(void) {
   add_combination_of(&list, 1, 9, "'num_attention_heads': 1, 'vocab_size': 101, 'tie_word_embeddings': false",
                      "mla", everything);
   add_combination_of(&list, 2, 9, "'vocab_size': 3", "mla", DIMS);
-  add_combination(&list, "'num_hidden_layers': 3", "mla", DIMS ", 'layer_group_size': 7, 'head_norm': true");
+  add_combination(&list, "'num_hidden_layers': 3", "mla", DIMS ", 'layer_group_size': 3, 'head_norm': true");
 
   /* Groups that share the latent alone: a short last one, one group, shared matrices behind the latent. */
   const char *latents =

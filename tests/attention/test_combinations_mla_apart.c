@@ -1,5 +1,7 @@
 /* Latent attention with keys and values compressed apart: both, keys alone, values alone; queries of both kinds, knocking,
  * groups of layers, positions, shared matrices, passes in which one side is absorbed and the other expanded. */
+#include <stdio.h>
+
 #include "harness/combinations.h"
 
 #define DIMS "'qk_nope_head_dim': 6, 'qk_rope_head_dim': 4, 'v_head_dim': 5"
@@ -24,6 +26,22 @@ static void add_forms(combination_list *list) {
     for (const char *const *size = sizes; *size; size++)
       if (i % 5 < 2 || size == sizes + i % 4 || size == sizes)
         add_combination(list, *size, "mla", attention[i].text);
+}
+
+/* Every layer has sinks of its own, also behind the first of a group, whose keys and values it reads. */
+static void add_sinks(combination_list *list) {
+  static const char *const forms[] = {BOTH, KEYS, VALUES, NULL};
+  static const char *const modules[] = {"'sink_logits': true, 'layer_group_size': 2",
+                                        "'sink_logits': true, 'layer_group_size': 3, 'qk_norm': true",
+                                        "'sink_logits': true, 'layer_group_size': 3, " KNOCKED, NULL};
+  static const char *const windows[] = {"", "'sliding_window': 3, 'attention_sinks': 1"};
+  crossing attention[9];
+  int count = cross(forms, modules, attention, 9);
+  for (int i = 0; i < count; i++) {
+    char sizes[96];
+    snprintf(sizes, sizeof sizes, "'num_hidden_layers': 3%s%s", i % 2 ? ", " : "", windows[i % 2]);
+    add_combination(list, sizes, "mla", attention[i].text);
+  }
 }
 
 /* Whole keys normed, which are then never absorbed, and a map for each head. */
@@ -79,6 +97,7 @@ static void add_shared(combination_list *list) {
 int main(void) {
   static combination_list list;
   add_forms(&list);
+  add_sinks(&list);
   add_normed(&list);
   add_shapes(&list);
   add_shared(&list);

@@ -45,7 +45,7 @@ static void spread_block(int64_t at, int64_t end, int64_t n, int64_t atoms, cons
     vec c = splat(coefficients[s]), sum = splat(0);
     for (int64_t i = at; i < end; i += VL) {
       vec d = load_some(dy + i, end - i);
-      if (products) sum += d * load_some(x + s * n + i, end - i);
+      if (products) sum = vec_fma(d, load_some(x + s * n + i, end - i), sum);
       if (!dx) continue;
       vec share = c * d;
       KEEP_LOADED(share); /* rounded before it is added, whatever the compiler would fuse */

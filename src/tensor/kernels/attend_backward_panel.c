@@ -28,9 +28,9 @@ ALWAYS_INLINE void column_deltas(const bool bf16_dot, const row_list *dout, cons
     for (int64_t j = 0; j < VL; j++) {
       lanes[j] = splat(0);
       for (int64_t k = 0; i + j < count && k < dim; k += VL)
-        lanes[j] += (bf16_dot ? rounded(load_some(dout->row[i + j] + k, dim - k))
-                              : load_some(dout->row[i + j] + k, dim - k)) *
-                    load_some(out->row[i + j] + k, dim - k);
+        lanes[j] = vec_fma(bf16_dot ? rounded(load_some(dout->row[i + j] + k, dim - k))
+                                    : load_some(dout->row[i + j] + k, dim - k),
+                           load_some(out->row[i + j] + k, dim - k), lanes[j]);
     }
     store(delta + i, sum_lanes(lanes));
   }

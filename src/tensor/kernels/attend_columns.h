@@ -170,7 +170,7 @@ ALWAYS_INLINE column_mask load_mask(const query_columns *c, int64_t v) {
 ALWAYS_INLINE vec masked_score(const column_mask *mask, vec score, int64_t row) {
   const vec key = splat((real)row),
             token = mask->places ? splat((real)ch_token_of_row(mask->places, row)) : key;
-  score -= mask->slope * (mask->position - token);
+  score = vec_fnma(mask->slope, mask->position - token, score);
   ivec visible = (key >= mask->first_key) & (key <= mask->last_key);
   if (mask->sinks) visible |= (key >= mask->sink_key) & (key < mask->sink_end);
   return choose(visible, score, splat(-(real)INFINITY));

@@ -104,7 +104,7 @@ ALWAYS_INLINE void add_products(const int columns, const int vectors, const vec 
     vec line = load(q + c * VL);
     KEEP_LOADED(line);
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; v++) sum[v][c] += keys[v] * line;
+    for (int v = 0; v < vectors; v++) sum[v][c] = vec_fma(keys[v], line, sum[v][c]);
   }
 }
 

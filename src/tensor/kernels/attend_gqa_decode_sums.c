@@ -39,7 +39,7 @@ ALWAYS_INLINE void sum_tile(const ch_dtype dtype, const int columns, const int v
       vec weight = splat(weights[c]);
       if (vectors > 1) KEEP_LOADED(weight);
 #pragma GCC unroll 4
-      for (int v = 0; v < vectors; v++) sum[c][v] += weight * line[v];
+      for (int v = 0; v < vectors; v++) sum[c][v] = vec_fma(weight, line[v], sum[c][v]);
     }
   }
 #pragma GCC unroll 14

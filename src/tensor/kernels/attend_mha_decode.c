@@ -144,16 +144,15 @@ ALWAYS_INLINE vec dot_lanes(const ch_dtype dtype, const bool split, const int64_
     vec even = load(q + k) * x[0], odd = load(q + k + VL) * x[1];
 #pragma GCC unroll 16
     for (int i = 2; i < UNIT_VECTORS; i += 2) {
-      even += load(q + k + i * VL) * x[i];
-      odd += load(q + k + (i + 1) * VL) * x[i + 1];
+      even = vec_fma(load(q + k + i * VL), x[i], even);
+      odd = vec_fma(load(q + k + (i + 1) * VL), x[i + 1], odd);
     }
     vec sum = even + odd;
-    if (is_block_quantised(dtype)) sum *= splat_half(p);
-    total = k == 0 ? sum : total + sum;
+    total = is_block_quantised(dtype) ? vec_fma(sum, splat_half(p), total) : k == 0 ? sum : total + sum;
   }
   if (is_block_quantised(dtype) || split) return total;
-  for (; k + VL <= dim; k += VL) total += load(q + k) * load_state(dtype, key, k, VL);
-  if (k < dim) total += load(q + k) * load_state(dtype, key, k, dim - k);
+  for (; k + VL <= dim; k += VL) total = vec_fma(load(q + k), load_state(dtype, key, k, VL), total);
+  if (k < dim) total = vec_fma(load(q + k), load_state(dtype, key, k, dim - k), total);
   return total;
 }
 
@@ -209,7 +208,7 @@ ALWAYS_INLINE void add_values(const ch_dtype dtype, const bool split, const int6
       take_unit(dtype, split, p, x);
       if (is_block_quantised(dtype)) scaled *= splat_half(p);
 #pragma GCC unroll 16
-      for (int i = 0; i < UNIT_VECTORS; i++) sum[i] += scaled * x[i];
+      for (int i = 0; i < UNIT_VECTORS; i++) sum[i] = vec_fma(scaled, x[i], sum[i]);
     }
 #pragma GCC unroll 16
     for (int i = 0; i < UNIT_VECTORS; i++) store(row + k + i * VL, sum[i]);
@@ -218,8 +217,10 @@ ALWAYS_INLINE void add_values(const ch_dtype dtype, const bool split, const int6
   for (; k < dim; k += VL) {
     vec sum = load(row + k);
     for (int t = 0; t < tokens; t++)
-      sum += weight[t] * (k + VL <= dim ? load_state(dtype, values + t * stride, k, VL)
-                                        : load_state(dtype, values + t * stride, k, dim - k));
+      sum = vec_fma(weight[t],
+                    k + VL <= dim ? load_state(dtype, values + t * stride, k, VL)
+                                  : load_state(dtype, values + t * stride, k, dim - k),
+                    sum);
     store(row + k, sum);
   }
 }

@@ -116,8 +116,9 @@ ALWAYS_INLINE void copy_columns(const bool bf16_dot, const row_list *list, int64
 /* y [dim] = (or +=) scale * x. */
 ALWAYS_INLINE void put_row(const real *x, int64_t dim, real scale, real *y, bool accumulate) {
   for (int64_t k = 0; k < dim; k += VL) {
-    vec value = load_some(x + k, dim - k) * scale;
-    store_some(y + k, accumulate ? load_some(y + k, dim - k) + value : value, dim - k);
+    vec value = load_some(x + k, dim - k);
+    value = accumulate ? vec_fma(value, splat(scale), load_some(y + k, dim - k)) : value * scale;
+    store_some(y + k, value, dim - k);
   }
 }
 

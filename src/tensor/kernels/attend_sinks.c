@@ -43,7 +43,7 @@ void KERNEL(attend_sinks_backward)(const ch_attend *args, const void *dout, int6
         const real *x = (const real *)args->out + at, *dx = (const real *)dout + at,
                    own = lse[(row / args->queries * args->heads + h) * args->queries + row % args->queries];
         real dot = 0;
-        for (int64_t k = 0; k < dim; k++) dot += x[k] * dx[k];
+        for (int64_t k = 0; k < dim; k++) dot = real_fma(x[k], dx[k], dot);
         sum -= (double)(real_exp(z[n] - own) * dot);
       }
     dz[n] = (accumulate ? dz[n] : 0) + (real)sum;

@@ -182,7 +182,7 @@ static void merge_column(const decode_plan *plan, int64_t at, const decode_state
   real max = empty || part->max[at] > into->max[at] ? part->max[at] : into->max[at];
   real keep = empty ? 0 : real_exp(into->max[at] - max), add = real_exp(part->max[at] - max);
   for (int64_t k = 0; k < plan->value_padded; k += VL)
-    store(row + k, empty ? load(other + k) : load(row + k) * keep + load(other + k) * add);
+    store(row + k, empty ? load(other + k) : vec_fma(load(row + k), splat(keep), load(other + k) * add));
   into->sum[at] = (empty ? 0 : into->sum[at] * keep) + part->sum[at] * add;
   into->max[at] = max;
 }

@@ -55,7 +55,7 @@ ALWAYS_INLINE vec pair_at(const void *p) {
 }
 
 ALWAYS_INLINE vec add_bf16_dot(vec sum, vec a, vec b) {
-  return sum + a * b;
+  return vec_fma(a, b, sum);
 }
 
 ALWAYS_INLINE vec rounded(vec x) {

@@ -59,7 +59,8 @@ static void solve_across(const delta_sizes *sizes, const delta_chunk *c, real *x
     for (int64_t v = 0; v < ld; v += VL)
       for (int64_t i = end - 2; i >= r; i--) {
         vec sum = load(x + i * ld + v);
-        for (int64_t j = i + 1; j < end; j++) sum += splat(c->solving[j * CHUNK + i]) * load(x + j * ld + v);
+        for (int64_t j = i + 1; j < end; j++)
+          sum = vec_fma(splat(c->solving[j * CHUNK + i]), load(x + j * ld + v), sum);
         store(x + i * ld + v, sum);
       }
   }
@@ -67,7 +68,7 @@ static void solve_across(const delta_sizes *sizes, const delta_chunk *c, real *x
 
 static real dot(int64_t n, const real *x, const real *y) {
   vec sum = splat(0);
-  for (int64_t i = 0; i < n; i += VL) sum += load_some(x + i, n - i) * load_some(y + i, n - i);
+  for (int64_t i = 0; i < n; i += VL) sum = vec_fma(load_some(x + i, n - i), load_some(y + i, n - i), sum);
   return lanes_sum(sum);
 }
 
@@ -89,7 +90,7 @@ static void add_scaled_rows(int64_t rows, int64_t ld, const real *factor, real s
   for (int64_t r = 0; r < rows; r++) {
     vec by = splat(sign * factor[r]);
     for (int64_t i = 0; i < ld; i += VL)
-      store(to + r * ld + i, load(to + r * ld + i) + by * load(from + r * ld + i));
+      store(to + r * ld + i, vec_fma(by, load(from + r * ld + i), load(to + r * ld + i)));
   }
 }
 

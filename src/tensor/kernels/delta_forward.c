@@ -35,7 +35,8 @@ static void solve(const delta_sizes *sizes, const delta_chunk *c, real *errors) 
     for (int64_t v = 0; v < ld; v += VL)
       for (int64_t i = r + 1; i < end; i++) {
         vec sum = load(errors + i * ld + v);
-        for (int64_t j = r; j < i; j++) sum += splat(c->solving[i * CHUNK + j]) * load(errors + j * ld + v);
+        for (int64_t j = r; j < i; j++)
+          sum = vec_fma(splat(c->solving[i * CHUNK + j]), load(errors + j * ld + v), sum);
         store(errors + i * ld + v, sum);
       }
   }

@@ -6,7 +6,7 @@
 
 static real dot(int64_t n, const real *x, const real *y) {
   vec sum = splat(0);
-  for (int64_t i = 0; i < n; i += VL) sum += load_some(x + i, n - i) * load_some(y + i, n - i);
+  for (int64_t i = 0; i < n; i += VL) sum = vec_fma(load_some(x + i, n - i), load_some(y + i, n - i), sum);
   return lanes_sum(sum);
 }
 
@@ -35,7 +35,7 @@ static void l2norm_back_rows(int64_t first, int64_t last, int64_t n, const real 
     const real *in = x + r * n, *d = dy + r * n, by = inverse_length(n, in, eps);
     vec along = splat(dot(n, in, d) * by * by), factor = splat(scale * by);
     for (int64_t i = 0; i < n; i += VL)
-      put(dx + r * n + i, factor * (load_some(d + i, n - i) - along * load_some(in + i, n - i)), n - i,
+      put(dx + r * n + i, factor * vec_fnma(along, load_some(in + i, n - i), load_some(d + i, n - i)), n - i,
           accumulate);
   }
 }

@@ -19,7 +19,7 @@ ALWAYS_INLINE void step_columns(const int vectors, const delta_step *step, const
   for (int64_t i = 0; i < step->key_dim; i++) {
     vec key = splat(step->k[i]);
 #pragma GCC unroll 8
-    for (int j = 0; j < vectors; j++) held[j] += key * load(state + i * step->ld + j * VL);
+    for (int j = 0; j < vectors; j++) held[j] = vec_fma(key, load(state + i * step->ld + j * VL), held[j]);
   }
 #pragma GCC unroll 8
   for (int j = 0; j < vectors; j++) held[j] = step->beta * (load(v + j * VL) - step->decay * held[j]);
@@ -28,9 +28,9 @@ ALWAYS_INLINE void step_columns(const int vectors, const delta_step *step, const
     real *row = state + i * step->ld;
 #pragma GCC unroll 8
     for (int j = 0; j < vectors; j++) {
-      vec now = step->decay * load(row + j * VL) + key * held[j];
+      vec now = vec_fma(key, held[j], step->decay * load(row + j * VL));
       store(row + j * VL, now);
-      sum[j] += query * now;
+      sum[j] = vec_fma(query, now, sum[j]);
     }
   }
 #pragma GCC unroll 8
@@ -41,13 +41,13 @@ ALWAYS_INLINE void step_columns(const int vectors, const delta_step *step, const
 static void step_some(const delta_step *step, int64_t columns, const real *v, real *state, real *out) {
   vec held = splat(0), sum = splat(0);
   for (int64_t i = 0; i < step->key_dim; i++)
-    held += splat(step->k[i]) * load_part(state + i * step->ld, columns);
+    held = vec_fma(splat(step->k[i]), load_part(state + i * step->ld, columns), held);
   held = step->beta * (load_part(v, columns) - step->decay * held);
   for (int64_t i = 0; i < step->key_dim; i++) {
     real *row = state + i * step->ld;
-    vec now = step->decay * load_part(row, columns) + splat(step->k[i]) * held;
+    vec now = vec_fma(splat(step->k[i]), held, step->decay * load_part(row, columns));
     store_part(row, now, columns);
-    sum += splat(step->q[i]) * now;
+    sum = vec_fma(splat(step->q[i]), now, sum);
   }
   store_part(out, sum, columns);
 }

@@ -6,7 +6,7 @@
 
 static real dot(int64_t n, const real *a, const real *b) {
   vec sum = splat(0);
-  for (int64_t i = 0; i < n; i += VL) sum += load_some(a + i, n - i) * load_some(b + i, n - i);
+  for (int64_t i = 0; i < n; i += VL) sum = vec_fma(load_some(a + i, n - i), load_some(b + i, n - i), sum);
   return lanes_sum(sum);
 }
 
@@ -22,7 +22,7 @@ static void leave_out(int64_t n, const real *y, const real *v, real *to, bool ac
   real square = dot(n, v, v), least = LEAST_NORM * LEAST_NORM;
   vec along = splat(dot(n, y, v) / (square > least ? square : least));
   for (int64_t i = 0; i < n; i += VL)
-    put(to + i, load_some(y + i, n - i) - along * load_some(v + i, n - i), n - i, accumulate);
+    put(to + i, vec_fnma(along, load_some(v + i, n - i), load_some(y + i, n - i)), n - i, accumulate);
 }
 
 static void exclude_rows(int64_t first, int64_t last, int64_t heads, int64_t groups, int64_t dim,

@@ -118,7 +118,7 @@ void KERNEL(route_forward)(const ch_team *team, int64_t rows, const ch_routing_r
 /* Adds p (d - p . d), the gradient of logits whose softmax p has the gradient d; returns p . d. */
 static real add_softmax_gradient(int64_t n, const real *p, const real *d, real *into) {
   real inner = 0;
-  for (int64_t e = 0; e < n; e++) inner += p[e] * d[e];
+  for (int64_t e = 0; e < n; e++) inner = real_fma(p[e], d[e], inner);
   for (int64_t e = 0; e < n; e++) into[e] += p[e] * (d[e] - inner);
   return inner;
 }
@@ -130,7 +130,7 @@ static void sigmoid_gradient(const ch_routing_rule *rule, const real *logits, co
   for (int64_t j = 0; j < rule->active; j++) s[j] = logits[chosen[j]];
   sigmoid(rule->active, s, s);
   for (int64_t j = 0; j < rule->active; j++) sum += s[j];
-  for (int64_t j = 0; j < rule->active; j++) inner += d[j] * s[j];
+  for (int64_t j = 0; j < rule->active; j++) inner = real_fma(d[j], s[j], inner);
   sum += TINY;
   for (int64_t j = 0; j < rule->active; j++) {
     real of_score = rule->renormalise ? (d[j] - inner / sum) / sum : d[j];
@@ -211,7 +211,7 @@ static void swiglu_rows_back(int64_t first, int64_t last, int64_t n, const real 
       int64_t at = r * n + i, left = n - i;
       vec g = load_some(gate + at, left), u = load_some(up + at, left), d = load_some(dy + at, left);
       vec s = vec_sigmoid(g), silu = g * s;
-      sum += d * (silu * u);
+      sum = vec_fma(d, silu * u, sum);
       d *= scale[r];
       store_some(dgate + at, d * u * (s * (1 + g * (1 - s))), left); /* silu'(g) = s (1 + g (1 - s)) */
       store_some(dup + at, d * silu, left);

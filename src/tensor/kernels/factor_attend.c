@@ -134,7 +134,7 @@ ALWAYS_INLINE void combine_scores(const int64_t rank, int64_t heads, int64_t pad
     vec part[4], sum = splat(0);
     split_take(rank, take, h, heads, part);
 #pragma GCC unroll 4
-    for (int64_t r = 0; r < rank; r++) sum += part[r] * load(products + r * padded + h);
+    for (int64_t r = 0; r < rank; r++) sum = vec_fma(part[r], load(products + r * padded + h), sum);
     store(scores + h, sum);
   }
 }
@@ -155,7 +155,8 @@ static void combine_any(int64_t rank, int64_t heads, int64_t padded, const real 
                         real *restrict scores) {
   memset(scores, 0, (size_t)padded * sizeof(real));
   for (int64_t r = 0; r < rank; r++)
-    for (int64_t h = 0; h < heads; h++) scores[h] += take[h * rank + r] * products[r * padded + h];
+    for (int64_t h = 0; h < heads; h++)
+      scores[h] = real_fma(take[h * rank + r], products[r * padded + h], scores[h]);
 }
 
 static void spread_any(int64_t rank, int64_t heads, int64_t padded, const real *take, const real *p,
@@ -363,8 +364,11 @@ static void write_number(const ch_factor_attend *a, int64_t unit) {
       factor_sums part = sums_at(a, unit, p);
       real factor = real_exp(part.max[h] - max);
       const real *row = part.rows + h * width;
-      sum += part.sum[h] * factor;
-      for (int64_t i = 0; i < a->dim; i += VL) put(out + i, load(row + i) * factor, a->dim - i, true);
+      sum = real_fma(part.sum[h], factor, sum);
+      for (int64_t i = 0; i < a->dim; i += VL) {
+        vec more = load(row + i), so_far = load_some(out + i, a->dim - i);
+        store_some(out + i, vec_fma(more, splat(factor), so_far), a->dim - i);
+      }
     }
     for (int64_t i = 0; i < a->dim && sum > 0; i++) out[i] /= sum;
   }

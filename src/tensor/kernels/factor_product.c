@@ -15,7 +15,8 @@ ALWAYS_INLINE void some_columns(const int vectors, int64_t rank, int64_t dim, in
     vec factor = splat(a[k * a_step]);
     const real *row = b + k * b_step + i;
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; v++) sum[v] += factor * load_some(row + v * VL, left - v * VL);
+    for (int v = 0; v < vectors; v++)
+      sum[v] = vec_fma(factor, load_some(row + v * VL, left - v * VL), sum[v]);
   }
 #pragma GCC unroll 4
   for (int v = 0; v < vectors; v++) put(y + i + v * VL, sum[v] * scale, left - v * VL, accumulate);
@@ -48,7 +49,7 @@ void KERNEL(factor_product)(const ch_team *team, int64_t rows, int64_t heads, in
 
 static real dot(int64_t n, const real *x, const real *y) {
   vec sum = splat(0);
-  for (int64_t i = 0; i < n; i += VL) sum += load_some(x + i, n - i) * load_some(y + i, n - i);
+  for (int64_t i = 0; i < n; i += VL) sum = vec_fma(load_some(x + i, n - i), load_some(y + i, n - i), sum);
   return lanes_sum(sum);
 }
 

@@ -84,13 +84,13 @@ static void score_token(const ch_gated_attend *a, const real *folded, const real
       vec latent = splat(0), rope = splat(0);
       if (h < a->heads) {
         for (int64_t i = 0; i < a->latent; i += VL)
-          latent +=
-              load_some(folded + h * a->latent + i, a->latent - i) * load_some(state + i, a->latent - i);
+          latent = vec_fma(load_some(folded + h * a->latent + i, a->latent - i),
+                           load_some(state + i, a->latent - i), latent);
         for (int64_t i = 0; i < a->rope; i += VL)
-          rope += load_some(s->rope + h * a->rope + i, a->rope - i) *
-                  load_some(state + a->latent + i, a->rope - i);
+          rope = vec_fma(load_some(s->rope + h * a->rope + i, a->rope - i),
+                         load_some(state + a->latent + i, a->rope - i), rope);
       }
-      lanes[j] = latent * std + rope;
+      lanes[j] = vec_fma(latent, std, rope);
     }
     vec score = sum_lanes(lanes) - mean * load(s->fixed + first) + load(s->fixed + padded + first);
     store(scores + first, score);
@@ -135,7 +135,7 @@ static void add_token(const ch_gated_attend *a, const real *weights, const real 
     s->shift[h] += weight * scalars[0];
     for (int64_t i = 0; i < a->latent; i += VL) {
       real *at = sums + h * a->latent + i;
-      store_some(at, load_some(at, a->latent - i) + factor * load_some(state + i, a->latent - i),
+      store_some(at, vec_fma(factor, load_some(state + i, a->latent - i), load_some(at, a->latent - i)),
                  a->latent - i);
     }
   }
@@ -171,9 +171,10 @@ static void unfold_values(const ch_gated_attend *a, const int32_t *id, int64_t i
       const real *gate = gates_of(a, id[b]) + h * head_width(a) + a->nope;
       for (int64_t i = 0; i < a->value; i += VL) {
         int64_t left = a->value - i;
-        store_some(row + i,
-                   load_some(row + i, left) + load_some(gate + i, left) * load(s->query + b * value + i),
-                   left);
+        store_some(
+            row + i,
+            vec_fma(load_some(gate + i, left), load(s->query + b * value + i), load_some(row + i, left)),
+            left);
       }
     }
   }

@@ -35,10 +35,11 @@ static vec score(const expanded_block *b, int64_t head, int64_t v) {
   const gated_space *s = b->s;
   vec nope = splat(0), rope = splat(0);
   for (int64_t i = 0; i < a->nope; i++)
-    nope += splat(s->base_query[head * a->nope + i]) * load(s->gates + i * EXPANDED + v * VL) *
-            load(s->products + i * EXPANDED + v * VL);
+    nope = vec_fma(splat(s->base_query[head * a->nope + i]) * load(s->gates + i * EXPANDED + v * VL),
+                   load(s->products + i * EXPANDED + v * VL), nope);
   for (int64_t i = 0; i < a->rope; i++)
-    rope += splat(s->rope[head * a->rope + i]) * load(s->across + (a->latent + i) * EXPANDED + v * VL);
+    rope = vec_fma(splat(s->rope[head * a->rope + i]), load(s->across + (a->latent + i) * EXPANDED + v * VL),
+                   rope);
   vec all = (nope - b->mean[v] * s->fixed[head]) * b->std[v] + rope + s->fixed[padded_heads(a) + head];
   if (a->slopes) all -= b->distance[v] * (real)a->slopes[head];
   for (int64_t j = b->count - v * VL; j < VL; j++) all[j] = -(real)INFINITY;
@@ -65,7 +66,8 @@ static void add_values(const expanded_block *b, int64_t head, const vec weight[V
       int64_t at = (a->nope + first + j) * EXPANDED;
       lanes[j] = splat(0);
       for (int64_t v = 0; v < b->vectors && j < left; v++)
-        lanes[j] += weight[v] * load(b->s->gates + at + v * VL) * load(b->s->products + at + v * VL);
+        lanes[j] = vec_fma(weight[v] * load(b->s->gates + at + v * VL), load(b->s->products + at + v * VL),
+                           lanes[j]);
     }
     put(row + first, sum_lanes(lanes), left, true);
   }
@@ -91,7 +93,7 @@ static void expand_head(const expanded_block *b, int64_t head) {
     vec p = vec_exp(scores[v] - max);
     sum += p;
     weight[v] = p * b->std[v];
-    shift += weight[v] * b->mean[v];
+    shift = vec_fma(weight[v], b->mean[v], shift);
   }
   s->sum[head] += lanes_sum(sum);
   s->shift[head] += lanes_sum(shift);

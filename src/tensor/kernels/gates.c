@@ -30,7 +30,7 @@ void KERNEL(dot_rows)(const ch_team *team, int64_t rows, int64_t n, const void *
       memset(partial, 0, (size_t)n * sizeof(real));
       for (int64_t r = first; r < last; r++) {
         const real *p = (const real *)a + r * n, *q = (const real *)b + r * n;
-        for (int64_t i = 0; i < n; i++) partial[i] += p[i] * q[i];
+        for (int64_t i = 0; i < n; i++) partial[i] = real_fma(p[i], q[i], partial[i]);
       }
     }
 #pragma omp barrier
@@ -81,7 +81,8 @@ static void subtract_rows(int64_t first, int64_t last, int64_t groups, int64_t w
       int64_t at = (r * groups + p) * width;
       vec factor = splat(lambda[single ? 0 : p]);
       for (int64_t i = 0; i < width; i += VL)
-        store_some(y + at + i, load_some(a + at + i, width - i) - factor * load_some(b + at + i, width - i),
+        store_some(y + at + i,
+                   vec_fnma(factor, load_some(b + at + i, width - i), load_some(a + at + i, width - i)),
                    width - i);
     }
 }
@@ -102,7 +103,7 @@ static void subtract_backward_rows(int64_t first, int64_t last, int64_t groups, 
       vec factor = splat(-lambda[single ? 0 : p]), sum = splat(0);
       for (int64_t i = 0; i < width; i += VL) {
         vec d = load_some(dy + at + i, width - i);
-        sum += d * load_some(b + at + i, width - i);
+        sum = vec_fma(d, load_some(b + at + i, width - i), sum);
         if (db) put(db + at + i, factor * d, width - i, accumulate);
       }
       if (partial) partial[single ? 0 : p] -= lanes_sum(sum);

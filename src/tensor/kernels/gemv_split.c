@@ -83,7 +83,7 @@ ALWAYS_INLINE void add_half(const int rows, const int outs, const bool odd, cons
     vec v = load(x + r * STEP + (odd ? VL : 0));
     if (outs > 1) KEEP_LOADED(v);
 #pragma GCC unroll 4
-    for (int o = 0; o < outs; o++) sum[r * outs + o] += w[o] * v;
+    for (int o = 0; o < outs; o++) sum[r * outs + o] = vec_fma(w[o], v, sum[r * outs + o]);
   }
 }
 

@@ -20,11 +20,11 @@ ALWAYS_INLINE void products(const ch_dtype dtype, const head_call *c) {
     vec even = splat(0), odd = splat(0);
     int64_t k = 0;
     for (; k + 2 * VL <= c->columns; k += 2 * VL) {
-      even += load(c->x + k) * load_state(dtype, row, k, VL);
-      odd += load(c->x + k + VL) * load_state(dtype, row, k + VL, VL);
+      even = vec_fma(load(c->x + k), load_state(dtype, row, k, VL), even);
+      odd = vec_fma(load(c->x + k + VL), load_state(dtype, row, k + VL, VL), odd);
     }
     for (; k < c->columns; k += VL)
-      even += load_some(c->x + k, c->columns - k) * load_state(dtype, row, k, c->columns - k);
+      even = vec_fma(load_some(c->x + k, c->columns - k), load_state(dtype, row, k, c->columns - k), even);
     c->y[r] = lanes_sum(even + odd);
   }
 }
@@ -40,7 +40,8 @@ ALWAYS_INLINE void sums(const ch_dtype dtype, const int vectors, const head_call
     const char *row = c->weight + (size_t)r * row_bytes;
     vec factor = splat(c->x[r]);
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; v++) sum[v] += factor * load_state(dtype, row, k + v * VL, left - v * VL);
+    for (int v = 0; v < vectors; v++)
+      sum[v] = vec_fma(factor, load_state(dtype, row, k + v * VL, left - v * VL), sum[v]);
   }
 #pragma GCC unroll 4
   for (int v = 0; v < vectors; v++) store_some(c->y + k + v * VL, sum[v], left - v * VL);

@@ -12,7 +12,7 @@ static void scaled_softmax(int64_t n, const real *x, real scale, real *y) {
 /* The gradient of x from y = scale * softmax(x) and dy. */
 static void softmax_back(int64_t n, const real *y, real scale, const real *dy, real *dx, bool accumulate) {
   real inner = 0;
-  for (int64_t i = 0; i < n; i++) inner += y[i] * dy[i];
+  for (int64_t i = 0; i < n; i++) inner = real_fma(y[i], dy[i], inner);
   for (int64_t i = 0; i < n; i++) {
     real d = y[i] * (dy[i] - inner / scale);
     dx[i] = accumulate ? dx[i] + d : d;

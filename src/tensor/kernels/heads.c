@@ -19,7 +19,7 @@ ALWAYS_INLINE void mix_vector(const mix_call *c, const int heads, int64_t g, con
   for (int64_t j = 0; j < c->in_heads; j++) {
     vec in = load(x + j * c->dim);
     const real *mix = c->mix + g * c->mix_row + j * c->mix_column;
-    for (int k = 0; k < heads; k++) sum[k] += splat(mix[k * c->mix_row]) * in;
+    for (int k = 0; k < heads; k++) sum[k] = vec_fma(splat(mix[k * c->mix_row]), in, sum[k]);
   }
   for (int k = 0; k < heads; k++) store(y + k * c->dim, sum[k]);
 }
@@ -51,7 +51,8 @@ static void mix_rows(const mix_call *c, int64_t first, int64_t last) {
         int64_t left = c->dim - i;
         vec sum = c->accumulate ? load_some(y + g * c->dim + i, left) : splat(0);
         for (int64_t j = 0; j < c->in_heads; j++)
-          sum += splat(c->mix[g * c->mix_row + j * c->mix_column]) * load_some(x + j * c->dim + i, left);
+          sum = vec_fma(splat(c->mix[g * c->mix_row + j * c->mix_column]),
+                        load_some(x + j * c->dim + i, left), sum);
         store_some(y + g * c->dim + i, sum, left);
       }
   }
@@ -73,7 +74,8 @@ static void mix_products(int64_t first, int64_t last, int64_t in_heads, int64_t 
       for (int64_t j = 0; j < in_heads; j++) {
         const real *d = dy + (r * out_heads + g) * dim, *in = x + (r * in_heads + j) * dim;
         vec sum = splat(0);
-        for (int64_t i = 0; i < dim; i += VL) sum += load_some(d + i, dim - i) * load_some(in + i, dim - i);
+        for (int64_t i = 0; i < dim; i += VL)
+          sum = vec_fma(load_some(d + i, dim - i), load_some(in + i, dim - i), sum);
         partial[g * in_heads + j] += lanes_sum(sum);
       }
 }

@@ -9,7 +9,7 @@ double KERNEL(fma_loop)(int64_t rounds, double seed, double *flops) {
   for (int i = 0; i < CHAINS; i++) sum[i] = splat((real)i);
   for (int64_t round = 0; round < rounds; round++) {
 #pragma GCC unroll 12
-    for (int i = 0; i < CHAINS; i++) sum[i] = sum[i] * factor + term;
+    for (int i = 0; i < CHAINS; i++) sum[i] = vec_fma(sum[i], factor, term);
   }
   for (int i = 1; i < CHAINS; i++) sum[0] += sum[i];
   *flops = (double)rounds * CHAINS * VL * 2;

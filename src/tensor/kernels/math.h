@@ -56,23 +56,23 @@ ALWAYS_INLINE vec vec_scale(vec p, vec t, ivec t_bits) {
 ALWAYS_INLINE vec vec_exponent(vec x, ivec *bits) {
   /* Adding 1.5 * 2^23 leaves the nearest whole number in the low bits. */
   const float magic = 12582912.0f;
-  vec shifted = x * 1.44269504088896341f + magic;
+  vec shifted = vec_fma(x, splat(1.44269504088896341f), splat(magic));
   *bits = (ivec)shifted - 0x4B400000;
   return shifted - magic;
 }
 
 /* x - t ln 2, with ln 2 in two parts: the first has 9 trailing zero bits, so that t times it is exact. */
 ALWAYS_INLINE vec vec_reduce(vec x, vec t) {
-  return (x - t * 0.693145751953125f) - t * 1.42860682030941723e-6f;
+  return vec_fnma(t, splat(1.42860682030941723e-6f), vec_fnma(t, splat(0.693145751953125f), x));
 }
 
 /* e^r = 1 + r + r^2 p(r) on |r| <= ln(2)/2; relative error 3.1e-9 before rounding. */
 ALWAYS_INLINE vec vec_exp_small(vec r) {
-  vec p = 0.001381447122319572f * r + 0.008368780689673014f;
-  p = p * r + 0.04166839414873173f;
-  p = p * r + 0.16666520104806593f;
-  p = p * r + 0.49999993412685784f;
-  return p * (r * r) + r + 1.0f;
+  vec p = vec_fma(splat(0.001381447122319572f), r, splat(0.008368780689673014f));
+  p = vec_fma(p, r, splat(0.04166839414873173f));
+  p = vec_fma(p, r, splat(0.16666520104806593f));
+  p = vec_fma(p, r, splat(0.49999993412685784f));
+  return vec_fma(p, r * r, r) + 1.0f;
 }
 
 /* e^x to about 1 ulp; 0 below -104, infinity above 88.73, NaN for NaN. */
@@ -88,13 +88,13 @@ ALWAYS_INLINE vec vec_exp(vec x) {
    fraction by a polynomial (Remez, degree 5). 0 where x is -infinity. */
 ALWAYS_INLINE vec vec_exp_distance(vec x, vec base) {
   const float log2e = 1.44269504088896341f, magic = 12582912.0f; /* 1.5 * 2^23: see vec_exponent */
-  vec y = vec_max(splat(-151.0f), x * log2e - base * log2e);
+  vec y = vec_max(splat(-151.0f), vec_fma(x, splat(log2e), -(base * log2e)));
   vec shifted = y + magic, t = shifted - magic, f = y - t;
-  vec p = 0.00132764725f * f + 0.00967554096f;
-  p = p * f + 0.0555071309f;
-  p = p * f + 0.240221202f;
-  p = p * f + 0.693146944f;
-  return vec_scale(p * f + 1.0f, t, (ivec)shifted - 0x4B400000);
+  vec p = vec_fma(splat(0.00132764725f), f, splat(0.00967554096f));
+  p = vec_fma(p, f, splat(0.0555071309f));
+  p = vec_fma(p, f, splat(0.240221202f));
+  p = vec_fma(p, f, splat(0.693146944f));
+  return vec_scale(vec_fma(p, f, splat(1.0f)), t, (ivec)shifted - 0x4B400000);
 }
 
 /* log x within 2e-7 of its value (near 1: within 2e-8) for normal positive x; -infinity for 0, NaN for NaN.
@@ -104,10 +104,11 @@ ALWAYS_INLINE vec vec_log(vec x) {
   ivec exponent = ((ivec)x - 0x3f3504f3) >> 23; /* bits of sqrt 1/2 */
   vec m = (vec)((ivec)x - (exponent << 23)), e = __builtin_convertvector(exponent, vec);
   vec s = (m - 1.0f) / (m + 1.0f), z = s * s;
-  vec p = z * 0.222222222f + 0.285714286f;
-  p = p * z + 0.4f;
-  p = p * z + 0.666666667f;
-  vec log = e * 0.693145751953125f + (e * 1.42860682030941723e-6f + (s * z * p + (s + s)));
+  vec p = vec_fma(z, splat(0.222222222f), splat(0.285714286f));
+  p = vec_fma(p, z, splat(0.4f));
+  p = vec_fma(p, z, splat(0.666666667f));
+  vec small = vec_fma(e, splat(1.42860682030941723e-6f), vec_fma(s * z, p, s + s));
+  vec log = vec_fma(e, splat(0.693145751953125f), small);
   log = choose(x > splat(0), log, splat(-INFINITY));
   return choose(x == x, log, x);
 }
@@ -124,15 +125,15 @@ ALWAYS_INLINE vec vec_normal(vec x, vec *density) {
   ivec bits;
   vec t = vec_exponent(square + rest, &bits);
   vec gauss = vec_scale(vec_exp_small(vec_reduce(square, t) + rest), t, bits);
-  vec u = 1.0f / (1.0f + 0.35f * magnitude);
-  vec r = -0.02915782526f * u + 0.1440306757f;
-  r = r * u + -0.2558385998f;
-  r = r * u + 0.159319339f;
-  r = r * u + -0.02321217265f;
-  r = r * u + 0.105552449f;
-  r = r * u + 0.1198212963f;
-  r = r * u + 0.1398635148f;
-  r = r * u + 0.1396213069f;
+  vec u = 1.0f / vec_fma(splat(0.35f), magnitude, splat(1.0f));
+  vec r = vec_fma(splat(-0.02915782526f), u, splat(0.1440306757f));
+  r = vec_fma(r, u, splat(-0.2558385998f));
+  r = vec_fma(r, u, splat(0.159319339f));
+  r = vec_fma(r, u, splat(-0.02321217265f));
+  r = vec_fma(r, u, splat(0.105552449f));
+  r = vec_fma(r, u, splat(0.1198212963f));
+  r = vec_fma(r, u, splat(0.1398635148f));
+  r = vec_fma(r, u, splat(0.1396213069f));
   vec tail = gauss * (r * u);
   *density = gauss * 0.398942280401432678f;
   return choose(x > splat(0), 1.0f - tail, tail);
@@ -150,7 +151,9 @@ ALWAYS_INLINE vec vec_sigmoid(vec x) {
 ALWAYS_INLINE vec vec_tanh(vec x) {
   const real small = sizeof(real) == sizeof(double) ? (real)0.02 : (real)0.5;
   vec size = vec_max(x, -x), squared = x * x;
-  vec near = x * (945 + squared * (105 + squared)) / (945 + squared * (420 + squared * 15));
+  vec above = vec_fma(squared, 105 + squared, splat(945)),
+      below = vec_fma(squared, vec_fma(squared, splat(15), splat(420)), splat(945));
+  vec near = x * above / below;
   vec far = 1 - 2 / (1 + vec_exp(2 * vec_min(size, splat(30))));
   return choose(size < small, near, choose(x < 0, -far, far));
 }
@@ -162,7 +165,7 @@ ALWAYS_INLINE vec soft_capped(vec x, real cap) {
 
 ALWAYS_INLINE vec soft_cap_slope(vec capped, real cap) {
   capped *= 1 / cap;
-  return 1 - capped * capped;
+  return vec_fnma(capped, capped, splat(1));
 }
 
 /* e^x of one value, the same bits as a lane of vec_exp. */

@@ -8,11 +8,11 @@ ALWAYS_INLINE real sum_of_squares(const real *x, int64_t n, real mean) {
   for (; i + 4 * VL <= n; i += 4 * VL)
     for (int j = 0; j < 4; j++) {
       vec d = load(x + i + j * VL) - mean;
-      sum[j] += d * d;
+      sum[j] = vec_fma(d, d, sum[j]);
     }
   for (; i + VL <= n; i += VL) {
     vec d = load(x + i) - mean;
-    sum[0] += d * d;
+    sum[0] = vec_fma(d, d, sum[0]);
   }
   real total = lanes_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
   for (; i < n; i++) total += (x[i] - mean) * (x[i] - mean);
@@ -64,7 +64,7 @@ static void rmsnorm_row_backward(int64_t n, const real *x, const real *w, real s
   int64_t i = 0;
   for (; i + 2 * VL <= n; i += 2 * VL)
     for (int j = 0; j < 2; j++)
-      dots[j] += load(w + i + j * VL) * load(dy + i + j * VL) * load(x + i + j * VL);
+      dots[j] = vec_fma(load(w + i + j * VL) * load(dy + i + j * VL), load(x + i + j * VL), dots[j]);
   real dot = lanes_sum(dots[0] + dots[1]);
   for (; i < n; i++) dot += w[i] * dy[i] * x[i];
   real back = s * s * dot / (real)n;
@@ -145,7 +145,7 @@ static void layernorm_row_backward(int64_t n, const real *x, const real *w, real
   for (; i + VL <= n; i += VL) {
     vec g = load(w + i) * load(dy + i);
     sums += g;
-    dots += g * ((load(x + i) - mean) * s);
+    dots = vec_fma(g, (load(x + i) - mean) * s, dots);
   }
   real sum = lanes_sum(sums), dot = lanes_sum(dots);
   for (; i < n; i++) {

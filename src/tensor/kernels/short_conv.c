@@ -34,7 +34,8 @@ ALWAYS_INLINE vec sum_taps(const ch_short_conv *a, const real *weights, const re
                            int64_t c) {
   vec z = splat(0);
   for (int64_t j = 0; j < seen; j++)
-    z += load_some(weights + j * a->channels + c, a->channels - c) * load_some(rows[j] + c, a->channels - c);
+    z = vec_fma(load_some(weights + j * a->channels + c, a->channels - c),
+                load_some(rows[j] + c, a->channels - c), z);
   return z;
 }
 
@@ -104,8 +105,8 @@ static void write_row(const ch_short_conv *a, const real *weights, const real *r
     const int64_t left = a->channels - c;
     vec d = splat(0);
     for (int64_t j = 0; j < seen; j++)
-      d += load_some(weights + j * a->channels + c, left) *
-           load_some(ring + (r + j) % a->taps * a->channels + c, left);
+      d = vec_fma(load_some(weights + j * a->channels + c, left),
+                  load_some(ring + (r + j) % a->taps * a->channels + c, left), d);
     put(dx + r * a->channels + c, d, left, accumulate);
   }
 }

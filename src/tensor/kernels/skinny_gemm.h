@@ -82,13 +82,13 @@ ALWAYS_INLINE size_t skinny_weight_size(const skinny_kind kind) {
 
 #ifdef __AVX512BF16__
 ALWAYS_INLINE vec add_products(const skinny_kind kind, vec sum, vec w, vec x) {
-  if (kind != SKINNY_BF16_DOT) return sum + w * x;
+  if (kind != SKINNY_BF16_DOT) return vec_fma(w, x, sum);
   return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)w, (__m512bh)x);
 }
 #else
 ALWAYS_INLINE vec add_products(const skinny_kind kind, vec sum, vec w, vec x) {
   (void)kind;
-  return sum + w * x;
+  return vec_fma(w, x, sum);
 }
 #endif
 

@@ -104,7 +104,8 @@ static void add_head_products(int64_t heads, int64_t n, int64_t plane, const rea
 #pragma GCC unroll 8
         for (int a = 0; a < PAIR_ROWS; a++)
 #pragma GCC unroll 8
-          for (int b = 0; b < BF16_DOT_COLUMNS; b++) sum[a][b] += load(left[a] + e) * load(right[b] + e);
+          for (int b = 0; b < BF16_DOT_COLUMNS; b++)
+            sum[a][b] = vec_fma(load(left[a] + e), load(right[b] + e), sum[a][b]);
       for (int a = 0; a < PAIR_ROWS && i + a < heads; a++)
         for (int b = 0; b < BF16_DOT_COLUMNS && j + b < heads; b++)
           m[(i + a) * heads + j + b] += lanes_sum(sum[a][b]);
@@ -124,7 +125,8 @@ static void add_to_states(const ch_attend *args, const talking_unit *unit, const
 
 static real dot_rows(const real *x, const real *y, int64_t dim) {
   vec sum = splat(0);
-  for (int64_t k = 0; k < dim; k += VL) sum += load_some(x + k, dim - k) * load_some(y + k, dim - k);
+  for (int64_t k = 0; k < dim; k += VL)
+    sum = vec_fma(load_some(x + k, dim - k), load_some(y + k, dim - k), sum);
   return lanes_sum(sum);
 }
 

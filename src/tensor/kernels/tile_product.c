@@ -20,7 +20,7 @@ ALWAYS_INLINE void add_outer(const int vectors, const bool by_columns, const boo
     vec factor = bf16_dot ? (vec)pair_at(at) : splat(*at);
 #pragma GCC unroll 8
     for (int j = 0; j < vectors; j++)
-      sum[i][j] = bf16_dot ? add_bf16_dot(sum[i][j], factor, line[j]) : sum[i][j] + factor * line[j];
+      sum[i][j] = bf16_dot ? add_bf16_dot(sum[i][j], factor, line[j]) : vec_fma(factor, line[j], sum[i][j]);
   }
 }
 

@@ -15,6 +15,8 @@
 #include <string.h>
 #if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #include "tensor/kernels.h"
@@ -79,6 +81,50 @@ ALWAYS_INLINE void store(real *p, vec v) {
 
 ALWAYS_INLINE vec splat(real value) {
   return value - (vec){0}; /* minus, so that -0 stays -0 */
+}
+
+/* a b + c and c - a b, rounded once where the instruction set can. The compiler fuses nothing (-ffp-contract=off): it would
+   do so in one loop and not in another, and a row would have other bits alone than with more rows. */
+#if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
+ALWAYS_INLINE vec vec_fma(vec a, vec b, vec c) {
+  return (vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+}
+
+ALWAYS_INLINE vec vec_fnma(vec a, vec b, vec c) {
+  return (vec)_mm512_fnmadd_ps((__m512)a, (__m512)b, (__m512)c);
+}
+#elif defined(__FMA__) && !defined(CH_KERNEL_F64)
+ALWAYS_INLINE vec vec_fma(vec a, vec b, vec c) {
+  return (vec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+}
+
+ALWAYS_INLINE vec vec_fnma(vec a, vec b, vec c) {
+  return (vec)_mm256_fnmadd_ps((__m256)a, (__m256)b, (__m256)c);
+}
+#elif defined(__aarch64__) && !defined(CH_KERNEL_F64)
+ALWAYS_INLINE vec vec_fma(vec a, vec b, vec c) {
+  return (vec)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+
+ALWAYS_INLINE vec vec_fnma(vec a, vec b, vec c) {
+  return (vec)vfmsq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+#else
+ALWAYS_INLINE vec vec_fma(vec a, vec b, vec c) {
+  return a * b + c;
+}
+
+ALWAYS_INLINE vec vec_fnma(vec a, vec b, vec c) {
+  return c - a * b;
+}
+#endif
+
+ALWAYS_INLINE real real_fma(real a, real b, real c) {
+#if (defined(__FMA__) || defined(__aarch64__)) && !defined(CH_KERNEL_F64)
+  return __builtin_fmaf(a, b, c);
+#else
+  return a * b + c;
+#endif
 }
 
 /* Keeps a loaded vector in its register, where the compiler would rather read memory again in each use. */

@@ -298,7 +298,11 @@ static void combinations(combination_list *list) {
   count = cross(latents, knocking, attention, 15);
   for (int i = 0; i < count; i++) add_combination(list, "'num_hidden_layers': 3", "mla", attention[i].text);
   add_combination(list, "'num_hidden_layers': 5, 'position': 'alibi'", "mla", DIMS LATENT_OF(2));
-  add_combination(list, "'num_hidden_layers': 3, 'rope_interleaved': true", "mla", DIMS LATENT_OF(7));
+  add_combination(list, "'num_hidden_layers': 3, 'rope_interleaved': true", "mla", DIMS LATENT_OF(3));
+  /* Sinks are each layer's own. */
+  add_combination(list, "'num_hidden_layers': 3", "mla", DIMS ", 'sink_logits': true, 'layer_group_size': 3");
+  add_combination(list, "'num_hidden_layers': 3, 'sliding_window': 3, 'attention_sinks': 1", "mla",
+                  DIMS LATENT_OF(2) ", 'sink_logits': true");
 
   const char *everything = DIMS ", 'q_lora_rank': 3, 'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}";
   add_combination_of(list, 3, 1, "", "mla", everything);
