@@ -113,6 +113,7 @@ static const ch_option options[] = {
 const ch_command ch_cmd_export = {
     .name = "export",
     .positional = "MODEL",
+    .meant = "out",
     .summary = "Write a model as a Hugging Face directory or a GGUF file.",
     .description =
         "safetensors: the tensors that inference needs, as a Hugging Face directory. If a Hugging "

@@ -44,7 +44,10 @@ static const char *choose_directory(ch_compare_plan *plan, const char *name, boo
   return directory;
 }
 
-static ch_status add(ch_compare_plan *plan, const char *name, ch_error *error) {
+/* Adds the model of one name. Names of mechanisms are lower case from here on, however they were typed. */
+static ch_status add(ch_compare_plan *plan, char *name, ch_error *error) {
+  bool from_file = ch_preset_is_path(name);
+  for (char *c = name; *c && !from_file; c++) *c = (char)tolower((unsigned char)*c);
   if (!*name)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--mechanisms has an empty name; write names with one comma between, as in mha,gqa:4,mqa");
@@ -54,14 +57,14 @@ static ch_status add(ch_compare_plan *plan, const char *name, ch_error *error) {
     if (strcmp(plan->models[i].name, name) == 0)
       return ch_fail(error, CH_ERROR_ARGUMENT, "--mechanisms names %.64s twice", name);
   ch_planned_model *model = &plan->models[plan->count];
-  model->from_file = ch_preset_is_path(name);
-  if (model->from_file)
+  model->from_file = from_file;
+  if (from_file)
     CH_TRY(ch_config_read(name, &model->given, error));
   else
     CH_TRY(ch_preset_check(name, error));
   model->config = model->given;
   model->name = ch_valid_text(&plan->arena, name);
-  model->directory = choose_directory(plan, name, model->from_file);
+  model->directory = choose_directory(plan, name, from_file);
   if (!model->name || !model->directory) return no_memory(error);
   plan->count++;
   return CH_OK;
@@ -73,7 +76,7 @@ ch_status ch_compare_plan_names(const char *mechanisms, ch_compare_plan *plan, c
     while (*p == ' ') p++;
     size_t length = strcspn(p, ","), kept = length;
     while (kept > 0 && p[kept - 1] == ' ') kept--;
-    const char *name = ch_arena_printf(&plan->arena, "%.*s", (int)kept, p);
+    char *name = ch_arena_printf(&plan->arena, "%.*s", (int)kept, p);
     if (!name) return no_memory(error);
     CH_TRY(add(plan, name, error));
     p += length;

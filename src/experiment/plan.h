@@ -8,7 +8,7 @@
 enum { CH_COMPARE_MOST = 64 };
 
 typedef struct ch_planned_model {
-  const char *name;      /* as the user wrote it, in valid UTF-8 */
+  const char *name;      /* as the user wrote it, in valid UTF-8; names of mechanisms in lower case */
   const char *directory; /* its name inside --out: letters, digits, - and _ */
   bool from_file;        /* read from a file, not derived from the shared shape */
   ch_config given;       /* from_file: what the file says */
