@@ -97,8 +97,21 @@ static const ch_planned_model *first_file(const ch_compare_plan *plan) {
   return NULL;
 }
 
-/* The parameters that --params counts. */
-static ch_counted counted_by(const ch_shape_wishes *wishes) {
+ch_shape_wishes ch_compare_wishes(const ch_compare_settings *s) {
+  return (ch_shape_wishes){.params = s->parameters,
+                           .match = s->match,
+                           .cache = s->cache_per_token,
+                           .vocab = s->vocab,
+                           .context = s->sequence,
+                           .layers = s->layers,
+                           .hidden = s->hidden,
+                           .heads = s->heads,
+                           .init = s->init,
+                           .parametrization = s->parametrization,
+                           .image.patch = s->patch};
+}
+
+ch_counted ch_counted_by(const ch_shape_wishes *wishes) {
   return wishes->match == CH_MATCH_ACTIVE ? CH_COUNT_ACTIVE : CH_COUNT_ALL;
 }
 
@@ -110,14 +123,14 @@ ch_status ch_compare_plan_size(const ch_compare_plan *plan, const ch_shape_wishe
   if (file) {
     ch_config config = file->config;
     if (wishes->vocab) config.vocab_size = wishes->vocab;
-    return ch_count_parameters(&config, counted_by(wishes), params, error);
+    return ch_count_parameters(&config, ch_counted_by(wishes), params, error);
   }
   if (!wishes->layers || !wishes->hidden) return CH_OK;
   ch_shape_wishes whole = *wishes;
   ch_config config;
   if (!whole.vocab) whole.vocab = ch_base_vocabulary(usual_params, INT64_MAX);
   CH_TRY(ch_base_shape(&whole, &config, error));
-  return ch_count_parameters(&config, counted_by(wishes), params, error);
+  return ch_count_parameters(&config, ch_counted_by(wishes), params, error);
 }
 
 /* A config file keeps its shape; its vocabulary is the tokenizer's and its FFN is adjusted. */
@@ -151,9 +164,9 @@ static ch_status match(ch_config *configs, const char *const *names, const ch_co
   int64_t parameters[CH_COMPARE_MOST], flops;
   bool first_alone = shape->match == CH_MATCH_FLOPS || shape->match == CH_MATCH_NONE;
   if (!first_alone)
-    return ch_match_parameters(configs, names, plan->count, counted_by(shape), plan->target, parameters,
+    return ch_match_parameters(configs, names, plan->count, ch_counted_by(shape), plan->target, parameters,
                                error);
-  CH_TRY(ch_match_parameters(configs, names, 1, counted_by(shape), plan->target, parameters, error));
+  CH_TRY(ch_match_parameters(configs, names, 1, ch_counted_by(shape), plan->target, parameters, error));
   if (shape->match == CH_MATCH_FLOPS) {
     int64_t depth = shape->image.size > 0 ? 0 : shape->context;
     CH_TRY(ch_count_flops(&configs[0], depth, &flops, error));
