@@ -22,6 +22,11 @@ extern "C" {
  * Static storage. */
 CH_API const char *ch_version(void);
 
+/* Fails with CH_ERROR_ARGUMENT, in a sentence that names the possible values, if an environment variable that decides how
+ * to compute has a value that this machine or the library does not know: CROSSHEAD_ISA or CROSSHEAD_WORKERS. Functions that
+ * open models or train check it themselves. */
+CH_API ch_status ch_environment_check(ch_error *error);
+
 /* Releases memory that this library handed out. NULL is fine. */
 CH_API void ch_free(void *memory);
 

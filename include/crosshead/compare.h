@@ -299,6 +299,18 @@ typedef struct ch_compare_settings {
 
 CH_API void ch_compare_defaults(ch_compare_settings *settings);
 
+/* *json becomes the text of a config.json: the model that a comparison with these settings would train for the one mechanism
+ * that `mechanisms` names. It is NUL-terminated and the caller's: release it with ch_free. Shape and size follow from the members
+ * up to `heads`, `init`, `parametrization` and `sequence`, the model's context; the others do not count. Without `vocab` and
+ * `tokenizer` the vocabulary is that of a comparison on a long text.
+ * `like` is NULL, or a model directory or config.json: the model then has that one's vocabulary, activation, normalisation,
+ * experts, positions, and context where `sequence` is 0; also its layers, width, heads and number of parameters, unless
+ * `parameters`, `layers`, `hidden` or `heads` say otherwise.
+ * Errors: CH_ERROR_ARGUMENT for an unknown name (the nearest is suggested) and impossible sizes, CH_ERROR_IO, CH_ERROR_FORMAT and
+ * CH_ERROR_CONFIG for files, CH_ERROR_MEMORY. */
+CH_API ch_status ch_compare_config(const ch_compare_settings *settings, const char *like, char **json,
+                                   ch_error *error);
+
 /* Whether settings have what a comparison needs and are in range, and whether the files of tasks are there; no other file is
  * looked at. Errors: CH_ERROR_ARGUMENT, CH_ERROR_IO. */
 CH_API ch_status ch_compare_check(const ch_compare_settings *settings, ch_error *error);

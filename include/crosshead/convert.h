@@ -45,9 +45,14 @@ typedef struct ch_export_settings {
   bool no_tokenizer;    /* leave the tokenizer out */
   ch_progress progress; /* or NULL; in thousandths. false: nothing is left in `out` */
   void *user;           /* progress's */
+  /* CH_EXPORT_GGUF: GGUF has no virtual heads (head mixing whose cache holds fewer component heads). A model that has them is
+   * refused unless this is set: its heads are then written out, and its cache is as large as without them. */
+  bool expand_heads;
   /* CH_EXPORT_TRANSFORMERS: */
   bool untrained; /* DIRECTORY is a config.json of any size, and no weights are written */
   bool own_code;  /* with Crosshead's PyTorch code, even if a class of transformers would suffice */
+  /* Sentences of errors name settings as `crosshead export` names its options: "--expand-heads", not "expand_heads". */
+  bool option_names;
 } ch_export_settings;
 
 CH_API void ch_export_defaults(ch_export_settings *settings);
@@ -55,7 +60,7 @@ CH_API void ch_export_defaults(ch_export_settings *settings);
 /* Writes the model of DIRECTORY for other programs: the directory or the file OUT; settings may be NULL. GGUF holds
  * plain models: knocking, head mixing and shared matrices are folded into the weights on the way. *json (may be NULL)
  * becomes the object of `crosshead export --json`, the caller's. Errors: those of ch_import, and CH_ERROR_CONFIG for a
- * model that the format cannot hold. */
+ * model that the format cannot hold, CH_ERROR_ARGUMENT for one that needs expand_heads. */
 CH_API ch_status ch_export(const char *directory, const char *out, const ch_export_settings *settings,
                            char **json, ch_error *error);
 

@@ -6,7 +6,9 @@
 
 #include "api/answer.h"
 #include "api/compare_tasks.h"
+#include "config_file/config_json.h"
 #include "experiment/compare.h"
+#include "experiment/configure.h"
 #include "experiment/forecast.h"
 #include "experiment/ladder.h"
 #include "experiment/presets.h"
@@ -114,6 +116,27 @@ ch_status ch_compare_forecast_text(const ch_compare_forecast *forecast, char **t
 
 ch_status ch_compare_forecast_json(const ch_compare_forecast *forecast, char **json, ch_error *error) {
   return ch_answer_json(ch_forecast_to_json(forecast), json, error);
+}
+
+/* Takes "--mechanisms: " from the beginning of a sentence: here the mechanism has a place of its own. */
+static ch_status name_no_list(ch_status status, ch_error *error) {
+  static const char list[] = "--mechanisms: ";
+  char *sentence = error ? error->message : NULL;
+  if (status != CH_OK && sentence && strncmp(sentence, list, strlen(list)) == 0)
+    memmove(sentence, sentence + strlen(list), strlen(sentence + strlen(list)) + 1);
+  return status;
+}
+
+ch_status ch_compare_config(const ch_compare_settings *settings, const char *like, char **json,
+                            ch_error *error) {
+  if (!settings || !settings->mechanisms || !json)
+    return ch_answer_missing(error, json ? "the settings' mechanism" : "the place of the configuration");
+  ch_config config;
+  ch_text text = {0};
+  ch_status status = name_no_list(ch_configure(settings, like, &config, error), error);
+  if (status != CH_OK) return name_settings(settings, status, error);
+  ch_config_write(&config, &text);
+  return ch_answer_text(&text, json, error);
 }
 
 /* --- what was found ---------------------------------------------------------------------------------------------- */

@@ -83,6 +83,7 @@ void ch_export_defaults(ch_export_settings *settings) {
   *settings = (ch_export_settings){0};
 }
 
+/* The members of the report that all formats have. */
 static json_t *exported(const char *format, const char *model_type, const char *type, bool tokenizer,
                         bool exact) {
   return json_pack("{s:s, s:s, s:s, s:b, s:b}", "format", format, "model_type", model_type, "dtype", type,
@@ -169,6 +170,18 @@ static ch_status gguf_type(ch_precision precision, const ch_absorbed *plain, ch_
   return CH_OK;
 }
 
+/* Refuses a model whose cache would grow, unless that is wanted. */
+static ch_status check_cache(const ch_absorbed *plain, const ch_export_settings *settings, ch_error *error) {
+  if (plain->cache_after <= plain->cache_before || settings->expand_heads) return CH_OK;
+  return ch_fail(
+      error, CH_ERROR_ARGUMENT,
+      "GGUF has no virtual heads; written out, they need %lld cache elements per token instead of %lld, and "
+      "the "
+      "loss of having fewer heads stays; --expand-heads writes them so (--format transformers keeps the "
+      "small cache)",
+      (long long)plain->cache_after, (long long)plain->cache_before);
+}
+
 static ch_status write_gguf(const ch_model *model, const char *out, const ch_export_settings *settings,
                             const ch_absorbed *plain, const ch_tokenizer *tokenizer, char **json,
                             ch_error *error) {
@@ -183,12 +196,18 @@ static ch_status write_gguf(const ch_model *model, const char *out, const ch_exp
                         .mapped = &model->weights};
   const ch_gguf_architecture *of;
   CH_TRY(ch_gguf_architecture_of(&plain->config, &of, error));
+  CH_TRY(check_cache(plain, settings, error));
   CH_TRY(gguf_type(settings->type, plain, &how, error));
   const char *called = ch_block_format_of(how.type)->name;
   for (size_t i = 0; called[i] && i + 1 < sizeof type; i++) type[i] = (char)tolower((unsigned char)called[i]);
   bool exact = true;
   CH_TRY(ch_gguf_write(out, &plain->config, &plain->params, plain->tensors, &how, &exact, error));
-  return ch_answer_json(exported("gguf", of->family, type, tokenizer != NULL, exact), json, error);
+  json_t *report = exported("gguf", of->family, type, tokenizer != NULL, exact);
+  if (report && plain->cache_after != plain->cache_before) {
+    json_object_set_new(report, "cache_elements_per_token_before", json_integer(plain->cache_before));
+    json_object_set_new(report, "cache_elements_per_token", json_integer(plain->cache_after));
+  }
+  return ch_answer_json(report, json, error);
 }
 
 /* llama.cpp supports plain models only: everything that folds into matrices is folded. */
@@ -219,11 +238,8 @@ static ch_status export_gguf(const char *directory, const char *out, const ch_ex
   return status;
 }
 
-ch_status ch_export(const char *directory, const char *out, const ch_export_settings *settings, char **json,
-                    ch_error *error) {
-  if (!directory || !out) return ch_answer_missing(error, "the name of a model");
-  ch_export_settings own = {0};
-  if (!settings) settings = &own;
+static ch_status export_model(const char *directory, const char *out, const ch_export_settings *settings,
+                              char **json, ch_error *error) {
   switch (settings->format) {
   case CH_EXPORT_SAFETENSORS:
     return export_directory(directory, out, settings, json, error);
@@ -235,4 +251,13 @@ ch_status ch_export(const char *directory, const char *out, const ch_export_sett
   }
   return ch_fail(error, CH_ERROR_ARGUMENT, "format is %d, which is no ch_export_format",
                  (int)settings->format);
+}
+
+ch_status ch_export(const char *directory, const char *out, const ch_export_settings *settings, char **json,
+                    ch_error *error) {
+  if (!directory || !out) return ch_answer_missing(error, "the name of a model");
+  ch_export_settings own = {0};
+  if (!settings) settings = &own;
+  ch_status status = export_model(directory, out, settings, json, error);
+  return settings->option_names ? status : ch_answer_name_settings(status, error);
 }

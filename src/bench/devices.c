@@ -85,10 +85,7 @@ static ch_status unknown_device(const char *name, ch_error *error) {
   }
   const char *near = nearest(name, names);
   if (near)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--device: there is no '%.64s'; did you mean %s? (known: %s, or a line "
-                   "name=X,gb/s=N,flop/s=N,memory=N)",
-                   name, near, list);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--device: there is no '%.64s'; did you mean %s?", name, near);
   return ch_fail(error, CH_ERROR_ARGUMENT,
                  "--device: there is no '%.64s'; known are %s, or a line name=X,gb/s=N,flop/s=N,memory=N",
                  name, list);

@@ -132,6 +132,7 @@ static const ch_option options[] = {
 const ch_command ch_cmd_absorb = {
     .name = "absorb",
     .positional = "MODEL",
+    .meant = "out",
     .summary = "Fold knocking heads, head mixing and shared matrices into a plain checkpoint.",
     .description =
         "Linear knocking and head mixing are linear maps that follow a projection. absorb multiplies them "

@@ -532,6 +532,7 @@ static void defaults(void *given) {
 const ch_command ch_cmd_compare = {
     .name = "compare",
     .positional = "",
+    .meant = "data",
     .summary = "Train attention mechanisms side by side on a text or on images and say which to take.",
     .description =
         "Trains a small model with each mechanism on the same text, with the same tokenizer, seed, batches "

@@ -206,6 +206,7 @@ static ch_status run(const void *given, ch_error *error) {
 const ch_command ch_cmd_compress = {
     .name = "compress",
     .positional = "MODEL",
+    .meant = "out",
     .summary = "Make a model smaller without training, and report what was lost.",
     .description =
         "MODEL is a Crosshead model or a Hugging Face directory that opens as it is. mea keeps "

@@ -384,6 +384,7 @@ static ch_status run(const void *given, ch_error *error) {
 const ch_command ch_cmd_eval = {
     .name = "eval",
     .positional = "MODEL",
+    .meant = "text",
     .summary = "Measure a model's perplexity on a text, its answers to a task, or its accuracy on images.",
     .description = "Token perplexity is measured on all documents joined by the end token. Each token is "
                    "predicted once, from at least window - stride tokens before it. Word and byte "

@@ -13,7 +13,7 @@ typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
   const char *out, *format, *dtype;
   int64_t threads;
-  bool no_tokenizer, untrained, own_code, json, force;
+  bool no_tokenizer, untrained, own_code, expand_heads, json, force;
 } arguments;
 
 static const char *const types[] = {"f32", "f16", "bf16", "q8_0", NULL};
@@ -32,6 +32,14 @@ static void put_page(const void *given, const json_t *report, ch_text *text) {
   ch_text_printf(text, "%s: %s %s model, %s%s\n", a->out, ch_article(type), type,
                  ch_report_text(report, "dtype"),
                  json_is_true(json_object_get(report, "tokenizer")) ? "" : ", without a tokenizer");
+  long long before = ch_report_count(report, "cache_elements_per_token_before"),
+            after = ch_report_count(report, "cache_elements_per_token");
+  if (after > before)
+    ch_text_printf(
+        text,
+        "cache per token: %lld elements, before %lld: the virtual heads are written out, and what was "
+        "lost with the fewer heads stays lost\n",
+        after, before);
   if (!json_is_true(json_object_get(report, "tokenizer_exact")))
     ch_text_puts(text, "rare words may get other token ids in llama.cpp, which merges more pairs of pieces "
                        "than this tokenizer\n");
@@ -50,12 +58,17 @@ static ch_status run(const void *given, ch_error *error) {
   if (a->own_code && format != CH_EXPORT_TRANSFORMERS)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--own-code is for --format transformers; the other formats have no code");
+  if (a->expand_heads && !gguf)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--expand-heads is for --format gguf; the other formats keep virtual heads");
   ch_work work;
   ch_export_settings settings;
   ch_export_defaults(&settings);
   settings.format = format;
   settings.untrained = a->untrained;
   settings.own_code = a->own_code;
+  settings.expand_heads = a->expand_heads;
+  settings.option_names = true;
   settings.type = ch_precision_of(a->dtype);
   settings.no_tokenizer = a->no_tokenizer;
   settings.progress = ch_work_progress;
@@ -94,6 +107,10 @@ static const ch_option options[] = {
      .type = CH_OPTION_FLAG,
      .offset = offsetof(arguments, no_tokenizer),
      .help = "Do not write the tokenizer."},
+    {.name = "expand-heads",
+     .type = CH_OPTION_FLAG,
+     .offset = offsetof(arguments, expand_heads),
+     .help = "Write virtual heads out (gguf only): llama.cpp then needs the cache of all heads."},
     {.name = "untrained",
      .type = CH_OPTION_FLAG,
      .offset = offsetof(arguments, untrained),
@@ -113,13 +130,16 @@ static const ch_option options[] = {
 const ch_command ch_cmd_export = {
     .name = "export",
     .positional = "MODEL",
+    .meant = "out",
     .summary = "Write a model as a Hugging Face directory or a GGUF file.",
     .description =
         "safetensors: the tensors that inference needs, as a Hugging Face directory. If a Hugging "
         "Face model type describes the model, that type is used.\n\n"
         "gguf: one file with the tokenizer, for llama.cpp. It takes models of the families that "
         "docs/export.md lists, and Crosshead models that become one of these when knocking, head mixing "
-        "and shared matrices are folded into the weights, which export does.",
+        "and shared matrices are folded into the weights, which export does. GGUF has no virtual heads: a "
+        "model whose "
+        "cache holds fewer heads is refused unless --expand-heads is given.",
     .examples = "crosshead export runs/compare/mla --format transformers --out mla\n"
                 "crosshead export config.json --format transformers --untrained --out large\n"
                 "crosshead export model --format gguf --dtype q8_0 --out model.gguf\n"

@@ -196,6 +196,7 @@ static const ch_option options[] = {
 const ch_command ch_cmd_forward = {
     .name = "forward",
     .positional = "MODEL",
+    .meant = "tokens",
     .summary = "Compute logits, loss and gradients of given tokens or images.",
     .description =
         "Runs a model once over tokens or images and writes the results, to compare other implementations "

@@ -321,6 +321,7 @@ static const ch_option options[] = {
 const ch_command ch_cmd_generate = {
     .name = "generate",
     .positional = "MODEL",
+    .meant = "prompt",
     .summary = "Write text with a model.",
     .description = "Runs the prompt through the model, then decodes one token at a time and writes the text "
                    "to standard output as it comes. The rates of prefill and decoding and the cache size "

@@ -75,6 +75,7 @@ static const ch_option options[] = {{.name = "type",
 const ch_command ch_cmd_quantize = {
     .name = "quantize",
     .positional = "MODEL",
+    .meant = "out",
     .summary = "Round a model's matrices to 16, 8, 6 or 4 bits.",
     .description = "Weights become floats of 16 bits, or small integers with a scale per block, as in GGUF "
                    "files. Decoding reads them in that form: fewer bytes per token. Norms, biases and "

@@ -361,6 +361,7 @@ static void defaults(void *given) {
 const ch_command ch_cmd_sweep = {
     .name = "sweep",
     .positional = "",
+    .meant = "data",
     .summary = "Find the largest stable learning rate of each mechanism, and extrapolate its loss.",
     .description =
         "Trains each mechanism at every learning rate of a grid, several runs at a time. Counts loss spikes, "

@@ -108,6 +108,7 @@ static ch_status run(const void *given, ch_error *error) {
 const ch_command ch_cmd_train = {
     .name = "train",
     .positional = "[CONFIG]",
+    .meant = "data",
     .summary = "Train one model on a text, or on images.",
     .description =
         "CONFIG is a config.json (configs/ has some). Without --tokenizer, a tokenizer is trained on the "

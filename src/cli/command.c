@@ -142,6 +142,7 @@ static int run(const ch_command *command, int argc, char **argv) {
   ch_error error = {0};
   ch_status status = command->over_ranks ? ch_job_join(&error) : CH_OK;
   if (status == CH_OK) status = ch_parse_command_line(command, argc, argv, &running.parsed, &error);
+  if (status == CH_OK && !running.parsed.help) status = ch_environment_check(&error);
   status = ch_job_agree(status, &error);
   bool leads = ch_job_leads();
   if (status == CH_OK && running.parsed.help && leads)

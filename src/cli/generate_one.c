@@ -2,6 +2,7 @@
 #include "cli/generate_one.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include <crosshead/bench.h>
 
@@ -92,6 +93,9 @@ static void print_end(const writer *w, const ch_generated *result) {
   if (result->end == CH_END_TOKEN) fprintf(stderr, "the model ended its text\n");
 }
 
+/* The type in which `info` gives the size of a cache. */
+static const char info_type[] = "bf16";
+
 static void print_figures(const writer *w, const ch_generated *result) {
   const ch_session *session = w->one->session;
   if (w->text.size == 0 || w->text.data[w->text.size - 1] != '\n') putchar('\n');
@@ -103,8 +107,12 @@ static void print_figures(const writer *w, const ch_generated *result) {
   fprintf(stderr, "decode:  %lld %s in %.1f ms, %.1f tokens/s\n", (long long)result->tokens,
           ch_plural(result->tokens, "token", "tokens"), 1e3 * result->decode_seconds,
           ch_token_rate(result->tokens, result->decode_seconds));
-  fprintf(stderr, "cache:   %lld bytes per token (%s), %lld of %lld tokens, %llu bytes allocated\n",
-          (long long)ch_session_cache_token_bytes(session), w->one->cache_dtype,
+  char as_info[64] = "";
+  if (strcmp(w->one->cache_dtype, info_type) != 0)
+    snprintf(as_info, sizeof as_info, "; %lld in %s, as info counts",
+             2 * (long long)ch_session_cache_token_elements(session), info_type);
+  fprintf(stderr, "cache:   %lld bytes per token (%s%s), %lld of %lld tokens, %llu bytes allocated\n",
+          (long long)ch_session_cache_token_bytes(session), w->one->cache_dtype, as_info,
           (long long)ch_session_length(session), (long long)ch_session_capacity(session),
           (unsigned long long)ch_session_cache_bytes(session));
   if (w->one->keep_dictionary)

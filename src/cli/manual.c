@@ -154,5 +154,5 @@ void ch_manual(ch_text *page) {
                "compute while other programs keep the processors busy; results are the same.\n"
                ".TP\n.B CROSSHEAD_ISA\nThe highest instruction set to use:\n.BR plain ,\n.BR avx2 ,\n"
                ".BR avx512 ,\n.B avx512_vnni\nor\n.BR avx512_bf16 ;\nthe fastest that the processor "
-               "has when not set.\n");
+               "has when not set. One that the processor does not have is an error.\n");
 }

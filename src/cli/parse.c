@@ -214,6 +214,17 @@ static ch_status set_defaults(const ch_command *command, void *arguments, ch_err
   return CH_OK;
 }
 
+/* Refuses an argument for which the command has no place. */
+static ch_status unexpected(const ch_command *command, const char *word, int most, const ch_parsed *parsed,
+                            ch_error *error) {
+  for (int i = 0; command->meant && i < option_count(command); i++)
+    if (strcmp(command->options[i].name, command->meant) == 0 && !parsed->given[i])
+      return ch_fail(error, CH_ERROR_ARGUMENT, "unexpected argument '%.200s'; did you mean --%s '%.200s'?",
+                     word, command->meant, word);
+  return ch_fail(error, CH_ERROR_ARGUMENT, "unexpected argument '%s'; write `crosshead %s%s%s`", word,
+                 command->name, most ? " " : " [OPTION]...", command->positional);
+}
+
 static ch_status parse_words(const ch_command *command, int argc, char **argv, ch_parsed *parsed,
                              ch_error *error) {
   CH_TRY(set_defaults(command, parsed->arguments, error));
@@ -238,9 +249,7 @@ static ch_status parse_words(const ch_command *command, int argc, char **argv, c
     if (positional == CH_POSITIONAL_MAX - 1)
       return ch_fail(error, CH_ERROR_ARGUMENT, "'%s' is one argument too many; crosshead %s takes at most %d",
                      word, command->name, CH_POSITIONAL_MAX - 1);
-    if (positional == most)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "unexpected argument '%s'; write `crosshead %s%s%s`", word,
-                     command->name, most ? " " : " [OPTION]...", command->positional);
+    if (positional == most) return unexpected(command, word, most, parsed, error);
     ((const char **)parsed->arguments)[positional++] = word;
     i++;
   }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attention/registry.h"
 #include "config_file/config_json.h"
 #include "experiment/match.h"
 #include "experiment/presets.h"
@@ -155,4 +156,25 @@ ch_status ch_base_shape(const ch_shape_wishes *wishes, ch_config *config, ch_err
   snprintf(config->attention.type, sizeof config->attention.type, "gqa");
   config->num_key_value_heads = config->num_attention_heads;
   return ch_config_validate(config, "the shape asked for", error);
+}
+
+void ch_shape_of(const ch_config *from, ch_config *base) {
+  bool own_sizes = ch_mechanism_of(from)->modules & CH_MODULE_OWN_SIZES;
+  ch_config_defaults(base);
+  base->vocab_size = from->vocab_size;
+  base->hidden_size = from->hidden_size;
+  base->intermediate_size = from->intermediate_size;
+  base->num_hidden_layers = from->num_hidden_layers;
+  base->num_attention_heads = base->num_key_value_heads = from->num_attention_heads;
+  base->head_dim = own_sizes ? from->hidden_size / from->num_attention_heads : from->head_dim;
+  base->max_position_embeddings = from->max_position_embeddings;
+  base->tie_word_embeddings = from->tie_word_embeddings;
+  base->mlp_bias = from->mlp_bias;
+  base->moe = from->moe;
+  base->position = from->position;
+  snprintf(base->hidden_act, sizeof base->hidden_act, "%s", from->hidden_act);
+  snprintf(base->norm, sizeof base->norm, "%s", from->norm);
+  base->norm_placement = from->norm_placement;
+  base->parallel_residual = from->parallel_residual;
+  snprintf(base->attention.type, sizeof base->attention.type, "gqa");
 }

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attention/registry.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "bench/capacity.h"
@@ -90,34 +89,12 @@ static ch_status resolve_types(const ch_capacity_settings *s, ch_capacity_questi
 
 /* --- the shape of named mechanisms ------------------------------------------------------------------------------- */
 
-/* What the base of presets takes from a configuration: everything outside attention, and the heads. */
-static void take_shape(const ch_config *from, ch_config *base) {
-  bool own_sizes = ch_mechanism_of(from)->modules & CH_MODULE_OWN_SIZES;
-  ch_config_defaults(base);
-  base->vocab_size = from->vocab_size;
-  base->hidden_size = from->hidden_size;
-  base->intermediate_size = from->intermediate_size;
-  base->num_hidden_layers = from->num_hidden_layers;
-  base->num_attention_heads = base->num_key_value_heads = from->num_attention_heads;
-  base->head_dim = own_sizes ? from->hidden_size / from->num_attention_heads : from->head_dim;
-  base->max_position_embeddings = from->max_position_embeddings;
-  base->tie_word_embeddings = from->tie_word_embeddings;
-  base->mlp_bias = from->mlp_bias;
-  base->moe = from->moe;
-  base->position = from->position;
-  snprintf(base->hidden_act, sizeof base->hidden_act, "%s", from->hidden_act);
-  snprintf(base->norm, sizeof base->norm, "%s", from->norm);
-  base->norm_placement = from->norm_placement;
-  base->parallel_residual = from->parallel_residual;
-  snprintf(base->attention.type, sizeof base->attention.type, "gqa");
-}
-
 static ch_status shape_from_file(const char *path, asked *a, ch_error *error) {
   ch_config config;
   CH_TRY(ch_config_read(path, &config, error));
   CH_TRY(ch_config_needs_text(&config, "plan", error));
   CH_TRY(ch_count_parameters(&config, counted_by(a->settings), &a->parameters, error));
-  take_shape(&config, &a->like);
+  ch_shape_of(&config, &a->like);
   a->from_file = true;
   return CH_OK;
 }

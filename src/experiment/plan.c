@@ -44,7 +44,10 @@ static const char *choose_directory(ch_compare_plan *plan, const char *name, boo
   return directory;
 }
 
-static ch_status add(ch_compare_plan *plan, const char *name, ch_error *error) {
+/* Adds the model of one name. Names of mechanisms are lower case from here on, however they were typed. */
+static ch_status add(ch_compare_plan *plan, char *name, ch_error *error) {
+  bool from_file = ch_preset_is_path(name);
+  for (char *c = name; *c && !from_file; c++) *c = (char)tolower((unsigned char)*c);
   if (!*name)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--mechanisms has an empty name; write names with one comma between, as in mha,gqa:4,mqa");
@@ -54,14 +57,14 @@ static ch_status add(ch_compare_plan *plan, const char *name, ch_error *error) {
     if (strcmp(plan->models[i].name, name) == 0)
       return ch_fail(error, CH_ERROR_ARGUMENT, "--mechanisms names %.64s twice", name);
   ch_planned_model *model = &plan->models[plan->count];
-  model->from_file = ch_preset_is_path(name);
-  if (model->from_file)
+  model->from_file = from_file;
+  if (from_file)
     CH_TRY(ch_config_read(name, &model->given, error));
   else
     CH_TRY(ch_preset_check(name, error));
   model->config = model->given;
   model->name = ch_valid_text(&plan->arena, name);
-  model->directory = choose_directory(plan, name, model->from_file);
+  model->directory = choose_directory(plan, name, from_file);
   if (!model->name || !model->directory) return no_memory(error);
   plan->count++;
   return CH_OK;
@@ -73,7 +76,7 @@ ch_status ch_compare_plan_names(const char *mechanisms, ch_compare_plan *plan, c
     while (*p == ' ') p++;
     size_t length = strcspn(p, ","), kept = length;
     while (kept > 0 && p[kept - 1] == ' ') kept--;
-    const char *name = ch_arena_printf(&plan->arena, "%.*s", (int)kept, p);
+    char *name = ch_arena_printf(&plan->arena, "%.*s", (int)kept, p);
     if (!name) return no_memory(error);
     CH_TRY(add(plan, name, error));
     p += length;
@@ -94,8 +97,21 @@ static const ch_planned_model *first_file(const ch_compare_plan *plan) {
   return NULL;
 }
 
-/* The parameters that --params counts. */
-static ch_counted counted_by(const ch_shape_wishes *wishes) {
+ch_shape_wishes ch_compare_wishes(const ch_compare_settings *s) {
+  return (ch_shape_wishes){.params = s->parameters,
+                           .match = s->match,
+                           .cache = s->cache_per_token,
+                           .vocab = s->vocab,
+                           .context = s->sequence,
+                           .layers = s->layers,
+                           .hidden = s->hidden,
+                           .heads = s->heads,
+                           .init = s->init,
+                           .parametrization = s->parametrization,
+                           .image.patch = s->patch};
+}
+
+ch_counted ch_counted_by(const ch_shape_wishes *wishes) {
   return wishes->match == CH_MATCH_ACTIVE ? CH_COUNT_ACTIVE : CH_COUNT_ALL;
 }
 
@@ -107,14 +123,14 @@ ch_status ch_compare_plan_size(const ch_compare_plan *plan, const ch_shape_wishe
   if (file) {
     ch_config config = file->config;
     if (wishes->vocab) config.vocab_size = wishes->vocab;
-    return ch_count_parameters(&config, counted_by(wishes), params, error);
+    return ch_count_parameters(&config, ch_counted_by(wishes), params, error);
   }
   if (!wishes->layers || !wishes->hidden) return CH_OK;
   ch_shape_wishes whole = *wishes;
   ch_config config;
   if (!whole.vocab) whole.vocab = ch_base_vocabulary(usual_params, INT64_MAX);
   CH_TRY(ch_base_shape(&whole, &config, error));
-  return ch_count_parameters(&config, counted_by(wishes), params, error);
+  return ch_count_parameters(&config, ch_counted_by(wishes), params, error);
 }
 
 /* A config file keeps its shape; its vocabulary is the tokenizer's and its FFN is adjusted. */
@@ -148,9 +164,9 @@ static ch_status match(ch_config *configs, const char *const *names, const ch_co
   int64_t parameters[CH_COMPARE_MOST], flops;
   bool first_alone = shape->match == CH_MATCH_FLOPS || shape->match == CH_MATCH_NONE;
   if (!first_alone)
-    return ch_match_parameters(configs, names, plan->count, counted_by(shape), plan->target, parameters,
+    return ch_match_parameters(configs, names, plan->count, ch_counted_by(shape), plan->target, parameters,
                                error);
-  CH_TRY(ch_match_parameters(configs, names, 1, counted_by(shape), plan->target, parameters, error));
+  CH_TRY(ch_match_parameters(configs, names, 1, ch_counted_by(shape), plan->target, parameters, error));
   if (shape->match == CH_MATCH_FLOPS) {
     int64_t depth = shape->image.size > 0 ? 0 : shape->context;
     CH_TRY(ch_count_flops(&configs[0], depth, &flops, error));

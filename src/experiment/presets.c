@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "attention/registry.h"
 #include "config_file/config_json.h"
@@ -241,10 +242,11 @@ const ch_preset *ch_preset_at(int index) {
   return preset_at(index, &of);
 }
 
+/* The preset with this name, in any case: "mla", "MLA". */
 static const ch_preset *find(const char *word, const ch_mechanism **of) {
   const ch_preset *preset;
   for (int i = 0; (preset = preset_at(i, of)); i++)
-    if (strcmp(preset->name, word) == 0) return preset;
+    if (strcasecmp(preset->name, word) == 0) return preset;
   return NULL;
 }
 
@@ -268,10 +270,29 @@ bool ch_preset_is_path(const char *name) {
   return strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".json") == 0);
 }
 
-static ch_status unknown(const char *name, const char *word, ch_error *error) {
+/* True for a name that takes a number and has it without the colon: "gqa8", "gqa-8". Puts "gqa:8" into `meant`. */
+static bool lacks_colon(const char *word, char *meant, size_t size) {
+  const ch_mechanism *of;
+  char name[LONGEST_NAME];
+  size_t length = strcspn(word, "0123456789");
+  const char *digits = word + length;
+  if (!*digits || digits[strspn(digits, "0123456789")] || length >= sizeof name) return false;
+  snprintf(name, sizeof name, "%.*s", (int)length, word);
+  const ch_preset *preset = find(name, &of);
+  if (!preset && length > 1 && strchr("-_=", name[length - 1])) {
+    name[length - 1] = 0;
+    preset = find(name, &of);
+  }
+  if (!preset || !preset->number) return false;
+  snprintf(meant, size, "%s:%.20s", preset->name, digits);
+  return true;
+}
+
+/* Refuses a part of a name, as typed, whose word in front of the colon is no preset. */
+static ch_status unknown(const char *part, const char *word, ch_error *error) {
   enum { MOST = 64 };
   const char *names[MOST + 1] = {0};
-  char known[512] = "", shown[LONGEST_NAME + 1];
+  char known[768] = "", meant[2 * LONGEST_NAME];
   size_t used = 0;
   const ch_preset *preset;
   for (int i = 0; i < MOST && (preset = ch_preset_at(i)); i++) {
@@ -280,15 +301,13 @@ static ch_status unknown(const char *name, const char *word, ch_error *error) {
       used += (size_t)snprintf(known + used, sizeof known - used, "%s%s%s", i ? ", " : "", names[i],
                                preset->number ? "[:N]" : "");
   }
-  const char *near = ch_nearest_name(word, names);
-  snprintf(shown, sizeof shown, "%s", name);
+  const char *near = lacks_colon(part, meant, sizeof meant) ? meant : ch_nearest_name(word, names);
   if (near)
-    return ch_fail(
-        error, CH_ERROR_ARGUMENT,
-        "--mechanisms: there is no '%s'; did you mean %s? (known: %s, or the path of a config.json)", shown,
-        near, known);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--mechanisms: there is no '%.64s'; did you mean %s?", part,
+                   near);
   return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "--mechanisms: there is no '%s'; known are %s, or the path of a config.json", shown, known);
+                 "--mechanisms: there is no '%.64s'; known are %s, or the path of a config.json", part,
+                 known);
 }
 
 /* One preset of a name, with its number and - if it is a mechanism's - the mechanism. */

@@ -48,5 +48,7 @@ int64_t ch_base_vocabulary(int64_t params, int64_t text_bytes);
    SwiGLU. intermediate_size is left at the customary 8/3 of the width; see match.h. For images: a Vision
    Transformer, with an FFN of 4 times the width. Multi-head until a preset is applied. */
 ch_status ch_base_shape(const ch_shape_wishes *wishes, ch_config *config, ch_error *error);
+/* The shape of a model of text as a base for presets: everything outside attention, and the query heads. */
+void ch_shape_of(const ch_config *from, ch_config *base);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "config/spectral.h"
 
@@ -58,7 +59,7 @@ ch_status ch_rates_common(const char *rates, double *common, ch_error *error) {
 static ch_planned_model *model_of(const piece *p, ch_compare_plan *plan) {
   for (int i = 0; i < plan->count; i++)
     if (strlen(plan->models[i].name) == p->name_length &&
-        memcmp(plan->models[i].name, p->name, p->name_length) == 0)
+        strncasecmp(plan->models[i].name, p->name, p->name_length) == 0)
       return &plan->models[i];
   return NULL;
 }

@@ -220,25 +220,10 @@ static bool on_prepare(void *context, const char *stage, double done, double tot
   return goes_on && !ch_compare_stopped(context);
 }
 
-/* What the settings ask of the shared shape. */
-static ch_shape_wishes wishes_of(const ch_compare_settings *s) {
-  return (ch_shape_wishes){.params = s->parameters,
-                           .match = s->match,
-                           .cache = s->cache_per_token,
-                           .vocab = s->vocab,
-                           .context = s->sequence,
-                           .layers = s->layers,
-                           .hidden = s->hidden,
-                           .heads = s->heads,
-                           .init = s->init,
-                           .parametrization = s->parametrization,
-                           .image.patch = s->patch};
-}
-
 /* The vocabulary that a tokenizer trained on the text gets. */
 static ch_status choose_vocabulary(const ch_compare_setup *setup, int64_t *vocab, ch_error *error) {
   const ch_compare_settings *s = &setup->settings;
-  ch_shape_wishes shape = wishes_of(s);
+  ch_shape_wishes shape = ch_compare_wishes(s);
   int64_t params;
   CH_TRY(ch_compare_plan_size(&setup->plan, &shape, CH_COMPARE_USUAL_PARAMS, &params, error));
   *vocab = s->vocab ? s->vocab : ch_base_vocabulary(params, text_bytes(s->data));
@@ -271,7 +256,7 @@ static ch_status open_text(ch_compare_setup *setup, bool continued, bool dry, ch
 }
 
 static ch_status plan_models(ch_compare_setup *setup, ch_error *error) {
-  ch_shape_wishes shape = wishes_of(&setup->settings);
+  ch_shape_wishes shape = ch_compare_wishes(&setup->settings);
   shape.vocab = setup->data.vocab_size;
   if (ch_compare_on_images(setup)) {
     shape.image.size = setup->settings.image_size ? setup->settings.image_size : setup->images.info.size;

@@ -11,9 +11,6 @@
 #include "train/image_data.h"
 #include "train/run.h"
 
-/* Parameters of each model if nothing determines them. */
-enum { CH_COMPARE_USUAL_PARAMS = 1000000 };
-
 typedef struct ch_compare_setup {
   ch_compare_settings settings; /* complete */
   double lr_given;              /* a rate for all models, 0: their usual ones */

@@ -8,6 +8,11 @@ const char *ch_version(void) {
   return CH_VERSION_STRING;
 }
 
+ch_status ch_environment_check(ch_error *error) {
+  CH_TRY(ch_kernels_check(error));
+  return ch_governor_check(error);
+}
+
 void ch_free(void *memory) {
   free(memory);
 }

@@ -97,12 +97,13 @@ static ch_status put_key(search *s, const char *key, ch_error *error) {
   return unknown_key(key, error);
 }
 
-/* mechanism=gqa means gqa:4 and gqa+masa too; mechanism=gqa:4 means that alone. */
+/* mechanism=gqa means gqa:4 and gqa+masa too; mechanism=gqa:4 means that alone. Case does not count. */
 static ch_status put_mechanism(search *s, const char *value, bool other, ch_error *error) {
-  ch_text_printf(&s->sql, "%s(%s = ?", other ? "NOT " : "", mechanism_sql);
+  ch_text_printf(&s->sql, "%s(%s = ? COLLATE NOCASE", other ? "NOT " : "", mechanism_sql);
   CH_TRY(bind(s, value, false, error));
   if (!strpbrk(value, ":+")) {
-    ch_text_printf(&s->sql, " OR substr(%s, 1, length(?) + 1) IN (? || ':', ? || '+')", mechanism_sql);
+    ch_text_printf(&s->sql, " OR substr(%s, 1, length(?) + 1) COLLATE NOCASE IN (? || ':', ? || '+')",
+                   mechanism_sql);
     for (int i = 0; i < 3; i++) CH_TRY(bind(s, value, false, error));
   }
   ch_text_puts(&s->sql, ")");

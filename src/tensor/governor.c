@@ -33,6 +33,13 @@ static bool all_always(void) {
   return wanted && strcmp(wanted, "all") == 0;
 }
 
+ch_status ch_governor_check(ch_error *error) {
+  const char *wanted = getenv("CROSSHEAD_WORKERS");
+  if (!wanted || all_always()) return CH_OK;
+  return ch_fail(error, CH_ERROR_ARGUMENT, "CROSSHEAD_WORKERS is '%.40s'; set it to all, or unset it",
+                 wanted);
+}
+
 void ch_governor_init(ch_governor *governor, int threads, bool busy) {
   *governor = (ch_governor){
       .workers = {threads}, .choices = 1, .read_waiting = ch_read_waiting, .much = WAITS / (threads + 1)};

@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 
+#include "base/error.h"
 #include "tensor/contention.h"
 #include "tensor/team.h"
 
@@ -46,6 +47,8 @@ typedef struct ch_governor {
 /* The expected length of a step in seconds: the shortest of late. 0 at first. */
 typedef float ch_expected_time;
 
+/* Fails if CROSSHEAD_WORKERS has a value that is not known. */
+ch_status ch_governor_check(ch_error *error);
 /* busy: begin with one worker, and try more soon. If the environment variable CROSSHEAD_WORKERS is "all", there is one choice:
    all threads. */
 void ch_governor_init(ch_governor *governor, int threads, bool busy);

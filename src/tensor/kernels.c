@@ -1,6 +1,7 @@
 /* Choosing a kernel table: what was built, what this processor runs, what CROSSHEAD_ISA allows. */
 #include "tensor/kernels.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,9 +90,26 @@ static ch_isa default_limit(void) {
   return core.has_fast_bf16_dot ? CH_ISA_AVX512_BF16 : CH_ISA_AVX512_VNNI;
 }
 
-/* The highest instruction set that the environment names; an unknown name counts as none. */
+static const char variable[] = "CROSSHEAD_ISA";
+
+ch_status ch_kernels_check(ch_error *error) {
+  const char *wanted = getenv(variable);
+  char names[96] = "";
+  size_t used = 0;
+  if (!wanted) return CH_OK;
+  for (int isa = 0; isa < CH_ISA_COUNT; isa++) {
+    if (!ch_kernels_for(CH_F32, (ch_isa)isa)) continue;
+    if (strcmp(wanted, isas[isa].name) == 0) return CH_OK;
+    used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", isas[isa].name);
+  }
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "%s is '%.40s', which is no instruction set of this machine; unset it, or choose from: %s",
+                 variable, wanted, names);
+}
+
+/* The highest instruction set that the environment names. ch_kernels_check refuses unknown names; here they count as none. */
 static ch_isa isa_limit(void) {
-  const char *wanted = getenv("CROSSHEAD_ISA");
+  const char *wanted = getenv(variable);
   for (int isa = 0; wanted && isa < CH_ISA_COUNT; isa++)
     if (strcmp(wanted, isas[isa].name) == 0) return (ch_isa)isa;
   return default_limit();

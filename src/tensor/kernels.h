@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/error.h"
 #include "tensor/attend.h"
 #include "tensor/delta_rule.h"
 #include "tensor/factor_attend.h"
@@ -96,6 +97,8 @@ typedef enum ch_isa {
 /* The table for an element type (CH_F32 or CH_F64) on an instruction set, or NULL when the build or this processor
    has none. */
 const ch_kernels *ch_kernels_for(ch_dtype dtype, ch_isa isa);
+/* Fails if CROSSHEAD_ISA names no instruction set of this build and processor. */
+ch_status ch_kernels_check(ch_error *error);
 /* The fastest table this processor runs. The environment variable CROSSHEAD_ISA (plain, avx2, avx512, avx512_vnni,
    avx512_bf16) names the highest one to use. Without it, avx512_bf16 is used only on processors where BF16 dot products are faster
    than F32 (kernels.c). */

@@ -72,6 +72,27 @@ static void the_environment_lowers_the_instruction_set(void **state) {
   unsetenv("CROSSHEAD_ISA");
 }
 
+static void an_instruction_set_that_the_machine_lacks_is_refused(void **state) {
+  (void)state;
+  static const char *const names[] = {"plain", "avx2", "avx512", "avx512_vnni", "avx512_bf16"};
+  unsetenv("CROSSHEAD_ISA");
+  assert_int_equal(ch_kernels_check(NULL), CH_OK);
+  for (int isa = 0; isa < CH_ISA_COUNT; isa++) {
+    setenv("CROSSHEAD_ISA", names[isa], 1);
+    assert_int_equal(ch_kernels_check(NULL) == CH_OK, ch_kernels_for(CH_F32, (ch_isa)isa) != NULL);
+  }
+  static const char *const wrong[] = {"", "AVX2", "avx3", "plain "};
+  for (int i = 0; i < 4; i++) {
+    ch_error error = {0};
+    setenv("CROSSHEAD_ISA", wrong[i], 1);
+    assert_int_equal(ch_kernels_check(&error), CH_ERROR_ARGUMENT);
+    for (int isa = 0; isa < CH_ISA_COUNT; isa++)
+      assert_int_equal(strstr(error.message, names[isa]) != NULL,
+                       ch_kernels_for(CH_F32, (ch_isa)isa) != NULL);
+  }
+  unsetenv("CROSSHEAD_ISA");
+}
+
 static void the_loops_that_measure_limits_do_what_they_count(void **state) {
   (void)state;
   double ones[1003];
@@ -119,6 +140,7 @@ int main(void) {
       cmocka_unit_test(every_table_is_named_and_typed),
       cmocka_unit_test(the_fastest_instructions_are_chosen_unasked),
       cmocka_unit_test(the_environment_lowers_the_instruction_set),
+      cmocka_unit_test(an_instruction_set_that_the_machine_lacks_is_refused),
       cmocka_unit_test(the_loops_that_measure_limits_do_what_they_count),
       cmocka_unit_test(dot_loops_do_what_they_count_where_there_are_such_instructions),
       cmocka_unit_test(a_lowered_instruction_set_has_no_dot_instructions),
