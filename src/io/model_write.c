@@ -120,7 +120,8 @@ static ch_status write_tensors(const char *path, const ch_params *params, const 
   }
   for (int64_t i = 0; i < count; i++) {
     const ch_param *row = &params->rows[i];
-    stored[i] = (ch_stored_tensor){(char *)row->name, {.dtype = dtypes[i], .rank = row->rank}};
+    stored[i] =
+        (ch_stored_tensor){.name = (char *)row->name, .tensor = {.dtype = dtypes[i], .rank = row->rank}};
     memcpy(stored[i].tensor.shape, row->shape, sizeof row->shape);
   }
   CH_TRY_GOTO(ch_safetensors_layout(stored, count, "{\"format\":\"pt\"}", &header, order, error));

@@ -1,4 +1,5 @@
 /* Model directories: written and read back in every type and layout, and what broken ones get. */
+#define _GNU_SOURCE
 #include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
@@ -100,7 +101,7 @@ static void put_tensors(const char *name, const ch_stored_tensor *tensors, int64
 static ch_stored_tensor *stored_tensors(const model *m, int room) {
   ch_stored_tensor *stored = calloc((size_t)(m->params.count + room), sizeof *stored);
   for (int i = 0; i < m->params.count; i++)
-    stored[i] = (ch_stored_tensor){(char *)m->params.rows[i].name, m->tensors[i]};
+    stored[i] = (ch_stored_tensor){.name = (char *)m->params.rows[i].name, .tensor = m->tensors[i]};
   return stored;
 }
 
@@ -422,9 +423,9 @@ static void old_rotary_tables_and_a_tied_head_are_tolerated(void **state) {
   make_model(tied, &m);
   int n = m.params.count, embedding = ch_params_find(&m.params, "model.embed_tokens.weight");
   ch_stored_tensor *stored = stored_tensors(&m, 3);
-  stored[n] = (ch_stored_tensor){(char *)"model.layers.0.self_attn.rotary_emb.inv_freq",
-                                 {CH_F32, 1, {2}, m.tensors[0].data}};
-  stored[n + 1] = (ch_stored_tensor){(char *)"lm_head.weight", m.tensors[embedding]};
+  stored[n] = (ch_stored_tensor){.name = (char *)"model.layers.0.self_attn.rotary_emb.inv_freq",
+                                 .tensor = {CH_F32, 1, {2}, m.tensors[0].data}};
+  stored[n + 1] = (ch_stored_tensor){.name = (char *)"lm_head.weight", .tensor = m.tensors[embedding]};
   put_tensors("model.safetensors", stored, n + 2);
   check_weights(&m, CH_F32, CH_WEIGHTS_MAPPED, 0);
 
@@ -443,6 +444,60 @@ static void old_rotary_tables_and_a_tied_head_are_tolerated(void **state) {
   stored[0] = stored[n - 1];
   put_tensors("model.safetensors", stored, n - 1);
   assert_refused(&m, CH_WEIGHTS_MAPPED, CH_ERROR_FORMAT, "\"model.embed_tokens.weight\" is missing");
+  free(stored);
+  free_model(&m);
+}
+
+static void a_head_with_values_of_its_own_unties_the_model(void **state) {
+  (void)state;
+  model m;
+  make_model(tied, &m);
+  ch_config config;
+  ch_error error = {0};
+  int n = m.params.count, embedding = ch_params_find(&m.params, "model.embed_tokens.weight");
+  ch_tensor head = m.tensors[embedding];
+  ch_stored_tensor *stored = stored_tensors(&m, 1);
+  float *values = malloc(ch_tensor_bytes(&head));
+  memcpy(values, head.data, ch_tensor_bytes(&head));
+  head.data = values;
+  stored[n] = (ch_stored_tensor){.name = (char *)"lm_head.weight", .tensor = head};
+  assert_int_equal(ch_config_store(directory, &m.config, &error), CH_OK);
+  for (int differs = 0; differs < 2; differs++) {
+    values[ch_tensor_count(&head) - 1] += (float)differs;
+    put_tensors("model.safetensors", stored, n + 1);
+    assert_int_equal(ch_config_read_stored(directory, &config, &error), CH_OK);
+    assert_int_equal(config.tie_word_embeddings, !differs);
+  }
+  put_tensors("model.safetensors", stored, n);
+  assert_int_equal(ch_config_read_stored(directory, &config, &error), CH_OK);
+  assert_true(config.tie_word_embeddings);
+  free(values);
+  free(stored);
+  free_model(&m);
+}
+
+static void tensors_of_types_that_no_model_has_may_be_left_over(void **state) {
+  (void)state;
+  model m;
+  make_model(tied, &m);
+  int n = m.params.count;
+  ch_stored_tensor *stored = stored_tensors(&m, 1);
+  unsigned char mask[4] = {1, 0, 1, 1};
+  stored[n] = (ch_stored_tensor){.name = (char *)"model.causal_mask", .tensor = {CH_U8, 2, {2, 2}, mask}};
+  put_tensors("model.safetensors", stored, n + 1);
+  char *bytes = NULL, *path = ch_path_join(directory, "model.safetensors");
+  size_t size = 0;
+  assert_int_equal(ch_read_file(path, 1 << 20, &bytes, &size, NULL), CH_OK);
+  char *type = memmem(bytes, size, "\"U8\"", 4);
+  assert_non_null(type);
+  memcpy(type, "\"I8\"", 4);
+  put_file("model.safetensors", bytes, size);
+  check_weights(&m, CH_F32, CH_WEIGHTS_MAPPED, 0);
+  memcpy(memmem(bytes, size, "model.causal_mask", 17), "model.causal_task", 17);
+  put_file("model.safetensors", bytes, size);
+  assert_refused(&m, CH_WEIGHTS_MAPPED, CH_ERROR_FORMAT, "\"model.causal_task\" is not one of this model's");
+  free(path);
+  free(bytes);
   free(stored);
   free_model(&m);
 }
@@ -639,6 +694,8 @@ int main(void) {
       IN_A_DIRECTORY(broken_indices_are_refused),
       IN_A_DIRECTORY(a_directory_without_a_model_says_what_is_missing),
       IN_A_DIRECTORY(damaged_files_do_no_harm),
+      IN_A_DIRECTORY(a_head_with_values_of_its_own_unties_the_model),
+      IN_A_DIRECTORY(tensors_of_types_that_no_model_has_may_be_left_over),
       cmocka_unit_test(reference_models_open),
       cmocka_unit_test(trained_models_open),
   };
