@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "io/model_files.h"
 #include "model/transformer.h"
+#include "tensor/kernels.h"
 #include "config_file/config_json.h"
 
 /* --- a small model in memory ----------------------------------------------------------------------------------- */
@@ -380,6 +381,25 @@ static void wrong_tensors_are_refused_by_name(void **state) {
   free_model(&m);
 }
 
+/* Writes the model with all values as `dtype`, unchecked. */
+static void put_converted(const model *m, ch_dtype dtype) {
+  ch_stored_tensor *stored = stored_tensors(m, 0);
+  const ch_kernels *kernels = ch_kernels_best(dtype == CH_F64 ? CH_F64 : CH_F32);
+  for (int i = 0; i < m->params.count; i++) {
+    ch_tensor *tensor = &stored[i].tensor;
+    int64_t n = ch_tensor_count(tensor);
+    tensor->data = malloc((size_t)n * sizeof(double));
+    tensor->dtype = dtype;
+    if (dtype == CH_F64)
+      kernels->convert_from(&ch_alone, n, m->tensors[i].data, CH_F32, tensor->data);
+    else
+      kernels->convert_to(&ch_alone, n, m->tensors[i].data, dtype, tensor->data);
+  }
+  put_tensors("model.safetensors", stored, m->params.count);
+  for (int i = 0; i < m->params.count; i++) free(stored[i].tensor.data);
+  free(stored);
+}
+
 static void values_that_are_not_finite_are_found_where_they_are_copied(void **state) {
   (void)state;
   model m;
@@ -395,13 +415,13 @@ static void values_that_are_not_finite_are_found_where_they_are_copied(void **st
     for (int t = 0; t < 4; t++) {
       float kept = *vector_value;
       *vector_value = bad[b];
-      assert_int_equal(ch_model_write(directory, &m.config, &m.params, m.tensors, types[t], &error), CH_OK);
+      put_converted(&m, types[t]);
       for (ch_weights_mode mode = CH_WEIGHTS_MAPPED; mode <= CH_WEIGHTS_F64; mode++)
         assert_refused(&m, mode, CH_ERROR_NUMERIC, "\"model.norm.weight\" holds a value that is not finite");
       *vector_value = kept;
       kept = *matrix_value;
       *matrix_value = bad[b];
-      assert_int_equal(ch_model_write(directory, &m.config, &m.params, m.tensors, types[t], &error), CH_OK);
+      put_converted(&m, types[t]);
       /* A matrix is seen when it is converted; mapped as it is, nothing touches it. */
       for (ch_weights_mode mode = CH_WEIGHTS_MAPPED; mode <= CH_WEIGHTS_F64; mode++) {
         bool converted = mode == CH_WEIGHTS_MAPPED ? types[t] == CH_F64
@@ -445,6 +465,60 @@ static void old_rotary_tables_and_a_tied_head_are_tolerated(void **state) {
   put_tensors("model.safetensors", stored, n - 1);
   assert_refused(&m, CH_WEIGHTS_MAPPED, CH_ERROR_FORMAT, "\"model.embed_tokens.weight\" is missing");
   free(stored);
+  free_model(&m);
+}
+
+/* A value of the first matrix of a small model, as it is, and written as every type. */
+static void numbers_that_a_type_cannot_hold_are_refused_by_name(void **state) {
+  (void)state;
+  static const struct {
+    double value;
+    ch_dtype dtype;
+    const char *words; /* NULL: it can be written */
+  } cases[] = {
+      {65504, CH_F16, NULL},
+      {65519.9, CH_F16, NULL},
+      {65520, CH_F16, "holds 65520, which F16 cannot; bf16 and f32 can"},
+      {3.38e38, CH_BF16, NULL},
+      {-3.4e38, CH_BF16, "holds 3.4e+38, which BF16 cannot; f32 can"},
+      {3.4e38, CH_F16, "which F16 cannot; f32 can"},
+      {8.3e6, CH_Q8_0, NULL},
+      {-9e6, CH_Q8_0, "holds 9e+06, which Q8_0 cannot; bf16 and f32 can"},
+      {4e5, CH_Q4_0, NULL},
+      {9e5, CH_Q4_0, "which Q4_0 cannot"},
+      {5e7, CH_Q4_K, NULL},
+      {7e7, CH_Q4_K, "which Q4_K cannot"},
+      {-7e7, CH_Q4_K, "which Q4_K cannot"},
+      {2e8, CH_Q6_K, NULL},
+      {4e8, CH_Q6_K, "which Q6_K cannot"},
+      {NAN, CH_F16, "not finite"},
+      {NAN, CH_BF16, "not finite"},
+      {NAN, CH_F64, "not finite"},
+      {NAN, CH_Q8_0, "not finite"},
+      {INFINITY, CH_Q4_0, "not finite"},
+      {-INFINITY, CH_Q4_K, "not finite"},
+      {NAN, CH_Q6_K, "not finite"},
+  };
+  static float values[2 * 256];
+  ch_params params = {0};
+  model m;
+  make_model(tied, &m);
+  params.count = 1;
+  ch_param row = m.params.rows[ch_params_find(&m.params, "model.layers.0.mlp.up_proj.weight")];
+  row.shape[0] = 2;
+  row.shape[1] = 256;
+  params.rows = &row;
+  ch_tensor tensor = {CH_F32, 2, {2, 256}, values};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    ch_error error = {0};
+    for (int j = 0; j < 2 * 256; j++) values[j] = (float)(j % 7) - 3;
+    values[300] = (float)cases[i].value;
+    ch_status status = ch_model_write(directory, &m.config, &params, &tensor, cases[i].dtype, &error);
+    if (cases[i].words ? status != CH_ERROR_NUMERIC || !strstr(error.message, cases[i].words) ||
+                             !strstr(error.message, "model.layers.0.mlp.up_proj.weight")
+                       : status != CH_OK)
+      fail_msg("%g as %s: %d, %s", cases[i].value, ch_dtype_name(cases[i].dtype), status, error.message);
+  }
   free_model(&m);
 }
 
@@ -694,6 +768,7 @@ int main(void) {
       IN_A_DIRECTORY(broken_indices_are_refused),
       IN_A_DIRECTORY(a_directory_without_a_model_says_what_is_missing),
       IN_A_DIRECTORY(damaged_files_do_no_harm),
+      IN_A_DIRECTORY(numbers_that_a_type_cannot_hold_are_refused_by_name),
       IN_A_DIRECTORY(a_head_with_values_of_its_own_unties_the_model),
       IN_A_DIRECTORY(tensors_of_types_that_no_model_has_may_be_left_over),
       cmocka_unit_test(reference_models_open),

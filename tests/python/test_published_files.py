@@ -214,6 +214,21 @@ class PublishedFiles(unittest.TestCase):
                 with self.assertRaisesRegex(AssertionError, "surplus"):
                     self.ours()
 
+    def test_an_infinite_scale_in_a_file_is_no_finite_logit(self):
+        """Scales of blocks lie in mapped weights, which nothing looks at before they are multiplied."""
+        self.make("llama", hidden_size=256, intermediate_size=256, head_dim=64)
+        for kind, place in (("q8_0", 0), ("q4_0", 0), ("q4_k", 0), ("q4_k", 2), ("q6_k", 208)):
+            for name in ("model.layers.0.mlp.up_proj.weight", "model.layers.1.self_attn.v_proj.weight", "lm_head.weight"):
+                with self.subTest(kind=kind, place=place, name=name), tempfile.TemporaryDirectory() as out:
+                    subprocess.run([CROSSHEAD, "quantize", self.directory, "--type", kind, "--out", out], check=True, capture_output=True)
+                    with open(f"{out}/model.safetensors", "r+b") as file:
+                        size = int.from_bytes(file.read(8), "little")
+                        file.seek(8 + size + json.loads(file.read(size))[name]["data_offsets"][0] + place)
+                        file.write(b"\x00\x7c")
+                    for count in (3, 40):
+                        with self.assertRaisesRegex(AssertionError, "not finite"):
+                            self.ours(out, TOKENS[:count])
+
 
 if __name__ == "__main__":
     unittest.main()
