@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/file_names.h"
 #include "base/json.h"
-#include "config_file/config_json.h"
+#include "io/model_files.h"
 #include "infer/model.h"
 
 enum { MOST_RECORD_BYTES = 1 << 16 };
@@ -144,7 +144,7 @@ static ch_status find(const ch_training *t, ch_training_control *control, const 
     ch_train_options stored;
     return ch_checkpoint_read_options(run->checkpoint, &stored, &run->config, NULL, error);
   }
-  CH_TRY(ch_config_read(control->model, &run->config, error));
+  CH_TRY(ch_config_read_stored(control->model, &run->config, error));
   CH_TRY(check_shapes(t, control, error));
   CH_TRY(check_tokenizer(t, control, error));
   return check_weights(control, error);

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/file_names.h"
 #include "config_file/config_json.h"
+#include "io/model_files.h"
 
 /* --- what can be said of the settings alone --------------------------------------------------------------------- */
 
@@ -83,7 +84,7 @@ static ch_status read_fresh(ch_training *t, ch_error *error) {
                    "--recover is for a model that exists: give it with --init-from");
   if (!s->data && !s->images)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--data is missing: the text to train on, or the images");
-  CH_TRY(ch_config_read(s->config ? s->config : s->init_from, &t->config, error));
+  CH_TRY(ch_config_read_stored(s->config ? s->config : s->init_from, &t->config, error));
   ch_train_options_default(&t->config, &t->options);
   t->options.seed = 1;
   if (s->init_from) t->options.lr = 1e-4;

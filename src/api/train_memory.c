@@ -3,7 +3,7 @@
 
 #include "api/answer.h"
 #include "base/file.h"
-#include "config_file/config_json.h"
+#include "io/model_files.h"
 #include "report/train_memory.h"
 #include "train/trainer.h"
 
@@ -18,7 +18,7 @@ static ch_status measure(const ch_train_settings *s, int32_t ranks, ch_train_mem
   if (ranks < 1 || ranks > MOST_RANKS)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--ranks is %d; it must be from 1 to %d", (int)ranks,
                    MOST_RANKS);
-  CH_TRY(ch_config_read(model, &config, error));
+  CH_TRY(ch_config_read_stored(model, &config, error));
   ch_train_options_default(&config, &options);
   ch_train_options_put(s, &options);
   options.steps = 1;

@@ -1,6 +1,8 @@
 /* jansson with strict flags and messages that name the key. */
 #include "base/json.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,13 +46,76 @@ static ch_status parse_error(const char *text, size_t size, const char *where, c
   for (const char *p = why->text; *p && used + 1 < sizeof what; p++)
     what[used++] = (*p >= ' ' && *p < 127) ? *p : '?';
   what[used] = 0;
+  if (strstr(what, "JSON_ALLOW_NUL"))
+    return ch_fail(error, CH_ERROR_FORMAT,
+                   "%s: a string at line %d%s%s holds the character U+0000 (\\u0000), which no text may hold",
+                   where, why->line, *quoted ? ", after key " : "", quoted);
   return ch_fail(error, CH_ERROR_FORMAT, "%s is not valid JSON at line %d%s%s: %s", where, why->line,
                  *quoted ? ", after key " : "", quoted, what);
+}
+
+/* The end of the number or word that begins at `at`. */
+static size_t end_of_token(const char *text, size_t size, size_t at) {
+  while (at < size && (isalnum((unsigned char)text[at]) || (text[at] && strchr("+-.", text[at])))) at++;
+  return at;
+}
+
+static bool is_word(const char *token, size_t length, const char *word) {
+  return length == strlen(word) && memcmp(token, word, length) == 0;
+}
+
+/* Returns true if a token is a whole number that 64 bits do not hold. */
+static bool is_wide(const char *token, size_t length) {
+  enum { DIGITS = 18 }; /* as many always fit */
+  char number[32];
+  size_t sign = length > 0 && token[0] == '-';
+  if (length - sign <= DIGITS || strspn(token + sign, "0123456789") < length - sign) return false;
+  if (length >= sizeof number) return true;
+  snprintf(number, sizeof number, "%.*s", (int)length, token);
+  errno = 0;
+  strtoll(number, NULL, 10);
+  return errno == ERANGE;
+}
+
+bool ch_json_tolerate(const char *text, size_t size, ch_text *copy) {
+  size_t copied = 0;
+  bool quoted = false, changed = false;
+  for (size_t at = 0; at < size; at++) {
+    if (quoted && text[at] == '\\')
+      at++;
+    else if (text[at] == '"')
+      quoted = !quoted;
+    if (quoted || at >= size || !(isalnum((unsigned char)text[at]) || text[at] == '-')) continue;
+    size_t end = end_of_token(text, size, at), length = end - at;
+    bool word = is_word(text + at, length, "NaN") || is_word(text + at, length, "Infinity") ||
+                is_word(text + at, length, "-Infinity");
+    if (word || is_wide(text + at, length)) {
+      ch_text_put(copy, text + copied, at - copied);
+      ch_text_printf(copy, word ? "\"%.*s\"" : "%.*s.0", (int)length, text + at);
+      copied = end;
+      changed = true;
+    }
+    at = end - 1;
+  }
+  if (changed) ch_text_put(copy, text + copied, size - copied);
+  return changed;
+}
+
+/* Parses what is JSON but for the numbers that ch_json_tolerate changes; NULL where it is none. */
+static json_t *parse_tolerant(const char *text, size_t size, const json_error_t *first) {
+  ch_text copy = {0};
+  json_t *root = NULL;
+  if (json_error_code(first) != json_error_out_of_memory && ch_json_tolerate(text, size, &copy) &&
+      !copy.failed)
+    root = json_loadb(copy.data, copy.size, JSON_REJECT_DUPLICATES, NULL);
+  ch_text_free(&copy);
+  return root;
 }
 
 ch_status ch_json_parse(const char *text, size_t size, const char *where, json_t **root, ch_error *error) {
   json_error_t why;
   *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);
+  if (!*root) *root = parse_tolerant(text, size, &why);
   if (!*root) return parse_error(text, size, where, &why, error);
   if (json_is_object(*root)) return CH_OK;
   json_decref(*root);

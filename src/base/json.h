@@ -8,8 +8,12 @@
 #include "base/error.h"
 #include "base/text.h"
 
-/* Parses `size` bytes whose root must be an object. Duplicate keys, trailing bytes, bad UTF-8, NaN and
-   numbers that overflow are errors that name `where`, the line and, when there is one, the key before it. */
+/* Makes a copy of a JSON text in which whole numbers beyond 64 bits are real ones, and NaN, Infinity and -Infinity are strings:
+   Python writes both, and a key that nobody reads may have them. Returns false, without a copy, where the text has neither. */
+bool ch_json_tolerate(const char *text, size_t size, ch_text *copy);
+
+/* Parses `size` bytes whose root must be an object, with what ch_json_tolerate changes. Duplicate keys, trailing bytes, bad UTF-8
+   and numbers that overflow are errors that name `where`, the line and, when there is one, the key before it. */
 ch_status ch_json_parse(const char *text, size_t size, const char *where, json_t **root, ch_error *error);
 
 /* The same of a file of at most `limit` bytes. */

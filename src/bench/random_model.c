@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "infer/api.h"
 #include "model/transformer.h"
-#include "config_file/config_json.h"
+#include "io/model_files.h"
 #include "tensor/kernels.h"
 #include "train/initialise.h"
 
@@ -94,7 +94,7 @@ ch_status ch_model_random(const char *path, ch_dtype dtype, uint64_t seed, ch_mo
                           ch_error *error) {
   ch_config config;
   *result = NULL;
-  CH_TRY(ch_config_read(path, &config, error));
+  CH_TRY(ch_config_read_stored(path, &config, error));
   return make_model(path, path, &config, dtype, seed, result, error);
 }
 

@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "bench/limits.h"
 #include "bench/timing.h"
-#include "config_file/config_json.h"
+#include "io/model_files.h"
 #include "infer/api.h"
 #include "infer/session.h"
 #include "model/accounting.h"
@@ -389,6 +389,6 @@ ch_status ch_speed_train(const char *path, const ch_speed_settings *settings, ch
                          ch_error *error) {
   ch_config config;
   CH_TRY(check_settings(path, settings, speed, error));
-  CH_TRY(ch_config_read(path, &config, error));
+  CH_TRY(ch_config_read_stored(path, &config, error));
   return ch_speed_train_config(&config, settings, speed, error);
 }

@@ -116,6 +116,11 @@ bool ch_config_is_adopted(const char *model_type) {
   return family_of(model_type) != NULL;
 }
 
+bool ch_config_turns_by_layer(const char *model_type) {
+  const ch_adopted_family *of = family_of(model_type);
+  return of && of->local_rope;
+}
+
 /* --- keys under other names ------------------------------------------------------------------------------------ */
 
 /* A value replaces what the family assumes; null takes it away, so that our own rule applies. */

@@ -8,6 +8,8 @@
 
 /* Whether a "model_type" is one of them. */
 bool ch_config_is_adopted(const char *model_type);
+/* Returns true if the layers with a window of a "model_type" turn otherwise than the others. */
+bool ch_config_turns_by_layer(const char *model_type);
 /* Reads a config.json of config->model_type, one of them: the result has model_type "crosshead" and the family as its
    `layout`. Unknown keys are ignored, as in other families' files. */
 ch_status ch_config_adopt(const json_t *root, const char *where, ch_config *config, ch_error *error);

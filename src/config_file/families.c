@@ -141,9 +141,57 @@ static ch_status read_vit(const json_t *root, const char *where, ch_config *conf
   return CH_OK;
 }
 
-ch_status ch_config_read_family(const json_t *root, const char *where, ch_config *config, ch_error *error) {
+/* --- rotation -------------------------------------------------------------------------------------------------- */
+
+static const char of_layers[2][20] = {"full_attention", "sliding_attention"};
+
+/* Layers of both types turn alike in most families, so that rotations by types of layers must be equal there: the one that they
+   are; `rope` itself where it is not by types, NULL where they differ. */
+static json_t *same_in_all_layers(json_t *rope) {
+  json_t *of[2];
+  for (int i = 0; i < 2; i++) of[i] = json_object_get(rope, of_layers[i]);
+  if (!json_is_object(of[0]) && !json_is_object(of[1])) return rope;
+  if (of[0] && of[1] && !json_is_null(of[0]) && !json_is_null(of[1]) && !json_equal(of[0], of[1]))
+    return NULL;
+  return json_is_object(of[0]) ? of[0] : of[1];
+}
+
+static bool scales_by_context(const json_t *rope) {
+  const json_t *type = json_object_get(rope, "rope_type");
+  if (!json_is_string(type)) type = json_object_get(rope, "type");
+  const char *name = json_string_value(type);
+  return name && (strcmp(name, "llama3") == 0 || strcmp(name, "yarn") == 0 || strcmp(name, "longrope") == 0);
+}
+
+/* A copy in which one object says how positions turn. transformers takes "rope_scaling" before "rope_parameters", and the original
+   context at the top of the file before the one inside; in families whose layers turn in two ways it does neither. */
+static ch_status settle_rotation(const json_t *root, const char *where, const char *model_type,
+                                 json_t **settled, ch_error *error) {
+  static const char original[] = "original_max_position_embeddings";
+  json_t *copy = *settled = json_copy((json_t *)root);
+  if (!copy) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", where);
+  if (ch_config_turns_by_layer(model_type)) return CH_OK;
+  const char *name =
+      json_object_size(json_object_get(root, "rope_scaling")) ? "rope_scaling" : "rope_parameters";
+  json_t *given = json_object_get(root, name), *context = json_object_get(root, original);
+  if (!json_is_object(given)) return CH_OK;
+  json_t *rope = same_in_all_layers(given);
+  if (!rope)
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"%s\" differs between types of layers, which \"%s\" does not support; it must be the "
+        "same for all layers",
+        where, name, model_type);
+  rope = json_copy(rope);
+  if (context && !json_is_null(context) && scales_by_context(rope)) json_object_set(rope, original, context);
+  if (strcmp(name, "rope_scaling") == 0) json_object_del(copy, "rope_parameters");
+  return json_object_set_new(copy, name, rope) == 0
+             ? CH_OK
+             : ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", where);
+}
+
+static ch_status read_settled(const json_t *root, const char *where, ch_config *config, ch_error *error) {
   if (ch_config_is_adopted(config->model_type)) return ch_config_adopt(root, where, config, error);
-  if (ch_config_is_vision(config)) return read_vit(root, where, config, error);
   const family *of = family_of(config);
   config->num_key_value_heads = of->num_key_value_heads;
   config->head_dim = of->head_dim;
@@ -166,6 +214,15 @@ ch_status ch_config_read_family(const json_t *root, const char *where, ch_config
   if (of_context && !scaling->original_max_position_embeddings)
     scaling->original_max_position_embeddings = config->max_position_embeddings;
   return CH_OK;
+}
+
+ch_status ch_config_read_family(const json_t *root, const char *where, ch_config *config, ch_error *error) {
+  json_t *settled = NULL;
+  if (ch_config_is_vision(config)) return read_vit(root, where, config, error);
+  ch_status status = settle_rotation(root, where, config->model_type, &settled, error);
+  if (status == CH_OK) status = read_settled(settled, where, config, error);
+  json_decref(settled);
+  return status;
 }
 
 ch_status ch_config_check_family(const ch_config *config, const char *where, ch_error *error) {

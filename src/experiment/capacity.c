@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "bench/capacity.h"
 #include "config_file/config_json.h"
+#include "io/model_files.h"
 #include "experiment/match.h"
 #include "experiment/plan.h"
 #include "experiment/results.h"
@@ -91,7 +92,7 @@ static ch_status resolve_types(const ch_capacity_settings *s, ch_capacity_questi
 
 static ch_status shape_from_file(const char *path, asked *a, ch_error *error) {
   ch_config config;
-  CH_TRY(ch_config_read(path, &config, error));
+  CH_TRY(ch_config_read_stored(path, &config, error));
   CH_TRY(ch_config_needs_text(&config, "plan", error));
   CH_TRY(ch_count_parameters(&config, counted_by(a->settings), &a->parameters, error));
   ch_shape_of(&config, &a->like);
@@ -309,7 +310,7 @@ static ch_status begin_candidate(const char *name, ch_capacity *capacity, ch_err
 static ch_status add_file(const asked *a, const char *path, ch_capacity *capacity, ch_error *error) {
   ch_config config;
   CH_TRY(begin_candidate(path, capacity, error));
-  CH_TRY(ch_config_read(path, &config, error));
+  CH_TRY(ch_config_read_stored(path, &config, error));
   if (ch_config_is_vision(&config))
     CH_TRY(exclude("it takes images, and has no context", capacity, error));
   else

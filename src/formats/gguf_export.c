@@ -356,11 +356,14 @@ static ch_status check_range(const writing *w, const ch_param *param, ch_block_t
                      "tensor %s holds a value that is not finite; the model is damaged", param->name);
     most = fmaxf(most, fabsf(w->values[i]));
   }
-  if (most < 65520 ||
-      (type != CH_BLOCK_F16 && !(!w->how->own && type == CH_BLOCK_Q8_0 && most >= 127.0F * 65520)))
-    return CH_OK;
-  return ch_fail(w->error, CH_ERROR_NUMERIC, "tensor %s holds %g, which %s cannot; bf16 and f32 can",
-                 param->name, (double)most, ch_block_format_of(type)->name);
+  double limit = type == CH_BLOCK_F16                    ? 65520
+                 : type == CH_BLOCK_Q8_0 && !w->how->own ? 127.0 * 65520
+                 : type == CH_BLOCK_BF16                 ? 0x1.FFp127
+                                                         : INFINITY;
+  if ((double)most < limit) return CH_OK;
+  return ch_fail(w->error, CH_ERROR_NUMERIC, "tensor %s holds %g, which %s cannot; %s can", param->name,
+                 (double)most, ch_block_format_of(type)->name,
+                 (double)most >= 0x1.FFp127 ? "f32" : "bf16 and f32");
 }
 
 static void encode(const writing *w, ch_block_type type, int64_t count) {

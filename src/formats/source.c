@@ -65,7 +65,7 @@ static ch_status damaged(const ch_param *param, ch_error *error) {
                  param->name);
 }
 
-/* F16 ends at 65504. */
+/* F16 ends at 65504, BF16 at 3.39e38: half a step above is rounded down. */
 static ch_status check_values(const ch_param *param, const float *values, int64_t count, ch_dtype dtype,
                               ch_error *error) {
   float most = 0;
@@ -78,6 +78,9 @@ static ch_status check_values(const ch_param *param, const float *values, int64_
   if (dtype == CH_F16 && most >= 65520)
     return ch_fail(error, CH_ERROR_NUMERIC, "tensor %s holds %g, which F16 cannot; bf16 and f32 can",
                    param->name, (double)most);
+  if (dtype == CH_BF16 && most >= 0x1.FFp127F)
+    return ch_fail(error, CH_ERROR_NUMERIC, "tensor %s holds %g, which BF16 cannot; f32 can", param->name,
+                   (double)most);
   return CH_OK;
 }
 

@@ -8,7 +8,7 @@
 
 #include "attention/registry.h"
 #include "base/file.h"
-#include "config_file/config_json.h"
+#include "io/model_files.h"
 #include "infer/api.h"
 
 enum { NAME_SIZE = 48, TYPES_SIZE = 64 };
@@ -29,7 +29,7 @@ ch_status ch_info_open(const char *path, ch_info **info, ch_error *error) {
   ch_info *opened = calloc(1, sizeof *opened);
   if (!opened) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a configuration");
   ch_path_stem(path, opened->name, sizeof opened->name);
-  ch_status status = ch_config_read(path, &opened->config, error);
+  ch_status status = ch_config_read_stored(path, &opened->config, error);
   if (status == CH_OK) status = ch_model_declare_stored(path, &opened->config, &opened->params, error);
   if (status == CH_OK)
     *info = opened;

@@ -14,7 +14,7 @@ ch_status ch_model_load(const char *directory, ch_weights_mode mode, ch_model **
   ch_status status = CH_OK;
   model->directory = strdup(directory);
   if (!model->directory) status = ch_fail(error, CH_ERROR_MEMORY, "no memory to open %s", directory);
-  if (status == CH_OK) status = ch_config_read(directory, &model->config, error);
+  if (status == CH_OK) status = ch_config_read_stored(directory, &model->config, error);
   if (status == CH_OK) status = ch_model_declare_stored(directory, &model->config, &model->params, error);
   if (status == CH_OK)
     status = ch_weights_open(directory, &model->config, &model->params, mode, &model->weights, error);

@@ -2,8 +2,74 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config_file/config_json.h"
 #include "io/model_files.h"
+#include "io/tensor_layout.h"
 #include "model/transformer.h"
+#include "tensor/kernels.h"
+
+/* --- a head of its own --------------------------------------------------------------------------------------------- */
+
+enum { PIECE = 4096 };
+
+/* The tensor of a row of the parameter table, with or without GPT-2's prefix; NULL if the files have none. */
+static const ch_tensor *find_row(const ch_weights *files, const ch_config *config, const char *row) {
+  static const char prefix[] = "transformer.";
+  ch_param param = {.name = row, .rank = 2};
+  ch_tensor_place place;
+  const char *name = ch_tensor_place_of(config, &param, &place) ? place.name : row;
+  for (int i = 0; i < files->shard_count; i++) {
+    const ch_stored_tensor *stored = ch_safetensors_find(&files->shards[i], name);
+    if (!stored && strncmp(name, prefix, strlen(prefix)) == 0)
+      stored = ch_safetensors_find(&files->shards[i], name + strlen(prefix));
+    if (stored && !stored->foreign) return &stored->tensor;
+  }
+  return NULL;
+}
+
+/* `n` values from `first` on, widened. */
+static void widen(const ch_tensor *tensor, int64_t first, int64_t n, double *values) {
+  char straight[PIECE * sizeof(double)]; /* the data may lie off its alignment */
+  memcpy(straight, (const char *)tensor->data + ch_dtype_bytes(tensor->dtype, first),
+         ch_dtype_bytes(tensor->dtype, n));
+  ch_kernels_best(CH_F64)->convert_from(&ch_alone, n, straight, tensor->dtype, values);
+}
+
+static bool is_float(const ch_tensor *tensor) {
+  return tensor->dtype == CH_F32 || tensor->dtype == CH_F16 || tensor->dtype == CH_BF16 ||
+         tensor->dtype == CH_F64;
+}
+
+static bool equal_values(const ch_tensor *a, const ch_tensor *b) {
+  double left[PIECE], right[PIECE];
+  int64_t count = ch_tensor_count(a);
+  if (a->rank != b->rank || memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape) != 0) return false;
+  if (a->dtype == b->dtype) return memcmp(a->data, b->data, ch_tensor_bytes(a)) == 0;
+  if (!is_float(a) || !is_float(b)) return false;
+  for (int64_t first = 0; first < count; first += PIECE) {
+    int64_t n = count - first < PIECE ? count - first : PIECE;
+    widen(a, first, n, left);
+    widen(b, first, n, right);
+    for (int64_t i = 0; i < n; i++)
+      if (left[i] != right[i]) return false;
+  }
+  return true;
+}
+
+ch_status ch_config_read_stored(const char *path, ch_config *config, ch_error *error) {
+  ch_weights files;
+  CH_TRY(ch_config_read(path, config, error));
+  if (!config->tie_word_embeddings || !ch_is_directory(path)) return CH_OK;
+  if (ch_weights_find(path, &files, NULL) != CH_OK)
+    return CH_OK; /* who needs the weights says what is wrong with them */
+  const ch_tensor *embedding = find_row(&files, config, "model.embed_tokens.weight"),
+                  *head = find_row(&files, config, "lm_head.weight");
+  if (embedding && head) config->tie_word_embeddings = equal_values(embedding, head);
+  ch_weights_close(&files);
+  return CH_OK;
+}
+
+/* --- shapes -------------------------------------------------------------------------------------------------------- */
 
 static int by_name(const void *a, const void *b) {
   return strcmp(((const ch_known_shape *)a)->name, ((const ch_known_shape *)b)->name);

@@ -159,11 +159,6 @@ typedef struct opening {
   ch_error *error;
 } opening;
 
-static bool ends_with(const char *text, const char *end) {
-  size_t n = strlen(text), m = strlen(end);
-  return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* An error about a tensor, in the one file or in the directory of several. */
 static ch_status tensor_error(const opening *o, ch_status code, const char *name, const char *what) {
   char quoted[100];
@@ -191,6 +186,12 @@ static ch_status check_shape(const opening *o, const ch_param *row, const ch_sto
   bool same = tensor->rank == row->rank || strcmp(stored->name, row->name) != 0;
   if (same) same = same_elements(tensor, row);
   char what[300], has[100], wants[100];
+  if (stored->foreign) {
+    bool number = stored->foreign[0] == 'F' || stored->foreign[0] == 'I' || stored->foreign[0] == 'U';
+    snprintf(what, sizeof what, "has type %s; weights are F32, F16, BF16, F64 or block-quantised%s",
+             stored->foreign, number ? ": an unquantised copy of the model is needed" : "");
+    return tensor_error(o, CH_ERROR_FORMAT, stored->name, what);
+  }
   if (!same) {
     snprintf(what, sizeof what, "has shape %s where the configuration asks for %s",
              ch_shape_text(tensor->rank, tensor->shape, has, sizeof has),
@@ -217,11 +218,15 @@ static ch_status unknown_tensor(const opening *o, const char *name) {
   return tensor_error(o, CH_ERROR_FORMAT, name, what);
 }
 
-/* What other programs write and nobody reads: tables of frequencies, and DeepSeek-V3's layers that predict further tokens,
-   which come after the model's own. */
+/* What other programs write and nobody reads, of whatever type: tables of frequencies, numbers of positions, masks, and
+   DeepSeek-V3's layers that predict further tokens, which come after the model's own. */
 static bool is_left_over(const ch_config *config, const char *name) {
+  static const char *const buffers[] = {"inv_freq",   "original_inv_freq", "long_inv_freq", "cos_cached",
+                                        "sin_cached", "position_ids",      "causal_mask"};
+  const char *dot = strrchr(name, '.'), *last = dot ? dot + 1 : name;
   long long layer = -1;
-  if (ends_with(name, "rotary_emb.inv_freq")) return true;
+  for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
+    if (strcmp(last, buffers[i]) == 0) return true;
   return strcmp(config->model_type, "deepseek_v3") == 0 && sscanf(name, "model.layers.%lld.", &layer) == 1 &&
          layer >= config->num_hidden_layers;
 }
@@ -313,7 +318,7 @@ static ch_status find_mxfp4(const opening *o, const ch_param *row, const ch_tens
   if (!*found) return CH_OK;
   const ch_tensor *t = &(*found)->tensor;
   int64_t of_row = row->shape[1] / MXFP4_VALUES, rank = bytes > 1 ? 4 : 3;
-  bool right = t->dtype == CH_U8 && t->rank == rank && t->shape[0] == place->experts &&
+  bool right = t->dtype == CH_U8 && !(*found)->foreign && t->rank == rank && t->shape[0] == place->experts &&
                t->shape[1] == place->rows && t->shape[2] == of_row && row->shape[1] % MXFP4_VALUES == 0 &&
                (rank == 3 || t->shape[3] == bytes);
   *part = (const char *)t->data + (size_t)(place->expert * place->rows * of_row * bytes);

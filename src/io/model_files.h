@@ -24,7 +24,7 @@ typedef enum ch_weights_mode {
 
 /* Opens DIR/model.safetensors, or the shards that DIR/model.safetensors.index.json names, and checks that
    exactly the tensors of `params` are there with their shapes; those of a Vision Transformer may have Hugging
-   Face's names and shapes (io/tensor_names.h). Tolerated: rotary_emb.inv_freq tensors of old files, and an
+   Face's names and shapes (io/tensor_names.h). Tolerated: buffers that old files hold (rotary_emb.inv_freq, masks), and an
    lm_head.weight in a tied checkpoint, which replaces a missing embedding. Values that are copied, and so
    every vector, must be finite; matrices that stay mapped are not touched. Errors name the file and the
    tensor. */
@@ -35,6 +35,10 @@ void ch_weights_close(ch_weights *weights);
 void ch_weights_forget(const ch_weights *weights, const void *data, size_t bytes);
 /* The first half of that: opens the files and reads their headers; `tensors` stays NULL. */
 ch_status ch_weights_find(const char *directory, ch_weights *weights, ch_error *error);
+
+/* Reads a configuration as ch_config_read, and corrects "tie_word_embeddings" by the weights of the directory, if there are any: a
+   head in the files whose values are not the embedding's is the model's own head. */
+ch_status ch_config_read_stored(const char *path, ch_config *config, ch_error *error);
 
 /* Declares the tensors of a model (ch_model_declare); shapes that the configuration leaves open ("sharing.rank",
    "sharing.atoms" of groups) and residuals are those of the files in `directory`, if it is one. */

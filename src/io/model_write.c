@@ -28,9 +28,64 @@ static ch_status tell(const converter *convert, ch_error *error) {
   return w->step ? w->step(w->context, "writing", convert->done, convert->total, error) : CH_OK;
 }
 
-static ch_status copy_tensor(converter *convert, const ch_tensor *tensor, ch_writer *writer,
-                             ch_error *error) {
+/* --- values that a type can hold ----------------------------------------------------------------------------------- */
+
+/* Values of a tensor as they are stored, widened into `out`. */
+static void widen(const char *stored, ch_dtype dtype, int64_t n, bool wide, double *out) {
+  ch_kernels_best(wide ? CH_F64 : CH_F32)->convert_from(ch_team_here(), n, stored, dtype, out);
+}
+
+/* The largest magnitude of n values, F64 where they are wide and else F32; NaN if one is not finite. */
+static double largest(const double *values, bool wide, int64_t n) {
+  const float *narrow = (const float *)(const void *)values;
+  double most = 0;
+  for (int64_t i = 0; i < n; i++) {
+    double size = fabs(wide ? values[i] : (double)narrow[i]);
+    if (!isfinite(size)) return NAN;
+    most = fmax(most, size);
+  }
+  return most;
+}
+
+static ch_status damaged(const converter *convert, int index, ch_error *error) {
+  return ch_fail(error, CH_ERROR_NUMERIC, "tensor %s holds a value that is not finite; the model is damaged",
+                 convert->params->rows[index].name);
+}
+
+/* Checks n values that were stored in convert->out: a type whose numbers end earlier made infinities of finite values, whose largest
+   was `most`. */
+static ch_status check_stored(converter *convert, int index, ch_dtype dtype, bool wide, int64_t n,
+                              double most, ch_error *error) {
+  const double most_of_bf16 = 0x1.FFp127;
+  widen((const char *)convert->out, dtype, n, wide, convert->middle);
+  if (isfinite(largest(convert->middle, wide, n))) return CH_OK;
+  return ch_fail(error, CH_ERROR_NUMERIC, "tensor %s holds %g, which %s cannot; %s can",
+                 convert->params->rows[index].name, most, ch_dtype_name(dtype),
+                 dtype == CH_F32        ? "f64"
+                 : most >= most_of_bf16 ? "f32"
+                                        : "bf16 and f32");
+}
+
+/* --- tensors ---------------------------------------------------------------------------------------------------------- */
+
+/* Checks what comes from a file; what was computed here was checked there. */
+static ch_status check_copied(converter *convert, int index, ch_error *error) {
+  const ch_tensor *tensor = &convert->tensors[index];
+  int64_t count = ch_tensor_count(tensor);
+  bool wide = tensor->dtype == CH_F64;
+  for (int64_t first = 0; convert->writing->read && first < count; first += PIECE) {
+    int64_t n = count - first < PIECE ? count - first : PIECE;
+    widen((const char *)tensor->data + ch_dtype_bytes(tensor->dtype, first), tensor->dtype, n, wide,
+          convert->middle);
+    if (isnan(largest(convert->middle, wide, n))) return damaged(convert, index, error);
+  }
+  return CH_OK;
+}
+
+static ch_status copy_tensor(converter *convert, int index, ch_writer *writer, ch_error *error) {
+  const ch_tensor *tensor = &convert->tensors[index];
   size_t bytes = ch_tensor_bytes(tensor);
+  CH_TRY(check_copied(convert, index, error));
   for (size_t at = 0, n; at < bytes; at += n) {
     n = bytes - at < stride ? bytes - at : stride;
     CH_TRY(tell(convert, error));
@@ -41,59 +96,31 @@ static ch_status copy_tensor(converter *convert, const ch_tensor *tensor, ch_wri
 }
 
 /* Rows are whole blocks, and PIECE of them. */
-static ch_status encode_tensor(converter *convert, const ch_tensor *tensor, ch_dtype dtype, ch_writer *writer,
-                               ch_error *error) {
-  const ch_kernels *kernels = ch_kernels_best(CH_F32);
+static ch_status convert_tensor(converter *convert, int index, ch_dtype dtype, ch_writer *writer,
+                                ch_error *error) {
+  const ch_tensor *tensor = &convert->tensors[index];
+  if (tensor->dtype == dtype) return copy_tensor(convert, index, writer, error);
+  bool blocks = ch_dtype_is_block_quantised(dtype),
+       wide = !blocks && (tensor->dtype == CH_F64 || dtype == CH_F64);
   int64_t count = ch_tensor_count(tensor), told = 0;
-  float *values = (float *)(void *)convert->middle;
   for (int64_t first = 0; first < count; first += PIECE) {
     int64_t n = count - first < PIECE ? count - first : PIECE;
     size_t bytes = ch_dtype_bytes(dtype, n);
     if (first >= told) CH_TRY(tell(convert, error));
     if (first >= told) told += STEP_VALUES;
-    kernels->convert_from(ch_team_here(), n,
-                          (const char *)tensor->data + ch_dtype_bytes(tensor->dtype, first), tensor->dtype,
-                          values);
-    ch_encode_blocks(dtype, values, n, convert->out);
+    widen((const char *)tensor->data + ch_dtype_bytes(tensor->dtype, first), tensor->dtype, n, wide,
+          convert->middle);
+    double most = largest(convert->middle, wide, n);
+    if (isnan(most)) return damaged(convert, index, error);
+    if (blocks)
+      ch_encode_blocks(dtype, (const float *)(const void *)convert->middle, n, convert->out);
+    else
+      ch_kernels_best(wide ? CH_F64 : CH_F32)
+          ->convert_to(ch_team_here(), n, convert->middle, dtype, convert->out);
+    CH_TRY(check_stored(convert, index, dtype, wide, n, most, error));
     CH_TRY(ch_writer_put(writer, convert->out, bytes, error));
     convert->done += (double)bytes;
   }
-  return CH_OK;
-}
-
-/* F16 ends at 65504. */
-static ch_status check_halves(const converter *convert, bool wide, int64_t count, int index,
-                              ch_error *error) {
-  const uint16_t *halves = (const uint16_t *)(const void *)convert->out;
-  const double *doubles = convert->middle;
-  const float *floats = (const float *)(const void *)convert->middle;
-  bool beyond = false;
-  for (int64_t i = 0; i < count; i++)
-    beyond = beyond || ((halves[i] & 0x7c00) == 0x7c00 && isfinite(wide ? doubles[i] : (double)floats[i]));
-  if (!beyond) return CH_OK;
-  return ch_fail(error, CH_ERROR_NUMERIC,
-                 "tensor %s holds a value that F16 cannot, whose largest is 65504; bf16 and f32 can",
-                 convert->params->rows[index].name);
-}
-
-static ch_status convert_tensor(converter *convert, int index, ch_dtype dtype, ch_writer *writer,
-                                ch_error *error) {
-  const ch_tensor *tensor = &convert->tensors[index];
-  if (tensor->dtype == dtype) return copy_tensor(convert, tensor, writer, error);
-  if (ch_dtype_is_block_quantised(dtype)) return encode_tensor(convert, tensor, dtype, writer, error);
-  bool wide = tensor->dtype == CH_F64 || dtype == CH_F64;
-  const ch_kernels *kernels = ch_kernels_best(wide ? CH_F64 : CH_F32);
-  int64_t count = ch_tensor_count(tensor);
-  CH_TRY(tell(convert, error));
-  for (int64_t first = 0; first < count; first += PIECE) {
-    int64_t n = count - first < PIECE ? count - first : PIECE;
-    const char *in = (const char *)tensor->data + ch_dtype_bytes(tensor->dtype, first);
-    kernels->convert_from(ch_team_here(), n, in, tensor->dtype, convert->middle);
-    kernels->convert_to(ch_team_here(), n, convert->middle, dtype, convert->out);
-    if (dtype == CH_F16) CH_TRY(check_halves(convert, wide, n, index, error));
-    CH_TRY(ch_writer_put(writer, convert->out, (size_t)n * ch_dtype_size(dtype), error));
-  }
-  convert->done += (double)ch_dtype_bytes(dtype, count);
   return CH_OK;
 }
 
@@ -120,7 +147,8 @@ static ch_status write_tensors(const char *path, const ch_params *params, const 
   }
   for (int64_t i = 0; i < count; i++) {
     const ch_param *row = &params->rows[i];
-    stored[i] = (ch_stored_tensor){(char *)row->name, {.dtype = dtypes[i], .rank = row->rank}};
+    stored[i] =
+        (ch_stored_tensor){.name = (char *)row->name, .tensor = {.dtype = dtypes[i], .rank = row->rank}};
     memcpy(stored[i].tensor.shape, row->shape, sizeof row->shape);
   }
   CH_TRY_GOTO(ch_safetensors_layout(stored, count, "{\"format\":\"pt\"}", &header, order, error));

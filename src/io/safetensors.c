@@ -82,14 +82,30 @@ static ch_status bad_tensor(const reader *r, const char *name, const char *forma
                  ch_json_quote(name, quoted, sizeof quoted), what);
 }
 
-static ch_status parse_shape(const reader *r, const char *name, const json_t *shape, ch_tensor *tensor,
-                             uint64_t *bytes) {
+/* Types that the format has and no model of ours. A file with a tensor of such a type is read, for the tensor may be one that
+   nobody needs. */
+static const struct foreign {
+  const char *name;
+  int bits;
+} foreign_types[] = {{"BOOL", 8},        {"I8", 8},          {"U16", 16},    {"I16", 16},    {"U32", 32},
+                     {"U64", 64},        {"C64", 64},        {"F8_E4M3", 8}, {"F8_E5M2", 8}, {"F8_E8M0", 8},
+                     {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}};
+
+static const struct foreign *foreign_named(const char *name) {
+  for (size_t i = 0; i < sizeof foreign_types / sizeof *foreign_types; i++)
+    if (strcmp(foreign_types[i].name, name) == 0) return &foreign_types[i];
+  return NULL;
+}
+
+/* The size is that of elements of so many bits, in whole bytes. */
+static ch_status parse_shape(const reader *r, const char *name, const json_t *shape, int bits,
+                             ch_tensor *tensor, uint64_t *bytes) {
   if (!json_is_array(shape)) return bad_tensor(r, name, "has no \"shape\", a list of sizes");
   if (json_array_size(shape) > CH_MAX_RANK)
     return bad_tensor(r, name, "has %zu dimensions; at most %d are read", json_array_size(shape),
                       CH_MAX_RANK);
   tensor->rank = (int)json_array_size(shape);
-  int64_t total = (int64_t)ch_dtype_size(tensor->dtype);
+  int64_t total = bits;
   for (int i = 0; i < tensor->rank; i++) {
     const json_t *size = json_array_get(shape, (size_t)i);
     if (!json_is_integer(size) || json_integer_value(size) < 0) {
@@ -101,7 +117,8 @@ static ch_status parse_shape(const reader *r, const char *name, const json_t *sh
     if (__builtin_mul_overflow(total, tensor->shape[i], &total))
       return bad_tensor(r, name, "has a shape whose size overflows; its data must fit the file");
   }
-  *bytes = (uint64_t)total;
+  if (total % 8 != 0) return bad_tensor(r, name, "has a shape whose elements do not fill whole bytes");
+  *bytes = (uint64_t)total / 8;
   return CH_OK;
 }
 
@@ -125,19 +142,29 @@ static ch_status parse_offsets(const reader *r, const char *name, const json_t *
   return CH_OK;
 }
 
-static ch_status parse_tensor(const reader *r, const char *name, const json_t *entry, ch_tensor *tensor) {
+static ch_status parse_tensor(const reader *r, const char *name, const json_t *entry,
+                              ch_stored_tensor *stored) {
+  ch_tensor *tensor = &stored->tensor;
   const json_t *dtype = json_object_get(entry, "dtype");
   if (!json_is_string(dtype) || json_object_size(entry) != 3)
     return bad_tensor(r, name, "must have exactly \"dtype\", \"shape\" and \"data_offsets\"");
-  if (!ch_dtype_parse(json_string_value(dtype), &tensor->dtype) ||
-      ch_dtype_is_block_quantised(tensor->dtype)) {
+  const struct foreign *foreign = foreign_named(json_string_value(dtype));
+  if (!foreign && (!ch_dtype_parse(json_string_value(dtype), &tensor->dtype) ||
+                   ch_dtype_is_block_quantised(tensor->dtype))) {
     char shown[80];
-    return bad_tensor(r, name, "has type %s; F32, F64, F16, BF16, I32, I64 and U8 are read",
-                      ch_json_show(dtype, shown, sizeof shown));
+    return bad_tensor(
+        r, name,
+        "has type %s, which safetensors does not have; F32, F64, F16, BF16, I32, I64 and U8 are read",
+        ch_json_show(dtype, shown, sizeof shown));
   }
+  int bits = foreign ? foreign->bits : 8 * (int)ch_dtype_size(tensor->dtype);
   uint64_t bytes = 0, begin = 0;
-  CH_TRY(parse_shape(r, name, json_object_get(entry, "shape"), tensor, &bytes));
+  CH_TRY(parse_shape(r, name, json_object_get(entry, "shape"), bits, tensor, &bytes));
   CH_TRY(parse_offsets(r, name, json_object_get(entry, "data_offsets"), bytes, &begin));
+  if (foreign) {
+    *tensor = (ch_tensor){.dtype = CH_U8, .rank = 1, .shape = {(int64_t)bytes}};
+    stored->foreign = foreign->name;
+  }
   tensor->data = (void *)(r->data + begin);
   return CH_OK;
 }
@@ -157,7 +184,7 @@ static ch_status add_tensor(reader *r, char *name, const json_t *entry) {
   }
   ch_stored_tensor *stored = &file->tensors[file->count++];
   *stored = (ch_stored_tensor){.name = name};
-  return parse_tensor(r, name, entry, &stored->tensor);
+  return parse_tensor(r, name, entry, stored);
 }
 
 static bool all_strings(const json_t *object) {

@@ -10,6 +10,8 @@
 typedef struct ch_stored_tensor {
   char *name;
   ch_tensor tensor;
+  const char *
+      foreign; /* the name of a type that no model of ours has, "BOOL"; the tensor is U8 [bytes] then. Else NULL */
 } ch_stored_tensor;
 
 typedef struct ch_safetensors {

@@ -263,13 +263,14 @@ static ch_status find_tensor(const ch_safetensors *file, const char *path, const
   const ch_stored_tensor *stored = ch_safetensors_find(file, name);
   if (!stored) return ch_fail(error, CH_ERROR_FORMAT, "%s has no tensor %s", path, name);
   const ch_tensor *from = &stored->tensor;
-  bool fits = from->dtype == into->dtype && from->rank == into->rank &&
+  bool fits = !stored->foreign && from->dtype == into->dtype && from->rank == into->rank &&
               memcmp(from->shape, into->shape, (size_t)into->rank * sizeof *into->shape) == 0;
   if (!fits) {
     char left[96], right[96];
     return ch_fail(error, CH_ERROR_FORMAT, "%s: %s is %s %s where %s %s is needed", path, name,
-                   ch_dtype_name(from->dtype), ch_shape_text(from->rank, from->shape, left, sizeof left),
-                   ch_dtype_name(into->dtype), ch_shape_text(into->rank, into->shape, right, sizeof right));
+                   stored->foreign ? stored->foreign : ch_dtype_name(from->dtype),
+                   ch_shape_text(from->rank, from->shape, left, sizeof left), ch_dtype_name(into->dtype),
+                   ch_shape_text(into->rank, into->shape, right, sizeof right));
   }
   *data = from->data;
   return CH_OK;

@@ -43,9 +43,9 @@ static void matrices_in_blocks_keep_their_type(void **state) {
   unsigned char q4[2 * 2 * 18], q6[3 * 210], plain[3] = {1, 2, 3};
   for (size_t i = 0; i < sizeof q4; i++) q4[i] = (unsigned char)(7 * i);
   for (size_t i = 0; i < sizeof q6; i++) q6[i] = (unsigned char)(11 * i);
-  ch_stored_tensor tensors[] = {{"bytes", {CH_U8, 1, {3}, plain}},
-                                {"four", {CH_Q4_0, 2, {2, 64}, q4}},
-                                {"six", {CH_Q6_K, 2, {3, 256}, q6}}};
+  ch_stored_tensor tensors[] = {{.name = "bytes", .tensor = {CH_U8, 1, {3}, plain}},
+                                {.name = "four", .tensor = {CH_Q4_0, 2, {2, 64}, q4}},
+                                {.name = "six", .tensor = {CH_Q6_K, 2, {3, 256}, q6}}};
   static const char *const given[] = {"{\"format\":\"pt\"}", "{}", NULL};
   for (int i = 0; i < 3; i++) {
     ch_error error = {0};
@@ -93,12 +93,12 @@ static void a_written_file_reads_back(void **state) {
   uint16_t h[3] = {0x3f80, 0, 0xffff};
   int64_t n[2] = {-1, INT64_MAX};
   unsigned char u[5] = {0, 255, 3, 4, 5};
-  ch_stored_tensor tensors[] = {{"odd \"name\" \xc3\xa9", {CH_U8, 1, {5}, u}},
-                                {"w.bf16", {CH_BF16, 1, {3}, h}},
-                                {"w.f32", {CH_F32, 3, {1, 2, 3}, f}},
-                                {"empty", {CH_F32, 2, {0, 4}, f}},
-                                {"scalar", {CH_F32, 0, {0}, f}},
-                                {"ids", {CH_I64, 1, {2}, n}}};
+  ch_stored_tensor tensors[] = {{.name = "odd \"name\" \xc3\xa9", .tensor = {CH_U8, 1, {5}, u}},
+                                {.name = "w.bf16", .tensor = {CH_BF16, 1, {3}, h}},
+                                {.name = "w.f32", .tensor = {CH_F32, 3, {1, 2, 3}, f}},
+                                {.name = "empty", .tensor = {CH_F32, 2, {0, 4}, f}},
+                                {.name = "scalar", .tensor = {CH_F32, 0, {0}, f}},
+                                {.name = "ids", .tensor = {CH_I64, 1, {2}, n}}};
   enum { COUNT = sizeof tensors / sizeof *tensors };
   ch_error error = {0};
   assert_int_equal(ch_safetensors_write(path, tensors, COUNT, "{\"format\":\"pt\"}", &error), CH_OK);
@@ -166,7 +166,9 @@ static void hostile_headers_are_refused(void **state) {
       {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"x\":1}}", 4, "must have exactly"},
       {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
        "not valid JSON"},
-      {"{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[4],\"data_offsets\":[0,4]}}", 4, "has type \"F8_E4M3\""},
+      {"{\"a\":{\"dtype\":\"F9_E4M4\",\"shape\":[4],\"data_offsets\":[0,4]}}", 4, "has type \"F9_E4M4\""},
+      {"{\"a\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,2]}}", 2, "do not fill whole bytes"},
+      {"{\"a\":{\"dtype\":\"BOOL\",\"shape\":[5],\"data_offsets\":[0,4]}}", 4, "4 bytes of data where"},
       {"{\"a\":{\"dtype\":\"f32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "has type \"f32\""},
       {"{\"a\":{\"dtype\":7,\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "must have exactly"},
       {"{\"a\":{\"dtype\":\"F32\",\"shape\":4,\"data_offsets\":[0,4]}}", 4, "has no \"shape\""},
@@ -312,7 +314,7 @@ static void a_disk_that_fills_up_leaves_the_old_file(void **state) {
   char *path = ch_path_join(directory, "x.safetensors");
   enum { N = 1 << 18 };
   float *x = calloc(N, sizeof *x);
-  ch_stored_tensor tensor = {"x", {CH_F32, 1, {1}, x}};
+  ch_stored_tensor tensor = {.name = "x", .tensor = {CH_F32, 1, {1}, x}};
   ch_error error = {0};
   assert_int_equal(ch_safetensors_write(path, &tensor, 1, NULL, &error), CH_OK);
   /* A limit on the file size stands for the full disk. */

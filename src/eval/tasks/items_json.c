@@ -1,6 +1,7 @@
 /* Items as JSON: objects one after another (JSON lines among them), or one list of objects. */
 #include <string.h>
 
+#include "base/json.h"
 #include "eval/tasks/items_private.h"
 
 static int64_t lines_in(const char *from, const char *to) {
@@ -15,6 +16,10 @@ static ch_status broken(const ch_item_reader *r, int64_t before, const json_erro
   snprintf(what, sizeof what, "%s", why->text);
   for (char *c = what; *c; c++)
     if ((unsigned char)*c < ' ') *c = ' ';
+  if (strstr(what, "JSON_ALLOW_NUL"))
+    return ch_fail(error, CH_ERROR_FORMAT,
+                   "%s:%lld has a string with the character U+0000 (\\u0000), which no text may hold",
+                   r->path, (long long)(before + (why->line > 0 ? why->line : 1)));
   return ch_fail(error, CH_ERROR_FORMAT, "%s:%lld is no JSON: %s", r->path,
                  (long long)(before + (why->line > 0 ? why->line : 1)), what);
 }
@@ -73,7 +78,19 @@ static ch_status read_list(ch_item_reader *r, ch_error *error) {
 }
 
 ch_status ch_items_read_json(ch_item_reader *r, ch_error *error) {
-  const char *at = r->text;
+  ch_text copy = {0};
+  ch_item_reader of_copy = *r;
+  if (ch_json_tolerate(r->text, r->size, &copy)) {
+    if (copy.failed) {
+      ch_text_free(&copy);
+      return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", r->path);
+    }
+    of_copy.text = copy.data;
+    of_copy.size = copy.size;
+  }
+  const char *at = of_copy.text;
   while (strchr(" \t\r\n", *at)) at++;
-  return *at == '[' ? read_list(r, error) : read_objects(r, at, error);
+  ch_status status = *at == '[' ? read_list(&of_copy, error) : read_objects(&of_copy, at, error);
+  ch_text_free(&copy);
+  return status;
 }

@@ -46,7 +46,7 @@ static group_of_rows *groups_of(const void *rows, int64_t n, int64_t r) {
 
 static void round_group(const float *x, int zero, bool halves, group_of_rows *to, int64_t r) {
   __m512 a = _mm512_loadu_ps(x), b = _mm512_loadu_ps(x + 16);
-  float most = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(a), _mm512_abs_ps(b)));
+  float most = largest_of_group(a, b);
   __m512 inverse = _mm512_set1_ps(most > 0 ? 127 / most : 0);
   __m512i whole_a = _mm512_cvtps_epi32(_mm512_mul_ps(a, inverse)),
           whole_b = _mm512_cvtps_epi32(_mm512_mul_ps(b, inverse));

@@ -20,12 +20,15 @@ typedef struct blocks_call {
 
 static void quantise_group(const real *restrict x, int zero, int8_t *restrict q, int32_t *restrict start,
                            float *restrict scale, float *restrict sum) {
-  float most = 0, value[GROUP];
+  float most = 0, broken = 0, value[GROUP];
   for (int i = 0; i < GROUP; i++) value[i] = (float)x[i];
   for (int i = 0; i < GROUP; i++) most = fmaxf(most, fabsf(value[i]));
+  for (int i = 0; i < GROUP; i++)
+    broken += 0 * value[i]; /* NaN if a value is not finite, so that it stays visible */
+  most += broken;
   float d = most / 127, inverse = most > 0 ? 127 / most : 0;
   int32_t total = 0;
-  for (int i = 0; i < GROUP; i++) q[i] = (int8_t)rintf(value[i] * inverse);
+  for (int i = 0; i < GROUP; i++) q[i] = most > 0 ? (int8_t)rintf(value[i] * inverse) : 0;
   for (int j = 0; j < GROUP / 4; j++) {
     int32_t four = q[4 * j] + q[4 * j + 1] + q[4 * j + 2] + q[4 * j + 3];
     start[j] = -zero * four;

@@ -62,7 +62,7 @@ static inline int place_of(ch_dtype dtype, int piece) {
 static inline float round_group(const float *x, int zero, int8_t q[GROUP], int32_t start[GROUP / 4],
                                 int32_t *total) {
   __m512 a = _mm512_loadu_ps(x), b = _mm512_loadu_ps(x + 16);
-  float most = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(a), _mm512_abs_ps(b)));
+  float most = largest_of_group(a, b);
   __m512 inverse = _mm512_set1_ps(most > 0 ? 127 / most : 0);
   __m256i bytes = _mm256_set_m128i(_mm512_cvtepi32_epi8(_mm512_cvtps_epi32(_mm512_mul_ps(b, inverse))),
                                    _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(_mm512_mul_ps(a, inverse))));
