@@ -30,7 +30,7 @@ file(RELATIVE_PATH pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_I
 string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
 # Libraries that only a static link needs are named as they were found here, not required as packages: pkg-config would demand their
 # development files, and pass on their flags, to those who link the shared library.
-set(crosshead_links ${JANSSON_LDFLAGS} ${PCRE2_LDFLAGS} ${UTF8PROC_LDFLAGS})
+set(crosshead_links ${JANSSON_LDFLAGS} ${PCRE2_LDFLAGS} ${ONIGURUMA_LDFLAGS} ${UTF8PROC_LDFLAGS})
 set(crosshead-train_links ${SQLITE_LDFLAGS})
 foreach(library crosshead crosshead-train)
   list(REMOVE_DUPLICATES ${library}_links)

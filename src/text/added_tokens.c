@@ -2,9 +2,9 @@
 #include "text/added_tokens.h"
 
 #include <stdlib.h>
-#include <utf8proc.h>
 
 #include "base/utf8.h"
+#include "text/regex.h"
 
 typedef struct ch_matcher_node {
   uint32_t child, sibling; /* 0 = none: node 0 is the root */
@@ -102,19 +102,11 @@ static bool is_space(uint32_t c) {
          c == 0x3000;
 }
 
-/* Letters, marks, numbers and connecting punctuation. */
-static bool is_word(uint32_t c) {
-  if (c == UINT32_MAX) return false;
-  utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
-  return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL) ||
-         category == UTF8PROC_CATEGORY_PC;
-}
-
 bool ch_added_token_fits(const ch_added_token *token, const unsigned char *text, const unsigned char *from,
                          const unsigned char *end, const unsigned char **begin, const unsigned char **stop) {
   const unsigned char *place;
-  if (token->single_word &&
-      (is_word(character_before(text, *begin, &place)) || is_word(character_at(*stop, end, &place))))
+  if (token->single_word && (ch_is_word_character(character_before(text, *begin, &place)) ||
+                             ch_is_word_character(character_at(*stop, end, &place))))
     return false;
   while (token->lstrip && *begin > from && is_space(character_before(text, *begin, &place))) *begin = place;
   while (token->rstrip && is_space(character_at(*stop, end, &place))) *stop = place;

@@ -97,16 +97,20 @@ static inline bool same_key(const uint64_t a[4], const uint64_t b[4]) {
   return ((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3])) == 0;
 }
 
+/* Appends bytes as the characters of the byte alphabet. */
+static void spell(const unsigned char *text, size_t size, ch_text *out) {
+  for (size_t i = 0; i < size; i++) {
+    unsigned char spelled[4];
+    ch_text_put(out, (const char *)spelled, ch_utf8_encode(ch_byte_to_character(text[i]), spelled));
+  }
+}
+
 /* The id of a word that is a piece as a whole, or -1. */
 static int32_t whole_piece(ch_encoder *encoder, const unsigned char *word, size_t size) {
   const ch_tokenizer *tokenizer = encoder->tokenizer;
   if (!tokenizer->byte_level) return ch_vocabulary_find(&tokenizer->vocabulary, (const char *)word, size);
   encoder->piece.size = 0;
-  for (size_t i = 0; i < size; i++) {
-    unsigned char spelled[4];
-    ch_text_put(&encoder->piece, (const char *)spelled,
-                ch_utf8_encode(ch_byte_to_character(word[i]), spelled));
-  }
+  spell(word, size, &encoder->piece);
   if (encoder->piece.failed) return -1;
   return ch_vocabulary_find(&tokenizer->vocabulary, encoder->piece.data, encoder->piece.size);
 }
@@ -306,14 +310,20 @@ static ch_status run_steps(ch_encoder *encoder, size_t index, const unsigned cha
   case CH_STEP_METASPACE:
     return run_metaspace(encoder, index, text, size, first);
   case CH_STEP_PREFIX_SPACE:
+    if (*text == ' ' || (first && encoder->continued))
+      return finish_word(encoder, index + 1, text, size, first);
+    break;
+  case CH_STEP_SPELL:
     break;
   }
-  if (*text == ' ' || (first && encoder->continued))
-    return finish_word(encoder, index + 1, text, size, first);
   ch_text *out = &encoder->stepped[index];
   out->size = 0;
-  ch_text_put(out, " ", 1);
-  ch_text_put(out, (const char *)text, size);
+  if (encoder->tokenizer->steps[index].type == CH_STEP_SPELL) {
+    spell(text, size, out);
+  } else {
+    ch_text_put(out, " ", 1);
+    ch_text_put(out, (const char *)text, size);
+  }
   if (out->failed) return no_memory(encoder);
   return finish_word(encoder, index + 1, (const unsigned char *)out->data, out->size, first);
 }

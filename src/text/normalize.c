@@ -7,11 +7,12 @@
 #include <utf8proc.h>
 
 #include "base/utf8.h"
+#include "text/split.h"
 
 void ch_normalizer_free(ch_normalizer *normalizer) {
   free(normalizer->from);
   free(normalizer->to);
-  pcre2_code_free(normalizer->code);
+  ch_regex_free(normalizer->regex);
   *normalizer = (ch_normalizer){0};
 }
 
@@ -19,16 +20,94 @@ static ch_status check(const ch_text *out, ch_error *error) {
   return out->failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory to normalize the text") : CH_OK;
 }
 
+/* Combining classes of a run of marks: how many there are of each, then where the next of each goes. */
+typedef struct mark_order {
+  utf8proc_int32_t *sorted; /* [capacity] */
+  size_t capacity;
+  size_t places[257];
+} mark_order;
+
+static int class_of(utf8proc_int32_t character) {
+  return (unsigned char)utf8proc_get_property(character)->combining_class;
+}
+
+/* Orders marks by combining class, those of one class as they came. A text may have a million in a row, so they are
+ * counted. */
+static bool order_run(mark_order *order, utf8proc_int32_t *marks, size_t count) {
+  if (count > order->capacity) {
+    utf8proc_int32_t *sorted = realloc(order->sorted, 2 * count * sizeof *sorted);
+    if (!sorted) return false;
+    order->sorted = sorted;
+    order->capacity = 2 * count;
+  }
+  memset(order->places, 0, sizeof order->places);
+  for (size_t i = 0; i < count; i++) order->places[class_of(marks[i]) + 1]++;
+  for (int class = 0; class < 256; class ++) order->places[class + 1] += order->places[class];
+  for (size_t i = 0; i < count; i++) order->sorted[order->places[class_of(marks[i])]++] = marks[i];
+  memcpy(marks, order->sorted, count * sizeof *marks);
+  return true;
+}
+
+static void order_short_run(utf8proc_int32_t *marks, size_t count) {
+  for (size_t i = 1; i < count; i++) {
+    utf8proc_int32_t mark = marks[i];
+    size_t place = i;
+    for (; place > 0 && class_of(marks[place - 1]) > class_of(mark); place--) marks[place] = marks[place - 1];
+    marks[place] = mark;
+  }
+}
+
+static bool order_marks(utf8proc_int32_t *characters, size_t count) {
+  enum { SHORT = 24 };
+  mark_order order = {0};
+  bool fine = true;
+  for (size_t i = 0, end; i < count && fine; i = end > i ? end : i + 1) {
+    for (end = i; end < count && class_of(characters[end]) != 0;) end++;
+    if (end - i > SHORT)
+      fine = order_run(&order, characters + i, end - i);
+    else
+      order_short_run(characters + i, end - i);
+  }
+  free(order.sorted);
+  return fine;
+}
+
+/* The decomposed characters of well-formed UTF-8; NULL: no memory. Room for one more stays. */
+static utf8proc_int32_t *decompose(utf8proc_option_t form, const unsigned char *text, size_t size,
+                                   size_t *count) {
+  size_t room = size + 32, n = 0;
+  utf8proc_int32_t *characters = malloc((room + 1) * sizeof *characters);
+  for (size_t at = 0; at < size && characters;) {
+    utf8proc_int32_t character;
+    utf8proc_ssize_t length = utf8proc_iterate(text + at, (utf8proc_ssize_t)(size - at), &character);
+    if (room - n < 32) { /* one character becomes 18 at most */
+      room *= 2;
+      utf8proc_int32_t *more = realloc(characters, (room + 1) * sizeof *characters);
+      if (!more) free(characters);
+      characters = more;
+      if (!more) break;
+    }
+    int boundary = 0;
+    n += (size_t)utf8proc_decompose_char(character, characters + n, (utf8proc_ssize_t)(room - n), form,
+                                         &boundary);
+    at += (size_t)length;
+  }
+  *count = n;
+  return characters;
+}
+
 /* Appends the Unicode form of well-formed UTF-8. */
 static ch_status put_form(utf8proc_option_t form, const unsigned char *text, size_t size, ch_text *out,
                           ch_error *error) {
-  utf8proc_uint8_t *formed = NULL;
-  utf8proc_ssize_t length = utf8proc_map(text, (utf8proc_ssize_t)size, &formed, form);
-  if (length < 0)
-    return ch_fail(error, length == UTF8PROC_ERROR_NOMEM ? CH_ERROR_MEMORY : CH_ERROR_FORMAT,
-                   "the text cannot be brought to a Unicode normal form: %s", utf8proc_errmsg(length));
-  ch_text_put(out, (const char *)formed, (size_t)length);
-  free(formed);
+  size_t count;
+  utf8proc_int32_t *characters = decompose(form, text, size, &count);
+  if (!characters || !order_marks(characters, count)) {
+    free(characters);
+    return ch_fail(error, CH_ERROR_MEMORY, "no memory to normalize the text");
+  }
+  utf8proc_ssize_t length = utf8proc_reencode(characters, (utf8proc_ssize_t)count, form);
+  ch_text_put(out, (const char *)characters, (size_t)length);
+  free(characters);
   return check(out, error);
 }
 
@@ -87,19 +166,18 @@ static ch_status replace_string(const ch_normalizer *normalizer, const char *tex
 
 static ch_status replace_regex(const ch_normalizer *normalizer, ch_regex_scratch *scratch, const char *text,
                                size_t size, ch_text *out, ch_error *error) {
-  ch_split split = {.code = normalizer->code, .behavior = CH_SPLIT_ISOLATED};
+  ch_split split = {.regex = normalizer->regex, .behavior = CH_SPLIT_ISOLATED};
   ch_split_cursor cursor;
   ch_split_begin(&cursor, &split, scratch, text, size);
   for (;;) {
-    const unsigned char *part;
-    size_t length;
-    bool is_match;
-    CH_TRY(ch_split_next_part(&cursor, &part, &length, &is_match, error));
-    if (length == 0) return check(out, error);
-    if (is_match)
+    ch_split_part part;
+    bool more;
+    CH_TRY(ch_split_next_part(&cursor, &part, &more, error));
+    if (!more) return check(out, error);
+    if (part.is_match)
       ch_text_put(out, normalizer->to, normalizer->to_size);
     else
-      ch_text_put(out, (const char *)part, length);
+      ch_text_put(out, (const char *)part.text, part.size);
   }
 }
 
@@ -111,8 +189,8 @@ ch_status ch_normalize(const ch_normalizer *normalizer, ch_regex_scratch *scratc
     ch_text_put(out, text, size);
     return check(out, error);
   case CH_NORMALIZE_REPLACE:
-    return normalizer->code ? replace_regex(normalizer, scratch, text, size, out, error)
-                            : replace_string(normalizer, text, size, out, error);
+    return normalizer->regex ? replace_regex(normalizer, scratch, text, size, out, error)
+                             : replace_string(normalizer, text, size, out, error);
   default:
     return unicode_form(normalizer->type, (const unsigned char *)text, size, out, error);
   }

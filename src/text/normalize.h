@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "text/split.h"
+#include "text/regex.h"
 
 typedef enum ch_normalizer_type {
   CH_NORMALIZE_NFC,
@@ -14,14 +14,14 @@ typedef enum ch_normalizer_type {
   CH_NORMALIZE_NFKC,
   CH_NORMALIZE_NFKD,
   CH_NORMALIZE_PREPEND, /* `to` before a text that is not empty */
-  CH_NORMALIZE_REPLACE  /* `from`, or matches of `code`, by `to` */
+  CH_NORMALIZE_REPLACE  /* `from`, or matches of `regex`, by `to` */
 } ch_normalizer_type;
 
 typedef struct ch_normalizer {
   ch_normalizer_type type;
   char *from, *to;
   size_t from_size, to_size;
-  pcre2_code *code;
+  ch_regex *regex;
 } ch_normalizer;
 
 void ch_normalizer_free(ch_normalizer *normalizer);

@@ -1,4 +1,4 @@
-/* Compiling split patterns for PCRE2 and walking over the words they cut. */
+/* Compiling split patterns and walking over the words they cut. */
 #include "text/split.h"
 
 #include <stdlib.h>
@@ -16,91 +16,6 @@ static const char pattern_qwen[] =
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*"
     "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 
-/* Unicode's White_Space, which is what \s means to Oniguruma (PCRE2 would add U+180E). */
-static const char white_space[] = "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}"
-                                  "\\x{2029}\\x{202f}\\x{205f}\\x{3000}";
-
-/* The same for \\w: PCRE2 would leave out marks and connecting punctuation. */
-static const char word_characters[] = "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}";
-
-/* Rewrites what means something else to PCRE2. Returns what cannot be rewritten, or NULL. */
-static const char *translate(const char *pattern, size_t size, ch_text *out) {
-  bool in_class = false;
-  for (size_t i = 0; i < size; i++) {
-    char c = pattern[i], next = i + 1 < size ? pattern[i + 1] : 0;
-    if (c == '\\' && next) {
-      i++;
-      if (next == 's')
-        ch_text_printf(out, in_class ? "%s" : "[%s]", white_space);
-      else if (next == 'S' && !in_class)
-        ch_text_printf(out, "[^%s]", white_space);
-      else if (next == 'w')
-        ch_text_printf(out, in_class ? "%s" : "[%s]", word_characters);
-      else if (next == 'W' && !in_class)
-        ch_text_printf(out, "[^%s]", word_characters);
-      else if (next == 'h' || next == 'H')
-        return "\\h";
-      else
-        ch_text_put(out, pattern + i - 1, 2);
-      continue;
-    }
-    if (in_class && c == '[' && next != ':') return "a character class within a class";
-    if (in_class && c == '&' && next == '&') return "&& in a character class";
-    if (in_class && c == '[') { /* [:alpha:] */
-      const char *close = memchr(pattern + i, ']', size - i);
-      if (!close) return "an unclosed [:";
-      ch_text_put(out, pattern + i, (size_t)(close - pattern - (ptrdiff_t)i) + 1);
-      i = (size_t)(close - pattern);
-      continue;
-    }
-    ch_text_put(out, &c, 1);
-    if (c == ']') in_class = false;
-    if (c != '[' || in_class) continue;
-    in_class = true; /* a ']' right after "[" or "[^" is an ordinary character */
-    if (next == '^') ch_text_put(out, pattern + ++i, 1);
-    if (i + 1 < size && pattern[i + 1] == ']') ch_text_put(out, pattern + ++i, 1);
-  }
-  return NULL;
-}
-
-static ch_status compile(pcre2_code **code, const char *pattern, size_t size, uint32_t options,
-                         const char *file, ch_error *error) {
-  int number = 0;
-  PCRE2_SIZE offset = 0;
-  pcre2_compile_context *context = pcre2_compile_context_create(NULL);
-  if (!context) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a pattern of %s", file);
-  pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-  *code = pcre2_compile((PCRE2_SPTR)pattern, size, options | PCRE2_UTF | PCRE2_NO_UTF_CHECK, &number, &offset,
-                        context);
-  pcre2_compile_context_free(context);
-  if (!*code) {
-    char message[160] = "";
-    pcre2_get_error_message(number, (PCRE2_UCHAR *)message, sizeof message);
-    return ch_fail(error, CH_ERROR_FORMAT, "%s: a pattern does not compile: %s, at byte %zu of \"%.80s\"",
-                   file, message, (size_t)offset, pattern);
-  }
-  /* If the system does not allow just-in-time code, the interpreter matches instead. */
-  pcre2_jit_compile(*code, PCRE2_JIT_COMPLETE);
-  return CH_OK;
-}
-
-ch_status ch_regex_compile(pcre2_code **code, const char *pattern, size_t size, bool literal,
-                           const char *file, ch_error *error) {
-  *code = NULL;
-  if (size == 0) return ch_fail(error, CH_ERROR_FORMAT, "%s: a pattern is empty", file);
-  if (literal) return compile(code, pattern, size, PCRE2_LITERAL, file, error);
-  ch_text translated = {0};
-  const char *problem = translate(pattern, size, &translated);
-  ch_status status =
-      problem
-          ? ch_fail(error, CH_ERROR_FORMAT, "%s: a pattern uses %s, which is not supported", file, problem)
-      : translated.failed
-          ? ch_fail(error, CH_ERROR_MEMORY, "no memory for a pattern of %s", file)
-          : compile(code, translated.data, translated.size, PCRE2_UCP | PCRE2_MULTILINE, file, error);
-  ch_text_free(&translated);
-  return status;
-}
-
 static ch_split_scanner scanner_for(const char *pattern, size_t size) {
   const struct {
     const char *pattern;
@@ -117,50 +32,12 @@ ch_status ch_split_compile(ch_split *split, const char *pattern, size_t size, bo
                            ch_split_behavior behavior, bool invert, const char *file, ch_error *error) {
   *split = (ch_split){.behavior = behavior, .invert = invert};
   if (!literal && behavior == CH_SPLIT_ISOLATED) split->scanner = scanner_for(pattern, size);
-  return ch_regex_compile(&split->code, pattern, size, literal, file, error);
+  return ch_regex_compile(&split->regex, pattern, size, literal, file, error);
 }
 
 void ch_split_free(ch_split *split) {
-  pcre2_code_free(split->code);
+  ch_regex_free(split->regex);
   *split = (ch_split){0};
-}
-
-ch_status ch_regex_scratch_open(ch_regex_scratch *scratch, ch_error *error) {
-  if (scratch->data) return CH_OK;
-  scratch->data = pcre2_match_data_create(1, NULL);
-  scratch->context = pcre2_match_context_create(NULL);
-  scratch->stack = pcre2_jit_stack_create(32 * 1024, 4 * 1024 * 1024, NULL);
-  if (!scratch->data || !scratch->context) {
-    ch_regex_scratch_close(scratch);
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for matching patterns");
-  }
-  pcre2_jit_stack_assign(scratch->context, NULL, scratch->stack);
-  return CH_OK;
-}
-
-void ch_regex_scratch_close(ch_regex_scratch *scratch) {
-  pcre2_match_data_free(scratch->data);
-  pcre2_match_context_free(scratch->context);
-  pcre2_jit_stack_free(scratch->stack);
-  *scratch = (ch_regex_scratch){0};
-}
-
-ch_status ch_regex_find(const pcre2_code *code, ch_regex_scratch *scratch, const unsigned char *text,
-                        size_t size, size_t from, bool *found, size_t *begin, size_t *end, ch_error *error) {
-  *found = false;
-  int got = pcre2_match(code, text, size, from, PCRE2_NO_UTF_CHECK, scratch->data, scratch->context);
-  if (got == PCRE2_ERROR_NOMATCH) return CH_OK;
-  if (got < 0) {
-    char message[160] = "";
-    pcre2_get_error_message(got, (PCRE2_UCHAR *)message, sizeof message);
-    return ch_fail(error, CH_ERROR_FORMAT, "the tokenizer's split pattern cannot be matched on this text: %s",
-                   message);
-  }
-  const PCRE2_SIZE *span = pcre2_get_ovector_pointer(scratch->data);
-  *found = true;
-  *begin = span[0];
-  *end = span[1] < span[0] ? span[0] : span[1]; /* \K can put the end first */
-  return CH_OK;
 }
 
 void ch_split_begin(ch_split_cursor *cursor, const ch_split *split, ch_regex_scratch *scratch,
@@ -177,89 +54,99 @@ static size_t broken_run(const ch_split_cursor *cursor) {
   return (size_t)(p - cursor->at);
 }
 
-/* The next match at or after the cursor, in its stretch; an empty match after the last one is passed over. */
+/* The next match at or after the cursor, in its stretch. An empty match where the last one ended is passed over. */
 static ch_status find_match(ch_split_cursor *cursor, ch_error *error) {
-  size_t size = (size_t)(cursor->stretch_end - cursor->stretch);
-  size_t from = (size_t)(cursor->at - cursor->stretch), begin = 0, end = 0;
+  size_t size = (size_t)(cursor->stretch_end - cursor->stretch), begin = size, end = size;
+  size_t from = (size_t)(cursor->at - cursor->stretch);
   bool found = false;
-  if (cursor->match && cursor->match == cursor->match_end) { /* the last was empty: go on a character later */
-    uint32_t code_point;
-    if (from < size) from += ch_utf8_decode(cursor->at, cursor->stretch_end, &code_point);
-  }
-  if (from < size) {
-    CH_TRY(ch_regex_find(cursor->split->code, cursor->scratch, cursor->stretch, size, from, &found, &begin,
+  for (;;) {
+    CH_TRY(ch_regex_find(cursor->split->regex, cursor->scratch, cursor->stretch, size, from, &found, &begin,
                          &end, error));
+    if (!found || begin < end || cursor->stretch + end != cursor->last_end) break;
+    uint32_t character;
+    found = false;
+    if (from == size) break;
+    from += ch_utf8_decode(cursor->stretch + from, cursor->stretch_end, &character);
   }
-  cursor->match = found ? cursor->stretch + begin : cursor->stretch_end;
-  cursor->match_end = found ? cursor->stretch + end : cursor->stretch_end;
-  if (!found || cursor->match < cursor->at) cursor->match = cursor->match_end = cursor->stretch_end;
+  bool ahead = found && cursor->stretch + begin >= cursor->at;
+  cursor->match = ahead ? cursor->stretch + begin : NULL;
+  cursor->match_end = ahead ? cursor->stretch + end : NULL;
   return CH_OK;
 }
 
-ch_status ch_split_next_part(ch_split_cursor *cursor, const unsigned char **part, size_t *size,
-                             bool *is_match, ch_error *error) {
-  *part = cursor->at;
-  *size = 0;
-  *is_match = false;
-  while (cursor->at < cursor->end && *size == 0) {
-    if (cursor->at >= cursor->stretch_end) {
-      cursor->stretch = cursor->at;
-      cursor->stretch_end = cursor->at + ch_utf8_valid_prefix(cursor->at, (size_t)(cursor->end - cursor->at));
-      cursor->match = cursor->match_end = NULL;
-      if (cursor->stretch_end == cursor->at) {
-        *size = broken_run(cursor);
-        break;
-      }
+/* The part at the cursor, within its stretch; *more false where the stretch ends. */
+static ch_status part_of_stretch(ch_split_cursor *cursor, ch_split_part *part, bool *more, ch_error *error) {
+  if (!cursor->match) CH_TRY(find_match(cursor, error));
+  const unsigned char *gap_end = cursor->match ? cursor->match : cursor->stretch_end;
+  *more = cursor->match || cursor->at < cursor->stretch_end;
+  if (cursor->at < gap_end || !*more) {
+    *part = (ch_split_part){cursor->at, (size_t)(gap_end - cursor->at), false};
+  } else {
+    *part = (ch_split_part){cursor->match, (size_t)(cursor->match_end - cursor->match), true};
+    cursor->last_end = cursor->match_end;
+    cursor->match = NULL;
+  }
+  cursor->at += part->size;
+  return CH_OK;
+}
+
+ch_status ch_split_next_part(ch_split_cursor *cursor, ch_split_part *part, bool *more, ch_error *error) {
+  *more = false;
+  *part = (ch_split_part){.text = cursor->at};
+  for (;;) {
+    if (cursor->stretch && cursor->at <= cursor->stretch_end) {
+      CH_TRY(part_of_stretch(cursor, part, more, error));
+      if (*more) return CH_OK;
     }
-    if (!cursor->match || cursor->at >= cursor->match_end) CH_TRY(find_match(cursor, error));
-    *is_match = cursor->at == cursor->match && cursor->match_end > cursor->match;
-    const unsigned char *stop = *is_match ? cursor->match_end : cursor->match;
-    *size = (size_t)(stop - cursor->at);
+    if (cursor->at == cursor->end) return CH_OK;
+    cursor->stretch = NULL;
+    size_t broken = broken_run(cursor);
+    if (broken > 0) {
+      *part = (ch_split_part){cursor->at, broken, false};
+      *more = true;
+      cursor->at += broken;
+      return CH_OK;
+    }
+    cursor->stretch = cursor->at;
+    cursor->stretch_end = cursor->at + ch_utf8_valid_prefix(cursor->at, (size_t)(cursor->end - cursor->at));
+    cursor->match = cursor->last_end = NULL;
   }
-  *part = cursor->at;
-  cursor->at += *size;
-  return CH_OK;
 }
 
-/* Whether a new part joins the word that is held back. */
+/* Returns true if a new part joins the word that is held back. */
 static bool joins(const ch_split_cursor *cursor, bool is_match) {
   if (!cursor->held) return false;
   switch (cursor->split->behavior) {
   case CH_SPLIT_MERGED_WITH_PREVIOUS:
     return is_match && !cursor->last_match;
   case CH_SPLIT_MERGED_WITH_NEXT:
-    return !is_match && cursor->last_match && cursor->held_match;
-  case CH_SPLIT_CONTIGUOUS: /* two gaps in a row are parted by an empty match */
-    return is_match == cursor->last_match && is_match != cursor->split->invert;
+    return !is_match && cursor->last_match;
+  case CH_SPLIT_CONTIGUOUS:
+    return is_match == cursor->last_match;
   default:
     return false;
   }
 }
 
-/* Joins parts as the behaviour asks: one word is held back until it is known that nothing joins it. */
+/* Joins parts as the behaviour wants: one word is held back until it is known that nothing joins it. */
 static ch_status next_joined(ch_split_cursor *cursor, const unsigned char **word, size_t *size,
                              ch_error *error) {
   *size = 0;
-  while (!cursor->finished) {
-    const unsigned char *part;
-    size_t part_size;
-    bool is_match;
-    CH_TRY(ch_split_next_part(cursor, &part, &part_size, &is_match, error));
-    is_match ^= cursor->split->invert;
-    cursor->finished = part_size == 0;
-    if (!cursor->finished && joins(cursor, is_match)) {
-      cursor->held_end = part + part_size;
-      cursor->held_match = false; /* what has joined takes no more "next" */
-      cursor->last_match = is_match;
-      continue;
+  while (!cursor->finished && *size == 0) {
+    ch_split_part part;
+    bool more;
+    CH_TRY(ch_split_next_part(cursor, &part, &more, error));
+    bool is_match = part.is_match != cursor->split->invert;
+    if (more && joins(cursor, is_match)) {
+      cursor->held_end = part.text + part.size;
+    } else {
+      *word = cursor->held;
+      *size = cursor->held ? (size_t)(cursor->held_end - cursor->held) : 0;
+      cursor->held = more ? part.text : NULL;
+      cursor->held_end = part.text + part.size;
     }
-    const unsigned char *ready = cursor->held;
-    *word = ready;
-    *size = ready ? (size_t)(cursor->held_end - ready) : 0;
-    cursor->held = cursor->finished ? NULL : part;
-    cursor->held_end = part + part_size;
-    cursor->held_match = cursor->last_match = is_match;
-    if (ready) break;
+    cursor->last_match = is_match;
+    cursor->finished = !more;
   }
   return CH_OK;
 }
@@ -275,14 +162,17 @@ ch_status ch_split_next(ch_split_cursor *cursor, const unsigned char **word, siz
       cursor->at += *size;
       return CH_OK;
     }
-    cursor->match = cursor->match_end = NULL; /* the scanner moved on since the last match */
+    cursor->match = cursor->last_end = NULL; /* the scanner moved on since the last match */
   }
   if (split->behavior != CH_SPLIT_ISOLATED && split->behavior != CH_SPLIT_REMOVED)
     return next_joined(cursor, word, size, error);
-  bool is_match, removed;
+  ch_split_part part;
+  bool more, removed;
   do {
-    CH_TRY(ch_split_next_part(cursor, word, size, &is_match, error));
-    removed = split->behavior == CH_SPLIT_REMOVED && is_match != split->invert;
-  } while (removed && *size > 0);
+    CH_TRY(ch_split_next_part(cursor, &part, &more, error));
+    removed = split->behavior == CH_SPLIT_REMOVED && part.is_match != split->invert;
+  } while (more && (removed || part.size == 0));
+  *word = part.text;
+  *size = more ? part.size : 0;
   return CH_OK;
 }

@@ -6,10 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-
 #include "base/error.h"
+#include "text/regex.h"
 
 /* What becomes of a match and of the text between matches (Hugging Face's names). */
 typedef enum ch_split_behavior {
@@ -33,33 +31,16 @@ extern const char ch_pattern_gpt2[];
 
 /* Immutable once compiled; shared by threads. */
 typedef struct ch_split {
-  pcre2_code *code;
+  ch_regex *regex;
   ch_split_scanner scanner;
   ch_split_behavior behavior;
   bool invert;
 } ch_split;
 
-/* Compiles a pattern of Oniguruma's Ruby dialect (what tokenizer.json holds), or a literal string. */
+/* Compiles a pattern as tokenizer.json has it, or a literal string. */
 ch_status ch_split_compile(ch_split *split, const char *pattern, size_t size, bool literal,
                            ch_split_behavior behavior, bool invert, const char *file, ch_error *error);
 void ch_split_free(ch_split *split);
-
-/* Compiles one pattern of that dialect for matching on UTF-8. */
-ch_status ch_regex_compile(pcre2_code **code, const char *pattern, size_t size, bool literal,
-                           const char *file, ch_error *error);
-
-/* What matching needs besides the pattern; one per thread. Zero-initialise. */
-typedef struct ch_regex_scratch {
-  pcre2_match_data *data;
-  pcre2_match_context *context;
-  pcre2_jit_stack *stack;
-} ch_regex_scratch;
-
-ch_status ch_regex_scratch_open(ch_regex_scratch *scratch, ch_error *error);
-void ch_regex_scratch_close(ch_regex_scratch *scratch);
-/* Finds the first match at or after `from` in well-formed UTF-8; *found false when there is none. */
-ch_status ch_regex_find(const pcre2_code *code, ch_regex_scratch *scratch, const unsigned char *text,
-                        size_t size, size_t from, bool *found, size_t *begin, size_t *end, ch_error *error);
 
 /* Walks over the words of a text, left to right. Bytes that are not UTF-8 are words of their own. */
 typedef struct ch_split_cursor {
@@ -68,8 +49,9 @@ typedef struct ch_split_cursor {
   const unsigned char *at, *end;              /* what is left of the text */
   const unsigned char *stretch, *stretch_end; /* the well-formed part around `at` that the regex sees */
   const unsigned char *match, *match_end;     /* the next match, when found already */
+  const unsigned char *last_end;              /* where the last match of the stretch ended, or NULL */
   const unsigned char *held, *held_end;       /* a word that may still grow */
-  bool held_match, last_match, finished;
+  bool last_match, finished;
 } ch_split_cursor;
 
 void ch_split_begin(ch_split_cursor *cursor, const ch_split *split, ch_regex_scratch *scratch,
@@ -77,9 +59,15 @@ void ch_split_begin(ch_split_cursor *cursor, const ch_split *split, ch_regex_scr
 /* The next word; *size 0 when there are no more. */
 ch_status ch_split_next(ch_split_cursor *cursor, const unsigned char **word, size_t *size, ch_error *error);
 
-/* The next match or gap between matches, whatever the behaviour; *size 0 at the end. */
-ch_status ch_split_next_part(ch_split_cursor *cursor, const unsigned char **part, size_t *size,
-                             bool *is_match, ch_error *error);
+/* A match, which may be empty, or a gap between matches. */
+typedef struct ch_split_part {
+  const unsigned char *text;
+  size_t size;
+  bool is_match;
+} ch_split_part;
+
+/* The next match or gap between matches, whatever the behaviour; *more false at the end. */
+ch_status ch_split_next_part(ch_split_cursor *cursor, ch_split_part *part, bool *more, ch_error *error);
 
 /* Length of the word at p, or 0 when bytes past ASCII must be looked at by the regex. p < end. */
 size_t ch_scan_word(ch_split_scanner scanner, const unsigned char *p, const unsigned char *end);

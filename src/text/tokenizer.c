@@ -1,4 +1,5 @@
 /* Tokenizers: opening, completing the tables, what a tokenizer says about itself. */
+#define _GNU_SOURCE
 #include "text/tokenizer_internal.h"
 
 #include <stdio.h>
@@ -200,23 +201,35 @@ static void decode_bytes(const char *piece, size_t size, ch_text *out) {
   }
 }
 
-/* Applies the replacements in order, from the first text that matches at each place. */
-static void decode_marks(const char *piece, size_t size, const char *const *replace, ch_text *out) {
-  for (size_t at = 0; at < size;) {
-    size_t taken = 0;
-    for (size_t i = 0; replace && replace[i]; i += 2) {
-      size_t length = strlen(replace[i]);
-      if (length == 0 || length > size - at || memcmp(piece + at, replace[i], length) != 0) continue;
-      ch_text_puts(out, replace[i + 1]);
-      taken = length;
-      break;
-    }
-    if (taken == 0) ch_text_put(out, piece + at, taken = 1);
-    at += taken;
+static void put_replaced(const ch_replacement *replacement, const char *text, size_t size, ch_text *out) {
+  for (const char *at = text, *end = text + size; at < end;) {
+    const char *hit = memmem(at, (size_t)(end - at), replacement->from, replacement->from_size);
+    ch_text_put(out, at, (size_t)((hit ? hit : end) - at));
+    if (!hit) break;
+    ch_text_put(out, replacement->to, replacement->to_size);
+    at = hit + replacement->from_size;
   }
 }
 
-static ch_status build_decoded(ch_tokenizer *tokenizer, const char *const *replace, ch_error *error) {
+/* Applies the replacements one after the other. */
+static void decode_marks(const char *piece, size_t size, const ch_replacements *replace, ch_text *out) {
+  ch_text texts[2] = {{0}, {0}};
+  for (size_t i = 0; replace && i + 1 < replace->count; i++) {
+    texts[i % 2].size = 0;
+    put_replaced(&replace->items[i], piece, size, &texts[i % 2]);
+    piece = texts[i % 2].data;
+    size = texts[i % 2].size;
+    if (texts[i % 2].failed) out->failed = true;
+  }
+  if (replace && replace->count)
+    put_replaced(&replace->items[replace->count - 1], piece, size, out);
+  else
+    ch_text_put(out, piece, size);
+  ch_text_free(&texts[0]);
+  ch_text_free(&texts[1]);
+}
+
+static ch_status build_decoded(ch_tokenizer *tokenizer, const ch_replacements *replace, ch_error *error) {
   int32_t count = tokenizer->vocabulary.size;
   tokenizer->decoded_spans = calloc((size_t)count, sizeof *tokenizer->decoded_spans);
   if (!tokenizer->decoded_spans) return no_memory(tokenizer, error);
@@ -235,6 +248,12 @@ static ch_status build_decoded(ch_tokenizer *tokenizer, const char *const *repla
     }
     tokenizer->decoded_spans[id] = (ch_span){(uint32_t)start, (uint32_t)(tokenizer->decoded.size - start)};
   }
+  /* The text of an added token is not spelled in the byte alphabet: it is found in the text as it is. */
+  for (size_t i = 0; tokenizer->decoder.byte_level && i < tokenizer->added_count; i++) {
+    const ch_added_token *token = &tokenizer->added[i];
+    tokenizer->decoded_spans[token->id] = (ch_span){(uint32_t)tokenizer->decoded.size, (uint32_t)token->size};
+    ch_text_put(&tokenizer->decoded, token->content, token->size);
+  }
   if (tokenizer->decoded.failed || tokenizer->decoded.size >= UINT32_MAX) return no_memory(tokenizer, error);
   return CH_OK;
 }
@@ -250,7 +269,7 @@ static void guess_ends(ch_tokenizer *tokenizer) {
     tokenizer->eos = ch_vocabulary_find(&tokenizer->vocabulary, ends[i], strlen(ends[i]));
 }
 
-ch_status ch_tokenizer_complete(ch_tokenizer *tokenizer, const char *const *replace, ch_error *error) {
+ch_status ch_tokenizer_complete(ch_tokenizer *tokenizer, const ch_replacements *replace, ch_error *error) {
   if (tokenizer->vocabulary.count == 0)
     return ch_fail(error, CH_ERROR_FORMAT, "%s: the vocabulary is empty", tokenizer->file);
   tokenizer->special = calloc((size_t)tokenizer->vocabulary.size, 1);

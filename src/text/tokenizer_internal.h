@@ -12,7 +12,8 @@
 typedef enum ch_step_type {
   CH_STEP_SPLIT,        /* cut into words by a pattern */
   CH_STEP_PREFIX_SPACE, /* a space before a text that does not begin with one */
-  CH_STEP_METASPACE     /* spaces become a visible mark, which words begin with */
+  CH_STEP_METASPACE,    /* spaces become a visible mark, which words begin with */
+  CH_STEP_SPELL         /* bytes become the characters of the byte alphabet */
 } ch_step_type;
 
 typedef enum ch_prepend_scheme { CH_PREPEND_NEVER, CH_PREPEND_FIRST, CH_PREPEND_ALWAYS } ch_prepend_scheme;
@@ -45,6 +46,7 @@ struct ch_tokenizer {
   ch_vocabulary vocabulary; /* pieces of the model and added tokens */
   ch_merges merges;
   bool byte_level;        /* words are sequences of bytes; else of characters */
+  bool spelled;           /* not byte_level, but words arrive in the byte alphabet */
   bool ignore_merges;     /* a word that is a piece becomes that piece, whatever the merges say */
   bool byte_fallback;     /* characters without piece become the pieces of their bytes */
   bool fuse_unk;          /* unknown characters in a row become one unknown token */
@@ -84,9 +86,20 @@ static inline uint32_t ch_join_bit(uint32_t x, uint32_t y) {
 
 /* A tokenizer with nothing in it yet. */
 ch_tokenizer *ch_tokenizer_new(const char *file);
+/* Texts that become others in decoded text, such as marks that become spaces; one after the other. */
+enum { CH_MOST_REPLACEMENTS = 8 };
+typedef struct ch_replacement {
+  const char *from, *to;
+  size_t from_size, to_size; /* from_size > 0 */
+} ch_replacement;
+typedef struct ch_replacements {
+  ch_replacement items[CH_MOST_REPLACEMENTS];
+  size_t count;
+} ch_replacements;
+
 /* After vocabulary, merges, added tokens and decoder are there: builds the tables that follow from them and checks
- * that everything fits together. `replace` maps marks to spaces in decoded text: pairs (from, to), NULL-closed. */
-ch_status ch_tokenizer_complete(ch_tokenizer *tokenizer, const char *const *replace, ch_error *error);
+ * that everything fits together. `replace` may be NULL. */
+ch_status ch_tokenizer_complete(ch_tokenizer *tokenizer, const ch_replacements *replace, ch_error *error);
 /* Registers an added token; its piece joins the vocabulary when it is not there. */
 ch_status ch_tokenizer_add_token(ch_tokenizer *tokenizer, ch_added_token token, ch_error *error);
 
@@ -95,10 +108,9 @@ struct json_t;
 ch_status ch_read_normalizer(ch_tokenizer *tokenizer, const struct json_t *json, ch_error *error);
 ch_status ch_read_pre_tokenizer(ch_tokenizer *tokenizer, const struct json_t *json, ch_error *error);
 ch_status ch_read_post_processor(ch_tokenizer *tokenizer, const struct json_t *json, ch_error *error);
-/* `replace` receives (from, to) pairs that belong to `json`. */
-enum { CH_MOST_REPLACEMENTS = 8 };
-ch_status ch_read_decoder(ch_tokenizer *tokenizer, const struct json_t *json,
-                          const char *replace[2 * CH_MOST_REPLACEMENTS + 1], ch_error *error);
+/* The texts of `replace` belong to `json`. */
+ch_status ch_read_decoder(ch_tokenizer *tokenizer, const struct json_t *json, ch_replacements *replace,
+                          ch_error *error);
 ch_status ch_read_added_tokens(ch_tokenizer *tokenizer, const struct json_t *json, ch_error *error);
 
 #endif

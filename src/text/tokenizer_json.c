@@ -140,7 +140,8 @@ done:
 static ch_status parse_part(const ch_tokenizer *tokenizer, const json_part *part, json_t **json,
                             ch_error *error) {
   json_error_t problem;
-  *json = part->text ? json_loadb(part->text, part->size, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &problem)
+  *json = part->text ? json_loadb(part->text, part->size,
+                                  JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &problem)
                      : json_null();
   if (*json) return CH_OK;
   return ch_fail(error, CH_ERROR_FORMAT, "%s: \"%s\" is not valid JSON: %s", tokenizer->file, part->name,
@@ -240,11 +241,11 @@ static ch_status read_part(ch_tokenizer *tokenizer, const json_part *part, part_
 }
 
 static ch_status complete(ch_tokenizer *tokenizer, const json_part *decoder, ch_error *error) {
-  const char *replace[2 * CH_MOST_REPLACEMENTS + 1] = {NULL};
+  ch_replacements replace = {.count = 0};
   json_t *json = NULL;
   CH_TRY(parse_part(tokenizer, decoder, &json, error));
-  ch_status status = ch_read_decoder(tokenizer, json, replace, error);
-  if (status == CH_OK) status = ch_tokenizer_complete(tokenizer, replace, error);
+  ch_status status = ch_read_decoder(tokenizer, json, &replace, error);
+  if (status == CH_OK) status = ch_tokenizer_complete(tokenizer, &replace, error);
   json_decref(json);
   return status;
 }

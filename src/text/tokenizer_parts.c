@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 static const char *type_of(const json_t *json) {
   const char *type = json_string_value(json_object_get(json, "type"));
   return type ? type : "?";
@@ -33,13 +35,23 @@ static ch_status get_flag(const ch_tokenizer *tokenizer, const json_t *json, con
   return ch_fail(error, CH_ERROR_FORMAT, "%s: %s must be true or false", tokenizer->file, key);
 }
 
+/* A string, which may hold NUL. */
+typedef struct json_text {
+  const char *data; /* NUL-terminated; NULL: there is none */
+  size_t size;
+} json_text;
+
+static json_text text_of(const json_t *json) {
+  return (json_text){json_string_value(json), json_string_length(json)};
+}
+
 /* A string member, which must be there. */
-static ch_status get_text(const ch_tokenizer *tokenizer, const json_t *json, const char *key,
-                          const char **text, ch_error *error) {
-  *text = json_string_value(json_object_get(json, key));
-  return *text ? CH_OK
-               : ch_fail(error, CH_ERROR_FORMAT, "%s: %s \"%s\" needs the string \"%s\"", tokenizer->file,
-                         "type", type_of(json), key);
+static ch_status get_text(const ch_tokenizer *tokenizer, const json_t *json, const char *key, json_text *text,
+                          ch_error *error) {
+  *text = text_of(json_object_get(json, key));
+  return text->data ? CH_OK
+                    : ch_fail(error, CH_ERROR_FORMAT, "%s: %s \"%s\" needs the string \"%s\"",
+                              tokenizer->file, "type", type_of(json), key);
 }
 
 ch_status ch_read_added_tokens(ch_tokenizer *tokenizer, const json_t *json, ch_error *error) {
@@ -70,49 +82,57 @@ ch_status ch_read_added_tokens(ch_tokenizer *tokenizer, const json_t *json, ch_e
 }
 
 /* {"String": text} or {"Regex": pattern} */
-static ch_status get_pattern(const ch_tokenizer *tokenizer, const json_t *json, const char **text,
+static ch_status get_pattern(const ch_tokenizer *tokenizer, const json_t *json, json_text *text,
                              bool *literal, ch_error *error) {
   const json_t *pattern = json_object_get(json, "pattern");
-  const char *string = json_string_value(json_object_get(pattern, "String"));
-  const char *regex = json_string_value(json_object_get(pattern, "Regex"));
-  *literal = string != NULL;
-  *text = string ? string : regex;
-  if (*text && **text && !(string && regex)) return CH_OK;
+  json_text string = text_of(json_object_get(pattern, "String")),
+            regex = text_of(json_object_get(pattern, "Regex"));
+  *literal = string.data != NULL;
+  *text = *literal ? string : regex;
+  if (text->data && !(string.data && regex.data)) return CH_OK;
   return ch_fail(error, CH_ERROR_FORMAT,
                  "%s: type \"%s\" needs a \"pattern\" that holds one \"String\" or \"Regex\"",
                  tokenizer->file, type_of(json));
 }
 
+static char *copy_text(json_text text) {
+  char *copy = malloc(text.size + 1);
+  if (copy) memcpy(copy, text.data, text.size + 1);
+  return copy;
+}
+
+/* What is put into the text. */
+static ch_status set_replacement(const ch_tokenizer *tokenizer, json_text text, ch_normalizer *normalizer,
+                                 ch_error *error) {
+  normalizer->to = copy_text(text);
+  normalizer->to_size = text.size;
+  return normalizer->to ? CH_OK : no_memory(tokenizer, error);
+}
+
 static ch_status read_replace(const ch_tokenizer *tokenizer, const json_t *json, ch_normalizer *normalizer,
                               ch_error *error) {
-  const char *pattern, *content;
+  json_text pattern, content;
   bool literal;
   CH_TRY(get_pattern(tokenizer, json, &pattern, &literal, error));
   CH_TRY(get_text(tokenizer, json, "content", &content, error));
   normalizer->type = CH_NORMALIZE_REPLACE;
-  normalizer->to = strdup(content);
-  normalizer->to_size = strlen(content);
-  if (!literal)
-    return ch_regex_compile(&normalizer->code, pattern, strlen(pattern), false, tokenizer->file, error);
-  normalizer->from = strdup(pattern);
-  normalizer->from_size = strlen(pattern);
-  return normalizer->from && normalizer->to ? CH_OK : no_memory(tokenizer, error);
+  CH_TRY(set_replacement(tokenizer, content, normalizer, error));
+  if (!literal || pattern.size == 0)
+    return ch_regex_compile(&normalizer->regex, pattern.data, pattern.size, literal, tokenizer->file, error);
+  normalizer->from = copy_text(pattern);
+  normalizer->from_size = pattern.size;
+  return normalizer->from ? CH_OK : no_memory(tokenizer, error);
 }
 
-/* Calls `read` on the members of a Sequence's list, or on the thing itself. */
+/* Calls `read` on the members of a Sequence's list, which may be Sequences, or on the thing itself. */
 static ch_status each_of(ch_tokenizer *tokenizer, const json_t *json, const char *list,
                          ch_status (*read)(ch_tokenizer *, const json_t *, ch_error *), ch_error *error) {
   if (!is_type(json, "Sequence")) return read(tokenizer, json, error);
   const json_t *members = json_object_get(json, list);
   if (!json_is_array(members))
     return ch_fail(error, CH_ERROR_FORMAT, "%s: a Sequence needs the list \"%s\"", tokenizer->file, list);
-  for (size_t i = 0; i < json_array_size(members); i++) {
-    const json_t *member = json_array_get(members, i);
-    if (is_type(member, "Sequence"))
-      return ch_fail(error, CH_ERROR_FORMAT, "%s: a Sequence within a Sequence is not supported (\"%s\")",
-                     tokenizer->file, list);
-    CH_TRY(read(tokenizer, member, error));
-  }
+  for (size_t i = 0; i < json_array_size(members); i++)
+    CH_TRY(each_of(tokenizer, json_array_get(members, i), list, read, error));
   return CH_OK;
 }
 
@@ -130,12 +150,10 @@ static ch_status read_one_normalizer(ch_tokenizer *tokenizer, const json_t *json
   if (!is_type(json, "Prepend"))
     return unsupported(tokenizer, "normalizer.type", type_of(json),
                        "NFC, NFD, NFKC, NFKD, Prepend, Replace and a Sequence of these", error);
-  const char *prefix;
+  json_text prefix;
   CH_TRY(get_text(tokenizer, json, "prepend", &prefix, error));
   normalizer->type = CH_NORMALIZE_PREPEND;
-  normalizer->to = strdup(prefix);
-  normalizer->to_size = strlen(prefix);
-  return normalizer->to ? CH_OK : no_memory(tokenizer, error);
+  return set_replacement(tokenizer, prefix, normalizer, error);
 }
 
 ch_status ch_read_normalizer(ch_tokenizer *tokenizer, const json_t *json, ch_error *error) {
@@ -150,27 +168,64 @@ static ch_status new_step(ch_tokenizer *tokenizer, ch_step_type type, ch_step **
   return CH_OK;
 }
 
-static ch_status add_split(ch_tokenizer *tokenizer, const char *pattern, bool literal,
+static ch_status add_split(ch_tokenizer *tokenizer, json_text pattern, bool literal,
                            ch_split_behavior behavior, bool invert, ch_error *error) {
   ch_step *step = NULL;
   CH_TRY(new_step(tokenizer, CH_STEP_SPLIT, &step, error));
-  return ch_split_compile(&step->split, pattern, strlen(pattern), literal, behavior, invert, tokenizer->file,
-                          error);
+  return ch_split_compile(&step->split, pattern.data, pattern.size, literal, behavior, invert,
+                          tokenizer->file, error);
+}
+
+static ch_status add_pattern(ch_tokenizer *tokenizer, const char *pattern, ch_split_behavior behavior,
+                             ch_error *error) {
+  return add_split(tokenizer, (json_text){pattern, strlen(pattern)}, false, behavior, false, error);
+}
+
+static ch_status read_behavior(const ch_tokenizer *tokenizer, const char *name, ch_split_behavior *behavior,
+                               ch_error *error) {
+  static const char *const names[] = {"Isolated", "Removed", "MergedWithPrevious", "MergedWithNext",
+                                      "Contiguous"}; /* in the order of ch_split_behavior */
+  for (int i = 0; i < 5; i++)
+    if (strcmp(name, names[i]) == 0) {
+      *behavior = (ch_split_behavior)i;
+      return CH_OK;
+    }
+  return unsupported(tokenizer, "pre_tokenizer.behavior", name,
+                     "Isolated, Removed, MergedWithPrevious, MergedWithNext and Contiguous", error);
 }
 
 static ch_status read_split(ch_tokenizer *tokenizer, const json_t *json, ch_error *error) {
-  static const char *const behaviors[] = {"Isolated", "Removed", "MergedWithPrevious", "MergedWithNext",
-                                          "Contiguous"}; /* in the order of ch_split_behavior */
-  const char *pattern, *behavior;
+  json_text pattern, name;
+  ch_split_behavior behavior = CH_SPLIT_ISOLATED;
   bool literal, invert;
   CH_TRY(get_pattern(tokenizer, json, &pattern, &literal, error));
-  CH_TRY(get_text(tokenizer, json, "behavior", &behavior, error));
+  CH_TRY(get_text(tokenizer, json, "behavior", &name, error));
   CH_TRY(get_flag(tokenizer, json, "invert", false, &invert, error));
-  for (int i = 0; i < 5; i++)
-    if (strcmp(behavior, behaviors[i]) == 0)
-      return add_split(tokenizer, pattern, literal, (ch_split_behavior)i, invert, error);
-  return unsupported(tokenizer, "pre_tokenizer.behavior", behavior,
-                     "Isolated, Removed, MergedWithPrevious, MergedWithNext and Contiguous", error);
+  CH_TRY(read_behavior(tokenizer, name.data, &behavior, error));
+  return add_split(tokenizer, pattern, literal, behavior, invert, error);
+}
+
+static ch_status read_digits(ch_tokenizer *tokenizer, const json_t *json, ch_error *error) {
+  bool single;
+  CH_TRY(get_flag(tokenizer, json, "individual_digits", false, &single, error));
+  return add_pattern(tokenizer, single ? "\\p{N}" : "\\p{N}+", CH_SPLIT_ISOLATED, error);
+}
+
+/* Unicode's punctuation, and what else ASCII has of it. */
+static ch_status read_punctuation(ch_tokenizer *tokenizer, const json_t *json, ch_error *error) {
+  const char *name = json_string_value(json_object_get(json, "behavior"));
+  ch_split_behavior behavior = CH_SPLIT_ISOLATED;
+  CH_TRY(read_behavior(tokenizer, name ? name : "Isolated", &behavior, error));
+  return add_pattern(tokenizer, "[\\p{P}$+<=>\\^`|~]", behavior, error);
+}
+
+/* \w as Unicode's rules for regular expressions have it, which here is not Oniguruma's. */
+#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}"
+
+/* Runs of word characters and runs of others without white space. */
+static ch_status read_whitespace(ch_tokenizer *tokenizer, ch_error *error) {
+  static const char pattern[] = "[" WORD "]+|[^\\s" WORD "]+";
+  return add_split(tokenizer, (json_text){pattern, sizeof pattern - 1}, false, CH_SPLIT_REMOVED, true, error);
 }
 
 static ch_status read_byte_level(ch_tokenizer *tokenizer, const json_t *json, ch_error *error) {
@@ -179,7 +234,7 @@ static ch_status read_byte_level(ch_tokenizer *tokenizer, const json_t *json, ch
   CH_TRY(get_flag(tokenizer, json, "add_prefix_space", true, &prefix, error));
   CH_TRY(get_flag(tokenizer, json, "use_regex", true, &pattern, error));
   if (prefix) CH_TRY(new_step(tokenizer, CH_STEP_PREFIX_SPACE, &step, error));
-  if (pattern) CH_TRY(add_split(tokenizer, ch_pattern_gpt2, false, CH_SPLIT_ISOLATED, false, error));
+  if (pattern) CH_TRY(add_pattern(tokenizer, ch_pattern_gpt2, CH_SPLIT_ISOLATED, error));
   tokenizer->byte_level = true;
   return CH_OK;
 }
@@ -187,15 +242,18 @@ static ch_status read_byte_level(ch_tokenizer *tokenizer, const json_t *json, ch
 /* One character of text, as metaspace's mark is; older files spell the scheme as "add_prefix_space". */
 static ch_status read_metaspace_form(const ch_tokenizer *tokenizer, const json_t *json, char mark[5],
                                      ch_prepend_scheme *scheme, ch_error *error) {
-  const char *replacement, *name = json_string_value(json_object_get(json, "prepend_scheme"));
+  const char *name = json_string_value(json_object_get(json, "prepend_scheme"));
+  json_text replacement;
   bool prefix;
+  uint32_t character;
   CH_TRY(get_text(tokenizer, json, "replacement", &replacement, error));
   CH_TRY(get_flag(tokenizer, json, "add_prefix_space", true, &prefix, error));
-  size_t size = strlen(replacement);
-  if (size == 0 || size > 4)
-    return ch_fail(error, CH_ERROR_FORMAT, "%s: Metaspace's \"replacement\" must be one character",
-                   tokenizer->file);
-  memcpy(mark, replacement, size + 1);
+  const unsigned char *data = (const unsigned char *)replacement.data;
+  size_t size = replacement.size ? ch_utf8_decode(data, data + replacement.size, &character) : 0;
+  if (size == 0 || size != replacement.size || !*data)
+    return ch_fail(error, CH_ERROR_FORMAT,
+                   "%s: Metaspace's \"replacement\" must be one character, not U+0000", tokenizer->file);
+  memcpy(mark, replacement.data, size + 1);
   if (!name) name = prefix ? "always" : "never";
   *scheme = strcmp(name, "always") == 0  ? CH_PREPEND_ALWAYS
             : strcmp(name, "first") == 0 ? CH_PREPEND_FIRST
@@ -212,18 +270,23 @@ static ch_status read_metaspace(ch_tokenizer *tokenizer, const json_t *json, ch_
 }
 
 static ch_status read_one_pre_tokenizer(ch_tokenizer *tokenizer, const json_t *json, ch_error *error) {
-  if (tokenizer->byte_level)
-    return ch_fail(error, CH_ERROR_FORMAT, "%s: the pre_tokenizer \"%s\" after ByteLevel is not supported",
-                   tokenizer->file, type_of(json));
+  ch_step *step = NULL;
+  if (tokenizer->byte_level) { /* what follows sees the characters of the byte alphabet */
+    CH_TRY(new_step(tokenizer, CH_STEP_SPELL, &step, error));
+    tokenizer->byte_level = false;
+    tokenizer->spelled = true;
+  }
   if (is_type(json, "Split")) return read_split(tokenizer, json, error);
   if (is_type(json, "ByteLevel")) return read_byte_level(tokenizer, json, error);
   if (is_type(json, "Metaspace")) return read_metaspace(tokenizer, json, error);
-  if (!is_type(json, "Digits"))
-    return unsupported(tokenizer, "pre_tokenizer.type", type_of(json),
-                       "ByteLevel, Split, Metaspace, Digits and a Sequence of these", error);
-  bool single;
-  CH_TRY(get_flag(tokenizer, json, "individual_digits", false, &single, error));
-  return add_split(tokenizer, single ? "\\p{N}" : "\\p{N}+", false, CH_SPLIT_ISOLATED, false, error);
+  if (is_type(json, "Digits")) return read_digits(tokenizer, json, error);
+  if (is_type(json, "Punctuation")) return read_punctuation(tokenizer, json, error);
+  if (is_type(json, "Whitespace")) return read_whitespace(tokenizer, error);
+  if (is_type(json, "WhitespaceSplit")) return add_pattern(tokenizer, "\\s", CH_SPLIT_REMOVED, error);
+  return unsupported(tokenizer, "pre_tokenizer.type", type_of(json),
+                     "ByteLevel, Split, Metaspace, Digits, Punctuation, Whitespace, WhitespaceSplit and a "
+                     "Sequence of these",
+                     error);
 }
 
 ch_status ch_read_pre_tokenizer(ch_tokenizer *tokenizer, const json_t *json, ch_error *error) {
@@ -289,35 +352,37 @@ ch_status ch_read_post_processor(ch_tokenizer *tokenizer, const json_t *json, ch
 
 /* The settings from a Sequence of decoders so far. */
 typedef struct decoder_reading {
-  const char **replace;
-  size_t replacements;
+  ch_replacements *replace;
   bool fused;
 } decoder_reading;
 
 static ch_status read_strip(ch_tokenizer *tokenizer, const json_t *json, const decoder_reading *reading,
                             ch_error *error) {
-  const char *content;
+  json_text content;
   CH_TRY(get_text(tokenizer, json, "content", &content, error));
   const json_t *start = json_object_get(json, "start"), *stop = json_object_get(json, "stop");
   json_int_t most = json_is_integer(start) ? json_integer_value(start) : -1;
-  if (!reading->fused || strlen(content) != 1 || most < 0 || most > 64 || json_integer_value(stop) != 0)
+  if (!reading->fused || content.size != 1 || (unsigned char)*content.data >= 0x80 || most < 0 || most > 64 ||
+      json_integer_value(stop) != 0)
     return ch_fail(
         error, CH_ERROR_FORMAT,
         "%s: the decoder Strip is supported after Fuse, with one ASCII character, start at most 64 and "
         "stop 0",
         tokenizer->file);
-  tokenizer->decoder.strip_character = *content;
+  tokenizer->decoder.strip_character = *content.data;
   tokenizer->decoder.strip_start = (size_t)most;
   return CH_OK;
 }
 
-static ch_status add_replacement(ch_tokenizer *tokenizer, decoder_reading *reading, const char *from,
-                                 const char *to, ch_error *error) {
-  if (reading->replacements == CH_MOST_REPLACEMENTS)
+static ch_status add_replacement(ch_tokenizer *tokenizer, decoder_reading *reading, json_text from,
+                                 json_text to, ch_error *error) {
+  ch_replacements *list = reading->replace;
+  if (from.size == 0)
+    return unsupported(tokenizer, "decoder.pattern", "", "String patterns that are not empty", error);
+  if (list->count == CH_MOST_REPLACEMENTS)
     return ch_fail(error, CH_ERROR_FORMAT, "%s: more than %d Replace decoders", tokenizer->file,
                    CH_MOST_REPLACEMENTS);
-  reading->replace[2 * reading->replacements] = from;
-  reading->replace[2 * reading->replacements++ + 1] = to;
+  list->items[list->count++] = (ch_replacement){from.data, to.data, from.size, to.size};
   return CH_OK;
 }
 
@@ -328,13 +393,13 @@ static ch_status read_metaspace_decoder(ch_tokenizer *tokenizer, const json_t *j
   CH_TRY(read_metaspace_form(tokenizer, json, mark, &scheme, error));
   tokenizer->decoder.strip_character = ' ';
   tokenizer->decoder.strip_start = scheme != CH_PREPEND_NEVER;
-  return add_replacement(tokenizer, reading, json_string_value(json_object_get(json, "replacement")), " ",
-                         error);
+  return add_replacement(tokenizer, reading, text_of(json_object_get(json, "replacement")),
+                         (json_text){" ", 1}, error);
 }
 
 static ch_status read_one_decoder(ch_tokenizer *tokenizer, const json_t *json, decoder_reading *reading,
                                   ch_error *error) {
-  const char *pattern, *content;
+  json_text pattern, content;
   bool literal;
   if (is_type(json, "ByteLevel"))
     tokenizer->decoder.byte_level = true;
@@ -359,19 +424,23 @@ static ch_status read_one_decoder(ch_tokenizer *tokenizer, const json_t *json, d
   return CH_OK;
 }
 
-ch_status ch_read_decoder(ch_tokenizer *tokenizer, const json_t *json,
-                          const char *replace[2 * CH_MOST_REPLACEMENTS + 1], ch_error *error) {
-  decoder_reading reading = {.replace = replace};
-  if (json_is_null(json)) { /* the kind of pieces determines how they decode */
-    tokenizer->decoder.byte_level = tokenizer->byte_level;
-    tokenizer->decoder.byte_fallback = tokenizer->byte_fallback;
-    return CH_OK;
-  }
-  if (!is_type(json, "Sequence")) return read_one_decoder(tokenizer, json, &reading, error);
+static ch_status read_decoders(ch_tokenizer *tokenizer, const json_t *json, decoder_reading *reading,
+                               ch_error *error) {
+  if (!is_type(json, "Sequence")) return read_one_decoder(tokenizer, json, reading, error);
   const json_t *members = json_object_get(json, "decoders");
   if (!json_is_array(members))
     return ch_fail(error, CH_ERROR_FORMAT, "%s: a Sequence needs the list \"decoders\"", tokenizer->file);
   for (size_t i = 0; i < json_array_size(members); i++)
-    CH_TRY(read_one_decoder(tokenizer, json_array_get(members, i), &reading, error));
+    CH_TRY(read_decoders(tokenizer, json_array_get(members, i), reading, error));
+  return CH_OK;
+}
+
+ch_status ch_read_decoder(ch_tokenizer *tokenizer, const json_t *json, ch_replacements *replace,
+                          ch_error *error) {
+  decoder_reading reading = {.replace = replace};
+  if (!json_is_null(json)) return read_decoders(tokenizer, json, &reading, error);
+  /* the kind of pieces determines how they decode */
+  tokenizer->decoder.byte_level = tokenizer->byte_level || tokenizer->spelled;
+  tokenizer->decoder.byte_fallback = tokenizer->byte_fallback;
   return CH_OK;
 }

@@ -40,6 +40,23 @@ static void check_words(const ch_split *fast, ch_regex_scratch *scratch, const c
   assert_true(reached == (const unsigned char *)text + size);
 }
 
+static void check_parts(const ch_split *fast, const ch_split *slow, ch_regex_scratch *scratch,
+                        const char *pattern, const char *text, size_t size) {
+  ch_split_cursor a, b;
+  bool more = true, more_slow;
+  ch_error error;
+  ch_split_begin(&a, fast, scratch, text, size);
+  ch_split_begin(&b, slow, scratch, text, size);
+  while (more) {
+    ch_split_part part, expected;
+    ASSERT_OK(ch_split_next_part(&a, &part, &more, &error));
+    ASSERT_OK(ch_split_next_part(&b, &expected, &more_slow, &error));
+    if (more != more_slow || part.size != expected.size || part.is_match != expected.is_match)
+      fail_msg("%.*s on \"%.*s\": %zu bytes, not %zu", (int)strlen(pattern), pattern, (int)size, text,
+               part.size, expected.size);
+  }
+}
+
 static void scanners_cut_words_as_their_patterns_do(void **state) {
   (void)state;
   ch_regex_scratch scratch = {0};
@@ -85,31 +102,160 @@ static void a_pattern_that_is_not_quite_a_known_one_has_no_scanner(void **state)
   ch_split_free(&split);
 }
 
-/* White space is Unicode's White_Space, words are letters, marks, numbers and connectors, $ is the end of a line. */
+static void find(const char *pattern, const char *text, bool slow, size_t *begin, size_t *end) {
+  ch_regex_scratch scratch = {0};
+  ch_regex *regex;
+  ch_error error;
+  bool found;
+  ASSERT_OK(ch_regex_scratch_open(&scratch, &error));
+  ASSERT_OK(ch_regex_compile(&regex, pattern, strlen(pattern), false, "test", &error));
+  if (slow) ch_regex_slow_down(regex);
+  ASSERT_OK(ch_regex_find(regex, &scratch, (const unsigned char *)text, strlen(text), 0, &found, begin, end,
+                          &error));
+  if (!found) *begin = *end = SIZE_MAX;
+  ch_regex_free(regex);
+  ch_regex_scratch_close(&scratch);
+}
+
+/* Each right value is what the package tokenizers 0.23.3 matches. */
 static void patterns_mean_what_they_mean_to_oniguruma(void **state) {
   (void)state;
   const struct {
     const char *pattern, *text;
     size_t begin, end;
-  } cases[] = {{"\\s", "\xe1\xa0\x8e\xc2\x85", 3, 5}, {"[^\\s]", "\xc2\x85x", 2, 3},
-               {"\\S", "\xe3\x80\x80x", 3, 4},        {"\\w+", "-e\xcc\x81_-", 1, 5},
-               {"\\W", "e\xcc\x81-", 3, 4},           {"a$", "ba\nc", 1, 2},
-               {"[[:digit:]a]+", "x1a", 1, 3},        {"[]a]+", "x]a", 1, 3}};
-  ch_regex_scratch scratch = {0};
-  ch_error error;
-  ASSERT_OK(ch_regex_scratch_open(&scratch, &error));
+  } cases[] = {
+      {"\\s", "\xe1\xa0\x8e\xc2\x85", 3, 5}, /* white space is Unicode's White_Space */
+      {"[^\\s]", "\xc2\x85x", 2, 3},
+      {"\\S", "\xe3\x80\x80x", 3, 4},
+      {"\\w+", "-e\xcc\x81_-", 1, 5}, /* marks and connectors are of words, and numbers of Latin-1 */
+      {"\\w+", " x\xc2\xb2", 1, 4},
+      {"\\W", "e\xcc\x81-", 3, 4},
+      {"[^\\W\\d_]+", "1nai\xcc\x88ve", 1, 8},
+      {"e\\b", "e\xcc\x81 e", 4, 5},
+      {"a$", "ba\nc", 1, 2}, /* $ is the end of a line */
+      {"[[:digit:]a]+", "x1a", 1, 3},
+      {"[[:punct:]]", "a\xe2\x82\xac+", 1, 4}, /* symbols too */
+      {"[[:^punct:]]",
+       "+\xe2\x82\xac"
+       "a",
+       4, 5},
+      {"[]a]+", "x]a", 1, 3},
+      {"[a-z&&[^m-p]]+", "nabm", 1, 3},                            /* sets within sets */
+      {"\\h+", "xfF0", 1, 4},                                      /* hexadecimal digits */
+      {"\\v", "\r\n\v", 2, 3},                                     /* one character */
+      {"\\d{1,3}+", "12345", 0, 5},                                /* repeats the repetition */
+      {"\\d{2}?", "1", 0, 0},                                      /* may be absent */
+      {"\\p{Han}+", "\xe3\x80\x81\xe4\xb8\xad\xe3\x80\x81", 3, 6}, /* scripts, not their extensions */
+      {"(?i:ss)", "\xc3\x9f", 0, 2}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    pcre2_code *code;
-    bool found;
     size_t begin, end;
-    ASSERT_OK(ch_regex_compile(&code, cases[i].pattern, strlen(cases[i].pattern), false, "test", &error));
-    ASSERT_OK(ch_regex_find(code, &scratch, (const unsigned char *)cases[i].text, strlen(cases[i].text), 0,
-                            &found, &begin, &end, &error));
-    assert_true(found);
-    assert_int_equal(begin, cases[i].begin);
-    assert_int_equal(end, cases[i].end);
-    pcre2_code_free(code);
+    find(cases[i].pattern, cases[i].text, false, &begin, &end);
+    if (begin != cases[i].begin || end != cases[i].end)
+      fail_msg("%s on \"%s\": %zu to %zu, not %zu to %zu", cases[i].pattern, cases[i].text, begin, end,
+               cases[i].begin, cases[i].end);
   }
+}
+
+/* A pattern of the parts that both libraries read alike, most often. */
+static void random_pattern(ch_random *random, ch_text *pattern) {
+  static const char *const atoms[] = {"a",
+                                      " ",
+                                      "\\s",
+                                      "\\S",
+                                      "\\d",
+                                      "\\p{L}",
+                                      "\\p{Lu}",
+                                      "\\P{N}",
+                                      "[^\\s\\p{L}\\p{N}]",
+                                      "[\\r\\n]",
+                                      "[a-z]",
+                                      "[^\\r\\n\\p{L}\\p{N}]",
+                                      "[\\p{Ll}\\p{M}]",
+                                      "\xc3\xa9",
+                                      "'",
+                                      "(?i:'s|'t|'re|'ve|'m|'ll|'d)",
+                                      "(?:a|\\p{N})",
+                                      "(?!\\S)",
+                                      "(?=\\p{L})",
+                                      "[!-/:-~]",
+                                      "$",
+                                      "\\w",
+                                      "[[:alpha:]]"};
+  static const char *const repetitions[] = {"", "", "", "?", "*", "+", "{1,3}", "{2}", "+?", "*+", "{1,2}+"};
+  pattern->size = 0;
+  for (uint64_t alternatives = 1 + ch_random_below(random, 4); alternatives > 0; alternatives--) {
+    for (uint64_t items = 1 + ch_random_below(random, 3); items > 0; items--) {
+      ch_text_puts(pattern, atoms[ch_random_below(random, sizeof atoms / sizeof *atoms)]);
+      ch_text_puts(pattern, repetitions[ch_random_below(random, sizeof repetitions / sizeof *repetitions)]);
+    }
+    if (alternatives > 1) ch_text_puts(pattern, "|");
+  }
+}
+
+static void fast_patterns_match_as_oniguruma_does(void **state) {
+  (void)state;
+  ch_regex_scratch scratch = {0};
+  ch_random random;
+  ch_text pattern = {0}, text = {0};
+  ch_error error;
+  int fast = 0;
+  ASSERT_OK(ch_regex_scratch_open(&scratch, &error));
+  ch_random_seed(&random, 29, 0);
+  for (int i = 0; i < 4000; i++) {
+    ch_regex *regex;
+    random_pattern(&random, &pattern);
+    if (ch_regex_compile(&regex, pattern.data, pattern.size, false, "test", &error) != CH_OK) continue;
+    if (ch_regex_is_fast(regex)) {
+      ch_split split = {.regex = regex}, plain = {.behavior = CH_SPLIT_ISOLATED};
+      ASSERT_OK(ch_regex_compile(&plain.regex, pattern.data, pattern.size, false, "test", &error));
+      ch_regex_slow_down(plain.regex);
+      for (int j = 0; j < 20; j++) {
+        random_text(&random, 1 + ch_random_below(&random, 16), j % 4 == 0, &text);
+        check_parts(&split, &plain, &scratch, pattern.data, text.data, text.size);
+      }
+      ch_regex_free(plain.regex);
+      fast++;
+    }
+    ch_regex_free(regex);
+  }
+  assert_in_range(fast, 800, 4000);
+  ch_regex_scratch_close(&scratch);
+  ch_text_free(&pattern);
+  ch_text_free(&text);
+}
+
+static void known_patterns_are_fast_and_others_are_not(void **state) {
+  (void)state;
+  static const char *const patterns[] = {
+      ch_pattern_gpt2, LLAMA("\\p{N}{1,3}|"), "\\p{N}{1,3}", "\\s+$", "[\\r\\n]",
+      /* and what Oniguruma reads otherwise */
+      "\\p{N}{1,3}+", "\\p{Han}+", "\\w+", "\\b", "[[:punct:]]", "[^\\W\\d]", "\\v", "(?i:ss)", "[a-z&&[^m]]",
+      "x{,3}", "(a*)+", "(a)\\1", "a{2}?", "^a", "(?<!a)b"};
+  for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
+    ch_regex *regex;
+    ch_error error;
+    ASSERT_OK(ch_regex_compile(&regex, patterns[i], strlen(patterns[i]), false, "test", &error));
+    if (ch_regex_is_fast(regex) != (i < 5)) fail_msg("%s", patterns[i]);
+    ch_regex_free(regex);
+  }
+}
+
+static void a_pattern_that_takes_too_long_is_an_error(void **state) {
+  (void)state;
+  ch_regex_scratch scratch = {0};
+  ch_regex *regex;
+  ch_error error;
+  bool found;
+  size_t begin, end;
+  const char *pattern = "(a|aa)+(?<!x)$",
+             *text = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab";
+  ASSERT_OK(ch_regex_scratch_open(&scratch, &error));
+  ASSERT_OK(ch_regex_compile(&regex, pattern, strlen(pattern), false, "test", &error));
+  assert_int_equal(ch_regex_find(regex, &scratch, (const unsigned char *)text, strlen(text), 0, &found,
+                                 &begin, &end, &error),
+                   CH_ERROR_FORMAT);
+  assert_non_null(strstr(error.message, "too many steps"));
+  ch_regex_free(regex);
   ch_regex_scratch_close(&scratch);
 }
 
@@ -216,6 +362,9 @@ int main(void) {
       cmocka_unit_test(scanners_cut_words_as_their_patterns_do),
       cmocka_unit_test(a_pattern_that_is_not_quite_a_known_one_has_no_scanner),
       cmocka_unit_test(patterns_mean_what_they_mean_to_oniguruma),
+      cmocka_unit_test(fast_patterns_match_as_oniguruma_does),
+      cmocka_unit_test(known_patterns_are_fast_and_others_are_not),
+      cmocka_unit_test(a_pattern_that_takes_too_long_is_an_error),
       cmocka_unit_test(words_of_any_length_merge_as_by_the_plain_algorithm),
       cmocka_unit_test(normal_forms_are_those_of_the_whole_text),
   };

@@ -1,0 +1,430 @@
+/* Oniguruma for what patterns mean, and PCRE2's compiled code where it is known to mean the same. */
+#define _GNU_SOURCE
+#include "text/regex.h"
+
+#include <oniguruma.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include "base/text.h"
+#include "base/utf8.h"
+
+struct ch_regex {
+  regex_t *pattern; /* NULL: a literal */
+  pcre2_code *fast; /* NULL: there is none */
+  char *literal;
+  size_t literal_size;
+};
+
+/* --- what both libraries read alike ---------------------------------------------------------------------------- */
+
+/* Unicode's White_Space, which is what \s means to Oniguruma (PCRE2 would add U+180E). */
+static const char white_space[] = "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}"
+                                  "\\x{2029}\\x{202f}\\x{205f}\\x{3000}";
+
+/* Contractions in any case: no letters in a row fold together with one character. */
+static const char *const any_case[] = {"(?i:'s|'t|'re|'ve|'m|'ll|'d)", "(?i:[sdmt]|ll|ve|re)",
+                                       "(?i:[sdtm]|ll|ve|re)"};
+
+typedef struct reading {
+  const char *at, *end;
+  ch_text *out;
+  bool item;               /* a repetition may follow */
+  bool group;              /* the item is a group, which may only be optional */
+  unsigned char looks[32]; /* of the open groups: it looks ahead */
+  int open;
+} reading;
+
+static bool copy(reading *r, size_t size) {
+  ch_text_put(r->out, r->at, size);
+  r->at += size;
+  return true;
+}
+
+static bool begins(const reading *r, const char *text) {
+  size_t size = strlen(text);
+  return (size_t)(r->end - r->at) >= size && memcmp(r->at, text, size) == 0;
+}
+
+/* \p{Lu}: a general category by its short name. */
+static bool read_category(reading *r) {
+  static const char names[] =
+      " L Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs Zl Zp ";
+  const char *close =
+      r->end - r->at > 3 && r->at[2] == '{' ? memchr(r->at, '}', (size_t)(r->end - r->at)) : NULL;
+  char name[5] = " ";
+  size_t size = close ? (size_t)(close - r->at) - 3 : 0;
+  if (size == 0 || size > 2 || !memchr("LMNPSZ", r->at[3], 6)) return false;
+  memcpy(name + 1, r->at + 3, size);
+  name[size + 1] = ' ';
+  return strstr(names, name) && copy(r, size + 4);
+}
+
+/* An escape; `single` tells the end of a range from a set. */
+static bool read_escape(reading *r, bool in_class, bool *single) {
+  *single = false;
+  if (r->end - r->at < 2 || !r->at[1]) return false;
+  char c = r->at[1];
+  if (c == 'p' || c == 'P') return read_category(r);
+  if (c == 'd') return copy(r, 2);
+  if (c == 's' || (c == 'S' && !in_class)) {
+    ch_text_printf(r->out, in_class ? "%s" : c == 's' ? "[%s]" : "[^%s]", white_space);
+    r->at += 2;
+    return true;
+  }
+  *single = true;
+  return strchr("rntf.-/[]\\(){}*+?|^$!\"#&,:;=@~", c) && copy(r, 2);
+}
+
+/* One character or set of a class. */
+static bool read_member(reading *r, bool *single, uint32_t *character) {
+  *single = true;
+  *character = (unsigned char)*r->at;
+  if (*r->at == '\\') {
+    *character = r->end - r->at > 1 && !strchr("rntf", r->at[1]) ? (unsigned char)r->at[1] : 0;
+    return read_escape(r, true, single);
+  }
+  if (*r->at == '[' || begins(r, "&&") || !*r->at) return false;
+  size_t size = ch_utf8_decode((const unsigned char *)r->at, (const unsigned char *)r->end, character);
+  return size > 0 && copy(r, size);
+}
+
+static bool read_class(reading *r) {
+  copy(r, begins(r, "[^") ? 2 : 1);
+  if (begins(r, "]") || begins(r, "-")) return false;
+  while (r->at < r->end && *r->at != ']') {
+    bool single, last_single;
+    uint32_t first, last;
+    if (!read_member(r, &single, &first)) return false;
+    if (!begins(r, "-")) continue;
+    if (begins(r, "-]")) {
+      copy(r, 1);
+      break;
+    }
+    copy(r, 1);
+    if (r->at == r->end || !read_member(r, &last_single, &last)) return false;
+    if (!single || !last_single || first == 0 || last < first || begins(r, "-")) return false;
+  }
+  return begins(r, "]") && copy(r, 1);
+}
+
+static bool read_group(reading *r) {
+  for (size_t i = 0; i < sizeof any_case / sizeof *any_case; i++)
+    if (begins(r, any_case[i])) {
+      r->item = r->group = true;
+      return copy(r, strlen(any_case[i]));
+    }
+  if (r->open == sizeof r->looks) return false;
+  bool ahead = begins(r, "(?=") || begins(r, "(?!");
+  if (!ahead && !begins(r, "(?:")) return false;
+  r->looks[r->open++] = ahead;
+  r->item = false;
+  return copy(r, 3);
+}
+
+/* {2}, {2,} or {2,3}, and nothing after it that would repeat it or change how it repeats. */
+static bool read_interval(reading *r) {
+  const char *p = r->at + 1;
+  long least = 0, most = 0;
+  int digits = 0;
+  for (; p < r->end && *p >= '0' && *p <= '9' && digits < 4; p++, digits++) least = least * 10 + (*p - '0');
+  if (digits == 0) return false;
+  most = least;
+  if (p < r->end && *p == ',') {
+    p++;
+    for (most = 0, digits = 0; p < r->end && *p >= '0' && *p <= '9' && digits < 4; p++, digits++)
+      most = most * 10 + (*p - '0');
+    if (digits == 0) most = least;
+  }
+  if (p == r->end || *p != '}' || most < least || most == 0) return false;
+  copy(r, (size_t)(p + 1 - r->at));
+  return r->at == r->end || !strchr("?+*{", *r->at);
+}
+
+static bool read_repetition(reading *r) {
+  if (!r->item || (r->group && *r->at != '?')) return false;
+  bool group = r->group;
+  r->item = r->group = false;
+  if (*r->at == '{') return read_interval(r);
+  copy(r, 1);
+  if (r->at == r->end || !strchr("?+*{", *r->at)) return true;
+  return !group && (*r->at == '?' || *r->at == '+') && copy(r, 1) &&
+         (r->at == r->end || !strchr("?+*{", *r->at));
+}
+
+static bool read_item(reading *r) {
+  bool single;
+  size_t size;
+  uint32_t character;
+  switch (*r->at) {
+  case '(':
+    return read_group(r);
+  case ')':
+    if (r->open == 0) return false;
+    r->item = r->group = !r->looks[--r->open];
+    return copy(r, 1);
+  case '*':
+  case '+':
+  case '?':
+  case '{':
+    return read_repetition(r);
+  case '|':
+  case '$':
+    r->item = r->group = false;
+    return copy(r, 1);
+  case '^':
+  case ']':
+  case '}':
+  case 0:
+    return false;
+  default:
+    r->item = true;
+    r->group = false;
+    if (*r->at == '[') return read_class(r);
+    if (*r->at == '\\') return read_escape(r, false, &single);
+    size = ch_utf8_decode((const unsigned char *)r->at, (const unsigned char *)r->end, &character);
+    return size > 0 && copy(r, size);
+  }
+}
+
+/* Writes a pattern for PCRE2 that means the same as the pattern does to Oniguruma; false when it may not. */
+static bool translate(const char *pattern, size_t size, ch_text *out) {
+  reading r = {.at = pattern, .end = pattern + size, .out = out};
+  while (r.at < r.end)
+    if (!read_item(&r)) return false;
+  return r.open == 0 && size > 0 && !out->failed;
+}
+
+/* --- compiling -------------------------------------------------------------------------------------------------- */
+
+static pcre2_code *compile_fast(const char *pattern, size_t size) {
+  int number;
+  PCRE2_SIZE offset;
+  pcre2_compile_context *context = pcre2_compile_context_create(NULL);
+  if (!context) return NULL;
+  pcre2_set_newline(context, PCRE2_NEWLINE_LF);
+  pcre2_code *code =
+      pcre2_compile((PCRE2_SPTR)pattern, size, PCRE2_UCP | PCRE2_MULTILINE | PCRE2_UTF | PCRE2_NO_UTF_CHECK,
+                    &number, &offset, context);
+  pcre2_compile_context_free(context);
+  if (code && pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0) return code;
+  pcre2_code_free(code); /* without just-in-time code it is not faster */
+  return NULL;
+}
+
+static bool fast_is_letter(const pcre2_code *code, pcre2_match_data *data, uint32_t character) {
+  unsigned char text[4];
+  size_t size = ch_utf8_encode(character, text);
+  return pcre2_match(code, text, size, 0, PCRE2_NO_UTF_CHECK, data, NULL) > 0;
+}
+
+static int word_types[4];
+static bool same_unicode;
+
+/* Both libraries must be of one version of Unicode: each of these letters came with another version. */
+static bool compare_versions(void) {
+  static const uint32_t letters[] = {0x10fe0, 0x10e80, 0x1df00, 0x11f04, 0x2ebf0, 0x105c0, 0x323b0};
+  int letter =
+      ONIG_ENCODING_UTF8->property_name_to_ctype(ONIG_ENCODING_UTF8, (OnigUChar *)"L", (OnigUChar *)"L" + 1);
+  pcre2_code *code = compile_fast("\\p{L}", 5);
+  pcre2_match_data *data = pcre2_match_data_create(1, NULL);
+  bool same = code && data && letter > 0;
+  for (size_t i = 0; i < sizeof letters / sizeof *letters && same; i++)
+    same = fast_is_letter(code, data, letters[i]) ==
+           (ONIG_ENCODING_UTF8->is_code_ctype(letters[i], (OnigCtype)letter) != 0);
+  pcre2_match_data_free(data);
+  pcre2_code_free(code);
+  return same;
+}
+
+static void prepare_library(void) {
+  static const char *const types[] = {"Alphabetic", "M", "Nd", "Pc"};
+  OnigEncoding encodings[] = {ONIG_ENCODING_UTF8};
+  onig_initialize(encodings, 1);
+  for (int i = 0; i < 4; i++)
+    word_types[i] = ONIG_ENCODING_UTF8->property_name_to_ctype(ONIG_ENCODING_UTF8, (OnigUChar *)types[i],
+                                                               (OnigUChar *)types[i] + strlen(types[i]));
+  same_unicode = compare_versions();
+}
+
+static void prepare(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, prepare_library);
+}
+
+bool ch_is_word_character(unsigned code_point) {
+  prepare();
+  if (code_point > 0x10ffff) return false;
+  for (int i = 0; i < 4; i++)
+    if (word_types[i] > 0 && ONIG_ENCODING_UTF8->is_code_ctype(code_point, (OnigCtype)word_types[i]))
+      return true;
+  return code_point == 0x200c || code_point == 0x200d;
+}
+
+static ch_status no_memory(const char *file, ch_error *error) {
+  return ch_fail(error, CH_ERROR_MEMORY, "no memory for a pattern of %s", file);
+}
+
+/* Appends a pattern with [:punct:] spelled out: punctuation and symbols. Oniguruma before 6.9.9 leaves the symbols out. */
+static void spell_punctuation(const char *pattern, size_t size, ch_text *out) {
+  static const struct {
+    const char *from, *to;
+  } names[] = {{"[:punct:]", "\\p{P}\\p{S}"}, {"[:^punct:]", "[^\\p{P}\\p{S}]"}};
+  int depth = 0; /* of classes */
+  for (size_t i = 0; i < size;) {
+    size_t taken = pattern[i] == '\\' && i + 1 < size ? 2 : 1;
+    const char *with = NULL;
+    for (int n = 0; n < 2 && depth > 0; n++) {
+      size_t length = strlen(names[n].from);
+      if (length > size - i || memcmp(pattern + i, names[n].from, length) != 0) continue;
+      with = names[n].to;
+      taken = length;
+    }
+    if (with)
+      ch_text_puts(out, with);
+    else
+      ch_text_put(out, pattern + i, taken);
+    if (!with && taken == 1) depth += pattern[i] == '[' ? 1 : pattern[i] == ']' && depth > 0 ? -1 : 0;
+    i += taken;
+  }
+}
+
+static ch_status compile_pattern(ch_regex *regex, const char *pattern, size_t size, const char *file,
+                                 ch_error *error) {
+  OnigErrorInfo info;
+  ch_text spelled = {0}, fast = {0};
+  prepare();
+  spell_punctuation(pattern, size, &spelled);
+  if (spelled.failed) return no_memory(file, error);
+  const OnigUChar *text = (const OnigUChar *)(spelled.data ? spelled.data : "");
+  int code = onig_new(&regex->pattern, text, text + spelled.size, ONIG_OPTION_NONE, ONIG_ENCODING_UTF8,
+                      ONIG_SYNTAX_DEFAULT, &info);
+  if (code != ONIG_NORMAL) {
+    OnigUChar message[ONIG_MAX_ERROR_MESSAGE_LEN + 1] = "";
+    message[onig_error_code_to_str(message, code, &info)] = 0;
+    regex->pattern = NULL;
+    ch_text_free(&spelled);
+    return code == ONIGERR_MEMORY
+               ? no_memory(file, error)
+               : ch_fail(error, CH_ERROR_FORMAT, "%s: the pattern \"%.80s\" is not one of Oniguruma's: %s",
+                         file, pattern, (char *)message);
+  }
+  ch_text_free(&spelled);
+  if (same_unicode && translate(pattern, size, &fast)) regex->fast = compile_fast(fast.data, fast.size);
+  ch_text_free(&fast);
+  return CH_OK;
+}
+
+ch_status ch_regex_compile(ch_regex **regex, const char *pattern, size_t size, bool literal, const char *file,
+                           ch_error *error) {
+  ch_status status = CH_OK;
+  *regex = calloc(1, sizeof **regex);
+  if (!*regex) return no_memory(file, error);
+  if (!literal) {
+    status = compile_pattern(*regex, pattern, size, file, error);
+  } else {
+    (*regex)->literal = malloc(size + 1);
+    if ((*regex)->literal) memcpy((*regex)->literal, pattern, size);
+    (*regex)->literal_size = size;
+    if (!(*regex)->literal) status = no_memory(file, error);
+  }
+  if (status == CH_OK) return CH_OK;
+  ch_regex_free(*regex);
+  *regex = NULL;
+  return status;
+}
+
+void ch_regex_free(ch_regex *regex) {
+  if (!regex) return;
+  if (regex->pattern) onig_free(regex->pattern);
+  pcre2_code_free(regex->fast);
+  free(regex->literal);
+  free(regex);
+}
+
+bool ch_regex_is_fast(const ch_regex *regex) {
+  return regex->fast != NULL;
+}
+
+void ch_regex_slow_down(ch_regex *regex) {
+  pcre2_code_free(regex->fast);
+  regex->fast = NULL;
+}
+
+/* --- matching --------------------------------------------------------------------------------------------------- */
+
+/* Steps back within one place of the text are limited as Oniguruma limits them by default; MOST_RETRIES of a search
+   are some seconds. An entry of the stack takes about 40 bytes. */
+enum { MOST_RETRIES_AT_ONCE = 10000000, MOST_RETRIES = 500000000, MOST_STACKED = 1 << 24 };
+
+ch_status ch_regex_scratch_open(ch_regex_scratch *scratch, ch_error *error) {
+  if (scratch->data) return CH_OK;
+  scratch->data = pcre2_match_data_create(1, NULL);
+  scratch->context = pcre2_match_context_create(NULL);
+  scratch->stack = pcre2_jit_stack_create(32 * 1024, 4 * 1024 * 1024, NULL);
+  scratch->region = onig_region_new();
+  scratch->limits = onig_new_match_param();
+  if (!scratch->data || !scratch->context || !scratch->region || !scratch->limits) {
+    ch_regex_scratch_close(scratch);
+    return ch_fail(error, CH_ERROR_MEMORY, "no memory for matching patterns");
+  }
+  pcre2_jit_stack_assign(scratch->context, NULL, scratch->stack);
+  onig_initialize_match_param(scratch->limits);
+  onig_set_retry_limit_in_match_of_match_param(scratch->limits, MOST_RETRIES_AT_ONCE);
+  onig_set_retry_limit_in_search_of_match_param(scratch->limits, MOST_RETRIES);
+  onig_set_match_stack_limit_size_of_match_param(scratch->limits, MOST_STACKED);
+  return CH_OK;
+}
+
+void ch_regex_scratch_close(ch_regex_scratch *scratch) {
+  pcre2_match_data_free(scratch->data);
+  pcre2_match_context_free(scratch->context);
+  pcre2_jit_stack_free(scratch->stack);
+  if (scratch->region) onig_region_free(scratch->region, 1);
+  if (scratch->limits) onig_free_match_param(scratch->limits);
+  *scratch = (ch_regex_scratch){0};
+}
+
+static ch_status find_slowly(const ch_regex *regex, ch_regex_scratch *scratch, const unsigned char *text,
+                             size_t size, size_t from, bool *found, size_t *begin, size_t *end,
+                             ch_error *error) {
+  int place = onig_search_with_param(regex->pattern, text, text + size, text + from, text + size,
+                                     scratch->region, ONIG_OPTION_NONE, scratch->limits);
+  if (place == ONIG_MISMATCH) return CH_OK;
+  if (place < 0) {
+    OnigUChar message[ONIG_MAX_ERROR_MESSAGE_LEN + 1] = "";
+    message[onig_error_code_to_str(message, place)] = 0;
+    return ch_fail(error, place == ONIGERR_MEMORY ? CH_ERROR_MEMORY : CH_ERROR_FORMAT,
+                   "a pattern of the tokenizer takes too many steps on this text (Oniguruma's %s)",
+                   (char *)message);
+  }
+  *found = true;
+  *begin = (size_t)scratch->region->beg[0];
+  *end = (size_t)scratch->region->end[0];
+  if (*end < *begin) *end = *begin; /* \K can put the end first */
+  return CH_OK;
+}
+
+ch_status ch_regex_find(const ch_regex *regex, ch_regex_scratch *scratch, const unsigned char *text,
+                        size_t size, size_t from, bool *found, size_t *begin, size_t *end, ch_error *error) {
+  *found = false;
+  if (regex->literal) {
+    const unsigned char *hit = memmem(text + from, size - from, regex->literal, regex->literal_size);
+    *found = hit != NULL;
+    *begin = hit ? (size_t)(hit - text) : size;
+    *end = hit ? *begin + regex->literal_size : size;
+    return CH_OK;
+  }
+  if (regex->fast) {
+    int got = pcre2_match(regex->fast, text, size, from, PCRE2_NO_UTF_CHECK, scratch->data, scratch->context);
+    const PCRE2_SIZE *span = pcre2_get_ovector_pointer(scratch->data);
+    *found = got >= 0;
+    *begin = *found ? span[0] : size;
+    *end = *found ? span[1] : size;
+    if (*found || got == PCRE2_ERROR_NOMATCH) return CH_OK;
+  }
+  return find_slowly(regex, scratch, text, size, from, found, begin, end, error);
+}
