@@ -7,7 +7,7 @@ wanted=
 for group in "$@"; do
   case $group in
   build) wanted="$wanted make gcc g++ cmake ninja-build pkg-config libc6-dev libjansson-dev libpcre2-dev libutf8proc-dev libsqlite3-dev
-                 libdnnl-dev liblapacke-dev libopenblas-pthread-dev zlib1g-dev libbz2-dev libcmocka-dev libjs-vega" ;;
+                 libdnnl-dev liblapacke-dev libopenblas-pthread-dev zlib1g-dev libbz2-dev libcsv-dev libcmocka-dev libjs-vega" ;;
   mpi) wanted="$wanted libopenmpi-dev openmpi-bin" ;; # training over several processes; MPICH (libmpich-dev mpich) does too
   fuzz) wanted="$wanted clang libclang-rt-dev libomp-dev" ;;
   browser) wanted="$wanted chromium" ;; # the tests of report pages; they are skipped without it
