@@ -55,6 +55,10 @@ void ch_corpus_describe(const ch_corpus *corpus, ch_corpus_info *info);
    tokens. 0 when there are none; NAN when memory is out. */
 double ch_corpus_token_entropy(const ch_corpus *corpus);
 
+/* The end tokens with which packing filled the windows of a split up; 0 when documents are concatenated. Reads the ends of all
+   windows. */
+int64_t ch_corpus_padding(const ch_corpus *corpus, ch_corpus_split split);
+
 /* Windows of `length` tokens in one pass through a split; 0 when the split is too short for one. For a packed file
    `length` must be its pack_length. */
 int64_t ch_corpus_windows(const ch_corpus *corpus, ch_corpus_split split, int64_t length);
