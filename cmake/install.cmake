@@ -23,7 +23,7 @@ configure_package_config_file(cmake/crosshead-config.cmake.in ${PROJECT_BINARY_D
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/crosshead-config-version.cmake
                                  COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/crosshead-config.cmake ${PROJECT_BINARY_DIR}/crosshead-config-version.cmake
-              cmake/FindOneDNN.cmake cmake/FindLAPACKE.cmake DESTINATION ${package_dir})
+              cmake/FindOneDNN.cmake cmake/FindLAPACKE.cmake cmake/FindCSV.cmake DESTINATION ${package_dir})
 
 # The pkg-config files find their prefix from where they lie, so that `cmake --install --prefix` may choose it late.
 file(RELATIVE_PATH pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})

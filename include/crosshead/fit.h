@@ -26,9 +26,12 @@ typedef struct ch_scaling_law {
   double noise_power; /* the power of the loss that the noise is proportional to: 0, 0.5, 1, 1.5 or 2 */
   /* correlation of neighbouring points' deviations, from 0 to 0.95; it widens the intervals */
   double correlation;
-  double first, last;         /* tokens of the first and the last fitted point */
-  int32_t points;             /* fitted to */
-  int32_t outliers;           /* fitted points with a weight below one half */
+  double first, last; /* tokens of the first and the last fitted point */
+  int32_t points;     /* fitted to */
+  int32_t outliers;   /* fitted points with a weight below one half */
+  double
+      systematic; /* root mean square of what is a smooth curve in the deviations from the law, when it is more than the rest:
+                        the law does not fit; else 0 */
   double log_unit, amplitude; /* the law in the form amplitude * (D / e^log_unit)^-alpha + L_0 */
 } ch_scaling_law;
 
@@ -47,28 +50,39 @@ CH_API double ch_scaling_law_loss(const ch_scaling_law *law, double tokens);
 
 /* ---- The law of size and tokens ---- */
 
-/* The law L(N, D) = ((N_c/N)^(alpha_N/alpha_D) + D_c/D)^alpha_D of the losses of several models, of N parameters without
- * embeddings, each trained on D tokens (MEA eq. 34, Kaplan et al. 2020). */
+/* The form of a law of the losses of several models, of N parameters without embeddings, each trained on D tokens. */
+typedef enum ch_size_form {
+  CH_SIZE_FORM_RATIO =
+      0, /* L(N, D) = ((N_c/N)^(alpha_N/alpha_D) + D_c/D)^alpha_D (MEA eq. 34, Kaplan et al. 2020) */
+  CH_SIZE_FORM_SUM = 1 /* L(N, D) = E + A/N^alpha + B/D^beta (Hoffmann et al. 2022) */
+} ch_size_form;
+
 typedef struct ch_size_law {
-  ch_estimate alpha_size, size;     /* alpha_N, and N_c in parameters */
-  ch_estimate alpha_tokens, tokens; /* alpha_D, and D_c */
-  ch_estimate at;                   /* L(at_size, at_tokens); NaN without them */
-  double at_size, at_tokens;        /* 0: none */
-  double noise;                     /* standard deviation of ln L from the law, without outliers */
-  int32_t points;                   /* models */
-  int32_t sizes, lengths;           /* different numbers of parameters and of tokens among them */
-  int32_t outliers;                 /* models that weigh less than half */
-  bool says_nothing;                /* neither exponent is bounded below */
+  ch_size_form form;
+  ch_estimate alpha_size, size;     /* alpha_N, and N_c in parameters; of a sum, alpha and A */
+  ch_estimate alpha_tokens, tokens; /* alpha_D, and D_c; of a sum, beta and B */
+  ch_estimate floor; /* of a sum, E, which is 0 at the end of an interval that has no lower bound; else 0 */
+  ch_estimate at;    /* L(at_size, at_tokens); NaN without them */
+  double at_size, at_tokens; /* 0: none */
+  double noise;              /* standard deviation of ln L from the law, without outliers */
+  double systematic;  /* root mean square of what is a smooth curve in these deviations, when it is more than
+                                       the rest: the law does not fit; else 0 */
+  double other_noise; /* then, the noise of the other form; else 0 */
+  int32_t points;     /* models */
+  int32_t sizes, lengths; /* different numbers of parameters and of tokens among them */
+  int32_t outliers;       /* models that weigh less than half */
+  bool says_nothing;      /* neither exponent is bounded below */
 } ch_size_law;
 
 /* The most models of a fit; the fewest are CH_SCALING_LEAST_POINTS. */
 enum { CH_SIZE_LAW_MOST_POINTS = 10000 };
 
-/* Fits the law to n models with sizes, tokens and losses [n], in any order; docs/sweep.md says what is minimised. at_size,
+/* Fits a law of the form to n models with sizes, tokens and losses [n], in any order; docs/sweep.md says what is minimised. at_size,
  * at_tokens: where law->at is wanted; 0 for nowhere. Errors (CH_ERROR_ARGUMENT): too few models, fewer than three sizes or three
  * numbers of tokens, and values that are not finite or not positive. */
-CH_API ch_status ch_size_law_fit(const double *sizes, const double *tokens, const double *losses, int32_t n,
-                                 double at_size, double at_tokens, ch_size_law *law, ch_error *error);
+CH_API ch_status ch_size_law_fit(ch_size_form form, const double *sizes, const double *tokens,
+                                 const double *losses, int32_t n, double at_size, double at_tokens,
+                                 ch_size_law *law, ch_error *error);
 
 /* The loss that a fitted law predicts for a size and so many tokens. */
 CH_API double ch_size_law_loss(const ch_size_law *law, double size, double tokens);
@@ -116,6 +130,7 @@ typedef struct ch_fit_settings {
       parameters; /* without embeddings, at which a law of size and tokens is wanted; 0 (default): nowhere */
   /* Points up to so many tokens are left out; -1 (default): of logs and results the first tenth, of tables none. */
   int64_t skip;
+  ch_size_form form; /* of a law of size and tokens; default: CH_SIZE_FORM_RATIO */
 } ch_fit_settings;
 
 CH_API void ch_fit_defaults(ch_fit_settings *settings);
@@ -142,7 +157,7 @@ CH_API ch_status ch_fit_file(const char *path, const ch_fit_settings *settings, 
 
 /* Fits the law of size and tokens to the models of the file PATH: the results.json of a comparison, the output of `crosshead runs
  * --json`, or a table of parameters (without embeddings), tokens and losses; settings may be NULL. *law, *json and *text may be
- * NULL: the law, the object of `crosshead fit --law size --json`, and the lines for a terminal, the latter two NUL-terminated
+ * NULL: the law, the object of `crosshead fit --law size --json` (or chinchilla, by settings->form), and the lines for a terminal, the latter two NUL-terminated
  * and the caller's: release them with ch_free. Errors: CH_ERROR_IO, and CH_ERROR_FORMAT with the file and the line or with
  * what ch_size_law_fit says of its models. */
 CH_API ch_status ch_size_law_fit_file(const char *path, const ch_fit_settings *settings, ch_size_law *law,

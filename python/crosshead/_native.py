@@ -29,7 +29,7 @@ def _load(name: str) -> Any:
     except OSError as error:
         raise ImportError(
             f"lib{name} needs a system library that is not installed ({error}); on Debian install libjansson4, libpcre2-8-0, libonig5, "
-            "libutf8proc2, libsqlite3-0, libdnnl3, liblapacke, libopenblas0-pthread, zlib1g, libbz2-1.0 and libgomp1, or run "
+            "libutf8proc2, libsqlite3-0, libdnnl3, liblapacke, libopenblas0-pthread, zlib1g, libbz2-1.0, libcsv3 and libgomp1, or run "
             "`scripts/deps.sh build` in Crosshead's folder"
         ) from error
 

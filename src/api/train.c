@@ -62,7 +62,7 @@ static void tell_step(void *context, const ch_step_report *report) {
   const ch_train_settings *s = t->settings;
   ch_train_step step;
   ch_training_trace(t, report->step - t->began_step);
-  ch_train_step_of(report, t->options.steps, ch_train_step_tokens(&t->options), &step);
+  ch_train_step_of(report, t->options.steps, &step);
   if (s->step && !s->step(&step, s->user)) t->stopped = true;
 }
 

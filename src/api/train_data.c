@@ -1,4 +1,6 @@
 /* The text or the images of a run, and the length that follows from them. */
+#include <math.h>
+
 #include "api/train_private.h"
 
 static bool tell_preparation(void *context, const char *stage, double done, double total) {
@@ -55,6 +57,13 @@ int64_t ch_training_epoch(const ch_training *t) {
                                          : t->data.train_sequences * t->options.sequence;
 }
 
+/* The places in sequences that hold so many tokens of the text: more than these where packed documents leave places empty. */
+static int64_t places_for(const ch_training *t, int64_t tokens) {
+  int64_t places = ch_training_epoch(t), text = t->data.train_tokens;
+  if (!t->options.documents || text <= 0 || text >= places) return tokens;
+  return (int64_t)ceil((double)tokens * ((double)places / (double)text));
+}
+
 /* What depends on the length of the text, or the number of images. */
 static ch_status complete_options(ch_training *t, ch_error *error) {
   enum { USUAL_EPOCHS_OF_IMAGES = 10 };
@@ -64,7 +73,10 @@ static ch_status complete_options(ch_training *t, ch_error *error) {
   int64_t epochs = s->epochs ? s->epochs : o->steps == 0 ? usual : 0, tokens = s->tokens;
   if (epochs > INT64_MAX / 2 / ch_training_epoch(t))
     return ch_fail(error, CH_ERROR_ARGUMENT, "--epochs %lld are too many", (long long)epochs);
-  if (!tokens) tokens = epochs * ch_training_epoch(t);
+  if (!tokens)
+    tokens = epochs * ch_training_epoch(t);
+  else if (!ch_config_is_vision(&t->config))
+    tokens = places_for(t, tokens);
   if (tokens) o->steps = ch_train_steps_for(o, tokens);
   if (s->recover && !t->resumed && s->warmup == -1) o->warmup = o->steps < 10000 ? o->steps / 10 : 1000;
   if (!t->resumed && s->eval_every == -1) o->eval_every = usual_eval_every(o, ch_training_source(t));

@@ -42,19 +42,20 @@ static ch_status run_size(const arguments *a, const ch_fit_settings *settings, c
 static ch_status check(const arguments *a, bool size, ch_error *error) {
   if (size && ch_option_given(a, "skip"))
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--skip leaves out points of curves; with --law size every model counts once");
+                   "--skip leaves out points of curves; with --law %s every model counts once", a->law);
   if (!size && a->parameters)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--params is for --law size; a curve is of one model");
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--params is for --law size or chinchilla; a curve is of one model");
   if (size && (a->parameters > 0) != (a->budget > 0))
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--params and --budget say together which loss --law size predicts");
+                   "--params and --budget say together which loss --law %s predicts", a->law);
   return CH_OK;
 }
 
 static ch_status run(const void *given, ch_error *error) {
   const arguments *a = given;
   const char *path = a->positional[0];
-  bool size = strcmp(a->law, "size") == 0;
+  bool sum = strcmp(a->law, "chinchilla") == 0, size = sum || strcmp(a->law, "size") == 0;
   ch_fit_settings settings;
   ch_fits *fits;
   CH_TRY(check(a, size, error));
@@ -62,6 +63,7 @@ static ch_status run(const void *given, ch_error *error) {
   settings.training = strcmp(a->on, "training") == 0;
   settings.budget = a->budget;
   settings.parameters = a->parameters;
+  settings.form = sum ? CH_SIZE_FORM_SUM : CH_SIZE_FORM_RATIO;
   if (size) return run_size(a, &settings, error);
   if (ch_option_given(a, "skip")) settings.skip = a->skip;
   CH_TRY(ch_fit_file(path, &settings, &fits, error));
@@ -72,7 +74,7 @@ static ch_status run(const void *given, ch_error *error) {
 }
 
 static const char *const choices[] = {"validation", "training", NULL};
-static const char *const laws[] = {"tokens", "size", NULL};
+static const char *const laws[] = {"tokens", "size", "chinchilla", NULL};
 
 #define AT(member) .offset = offsetof(arguments, member)
 static const ch_option options[] = {
@@ -82,7 +84,9 @@ static const ch_option options[] = {
      .metavar = "LAW",
      .choices = laws,
      .default_value = "tokens",
-     .help = "tokens: L(D) of each curve. size: L(N, D) of models of several sizes, with their last losses."},
+     .help =
+         "tokens: L(D) of each curve. size, chinchilla: L(N, D) of models of several sizes, with their last "
+         "losses."},
     {.name = "budget",
      .type = CH_OPTION_COUNT,
      AT(budget),
@@ -96,7 +100,8 @@ static const ch_option options[] = {
      .metavar = "N",
      .min = 1,
      .max = 0,
-     .help = "With --law size and --budget: also print the loss of a model with N parameters, embeddings not "
+     .help = "With --law size or chinchilla and --budget: also print the loss of a model with N parameters, "
+             "embeddings not "
              "counted."},
     {.name = "skip",
      .type = CH_OPTION_COUNT,
@@ -120,17 +125,20 @@ const ch_command ch_cmd_fit = {
     .name = "fit",
     .positional = "CURVE",
     .summary = "Fit a scaling law to a loss curve and count its spikes, or fit one to several sizes.",
-    .description = "CURVE is a table of tokens and losses (CSV, or columns separated by spaces), the "
-                   "log.jsonl of a run, or the results.json of `compare` or `sweep`. In results, every "
-                   "run is fitted. The law is L(D) = (D_c/D)^alpha + L_0.\n\nWith --law size, CURVE is a "
-                   "table of parameters, tokens and losses, the results.json of `compare`, or what "
-                   "`crosshead runs --json` prints, with eight models or more. The law is L(N, D) = "
-                   "((N_c/N)^(alpha_N/alpha_D) + D_c/D)^alpha_D.\n\nFits are robust against spikes and "
-                   "outliers. Each quantity has a 95 % confidence interval; \"-\" stands for a bound "
-                   "that the losses do not determine.",
+    .description =
+        "CURVE is a table of tokens and losses (CSV, or columns separated by spaces), the "
+        "log.jsonl of a run, or the results.json of `compare` or `sweep`. In results, every "
+        "run is fitted. The law is L(D) = (D_c/D)^alpha + L_0.\n\nWith --law size or chinchilla, CURVE is a "
+        "table of parameters, tokens and losses, the results.json of `compare`, or what "
+        "`crosshead runs --json` prints, with eight models or more. The law is L(N, D) = "
+        "((N_c/N)^(alpha_N/alpha_D) + D_c/D)^alpha_D, or with chinchilla E + A/N^alpha + B/D^beta, "
+        "which keeps a loss E.\n\nFits are robust against spikes and "
+        "outliers. Each quantity has a 95 % confidence interval; \"-\" stands for a bound "
+        "that the losses do not determine. A warning says when the law does not fit.",
     .examples = "crosshead fit losses.csv --budget 10G\n"
                 "crosshead fit model/log.jsonl --on training\n"
                 "crosshead fit models.csv --law size --params 1G --budget 20G\n"
+                "crosshead fit models.csv --law chinchilla --params 70G --budget 1.4T\n"
                 "crosshead fit sweep/results.json --budget 1G --json",
     .options = options,
     .arguments_size = sizeof(arguments),

@@ -4,7 +4,7 @@
 
 #include "cli/command.h"
 
-enum { CH_POSITIONAL_MAX = 64 };
+enum { CH_POSITIONAL_MAX = 4096 };
 
 /* A parsed command line. `arguments` is the command's struct; release with ch_parsed_free. */
 typedef struct ch_parsed {

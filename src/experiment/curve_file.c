@@ -5,12 +5,12 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/file.h"
 #include "base/json.h"
+#include "experiment/number_table.h"
 
-enum { MOST_BYTES = 1 << 30, MOST_COLUMNS = 64 };
+enum { MOST_BYTES = 1 << 30 };
 
 static ch_status no_memory(const char *path, ch_error *error) {
   return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path);
@@ -110,106 +110,15 @@ static ch_status read_results(const char *path, const json_t *root, bool validat
 
 /* --- tables ------------------------------------------------------------------------------------------------------ */
 
-/* Cuts a line at commas, semicolons, tabs and spaces; returns how many parts. */
-static int cut(char *line, char *parts[MOST_COLUMNS]) {
-  int n = 0;
-  char *state = NULL;
-  for (char *part = strtok_r(line, ",; \t\r", &state); part && n < MOST_COLUMNS;
-       part = strtok_r(NULL, ",; \t\r", &state))
-    parts[n++] = part;
-  return n;
-}
-
-static int column_of(char *const parts[], int n, const char *const *names) {
-  for (; *names; names++)
-    for (int i = 0; i < n; i++) {
-      char *word = parts[i];
-      size_t length = strlen(word);
-      if (length > 2 && word[0] == '"' && word[length - 1] == '"') {
-        word++;
-        length -= 2;
-      }
-      if (strlen(*names) == length && strncasecmp(word, *names, length) == 0) return i;
-    }
-  return -1;
-}
-
-/* The numbers of a row that are wanted, in the order that a table without a heading has them. */
-typedef struct wanted {
-  int count;
-  struct {
-    const char *name; /* for messages */
-    const char *const *headings;
-  } columns[3];
-} wanted;
-
 static const char *const of_tokens[] = {"tokens", "images", "d", "step", "steps", NULL};
 static const char *const of_losses[] = {"loss", "validation_loss", "l", NULL};
 static const char *const of_sizes[] = {"parameters", "params", "n", NULL};
-static const wanted curve_columns = {
+static const ch_wanted_columns curve_columns = {
     2, {{"\"tokens\" (or step, images)", of_tokens}, {"\"loss\" (or validation_loss)", of_losses}}};
-static const wanted model_columns = {3,
-                                     {{"\"parameters\" (or n)", of_sizes},
-                                      {"\"tokens\" (or d)", of_tokens},
-                                      {"\"loss\" (or validation_loss)", of_losses}}};
-
-static ch_status read_heading(const char *path, char *const parts[], int n, const wanted *want,
-                              int columns[3], ch_error *error) {
-  for (int k = 0; k < want->count; k++) {
-    columns[k] = column_of(parts, n, want->columns[k].headings);
-    if (columns[k] < 0 && n != want->count)
-      return ch_fail(error, CH_ERROR_FORMAT, "%s: its heading names no column %s", path,
-                     want->columns[k].name);
-  }
-  for (int k = 0; k < want->count; k++)
-    if (columns[k] < 0) {
-      for (int all = 0; all < want->count; all++) columns[all] = all;
-      return CH_OK;
-    }
-  return CH_OK;
-}
-
-/* A loss may be nan or inf, in a run that diverged. */
-static bool read_loss(const char *text, double *loss) {
-  char *end;
-  *loss = strtod(text, &end);
-  return end != text && !*end;
-}
-
-/* Reads rows of numbers into values [want->count][*count], which have room. The last column is a loss. */
-static ch_status read_table(const char *path, char *text, const wanted *want, double *const values[],
-                            int *count, ch_error *error) {
-  int columns[3] = {0, 1, 2};
-  long number = 0;
-  bool first = true;
-  char *rest = text;
-  for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
-    char *parts[MOST_COLUMNS];
-    double ignored;
-    bool right = true;
-    number++;
-    if (*line == '#') continue;
-    int n = cut(line, parts);
-    if (n == 0) continue;
-    if (first && !ch_parse_number(parts[0], &ignored)) {
-      CH_TRY(read_heading(path, parts, n, want, columns, error));
-      first = false;
-      continue;
-    }
-    first = false;
-    for (int k = 0; k < want->count && right; k++) {
-      double *value = &values[k][*count];
-      right = columns[k] < n && (k + 1 < want->count ? ch_parse_number(parts[columns[k]], value)
-                                                     : read_loss(parts[columns[k]], value));
-    }
-    if (!right)
-      return ch_fail(error, CH_ERROR_FORMAT, "%s, line %ld: %s are needed, %stokens and a loss", path, number,
-                     want->count == 2 ? "two numbers" : "three numbers",
-                     want->count == 2 ? "" : "parameters, ");
-    (*count)++;
-  }
-  return CH_OK;
-}
+static const ch_wanted_columns model_columns = {3,
+                                                {{"\"parameters\" (or n)", of_sizes},
+                                                 {"\"tokens\" (or d)", of_tokens},
+                                                 {"\"loss\" (or validation_loss)", of_losses}}};
 
 /* --- which it is ------------------------------------------------------------------------------------------------- */
 
@@ -233,8 +142,8 @@ static ch_status read(const char *path, char *text, size_t size, bool validation
   *count = 1;
   if (log) return read_log(path, text, validation, arena, *curves, error);
   CH_TRY(reserve(arena, count_lines(text), path, *curves, error));
-  return read_table(path, text, &curve_columns, (double *[]){(*curves)->tokens, (*curves)->losses},
-                    &(*curves)->count, error);
+  return ch_read_number_table(path, text, &curve_columns, (double *[]){(*curves)->tokens, (*curves)->losses},
+                              &(*curves)->count, error);
 }
 
 ch_status ch_read_curves(const char *path, bool validation, ch_arena *arena, ch_read_curve **curves,
@@ -327,7 +236,7 @@ ch_status ch_read_sized_models(const char *path, bool validation, ch_arena *aren
   double *const values[] = {models->sizes, models->tokens, models->losses};
   if (status == CH_OK)
     status = json ? read_runs(path, root, validation, models, error)
-                  : read_table(path, text, &model_columns, values, &models->count, error);
+                  : ch_read_number_table(path, text, &model_columns, values, &models->count, error);
   json_decref(root);
   free(text);
   return status;

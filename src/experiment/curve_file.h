@@ -17,9 +17,8 @@ typedef struct ch_read_curve {
 /* Reads every curve of a file, by what it holds:
    - a run's log.jsonl: one curve;
    - JSON with "models" or "runs" (results.json of compare and sweep, `runs --json --curves`): one for each;
-   - else a table, one row a point: two columns of numbers (commas, semicolons, tabs or spaces between), or more under a
-     heading that names "tokens" (or "step", "images") and "loss" or "validation_loss". A heading of other words is left out; a
-     line that begins with # too.
+   - else a table, one row a point (experiment/number_table.h): two columns of numbers, or more under a heading that names
+     "tokens" (or "step", "images") and "loss" or "validation_loss".
    validation: of logs and JSON, the validation losses, else those of training; *table (may be NULL) says that there was no
    such choice. Errors name the file and the line. */
 ch_status ch_read_curves(const char *path, bool validation, ch_arena *arena, ch_read_curve **curves,

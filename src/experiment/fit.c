@@ -1,5 +1,9 @@
 /* Fitting every curve of a file. */
+#define _GNU_SOURCE
 #include "experiment/fit.h"
+
+#include <math.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "experiment/curve_file.h"
@@ -51,11 +55,46 @@ ch_status ch_fit_curves(const char *path, const ch_fit_settings *settings, ch_fi
   return CH_OK;
 }
 
+/* Warnings, one a line, as a list. */
+static json_t *lines_to_json(ch_text *text) {
+  json_t *list = json_array();
+  char *rest = text->data;
+  for (char *line; rest && (line = strsep(&rest, "\n")) != NULL;)
+    if (*line) json_array_append_new(list, json_string(line));
+  if (text->failed) {
+    json_decref(list);
+    list = NULL;
+  }
+  ch_text_free(text);
+  return list;
+}
+
+void ch_scaling_law_warnings(const ch_scaling_law *law, ch_text *text) {
+  if (law->systematic > 0)
+    ch_text_printf(
+        text,
+        "The law does not fit: of the losses' deviations from it, %.3g is systematic, not noise; intervals "
+        "and predictions are too narrow.\n",
+        law->systematic);
+  else if (law->correlation > 0.9)
+    ch_text_printf(text,
+                   "The law may not fit: neighbouring points deviate from it together (correlation %.2f).\n",
+                   law->correlation);
+  if (law->outliers * 5 > law->points)
+    ch_text_printf(text, "The law does not fit %d of the %d points, which count as outliers.\n",
+                   law->outliers, law->points);
+  if (!(law->alpha.low > 0) || !(law->alpha.high < INFINITY))
+    ch_text_puts(text, "These losses do not bound alpha, so they do not say how the loss goes on.\n");
+}
+
 static json_t *to_json(const ch_fitted *f) {
+  ch_text warnings = {0};
   json_t *object = json_pack("{ss, si, so, so}", "name", f->name, "points", f->points, "stability",
                              ch_stability_to_json(&f->stability), "law",
                              f->has_law ? ch_scaling_law_to_json(&f->law) : json_null());
   if (object && !f->has_law) json_object_set_new(object, "no_law", json_string(f->no_law));
+  if (f->has_law) ch_scaling_law_warnings(&f->law, &warnings);
+  if (object) json_object_set_new(object, "warnings", lines_to_json(&warnings));
   return object;
 }
 
@@ -72,7 +111,7 @@ static ch_status fit_models(const char *path, const ch_fit_settings *settings, c
   ch_read_models models;
   CH_TRY(ch_read_sized_models(path, !settings->training, arena, &models, error));
   ch_error why = {0};
-  ch_status status = ch_size_law_fit(models.sizes, models.tokens, models.losses, models.count,
+  ch_status status = ch_size_law_fit(settings->form, models.sizes, models.tokens, models.losses, models.count,
                                      (double)settings->parameters, (double)settings->budget, law, &why);
   if (status == CH_ERROR_ARGUMENT) status = CH_ERROR_FORMAT; /* the file is at fault */
   return status == CH_OK ? CH_OK : ch_fail(error, status, "%s: %s", path, why.message);
@@ -86,13 +125,66 @@ ch_status ch_fit_models(const char *path, const ch_fit_settings *settings, ch_si
   return status;
 }
 
+const char *const *ch_size_law_names(ch_size_form form) {
+  static const char *const ratio[] = {"alpha_N", "N_c", "alpha_D", "D_c"}, *const sum[] = {"alpha", "A",
+                                                                                           "beta", "B"};
+  return form == CH_SIZE_FORM_SUM ? sum : ratio;
+}
+
+/* Adds the names of quantities whose interval has no end on one side. */
+static void put_unbounded(const ch_size_law *law, ch_text *text) {
+  const char *const *names = ch_size_law_names(law->form);
+  const struct {
+    const char *name;
+    const ch_estimate *estimate;
+  } all[] = {{names[0], &law->alpha_size}, {names[1], &law->size}, {names[2], &law->alpha_tokens},
+             {names[3], &law->tokens},     {"E", &law->floor},     {"the predicted loss", &law->at}};
+  for (size_t i = 0, found = 0; i < sizeof all / sizeof *all; i++) {
+    const ch_estimate *e = all[i].estimate;
+    if ((e == &law->floor && law->form != CH_SIZE_FORM_SUM) || isnan(e->value)) continue;
+    if (e->low > 0 && e->high < INFINITY) continue;
+    ch_text_printf(text, "%s%s", found++ ? ", " : "", all[i].name);
+  }
+}
+
+void ch_size_law_warnings(const ch_size_law *law, ch_text *text) {
+  ch_text open = {0};
+  if (law->systematic > 0) {
+    ch_text_printf(
+        text,
+        "The law does not fit: of the deviations from it, %.2g %% of the loss is systematic, not noise; "
+        "intervals and predictions are too narrow.",
+        100 * law->systematic);
+    if (law->other_noise > 0 && law->other_noise < law->noise / 2)
+      ch_text_printf(text, " --law %s leaves %.2g %%.", law->form == CH_SIZE_FORM_SUM ? "size" : "chinchilla",
+                     100 * law->other_noise);
+    ch_text_puts(text, "\n");
+  }
+  if (law->outliers * 5 > law->points)
+    ch_text_printf(text, "The law does not fit %d of the %d models, which count as outliers.\n",
+                   law->outliers, law->points);
+  put_unbounded(law, &open);
+  if (law->says_nothing)
+    ch_text_puts(text,
+                 "These models do not say how the loss depends on size or on tokens: more of them would.\n");
+  else if (open.size > 0)
+    ch_text_printf(text, "These models do not bound %s: more sizes or numbers of tokens would.\n", open.data);
+  text->failed |= open.failed;
+  ch_text_free(&open);
+}
+
 json_t *ch_size_law_to_json(const char *file, const ch_size_law *law) {
+  const char *const *names = ch_size_law_names(law->form);
+  ch_text warnings = {0};
+  ch_size_law_warnings(law, &warnings);
   json_t *object =
-      json_pack("{ss, so, so, so, so, sf, si, si, si, si, sb}", "file", file, "alpha_N",
-                ch_estimate_to_json(&law->alpha_size), "N_c", ch_estimate_to_json(&law->size), "alpha_D",
-                ch_estimate_to_json(&law->alpha_tokens), "D_c", ch_estimate_to_json(&law->tokens), "noise",
+      json_pack("{ss, so, so, so, so, sf, si, si, si, si, sb, so}", "file", file, names[0],
+                ch_estimate_to_json(&law->alpha_size), names[1], ch_estimate_to_json(&law->size), names[2],
+                ch_estimate_to_json(&law->alpha_tokens), names[3], ch_estimate_to_json(&law->tokens), "noise",
                 law->noise, "models", law->points, "sizes", law->sizes, "lengths", law->lengths, "outliers",
-                law->outliers, "says_nothing", law->says_nothing);
+                law->outliers, "says_nothing", law->says_nothing, "warnings", lines_to_json(&warnings));
+  if (object && law->form == CH_SIZE_FORM_SUM)
+    json_object_set_new(object, "E", ch_estimate_to_json(&law->floor));
   if (object && law->at_size > 0)
     json_object_update_new(object, json_pack("{sf, sf, so}", "parameters", law->at_size, "budget",
                                              law->at_tokens, "loss", ch_estimate_to_json(&law->at)));

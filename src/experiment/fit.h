@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "base/arena.h"
+#include "base/text.h"
 
 struct ch_fits {
   const char *file;
@@ -19,6 +20,13 @@ ch_status ch_fit_curves(const char *path, const ch_fit_settings *settings, ch_fi
 
 /* The object of `crosshead fit --json`. The caller's (json_decref); NULL when memory is out. */
 json_t *ch_fits_to_json(const ch_fits *fits);
+
+/* Adds what a reader of the law must know before using it, one sentence a line: that it does not fit, or what is not bounded. */
+void ch_scaling_law_warnings(const ch_scaling_law *law, ch_text *text);
+void ch_size_law_warnings(const ch_size_law *law, ch_text *text);
+
+/* The names of a law's exponent and scale of size, then of tokens: [4]. */
+const char *const *ch_size_law_names(ch_size_form form);
 
 /* Reads PATH and fits the law of size and tokens. */
 ch_status ch_fit_models(const char *path, const ch_fit_settings *settings, ch_size_law *law, ch_error *error);

@@ -2,6 +2,7 @@
 #include "experiment/robust.h"
 
 #include <math.h>
+#include <stddef.h>
 
 #include "base/median.h"
 #include "experiment/statistics.h"
@@ -65,4 +66,53 @@ double ch_robust_reach(bool possible(void *context, double value), void *context
       outside = middle;
   }
   return (inside + outside) / 2;
+}
+
+/* Takes from `vector` what the unit vector `column` explains; both with weights. Returns how much that was. */
+static double project(int n, const double *weights, const double *column, double *vector) {
+  double product = 0;
+  for (int i = 0; i < n; i++) product += weights[i] * column[i] * vector[i];
+  for (int i = 0; i < n; i++) vector[i] -= product * column[i];
+  return product * product;
+}
+
+static double weighted_square(int n, const double *weights, const double *vector) {
+  double sum = 0;
+  for (int i = 0; i < n; i++) sum += weights[i] * vector[i] * vector[i];
+  return sum;
+}
+
+/* The correlation of neighbours, from 0 to 0.95. */
+static double neighbours(int n, const double *weights, const double *vector, double square) {
+  double sum = 0;
+  for (int i = 1; i < n; i++) sum += sqrt(weights[i - 1] * weights[i]) * vector[i - 1] * vector[i];
+  return fmin(fmax(square > 0 ? sum / square : 0, 0), 0.95);
+}
+
+double ch_robust_systematic(int n, const double *u, const double *weights, double *columns, int parameters,
+                            int count, bool ordered) {
+  double *rest = columns + (size_t)count * (size_t)n, explained = 0, all = 0;
+  int law = 0, smooth = 0;
+  for (int i = 0; i < n; i++) {
+    rest[i] = u[i];
+    all += weights[i];
+  }
+  for (int c = 0; c < count; c++) {
+    double *column = columns + (size_t)c * (size_t)n, before = weighted_square(n, weights, column);
+    for (int twice = 0; twice < 2; twice++)
+      for (int other = 0; other < c; other++)
+        project(n, weights, columns + (size_t)other * (size_t)n, column);
+    double after = weighted_square(n, weights, column);
+    bool new_one = after > 1e-10 * before;
+    for (int i = 0; i < n; i++) column[i] = new_one ? column[i] / sqrt(after) : 0;
+    double share = project(n, weights, column, rest);
+    if (c >= parameters) explained += share;
+    *(c < parameters ? &law : &smooth) += new_one;
+  }
+  double noise = weighted_square(n, weights, rest);
+  double correlation = ordered ? neighbours(n, weights, rest, noise) : 0;
+  double worth = (1 - correlation) / (1 + correlation), freedom = all * worth - law - smooth;
+  if (smooth == 0 || freedom < 1 || !(explained > noise)) return 0;
+  double f = worth * (explained / smooth) / (noise / fmax(all - law - smooth, 1));
+  return ch_f_outside(f, smooth, freedom) < 1e-3 ? sqrt(explained / all) : 0;
 }

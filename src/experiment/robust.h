@@ -31,4 +31,11 @@ bool ch_robust_passes(const ch_robust_test *test, double sum);
 double ch_robust_reach(bool possible(void *context, double value), void *context, double from, double limit,
                        double step);
 
+/* Says how much of the deviations u [n] of a fit, with weights [n], is a smooth curve, not noise: the root mean square of what the
+   columns beyond the law's slopes explain, or 0 when that is less than what remains, or chance (0.1 %). columns [count][n], which
+   are changed, with room for [n] more: the first `parameters` are the law's slopes, the others smooth functions. ordered: neighbours' noise may be
+   correlated. */
+double ch_robust_systematic(int n, const double *u, const double *weights, double *columns, int parameters,
+                            int count, bool ordered);
+
 #endif

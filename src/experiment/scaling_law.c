@@ -9,7 +9,7 @@
 #include "base/median.h"
 #include "experiment/robust.h"
 
-enum { MOST_POINTS = 400, GRID = 24, ROUNDS = 40, PARAMETERS = 3 };
+enum { MOST_POINTS = 400, GRID = 24, ROUNDS = 40, PARAMETERS = 3, SMOOTH = 3 };
 static const double least_alpha = 0.01, most_alpha = 5;
 static const double golden = 0.61803398874989485;
 static const double rounding = 1e-7; /* the relative rounding of losses in files */
@@ -296,6 +296,24 @@ static ch_estimate estimate_loss(const curve *c, const ch_robust_test *t, constr
                        reach(c, t, held, value, 2 * highest, step)};
 }
 
+/* How much of the deviations from the law is a polynomial of ln D. A floor that was held at 0 explains nothing of the law. */
+static double systematic_part(curve *c, const candidate *law, double scale) {
+  double *columns = calloc((size_t)c->n * (PARAMETERS + SMOOTH + 1), sizeof *columns);
+  if (!columns) return NAN;
+  int n = c->n, smooth = (n - PARAMETERS) / 2 < SMOOTH ? (n - PARAMETERS) / 2 : SMOOTH;
+  for (int i = 0; i < n; i++) {
+    double x = c->log_tokens[i], root = sqrt(c->precision[i]), power = exp(-law->alpha * x);
+    const double functions[] = {power, x * power, 1, x * x, x * x * x, x * x * x * x};
+    for (int k = 0; k < PARAMETERS + smooth; k++) columns[k * n + i] = root * functions[k];
+    c->powers[i] = deviation(c, i);
+    c->residual[i] = ch_robust_weight(c->powers[i] / scale, true);
+  }
+  double part = ch_robust_systematic(n, c->powers, c->residual, columns,
+                                     law->floor > 0 ? PARAMETERS : PARAMETERS - 1, PARAMETERS + smooth, true);
+  free(columns);
+  return part;
+}
+
 /* --- the whole -------------------------------------------------------------------------------------------------- */
 
 static ch_status check(const double *tokens, const double *losses, int n, double budget, ch_error *error) {
@@ -363,7 +381,10 @@ static ch_status fit(curve *c, double budget, ch_scaling_law *law, ch_error *err
   for (int i = 0; i < c->n; i++) law->outliers += c->weight[i] < 0.5 * c->precision[i];
   constraint at = {.what = LOSS, .log_tokens = budget > 0 ? log(budget) - c->unit : 0};
   if (budget > 0) law->at = estimate_loss(c, &t, at, ch_scaling_law_loss(law, budget), highest);
-  return CH_OK;
+  set_residuals(c, &best);
+  law->systematic = systematic_part(c, &best, scale);
+  return isnan(law->systematic) ? ch_fail(error, CH_ERROR_MEMORY, "no memory to fit a law to %d points", c->n)
+                                : CH_OK;
 }
 
 ch_status ch_scaling_law_fit(const double *tokens, const double *losses, int n, double budget,

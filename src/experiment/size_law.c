@@ -1,11 +1,5 @@
 /* Fitting L(N, D): M-estimation of ln L by damped Gauss-Newton steps from many starts, intervals from the profile of each
  * quantity.
- *
- * With x = ln N and y = ln D, both less their means, and u, v the logarithms of the two terms:
- *
- *   ln L = d ln(e^u + e^v),   u = (A - n x) / d,   v = (B - d y) / d,   n = alpha_N, d = alpha_D
- *
- * A and B are the logarithms of the losses that either term alone gives in the middle of the points.
  */
 #include <crosshead/fit.h>
 #include <math.h>
@@ -13,124 +7,61 @@
 
 #include "base/error.h"
 #include "experiment/robust.h"
+#include "experiment/size_forms.h"
 
-enum { PARAMETERS = 4, STEPS = 60, ROUNDS = 60, LEAST_KINDS = 3 };
+enum { NUMBERS = CH_SIZE_NUMBERS, SMOOTH = 7, STEPS = 60, ROUNDS = 60, LEAST_KINDS = 3 };
 static const double least_alpha = 1e-3, most_alpha = 10;
 static const double rounding = 1e-7; /* the relative rounding of losses in files */
 static const double tight = 1e-3;    /* Huber's bound while starts are compared, as in Hoffmann et al. 2022 */
 static const double widest_log = 200; /* of ln N_c and ln D_c around their value */
 
-/* A, ln alpha_N, B, ln alpha_D */
 typedef struct candidate {
-  double at[PARAMETERS], sum; /* weighted squares */
+  double at[NUMBERS], sum; /* sum: weighted squares */
 } candidate;
 
 typedef struct points {
+  const ch_size_shape *shape;
   int n;
   double mean_x, mean_y;
   double *x, *y, *loss; /* [n], logarithms, x and y less their means */
   double *weight, *u;   /* [n]; u: scratch */
 } points;
 
-/* What is held fixed while the rest is fitted. */
-typedef enum fixed { NOTHING, ALPHA_SIZE, ALPHA_TOKENS, SIZE, TOKENS, LOSS } fixed;
-
-typedef struct constraint {
-  fixed what;
-  double x, y; /* where LOSS is */
-} constraint;
-
-/* --- the law ----------------------------------------------------------------------------------------------------- */
-
-/* ln L, and in `slope` its derivatives. */
-static double law_at(const double at[PARAMETERS], double x, double y, double slope[PARAMETERS]) {
-  double n = exp(at[1]), d = exp(at[3]), u = (at[0] - n * x) / d, v = at[2] / d - y;
-  double most = fmax(u, v), share = 1 / (1 + exp(v - u)), sum = most + log(exp(u - most) + exp(v - most));
-  slope[0] = share;
-  slope[1] = -share * n * x;
-  slope[2] = 1 - share;
-  slope[3] = d * (sum - share * u - (1 - share) * at[2] / d);
-  return d * sum;
-}
-
-/* --- coordinates ------------------------------------------------------------------------------------------------- */
-
-/* A quantity is held fixed as a coordinate of its own, in place of one of the law's: ln N_c less its unit in place of A,
-   ln D_c in place of B, and ln L at a place in place of A, where B's place is taken by the logit of the share that the size has in
-   that loss. */
-static int coordinate_of(fixed what) {
-  static const int places[] = {
-      [NOTHING] = -1, [ALPHA_SIZE] = 1, [ALPHA_TOKENS] = 3, [SIZE] = 0, [TOKENS] = 2, [LOSS] = 0};
-  return places[what];
-}
-
-/* The law at these coordinates, and the derivatives of its numbers (rows) by them. */
-static void unfold(const constraint *held, const double from[PARAMETERS], double at[PARAMETERS],
-                   double slopes[PARAMETERS][PARAMETERS]) {
-  double n = exp(from[1]), d = exp(from[3]);
-  for (int i = 0; i < PARAMETERS; i++) {
-    at[i] = from[i];
-    for (int j = 0; j < PARAMETERS; j++) slopes[i][j] = i == j;
-  }
-  if (held->what == SIZE) {
-    at[0] = slopes[0][1] = from[0] * n;
-    slopes[0][0] = n;
-  } else if (held->what == TOKENS) {
-    at[2] = slopes[2][3] = from[2] * d;
-    slopes[2][2] = d;
-  } else if (held->what == LOSS) {
-    double share = 1 / (1 + exp(-from[2])), of_size = -log1p(exp(-from[2])), of_tokens = -log1p(exp(from[2]));
-    at[0] = from[0] + d * of_size + n * held->x;
-    at[2] = from[0] + d * (of_tokens + held->y);
-    const double rows[2][PARAMETERS] = {{1, n * held->x, d * (1 - share), d * of_size},
-                                        {1, 0, -d * share, d * (of_tokens + held->y)}};
-    for (int j = 0; j < PARAMETERS; j++) {
-      slopes[0][j] = rows[0][j];
-      slopes[2][j] = rows[1][j];
-    }
-  }
-}
-
 /* The coordinates of a law. */
-static candidate fold(const constraint *held, const candidate *law) {
-  double slope[PARAMETERS];
+static candidate fold(const points *p, const ch_size_constraint *held, const candidate *law) {
   candidate folded = *law;
-  if (held->what == SIZE) folded.at[0] = law->at[0] * exp(-law->at[1]);
-  if (held->what == TOKENS) folded.at[2] = law->at[2] * exp(-law->at[3]);
-  if (held->what == LOSS) {
-    folded.at[0] = law_at(law->at, held->x, held->y, slope);
-    folded.at[2] = fmin(fmax(log(slope[0] / slope[2]), -30), 30);
-  }
+  p->shape->fold(held, law->at, folded.at);
   return folded;
 }
 
 /* --- steps ------------------------------------------------------------------------------------------------------- */
 
 typedef struct normal {
-  double form[PARAMETERS][PARAMETERS], pull[PARAMETERS];
+  double form[NUMBERS][NUMBERS], pull[NUMBERS];
   double sum; /* weighted squares */
 } normal;
 
-static void add_row(normal *m, const double slope[PARAMETERS], double residual, double weight) {
-  for (int i = 0; i < PARAMETERS; i++) {
+static void add_row(normal *m, int numbers, const double slope[NUMBERS], double residual, double weight) {
+  for (int i = 0; i < numbers; i++) {
     m->pull[i] += weight * slope[i] * residual;
-    for (int j = 0; j < PARAMETERS; j++) m->form[i][j] += weight * slope[i] * slope[j];
+    for (int j = 0; j < numbers; j++) m->form[i][j] += weight * slope[i] * slope[j];
   }
 }
 
 /* At the coordinates `from`. */
-static normal normal_of(const points *p, const constraint *held, const double from[PARAMETERS]) {
+static normal normal_of(const points *p, const ch_size_constraint *held, const double from[NUMBERS]) {
   normal m = {0};
-  double at[PARAMETERS], slopes[PARAMETERS][PARAMETERS], slope[PARAMETERS], row[PARAMETERS];
-  int fixed_one = coordinate_of(held->what);
-  unfold(held, from, at, slopes);
+  double at[NUMBERS], slopes[NUMBERS][NUMBERS], slope[NUMBERS], row[NUMBERS];
+  int fixed_one = ch_size_coordinate(held->what);
+  int numbers = p->shape->numbers;
+  p->shape->unfold(held, from, at, slopes);
   for (int i = 0; i < p->n; i++) {
-    double r = p->loss[i] - law_at(at, p->x[i], p->y[i], slope);
-    for (int j = 0; j < PARAMETERS; j++) {
+    double r = p->loss[i] - p->shape->loss(at, p->x[i], p->y[i], slope);
+    for (int j = 0; j < numbers; j++) {
       row[j] = 0;
-      for (int k = 0; k < PARAMETERS && j != fixed_one; k++) row[j] += slope[k] * slopes[k][j];
+      for (int k = 0; k < numbers && j != fixed_one; k++) row[j] += slope[k] * slopes[k][j];
     }
-    add_row(&m, row, r, p->weight[i]);
+    add_row(&m, numbers, row, r, p->weight[i]);
     m.sum += p->weight[i] * r * r;
   }
   if (fixed_one >= 0) m.form[fixed_one][fixed_one] = 1;
@@ -138,9 +69,9 @@ static normal normal_of(const points *p, const constraint *held, const double fr
 }
 
 /* Solves (form + damping diag) step = pull by Cholesky's decomposition. */
-static bool solve(const normal *m, double damping, double step[PARAMETERS]) {
-  double l[PARAMETERS][PARAMETERS] = {{0}};
-  for (int i = 0; i < PARAMETERS; i++)
+static bool solve(const normal *m, int numbers, double damping, double step[NUMBERS]) {
+  double l[NUMBERS][NUMBERS] = {{0}};
+  for (int i = 0; i < numbers; i++)
     for (int j = 0; j <= i; j++) {
       double sum = m->form[i][j];
       if (i == j) sum += damping * (m->form[i][i] + 1e-12);
@@ -148,35 +79,35 @@ static bool solve(const normal *m, double damping, double step[PARAMETERS]) {
       if (i == j && !(sum > 0)) return false;
       l[i][j] = i == j ? sqrt(sum) : sum / l[j][j];
     }
-  for (int i = 0; i < PARAMETERS; i++) {
+  for (int i = 0; i < numbers; i++) {
     step[i] = m->pull[i];
     for (int k = 0; k < i; k++) step[i] -= l[i][k] * step[k];
     step[i] /= l[i][i];
   }
-  for (int i = PARAMETERS - 1; i >= 0; i--) {
-    for (int k = i + 1; k < PARAMETERS; k++) step[i] -= l[k][i] * step[k];
+  for (int i = numbers - 1; i >= 0; i--) {
+    for (int k = i + 1; k < numbers; k++) step[i] -= l[k][i] * step[k];
     step[i] /= l[i][i];
   }
   return true;
 }
 
-static void keep_in_range(double at[PARAMETERS]) {
-  for (int k = 1; k < PARAMETERS; k += 2) at[k] = fmin(fmax(at[k], log(least_alpha)), log(most_alpha));
+static void keep_in_range(double at[NUMBERS]) {
+  for (int k = 1; k < 4; k += 2) at[k] = fmin(fmax(at[k], log(least_alpha)), log(most_alpha));
 }
 
 /* The least weighted squares downhill of `start`, both in the coordinates of the constraint. */
-static candidate descend(const points *p, const constraint *held, candidate start) {
+static candidate descend(const points *p, const ch_size_constraint *held, candidate start) {
   double damping = 1e-3;
   candidate best = start;
   normal m = normal_of(p, held, best.at);
   for (int i = 0; i < STEPS; i++) {
-    double step[PARAMETERS], largest = 0;
+    double step[NUMBERS], largest = 0;
     candidate next = best;
-    if (!solve(&m, damping, step)) {
+    if (!solve(&m, p->shape->numbers, damping, step)) {
       damping = fmax(damping * 10, 1e-9);
       continue;
     }
-    for (int k = 0; k < PARAMETERS; k++) {
+    for (int k = 0; k < p->shape->numbers; k++) {
       next.at[k] += fmin(fmax(step[k], -2), 2);
       largest = fmax(largest, fabs(step[k]));
     }
@@ -196,17 +127,17 @@ static candidate descend(const points *p, const constraint *held, candidate star
 
 /* --- robust fits ------------------------------------------------------------------------------------------------- */
 
-static const constraint free_fit = {.what = NOTHING};
+static const ch_size_constraint free_fit = {.what = CH_HELD_NOTHING};
 
 static void set_deviations(const points *p, const candidate *law) {
-  double slope[PARAMETERS];
-  for (int i = 0; i < p->n; i++) p->u[i] = p->loss[i] - law_at(law->at, p->x[i], p->y[i], slope);
+  double slope[NUMBERS];
+  for (int i = 0; i < p->n; i++) p->u[i] = p->loss[i] - p->shape->loss(law->at, p->x[i], p->y[i], slope);
 }
 
 static double scale_of(const points *p, const candidate *law) {
   set_deviations(p, law);
   for (int i = 0; i < p->n; i++) p->u[i] = fabs(p->u[i]);
-  return fmax(ch_robust_scale(p->u, p->n, PARAMETERS), rounding);
+  return fmax(ch_robust_scale(p->u, p->n, p->shape->numbers), rounding);
 }
 
 /* Weights for deviations in units of `scale`, until they settle. */
@@ -217,7 +148,7 @@ static candidate settle(const points *p, candidate law, double scale, bool redes
     set_deviations(p, &law);
     for (int i = 0; i < p->n; i++) p->weight[i] = ch_robust_weight(p->u[i] / scale, redescending);
     law = descend(p, &free_fit, law);
-    for (int k = 0; k < PARAMETERS; k++) moved = fmax(moved, fabs(law.at[k] - before.at[k]));
+    for (int k = 0; k < p->shape->numbers; k++) moved = fmax(moved, fabs(law.at[k] - before.at[k]));
     if (moved < 1e-8) break;
   }
   return law;
@@ -234,25 +165,28 @@ static double huber_loss(const points *p, const candidate *law, double bound) {
   return sum;
 }
 
-/* The best of what descends from a grid of exponents and of shares of the two terms in the middle. */
+/* The best of what descends from a grid of exponents, of shares of the two terms in the middle, and of the floor's share. */
 static candidate fit_from_starts(const points *p) {
-  static const double alphas[] = {0.03, 0.1, 0.3, 1}, shares[] = {0.1, 0.5, 0.9};
+  static const double alphas[] = {0.03, 0.1, 0.3, 1}, shares[] = {0.1, 0.5, 0.9}, floors[] = {0.3, 0.7};
+  bool sum = p->shape == ch_size_shape_of(CH_SIZE_FORM_SUM);
   candidate best = {.sum = INFINITY};
   double least = INFINITY, middle = 0;
   for (int i = 0; i < p->n; i++) middle += p->loss[i] / p->n;
-  for (int a = 0; a < 4; a++)
-    for (int b = 0; b < 4; b++)
-      for (int s = 0; s < 3; s++) {
-        double n = log(alphas[a]), d = log(alphas[b]);
-        candidate law = {
-            .at = {middle + alphas[b] * log(shares[s]), n, middle + alphas[b] * log(1 - shares[s]), d}};
-        for (int i = 0; i < p->n; i++) p->weight[i] = 1;
-        law = settle(p, descend(p, &free_fit, law), tight, false, 8);
-        double loss = huber_loss(p, &law, tight);
-        if (!(loss < least)) continue;
-        least = loss;
-        best = law;
-      }
+  for (int f = 0; f < (sum ? 2 : 1); f++)
+    for (int a = 0; a < 4; a++)
+      for (int b = 0; b < 4; b++)
+        for (int s = 0; s < 3; s++) {
+          double n = log(alphas[a]), d = log(alphas[b]), size = log(shares[s]), length = log(1 - shares[s]);
+          double rest = middle + log1p(-floors[f]);
+          candidate law = {.at = {middle + alphas[b] * size, n, middle + alphas[b] * length, d}};
+          if (sum) law = (candidate){.at = {rest + size, n, rest + length, d, middle + log(floors[f])}};
+          for (int i = 0; i < p->n; i++) p->weight[i] = 1;
+          law = settle(p, descend(p, &free_fit, law), tight, false, 8);
+          double loss = huber_loss(p, &law, tight);
+          if (!(loss < least)) continue;
+          least = loss;
+          best = law;
+        }
   return best;
 }
 
@@ -273,13 +207,13 @@ static candidate fit_robust(const points *p, double *scale) {
 typedef struct trial {
   const points *p;
   ch_robust_test test;
-  constraint held;
+  ch_size_constraint held;
   candidate best, near; /* in its coordinates: the law, and the fit at the last value that was tried */
 } trial;
 
 static bool is_possible(void *context, double value) {
   trial *t = context;
-  int place = coordinate_of(t->held.what);
+  int place = ch_size_coordinate(t->held.what);
   candidate from_best = t->best;
   t->near.at[place] = from_best.at[place] = value;
   t->near = descend(t->p, &t->held, t->near);
@@ -290,11 +224,12 @@ static bool is_possible(void *context, double value) {
 }
 
 /* In logarithms; an end farther than `low` or `high` is none. */
-static ch_estimate interval(trial *t, const candidate *law, constraint held, double low, double high) {
+static ch_estimate interval(trial *t, const candidate *law, ch_size_constraint held, double low,
+                            double high) {
   t->held = held;
-  t->near = t->best = fold(&held, law);
-  double value = t->best.at[coordinate_of(held.what)], ends[2] = {fmin(low, value), fmax(high, value)};
-  if (held.what > ALPHA_TOKENS) {
+  t->near = t->best = fold(t->p, &held, law);
+  double value = t->best.at[ch_size_coordinate(held.what)], ends[2] = {fmin(low, value), fmax(high, value)};
+  if (held.what > CH_HELD_ALPHA_TOKENS) {
     ends[0] = value - widest_log;
     ends[1] = value + widest_log;
   }
@@ -312,13 +247,36 @@ static ch_estimate back(ch_estimate e, double unit) {
 static void estimate(trial *t, const candidate *best, ch_size_law *law) {
   const points *p = t->p;
   const double low = log(least_alpha), high = log(most_alpha);
-  law->alpha_size = back(interval(t, best, (constraint){.what = ALPHA_SIZE}, low, high), 0);
-  law->alpha_tokens = back(interval(t, best, (constraint){.what = ALPHA_TOKENS}, low, high), 0);
-  law->size = back(interval(t, best, (constraint){.what = SIZE}, 0, 0), p->mean_x);
-  law->tokens = back(interval(t, best, (constraint){.what = TOKENS}, 0, 0), p->mean_y);
+  law->alpha_size = back(interval(t, best, (ch_size_constraint){.what = CH_HELD_ALPHA_SIZE}, low, high), 0);
+  law->alpha_tokens =
+      back(interval(t, best, (ch_size_constraint){.what = CH_HELD_ALPHA_TOKENS}, low, high), 0);
+  bool sum = law->form == CH_SIZE_FORM_SUM;
+  ch_size_constraint size = {.what = CH_HELD_SIZE, .x = p->mean_x},
+                     tokens = {.what = CH_HELD_TOKENS, .y = p->mean_y};
+  law->size = back(interval(t, best, size, 0, 0), sum ? 0 : p->mean_x);
+  law->tokens = back(interval(t, best, tokens, 0, 0), sum ? 0 : p->mean_y);
+  if (sum) law->floor = back(interval(t, best, (ch_size_constraint){.what = CH_HELD_FLOOR}, 0, 0), 0);
   if (!(law->at_size > 0)) return;
-  constraint at = {.what = LOSS, .x = log(law->at_size) - p->mean_x, .y = log(law->at_tokens) - p->mean_y};
+  ch_size_constraint at = {
+      .what = CH_HELD_LOSS, .x = log(law->at_size) - p->mean_x, .y = log(law->at_tokens) - p->mean_y};
   law->at = back(interval(t, best, at, 0, 0), 0);
+}
+
+/* --- how well it fits -------------------------------------------------------------------------------------------- */
+
+/* How much of the deviations from the law is a polynomial of x and y. columns: scratch, [NUMBERS + SMOOTH + 1][n]. */
+static double systematic_part(const points *p, const candidate *law, double *columns) {
+  int numbers = p->shape->numbers, smooth = (p->n - numbers) / 2;
+  double slope[NUMBERS];
+  if (smooth > SMOOTH) smooth = SMOOTH;
+  for (int i = 0; i < p->n; i++) {
+    double x = p->x[i], y = p->y[i];
+    const double powers[SMOOTH] = {x * y, x * x, y * y, x * x * x, y * y * y, x * x * y, x * y * y};
+    p->shape->loss(law->at, x, y, slope);
+    for (int k = 0; k < numbers; k++) columns[k * p->n + i] = slope[k];
+    for (int k = 0; k < smooth; k++) columns[(numbers + k) * p->n + i] = powers[k];
+  }
+  return ch_robust_systematic(p->n, p->u, p->weight, columns, numbers, numbers + smooth, false);
 }
 
 /* --- the whole --------------------------------------------------------------------------------------------------- */
@@ -368,25 +326,33 @@ static void read_points(const double *sizes, const double *tokens, const double 
   }
 }
 
-static ch_status fit(points *p, ch_size_law *law, ch_error *error) {
+static ch_status fit(points *p, double *columns, ch_size_law *law, ch_error *error) {
   double scale = 0;
   candidate best = fit_robust(p, &scale);
   if (!(best.sum < INFINITY))
     return ch_fail(error, CH_ERROR_ARGUMENT, "no law of size and tokens fits these losses");
   for (int i = 0; i < p->n; i++) law->outliers += p->weight[i] < 0.5;
   set_deviations(p, &best);
+  law->systematic = systematic_part(p, &best, columns);
   for (int i = 0; i < p->n; i++) p->u[i] /= scale;
-  trial t = {.p = p, .test = ch_robust_make_test(p->n, PARAMETERS, p->u, p->weight, scale, 0, best.sum)};
+  trial t = {.p = p,
+             .test = ch_robust_make_test(p->n, p->shape->numbers, p->u, p->weight, scale, 0, best.sum)};
   law->noise = scale;
   law->points = p->n;
   estimate(&t, &best, law);
   law->says_nothing = !(law->alpha_size.low > 0) && !(law->alpha_tokens.low > 0);
+  if (!(law->systematic > 0)) return CH_OK;
+  p->shape = ch_size_shape_of(law->form == CH_SIZE_FORM_SUM ? CH_SIZE_FORM_RATIO : CH_SIZE_FORM_SUM);
+  fit_robust(p, &law->other_noise);
   return CH_OK;
 }
 
-ch_status ch_size_law_fit(const double *sizes, const double *tokens, const double *losses, int32_t n,
-                          double at_size, double at_tokens, ch_size_law *law, ch_error *error) {
-  *law = (ch_size_law){.at = {NAN, NAN, NAN}, .at_size = at_size, .at_tokens = at_tokens};
+ch_status ch_size_law_fit(ch_size_form form, const double *sizes, const double *tokens, const double *losses,
+                          int32_t n, double at_size, double at_tokens, ch_size_law *law, ch_error *error) {
+  *law = (ch_size_law){.form = form, .at = {NAN, NAN, NAN}, .at_size = at_size, .at_tokens = at_tokens};
+  if (form != CH_SIZE_FORM_RATIO && form != CH_SIZE_FORM_SUM)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "a law of size and tokens has the form 0 or 1; %d is none",
+                   (int)form);
   CH_TRY(check(sizes, tokens, losses, n, law, error));
   if ((at_size > 0) != (at_tokens > 0) || at_size < 0 || at_tokens < 0 || !(at_size < 1e30) ||
       !(at_tokens < 1e30))
@@ -394,21 +360,24 @@ ch_status ch_size_law_fit(const double *sizes, const double *tokens, const doubl
         error, CH_ERROR_ARGUMENT,
         "a loss is predicted for a size and a number of tokens; %g parameters and %g tokens are not both",
         at_size, at_tokens);
-  double *memory = calloc((size_t)n * 5, sizeof *memory);
+  double *memory = calloc((size_t)n * (5 + NUMBERS + SMOOTH + 1), sizeof *memory);
   if (!memory) return ch_fail(error, CH_ERROR_MEMORY, "no memory to fit a law to %d models", (int)n);
-  points p = {.n = n,
+  points p = {.shape = ch_size_shape_of(form),
+              .n = n,
               .x = memory,
               .y = memory + n,
               .loss = memory + 2 * (size_t)n,
               .weight = memory + 3 * (size_t)n,
               .u = memory + 4 * (size_t)n};
   read_points(sizes, tokens, losses, &p);
-  ch_status status = fit(&p, law, error);
+  ch_status status = fit(&p, memory + 5 * (size_t)n, law, error);
   free(memory);
   return status;
 }
 
 double ch_size_law_loss(const ch_size_law *law, double size, double tokens) {
-  double d = law->alpha_tokens.value;
-  return pow(pow(law->size.value / size, law->alpha_size.value / d) + law->tokens.value / tokens, d);
+  double n = law->alpha_size.value, d = law->alpha_tokens.value;
+  if (law->form == CH_SIZE_FORM_SUM)
+    return law->floor.value + law->size.value * pow(size, -n) + law->tokens.value * pow(tokens, -d);
+  return pow(pow(law->size.value / size, n / d) + law->tokens.value / tokens, d);
 }

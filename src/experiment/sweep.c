@@ -189,7 +189,7 @@ static void on_step(void *context, const ch_step_report *report) {
     w->failed = ch_crew_settle(&p->setup.crew, &w->error);
   if (!p->settings->step) return;
   ch_train_step step;
-  ch_train_step_of(report, p->setup.training.steps, ch_train_step_tokens(&p->setup.training), &step);
+  ch_train_step_of(report, p->setup.training.steps, &step);
   pthread_mutex_lock(&p->lock);
   p->settings->step(&w->run->swept, &step, p->settings->compare.user);
   pthread_mutex_unlock(&p->lock);

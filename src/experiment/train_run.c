@@ -40,7 +40,7 @@ static void on_step(void *context, const ch_step_report *report) {
     if (!setup->kept) r->failed = ch_compare_setup_keep(setup, &r->error);
     if (r->failed == CH_OK) r->failed = ch_crew_settle(&setup->crew, &r->error);
   }
-  ch_train_step_of(report, r->training.steps, ch_train_step_tokens(&r->training), &r->position.step);
+  ch_train_step_of(report, r->training.steps, &r->position.step);
   if (s->step && !s->step(&r->position, s->user)) r->stopped = true;
 }
 

@@ -47,6 +47,8 @@ const ch_node *ch_plan_root(const ch_plan *plan);
 
 /* The load counts and the balance loss of experts in training. */
 typedef struct ch_routing {
+  const int64_t
+      *text; /* [sequences of the run] tokens of each sequence that count; the others fill it up. NULL: all */
   int64_t *load;       /* [layers with experts, experts]: tokens sent to each are added; or NULL */
   double balance_seed; /* gradient of the balance loss of every sequence; 0: there is no balance loss */
   double balance_loss; /* balance losses are added, each times balance_seed */

@@ -2,6 +2,7 @@
 #include "report/fit_text.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "report/sweep_text.h"
 
@@ -23,9 +24,18 @@ static void put_spikes(const ch_stability *s, ch_text *text) {
                  ch_stability_name(s->verdict));
 }
 
+/* Each line of the warnings, indented; the warnings are released. */
+static void put_warnings(ch_text *warnings, ch_text *text) {
+  for (const char *line = warnings->data; line && *line; line = strchr(line, '\n') + 1)
+    ch_text_printf(text, "  %.*s\n", (int)strcspn(line, "\n"), line);
+  text->failed |= warnings->failed;
+  ch_text_free(warnings);
+}
+
 static void put_curve(const ch_fitted *f, ch_text *text) {
   const ch_scaling_law *law = &f->law;
   char first[32], last[32], budget[32], name[64];
+  ch_text warnings = {0};
   ch_text_printf(text, "%s: ", f->name);
   if (f->has_law) {
     ch_text_printf(text, "L(D) = (D_c/D)^alpha + L_0, fitted to %d %s from %s to %s\n", law->points,
@@ -43,6 +53,8 @@ static void put_curve(const ch_fitted *f, ch_text *text) {
     if (law->noise_power > 0) ch_text_printf(text, " (grows with loss^%g)", law->noise_power);
     ch_text_printf(text, ", correlation %.2f, %d %s\n", law->correlation, law->outliers,
                    ch_plural(law->outliers, "outlier", "outliers"));
+    ch_scaling_law_warnings(law, &warnings);
+    put_warnings(&warnings, text);
   } else {
     ch_text_printf(text, "no law: %s\n", f->no_law);
   }
@@ -55,14 +67,17 @@ void ch_fits_write(const ch_fits *fits, ch_text *text) {
 
 void ch_size_law_write(const char *name, const ch_size_law *law, ch_text *text) {
   char size[32], budget[32], place[96];
-  ch_text_printf(text,
-                 "%s: L(N, D) = ((N_c/N)^(alpha_N/alpha_D) + D_c/D)^alpha_D, fitted to %d models of %d sizes "
-                 "and %d numbers of tokens\n",
-                 name, law->points, law->sizes, law->lengths);
-  put_estimate("alpha_N", &law->alpha_size, text);
-  put_estimate("N_c", &law->size, text);
-  put_estimate("alpha_D", &law->alpha_tokens, text);
-  put_estimate("D_c", &law->tokens, text);
+  const char *const *names = ch_size_law_names(law->form);
+  ch_text warnings = {0};
+  ch_text_printf(text, "%s: L(N, D) = %s, fitted to %d models of %d sizes and %d numbers of tokens\n", name,
+                 law->form == CH_SIZE_FORM_SUM ? "E + A/N^alpha + B/D^beta"
+                                               : "((N_c/N)^(alpha_N/alpha_D) + D_c/D)^alpha_D",
+                 law->points, law->sizes, law->lengths);
+  if (law->form == CH_SIZE_FORM_SUM) put_estimate("E", &law->floor, text);
+  put_estimate(names[0], &law->alpha_size, text);
+  put_estimate(names[1], &law->size, text);
+  put_estimate(names[2], &law->alpha_tokens, text);
+  put_estimate(names[3], &law->tokens, text);
   if (law->at_size > 0) {
     snprintf(place, sizeof place, "loss at %s, %s", ch_format_count(law->at_size, size, sizeof size),
              ch_format_count(law->at_tokens, budget, sizeof budget));
@@ -70,7 +85,6 @@ void ch_size_law_write(const char *name, const ch_size_law *law, ch_text *text) 
   }
   ch_text_printf(text, "  %-22s %.3g of the loss, %d %s\n", "noise", law->noise, law->outliers,
                  ch_plural(law->outliers, "outlier", "outliers"));
-  if (law->says_nothing)
-    ch_text_puts(
-        text, "  These models do not say how the loss depends on size or on tokens: more of them would.\n");
+  ch_size_law_warnings(law, &warnings);
+  put_warnings(&warnings, text);
 }

@@ -124,6 +124,17 @@ static int32_t id_at(const ch_corpus *corpus, ch_corpus_split split, int64_t pla
   return (int32_t)(p[0] | p[1] << 8 | p[2] << 16 | (uint32_t)p[3] << 24);
 }
 
+int64_t ch_corpus_padding(const ch_corpus *corpus, ch_corpus_split split) {
+  int64_t length = (int64_t)corpus->header.pack_length, total = split_tokens(corpus, split), padding = 0;
+  int32_t end = corpus->header.end_token;
+  for (int64_t first = 0; length > 0 && first < total; first += length)
+    for (int64_t last = first + length - 1; last > first && last < total; last--) {
+      if (id_at(corpus, split, last) != end || id_at(corpus, split, last - 1) != end) break;
+      padding++;
+    }
+  return padding;
+}
+
 double ch_corpus_token_entropy(const ch_corpus *corpus) {
   int64_t total = split_tokens(corpus, CH_SPLIT_TRAIN), vocab_size = (int64_t)corpus->header.vocab_size,
           *counts;

@@ -26,8 +26,9 @@ void ch_corpus_options_default(ch_corpus_options *options);
 typedef bool (*ch_corpus_progress)(void *context, uint64_t bytes_done, uint64_t bytes_total, int64_t tokens);
 
 /* Encodes UTF-8 text files into the token file OUT (written beside and renamed), with all cores, in bounded memory. With
-   at least 20 documents, those validate whose content's hash says so: equal documents never lie on both sides. With
-   fewer, the text's tail validates. The tokenizer must name an end token, or have "<|endoftext|>". Errors: a file that is
+   at least 20 documents, those validate whose content's hash says so, and equal documents go to one side; of a document that is
+   longer than two such validation parts, the tail validates. With fewer documents, or where so many are equal that no whole ones
+   make up half of the share, the text's tail validates. The tokenizer must name an end token, or have "<|endoftext|>". Errors: a file that is
    empty or not text, an impossible option, a full disk. */
 ch_status ch_corpus_prepare(const char *const *paths, int count, const ch_tokenizer *tokenizer,
                             const ch_corpus_options *options, const char *out, ch_corpus_progress progress,
@@ -54,6 +55,10 @@ void ch_corpus_describe(const ch_corpus *corpus, ch_corpus_info *info);
 /* The mean cross entropy, in nats, of guessing tokens by how frequent they are in the training split: of its first 16 Mi
    tokens. 0 when there are none; NAN when memory is out. */
 double ch_corpus_token_entropy(const ch_corpus *corpus);
+
+/* The end tokens with which packing filled the windows of a split up; 0 when documents are concatenated. Reads the ends of all
+   windows. */
+int64_t ch_corpus_padding(const ch_corpus *corpus, ch_corpus_split split);
 
 /* Windows of `length` tokens in one pass through a split; 0 when the split is too short for one. For a packed file
    `length` must be its pack_length. */

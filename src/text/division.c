@@ -1,6 +1,8 @@
 /* Choosing the validation part, and reading texts part by part. */
 #include "text/division.h"
 
+#include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +11,8 @@
 enum {
   HASHED_BYTES = 1 << 20,    /* most bytes of a document that are hashed */
   RELEASED_BYTES = 16 << 20, /* at a time */
-  FEWEST_DOCUMENTS = 20      /* below this the texts' tail validates */
+  FEWEST_DOCUMENTS = 20,     /* below this the texts' tail validates */
+  FAR_BYTES = 4096 /* in a longer tail, only its first half is looked through for the end of a line */
 };
 
 void ch_source_text_release(ch_source_text *text, size_t place) {
@@ -26,56 +29,127 @@ static uint64_t hash_document(const char *text, size_t size, uint64_t seed) {
   return ch_hash_mix(ch_hash_bytes((const unsigned char *)text, part, seed), size);
 }
 
-static int ascending(const void *pa, const void *pb) {
-  uint64_t a = *(const uint64_t *)pa, b = *(const uint64_t *)pb;
+/* A document, or all equal ones. */
+typedef struct found {
+  uint64_t hash;
+  size_t size, count; /* size: of one of them */
+} found;
+
+typedef struct documents {
+  found *list;
+  size_t count, capacity;
+  double bytes; /* of all */
+} documents;
+
+static int by_hash(const void *pa, const void *pb) {
+  uint64_t a = ((const found *)pa)->hash, b = ((const found *)pb)->hash;
   return (a > b) - (a < b);
 }
 
-typedef struct hashes {
-  uint64_t *hash;
-  size_t count, capacity;
-} hashes;
-
-static ch_status add_hash(hashes *list, uint64_t hash, ch_error *error) {
-  if (list->count == list->capacity) {
-    size_t capacity = list->capacity ? 2 * list->capacity : 1024;
-    uint64_t *more = realloc(list->hash, capacity * sizeof *more);
-    if (!more) return ch_fail(error, CH_ERROR_MEMORY, "no memory to split %zu documents", list->count);
-    list->hash = more;
-    list->capacity = capacity;
+static ch_status add_document(documents *all, uint64_t hash, size_t size, ch_error *error) {
+  if (all->count == all->capacity) {
+    size_t capacity = all->capacity ? 2 * all->capacity : 1024;
+    found *more = realloc(all->list, capacity * sizeof *more);
+    if (!more) return ch_fail(error, CH_ERROR_MEMORY, "no memory to split %zu documents", all->count);
+    all->list = more;
+    all->capacity = capacity;
   }
-  list->hash[list->count++] = hash;
+  all->list[all->count++] = (found){hash, size, 1};
+  all->bytes += (double)size;
   return CH_OK;
 }
 
-static ch_status hash_documents(ch_division *d, hashes *list, ch_error *error) {
+static ch_status find_documents(ch_division *d, documents *all, ch_error *error) {
   for (int i = 0; i < d->count; i++) {
     ch_source_text *text = &d->texts[i];
     const char *document = NULL;
     size_t place = 0, size = 0;
     text->released = 0;
     while (ch_next_document(text->separator, text->file.text, text->file.size, &place, &document, &size)) {
-      CH_TRY(add_hash(list, hash_document(document, size, d->options->seed), error));
+      CH_TRY(add_document(all, hash_document(document, size, d->options->seed), size, error));
       ch_source_text_release(text, place);
     }
   }
+  if (all->count > 0) qsort(all->list, all->count, sizeof *all->list, by_hash);
   return CH_OK;
 }
 
-/* The hash up to which the wanted share of documents lies; or where the tail begins. */
-static ch_status choose(ch_division *d, const char *first_path, ch_error *error) {
-  hashes list = {0};
-  ch_status status = hash_documents(d, &list, error);
-  double wanted = d->options->validation * (double)list.count;
-  d->by_document = wanted > 0 ? list.count >= FEWEST_DOCUMENTS : true;
-  if (d->by_document && list.hash && wanted > 0) {
-    qsort(list.hash, list.count, sizeof *list.hash, ascending);
-    d->threshold = list.hash[wanted < 1 ? 0 : (size_t)wanted - 1];
+/* The lowest hashes, a share of the documents. Returns true when they are about that share of the bytes too, as they are
+   where no document is long and few are equal. */
+static bool choose_lowest(ch_division *d, const documents *all) {
+  double share = d->options->validation, wanted = share * (double)all->count, bytes = 0;
+  d->threshold = all->list[wanted < 1 ? 0 : (size_t)wanted - 1].hash;
+  for (size_t i = 0; i < all->count && all->list[i].hash <= d->threshold; i++)
+    bytes += (double)all->list[i].size;
+  return fabs(bytes - share * all->bytes) <= 0.25 * share * all->bytes;
+}
+
+static void join_equal(documents *all) {
+  size_t kinds = 0;
+  for (size_t i = 0; i < all->count; i++)
+    if (kinds > 0 && all->list[kinds - 1].hash == all->list[i].hash)
+      all->list[kinds - 1].count++;
+    else
+      all->list[kinds++] = all->list[i];
+  all->count = kinds;
+}
+
+/* A document that no validation part of `wanted` bytes could hold as a whole. */
+static bool is_long(const found *f, double wanted) {
+  return f->count == 1 && (double)f->size > 2 * wanted;
+}
+
+/* Documents by their size: one that is longer than two validation parts gives its own tail; of the others, the ones with the lowest
+   hashes validate that still fit, and one more if that comes nearer. Equal documents stay together. Returns true when that is about the
+   wanted share. */
+static bool choose_by_size(ch_division *d, documents *all) {
+  double wanted = d->options->validation * all->bytes, bytes = 0, nearest;
+  size_t chosen = 0, last = SIZE_MAX;
+  join_equal(all);
+  for (size_t i = 0; i < all->count; i++)
+    if (is_long(&all->list[i], wanted)) bytes += d->options->validation * (double)all->list[i].size;
+  for (size_t i = 0; i < all->count; i++) {
+    const found *f = &all->list[i];
+    double size = (double)f->size * (double)f->count;
+    bool cut = is_long(f, wanted), fits = !cut && bytes + size <= wanted * (1 + 1e-9);
+    if (fits) bytes += size;
+    if (fits || cut) d->chosen[chosen++] = (ch_chosen_document){f->hash, cut};
   }
+  nearest = fabs(wanted - bytes);
+  for (size_t i = 0, c = 0; i < all->count; i++) {
+    const found *f = &all->list[i];
+    while (c < chosen && d->chosen[c].hash < f->hash) c++;
+    double off = fabs(bytes + (double)f->size * (double)f->count - wanted);
+    if ((c < chosen && d->chosen[c].hash == f->hash) || off >= nearest) continue;
+    nearest = off;
+    last = i;
+  }
+  if (last != SIZE_MAX) {
+    size_t at = chosen++;
+    for (; at > 0 && d->chosen[at - 1].hash > all->list[last].hash; at--) d->chosen[at] = d->chosen[at - 1];
+    d->chosen[at] = (ch_chosen_document){all->list[last].hash, false};
+  }
+  d->chosen_count = chosen;
+  return nearest <= wanted / 2;
+}
+
+/* Which documents validate; or where the tail begins. */
+static ch_status choose(ch_division *d, const char *first_path, ch_error *error) {
+  documents all = {0};
+  ch_status status = find_documents(d, &all, error);
+  bool some = d->options->validation > 0;
   d->tail_start = (uint64_t)((1 - d->options->validation) * (double)d->bytes);
-  free(list.hash);
-  if (status == CH_OK && list.count == 0)
+  d->by_document = !some || all.count >= FEWEST_DOCUMENTS;
+  if (status == CH_OK && all.count == 0)
     status = ch_fail(error, CH_ERROR_FORMAT, "%s holds no document; it must hold text", first_path);
+  if (status == CH_OK && some && d->by_document && !choose_lowest(d, &all)) {
+    d->chosen = malloc(all.count * sizeof *d->chosen);
+    if (d->chosen)
+      d->by_document = choose_by_size(d, &all); /* else so many are equal that the tail is fairer */
+    else
+      status = ch_fail(error, CH_ERROR_MEMORY, "no memory to split %zu documents", all.count);
+  }
+  free(all.list);
   return status;
 }
 
@@ -103,25 +177,47 @@ ch_status ch_division_open(ch_division *d, const char *const *paths, int count,
 void ch_division_close(ch_division *d) {
   for (int i = 0; i < d->count; i++) ch_text_file_close(&d->texts[i].file);
   free(d->texts);
+  free(d->chosen);
   *d = (ch_division){0};
 }
 
 /* --- going through ------------------------------------------------------------------------------------------- */
 
-/* A document that the tail begins in becomes two parts, cut after a line. */
+/* A document whose tail validates becomes two parts, cut after a line where one ends in the tail's first half. */
 static void cut_document(ch_text_part *part, size_t cut, ch_text_part *rest) {
-  const char *text = part->text, *newline = memchr(text + cut, '\n', part->size - cut);
+  size_t tail = part->size - cut, near = tail > FAR_BYTES ? tail / 2 : tail;
+  const char *text = part->text, *newline = memchr(text + cut, '\n', near);
   if (newline && (size_t)(newline - text) + 1 < part->size)
     cut = (size_t)(newline - text) + 1;
   else
     while (cut > 0 && ((unsigned char)text[cut] & 0xc0) == 0x80) cut--; /* never inside a character */
-  ch_text_part tail = {text + cut, part->size - cut, CH_SPLIT_VALIDATION};
+  ch_text_part after = {text + cut, part->size - cut, CH_SPLIT_VALIDATION};
   if (cut == 0) {
-    *part = tail;
+    *part = after;
     return;
   }
   *part = (ch_text_part){text, cut, CH_SPLIT_TRAIN};
-  *rest = tail;
+  *rest = after;
+}
+
+static int chosen_by_hash(const void *pa, const void *pb) {
+  uint64_t a = *(const uint64_t *)pa, b = ((const ch_chosen_document *)pb)->hash;
+  return (a > b) - (a < b);
+}
+
+/* Where the part of a document that validates begins: from 0, all of it, to its size, nothing. position: of its first byte. */
+static size_t validation_start(const ch_division *d, const ch_text_part *part, uint64_t position) {
+  if (!d->by_document) {
+    if (position >= d->tail_start) return 0;
+    return position + part->size > d->tail_start ? (size_t)(d->tail_start - position) : part->size;
+  }
+  if (d->options->validation == 0) return part->size;
+  uint64_t hash = hash_document(part->text, part->size, d->options->seed);
+  if (!d->chosen) return hash <= d->threshold ? 0 : part->size;
+  const ch_chosen_document *one =
+      bsearch(&hash, d->chosen, d->chosen_count, sizeof *d->chosen, chosen_by_hash);
+  if (!one) return part->size;
+  return one->tail ? (size_t)((1 - d->options->validation) * (double)part->size) : 0;
 }
 
 bool ch_division_next(const ch_division *d, int number, ch_division_walk *walk, ch_text_part *part) {
@@ -132,12 +228,9 @@ bool ch_division_next(const ch_division *d, int number, ch_division_walk *walk, 
   if (!ch_next_document(text->separator, text->file.text, text->file.size, &walk->place, &part->text,
                         &part->size))
     return false;
-  uint64_t position = text->before + (uint64_t)(part->text - text->file.text);
-  bool validates = d->by_document ? hash_document(part->text, part->size, d->options->seed) <= d->threshold
-                                  : position >= d->tail_start;
-  part->split = validates ? CH_SPLIT_VALIDATION : CH_SPLIT_TRAIN;
-  if (!d->by_document && !validates && position + part->size > d->tail_start)
-    cut_document(part, (size_t)(d->tail_start - position), &walk->rest);
+  size_t start = validation_start(d, part, text->before + (uint64_t)(part->text - text->file.text));
+  part->split = start == 0 ? CH_SPLIT_VALIDATION : CH_SPLIT_TRAIN;
+  if (start > 0 && start < part->size) cut_document(part, start, &walk->rest);
   return true;
 }
 

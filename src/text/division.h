@@ -1,4 +1,5 @@
-/* Which parts of texts train and which validate: whole documents, chosen by their content, or the texts' tail. */
+/* Which parts of texts train and which validate: whole documents, chosen by their content, and the tails of long ones; or the texts'
+   tail. */
 #ifndef CH_TEXT_DIVISION_H
 #define CH_TEXT_DIVISION_H
 
@@ -21,13 +22,21 @@ typedef struct ch_source_text {
 /* Marks what lies before `place` as not needed for now; its pages are released in large steps. */
 void ch_source_text_release(ch_source_text *text, size_t place);
 
+typedef struct ch_chosen_document {
+  uint64_t hash;
+  bool tail; /* only its tail validates */
+} ch_chosen_document;
+
 typedef struct ch_division {
   const ch_corpus_options *options;
   ch_source_text *texts;
   int count;
-  uint64_t bytes;      /* of all texts */
-  bool by_document;    /* else the tail validates */
-  uint64_t threshold;  /* documents with a hash up to this validate */
+  uint64_t bytes;     /* of all texts */
+  bool by_document;   /* else the tail validates */
+  uint64_t threshold; /* without `chosen`: documents with a hash up to this validate */
+  ch_chosen_document
+      *chosen; /* [chosen_count], by rising hash; NULL: the lowest hashes are the wanted share */
+  size_t chosen_count;
   uint64_t tail_start; /* byte where validation begins */
 } ch_division;
 
@@ -37,7 +46,7 @@ ch_status ch_division_open(ch_division *division, const char *const *paths, int 
                            const ch_corpus_options *options, ch_error *error);
 void ch_division_close(ch_division *division);
 
-/* A document, or one of two halves of the document in which the tail begins. */
+/* A document, or one of two parts of a document whose tail validates. */
 typedef struct ch_text_part {
   const char *text;
   size_t size; /* > 0 */

@@ -25,17 +25,18 @@ enum { GROUPS = 3 };
 
 static json_t *describe(const ch_trainer *trainer) {
   ch_text config = {0};
-  char step[24], seconds[40];
+  char step[24], tokens[24], seconds[40];
   snprintf(step, sizeof step, "%lld", (long long)trainer->step);
+  snprintf(tokens, sizeof tokens, "%lld", (long long)trainer->tokens);
   snprintf(seconds, sizeof seconds, "%.17g", trainer->seconds);
   json_t *options = ch_train_options_to_json(&trainer->options);
   char *options_text = options ? ch_json_dump(options, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
   ch_config_write(&trainer->config, &config);
   json_t *metadata = NULL;
   if (options_text && config.data && !config.failed)
-    metadata = json_pack("{ss ss ss ss ss ss ss}", format_key, format_version, "version", CH_VERSION_STRING,
-                         "step", step, "seconds", seconds, "source", trainer->source.fingerprint, "options",
-                         options_text, "config", config.data);
+    metadata = json_pack("{ss ss ss ss ss ss ss ss}", format_key, format_version, "version",
+                         CH_VERSION_STRING, "step", step, "tokens", tokens, "seconds", seconds, "source",
+                         trainer->source.fingerprint, "options", options_text, "config", config.data);
   json_decref(options);
   free(options_text);
   ch_text_free(&config);
@@ -187,7 +188,7 @@ typedef struct checkpoint {
   ch_train_options options;
   ch_config config;
   char *source;
-  int64_t step;
+  int64_t step, tokens;
   double seconds;
 } checkpoint;
 
@@ -215,11 +216,15 @@ static ch_status understand(const json_t *metadata, const char *path, checkpoint
   ch_status status = ch_train_options_from_json(options, path, &facts->options, error);
   json_decref(options);
   CH_TRY(status);
-  double step;
+  double step, tokens;
   if (!ch_parse_number(text_of(metadata, "step"), &step) || step < 0 || step > 1e15 || step != floor(step))
     return damaged(error, path, "step");
   if (!ch_parse_number(text_of(metadata, "seconds"), &facts->seconds)) return damaged(error, path, "seconds");
   facts->step = (int64_t)step;
+  facts->tokens =
+      facts->step * ch_train_step_tokens(&facts->options); /* of versions that did not count them */
+  if (ch_parse_number(text_of(metadata, "tokens"), &tokens) && tokens >= 0 && tokens <= 1e18)
+    facts->tokens = (int64_t)tokens;
   facts->source = strdup(text_of(metadata, "source"));
   if (!facts->source) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path);
   return ch_config_parse(text_of(metadata, "config"), path, &facts->config, error);
@@ -388,6 +393,7 @@ static ch_status restore(ch_trainer *trainer, const ch_safetensors *file, const 
   CH_TRY(copy_parameters(trainer, file, path, error));
   CH_TRY(copy_curves(trainer, file, path, facts->step, error));
   trainer->step = facts->step;
+  trainer->tokens = facts->tokens;
   trainer->seconds = facts->seconds;
   return CH_OK;
 }

@@ -387,8 +387,8 @@ static ch_status make_source(struct ch_data_parts *p, ch_data *data, ch_error *e
   ch_corpus_describe(p->corpus, &info);
   CH_TRY(check_corpus(p, &info, error));
   data->text_bytes = (int64_t)info.text_bytes;
-  data->train_tokens = info.train_tokens;
-  data->validation_tokens = info.validation_tokens;
+  data->train_tokens = info.train_tokens - ch_corpus_padding(p->corpus, CH_SPLIT_TRAIN);
+  data->validation_tokens = info.validation_tokens - ch_corpus_padding(p->corpus, CH_SPLIT_VALIDATION);
   data->train_sequences = ch_corpus_windows(p->corpus, CH_SPLIT_TRAIN, o->sequence);
   data->vocab_size = ch_tokenizer_vocab_size(p->tokenizer);
   data->bos = ch_tokenizer_bos(p->tokenizer);

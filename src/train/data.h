@@ -39,10 +39,11 @@ typedef struct ch_data_options {
 
 typedef struct ch_data {
   ch_batch_source source; /* ready for ch_trainer_create; its context is this ch_data's */
-  int64_t text_bytes, train_tokens, validation_tokens;
-  int64_t train_sequences; /* in one pass over the training text */
-  int64_t vocab_size;      /* of the tokenizer; ids are below it */
-  int32_t bos, eos;        /* -1: none */
+  int64_t text_bytes;
+  int64_t train_tokens, validation_tokens; /* without those that fill windows of packed documents up */
+  int64_t train_sequences;                 /* in one pass over the training text */
+  int64_t vocab_size;                      /* of the tokenizer; ids are below it */
+  int32_t bos, eos;                        /* -1: none */
   struct ch_data_parts *parts;
 } ch_data;
 

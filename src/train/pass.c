@@ -7,6 +7,12 @@ int64_t ch_count_predicted(const int32_t *targets, int64_t count) {
   return predicted;
 }
 
+int64_t ch_count_text(const int32_t *targets, const int32_t *document_start, int64_t length) {
+  while (document_start && length > 0 && targets[length - 1] < 0 && document_start[length - 1] == length - 1)
+    length--;
+  return length;
+}
+
 static double value_at(const ch_trainer *trainer, const void *values, int64_t i) {
   return trainer->options.dtype == CH_F64 ? ((const double *)values)[i] : (double)((const float *)values)[i];
 }
@@ -46,6 +52,15 @@ static ch_runner_call call_of(const ch_trainer *trainer, int64_t index) {
                           .pixels = part.pixels,
                           .targets = part.targets,
                           .document_start = part.document_start};
+}
+
+/* The tokens of a micro-batch that count, sequence by sequence; NULL: all do. */
+static const int64_t *text_of(const ch_trainer *trainer, int64_t index) {
+  int64_t sequences = trainer->options.micro_batch;
+  const int64_t *text = trainer->text + index * sequences;
+  for (int64_t s = 0; s < sequences; s++)
+    if (text[s] < trainer->batch.length) return text;
+  return NULL;
 }
 
 static bool pass_stops(void *context) {
@@ -101,7 +116,10 @@ ch_status ch_trainer_backward(ch_trainer *trainer, int64_t index, double seed, c
   call.elsewhere = ch_relay_adds_to_others(&trainer->relay, index);
   call.more_micro_batches = ch_relay_goes_on(&trainer->relay, index);
   call.routing = ch_expert_balance_routing(&trainer->balance);
-  if (call.routing) call.routing->term_count = 0;
+  if (call.routing) {
+    call.routing->term_count = 0;
+    call.routing->text = text_of(trainer, index);
+  }
   call.seed = seed;
   call.listener = trainer->listener;
   return run(trainer, trainer->trainable, &call, index, sums, error);

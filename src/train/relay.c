@@ -340,7 +340,7 @@ ch_status ch_relay_create(ch_relay *relay, ch_rank_group *ranks, const ch_engine
   relay->sums = calloc((size_t)relay->count + 1, sizeof *relay->sums);
   relay->pieces = calloc(params * (last ? count : 1) + 1, sizeof *relay->pieces);
   relay->handed_out = calloc(params + 1, sizeof *relay->handed_out);
-  relay->load_room = calloc(count * (size_t)(loads + 1), sizeof *relay->load_room);
+  relay->load_room = calloc(count * (size_t)(loads + 2), sizeof *relay->load_room);
   if (!relay->sums || !relay->pieces || !relay->handed_out || !relay->load_room) {
     ch_relay_free(relay);
     return ch_fail(error, CH_ERROR_MEMORY, "no memory to train over %zu ranks", count);

@@ -49,7 +49,7 @@ typedef struct ch_relay {
   ch_alarm alarm;              /* of a rank that fails */
   ch_stop_test stop;
   void *stop_context;
-  int64_t *load_room; /* [ranks, loads] */
+  int64_t *load_room; /* [ranks, loads], of two at least */
   ch_shards shards;   /* of lookup tables */
   bool by_rank;       /* gradients are added in the order of ranks, and no sum travels during passes */
   ch_rank_sums rank_sums;

@@ -148,7 +148,7 @@ static bool checkpoint_due(const run *r) {
 static ch_status step(run *r, ch_error *error) {
   ch_step_report report;
   CH_TRY(ch_trainer_step(r->trainer, r->events->interrupted, r->events->context, &report, error));
-  double rate = (double)ch_train_step_tokens(r->options) / (report.seconds > 0 ? report.seconds : 1e-9);
+  double rate = (double)report.step_tokens / (report.seconds > 0 ? report.seconds : 1e-9);
   ch_status status =
       leads(r) ? ch_log_step(&r->log, &report, ch_trainer_unit(r->trainer), rate, error) : CH_OK;
   CH_TRY(agree(r, status, error));
@@ -220,16 +220,16 @@ static ch_status drive(run *r, bool resume, ch_error *error) {
   return status == CH_OK ? finish(r, error) : stop(r, status, error);
 }
 
-void ch_train_step_of(const ch_step_report *report, int64_t steps, int64_t step_tokens, ch_train_step *step) {
-  *step =
-      (ch_train_step){.step = report->step,
-                      .steps = steps,
-                      .tokens = report->tokens,
-                      .loss = report->loss,
-                      .lr = report->lr,
-                      .grad_norm = report->grad_norm,
-                      .seconds = report->seconds,
-                      .tokens_per_second = report->seconds > 0 ? (double)step_tokens / report->seconds : 0};
+void ch_train_step_of(const ch_step_report *report, int64_t steps, ch_train_step *step) {
+  *step = (ch_train_step){.step = report->step,
+                          .steps = steps,
+                          .tokens = report->tokens,
+                          .loss = report->loss,
+                          .lr = report->lr,
+                          .grad_norm = report->grad_norm,
+                          .seconds = report->seconds,
+                          .tokens_per_second =
+                              report->seconds > 0 ? (double)report->step_tokens / report->seconds : 0};
 }
 
 ch_status ch_train_run(ch_trainer *trainer, const char *directory, bool resume, const ch_train_events *events,

@@ -25,8 +25,8 @@ typedef struct ch_train_events {
   void (*started)(void *context, int64_t step);
 } ch_train_events;
 
-/* The report of one step, in a run of `steps` steps with `step_tokens` each, as callers of the library get it. */
-void ch_train_step_of(const ch_step_report *report, int64_t steps, int64_t step_tokens, ch_train_step *step);
+/* The report of one step, in a run of `steps` steps, as callers of the library get it. */
+void ch_train_step_of(const ch_step_report *report, int64_t steps, ch_train_step *step);
 
 /* Drives `trainer` to its last step. DIRECTORY (created when missing) gets log.jsonl, checkpoint.safetensors and,
    at the end, the model (config.json and model.safetensors; the caller adds the tokenizer). With `resume`, the run

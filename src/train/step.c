@@ -27,14 +27,31 @@ static ch_status loss_not_finite(const ch_trainer *trainer, int64_t step, double
 
 /* --- differentiate ------------------------------------------------------------------------------------------- */
 
-/* Fills the micro-batches of this rank, and counts what they predict. */
-static ch_status fetch_own(ch_trainer *trainer, int64_t *predicted, ch_error *error) {
+/* What a step's sequences hold. */
+typedef struct contents {
+  int64_t predicted; /* tokens, or images, with a target */
+  int64_t tokens;    /* (or images), without what fills sequences up */
+} contents;
+
+/* Counts what `part` holds, whose first sequence is the batch's number `first`. */
+static void count(ch_trainer *trainer, const ch_batch *part, int64_t first, contents *found) {
+  for (int64_t s = 0, at = 0; s < part->sequences; s++, at += part->length) {
+    int64_t *text = &trainer->text[first + s];
+    *text = ch_count_text(part->targets + at, part->document_start ? part->document_start + at : NULL,
+                          part->length);
+    found->tokens += *text;
+  }
+  found->predicted += ch_count_predicted(part->targets, part->sequences * part->length);
+}
+
+/* Fills the micro-batches of this rank, and counts what they hold. */
+static ch_status fetch_own(ch_trainer *trainer, contents *found, ch_error *error) {
   const ch_relay *relay = &trainer->relay;
   int64_t begin = trainer->step * trainer->batch.sequences, all = ch_trainer_micro_batches(trainer);
   if (!trainer->ranks) {
     ch_batch *batch = &trainer->batch;
     CH_TRY(trainer->source.train(trainer->source.context, begin, batch, error));
-    *predicted = ch_count_predicted(batch->targets, batch->sequences * batch->length);
+    count(trainer, batch, 0, found);
     return CH_OK;
   }
   /* Of divided lookup tables, a rank looks rows up for all. */
@@ -42,23 +59,24 @@ static ch_status fetch_own(ch_trainer *trainer, int64_t *predicted, ch_error *er
   for (int64_t i = whole ? 0 : ch_relay_first(relay); i < all; i += whole ? 1 : ch_relay_stride(relay)) {
     ch_batch part = ch_trainer_part(trainer, i);
     CH_TRY(trainer->source.train(trainer->source.context, begin + i * part.sequences, &part, error));
-    if (i % ch_relay_stride(relay) == ch_relay_first(relay))
-      *predicted += ch_count_predicted(part.targets, part.sequences * part.length);
+    if (i % ch_relay_stride(relay) == ch_relay_first(relay)) count(trainer, &part, i * part.sequences, found);
   }
   return CH_OK;
 }
 
-/* *predicted: the tokens, or images, with a target of all ranks, because the loss is a mean over all of them. */
-static ch_status fetch(ch_trainer *trainer, ch_stop_test stop, void *stop_context, int64_t *predicted,
+/* *found: of all ranks, because the loss is a mean over all targets. */
+static ch_status fetch(ch_trainer *trainer, ch_stop_test stop, void *stop_context, contents *found,
                        ch_error *error) {
   int64_t step = trainer->step + 1;
   ch_status status = CH_OK;
-  *predicted = 0;
+  *found = (contents){0};
   if (trainer->ranks && stop && stop(stop_context)) status = interrupted(error, step);
-  if (status == CH_OK) status = fetch_own(trainer, predicted, error);
+  if (status == CH_OK) status = fetch_own(trainer, found, error);
   CH_TRY(ch_ranks_agree(trainer->ranks, status, error));
-  ch_ranks_sum(trainer->ranks, predicted, 1, trainer->relay.load_room);
-  if (*predicted > 0) return CH_OK;
+  int64_t sums[] = {found->predicted, found->tokens};
+  ch_ranks_sum(trainer->ranks, sums, 2, trainer->relay.load_room);
+  *found = (contents){sums[0], sums[1]};
+  if (found->predicted > 0) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT, "step %lld has nothing to predict", (long long)step);
 }
 
@@ -166,11 +184,12 @@ ch_status ch_trainer_step(ch_trainer *trainer, ch_stop_test stop, void *stop_con
                           ch_error *error) {
   const ch_train_options *options = &trainer->options;
   double start = ch_clock(), lr;
-  int64_t predicted;
+  contents found;
   outcome step = {0};
   if (trainer->step >= options->steps)
     return ch_fail(error, CH_ERROR_ARGUMENT, "all %lld steps are done", (long long)options->steps);
-  CH_TRY(fetch(trainer, stop, stop_context, &predicted, error));
+  CH_TRY(fetch(trainer, stop, stop_context, &found, error));
+  int64_t predicted = found.predicted;
   ch_relay_begin(&trainer->relay, ch_trainer_micro_batches(trainer), stop, stop_context);
   ch_shards_begin(&trainer->relay.shards, ch_trainer_micro_batches(trainer), trainer->batch.tokens, true);
   ch_trainer_watch(trainer, ch_trainer_micro_batches(trainer) / ch_ranks_count(trainer->ranks));
@@ -182,8 +201,10 @@ ch_status ch_trainer_step(ch_trainer *trainer, ch_stop_test stop, void *stop_con
   double seconds = ch_clock() - start;
   ch_profile_span(trainer->engine.profile, "step", start);
   trainer->seconds += seconds;
+  trainer->tokens += found.tokens;
   *report = (ch_step_report){.step = trainer->step,
-                             .tokens = trainer->step * ch_train_step_tokens(options),
+                             .tokens = trainer->tokens,
+                             .step_tokens = found.tokens,
                              .loss = loss,
                              .lr = lr,
                              .grad_norm = step.norm,

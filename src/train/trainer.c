@@ -211,8 +211,9 @@ static ch_status reserve_batch(ch_trainer *trainer, ch_error *error) {
   else
     batch->tokens = malloc(bytes);
   if (options->documents) batch->document_start = malloc(bytes);
-  bool enough =
-      (batch->tokens || batch->pixels) && batch->targets && (batch->document_start || !options->documents);
+  trainer->text = calloc((size_t)batch->sequences, sizeof *trainer->text);
+  bool enough = trainer->text && (batch->tokens || batch->pixels) && batch->targets &&
+                (batch->document_start || !options->documents);
   return enough ? CH_OK : no_memory(error);
 }
 
@@ -364,6 +365,7 @@ void ch_trainer_free(ch_trainer *trainer) {
   free(trainer->batch.tokens);
   free(trainer->batch.targets);
   free(trainer->batch.document_start);
+  free(trainer->text);
   free(trainer->batch.pixels);
   free(trainer->losses);
   free(trainer->validation);
@@ -397,7 +399,7 @@ const char *ch_trainer_unit(const ch_trainer *trainer) {
 void ch_trainer_progress(const ch_trainer *trainer, ch_progress_record *record) {
   *record = (ch_progress_record){.step = trainer->step,
                                  .steps = trainer->options.steps,
-                                 .tokens = trainer->step * ch_train_step_tokens(&trainer->options),
+                                 .tokens = trainer->tokens,
                                  .seconds = trainer->seconds,
                                  .losses = trainer->losses,
                                  .validation = trainer->validation,

@@ -56,6 +56,7 @@ ch_status ch_trainer_load_weights(ch_trainer *trainer, const char *directory, ch
 typedef struct ch_step_report {
   int64_t step;         /* 1 for the first */
   int64_t tokens;       /* trained on so far by all ranks, this step included; with images, their number */
+  int64_t step_tokens;  /* of this step; both without what fills sequences up */
   double loss;          /* mean over the step's predicted tokens, before the update */
   double lr, grad_norm; /* grad_norm: before clipping */
   double seconds;       /* of this step */
@@ -100,7 +101,7 @@ typedef struct ch_validation_point {
 
 typedef struct ch_progress_record {
   int64_t step, steps;  /* done, and of the whole run */
-  int64_t tokens;       /* (or images) that this trainer has trained on: step * ch_train_step_tokens */
+  int64_t tokens;       /* (or images) that this trainer has trained on, without what fills sequences up */
   double seconds;       /* spent in ch_trainer_step, over all resumptions */
   const double *losses; /* [step] training loss of every step */
   const ch_validation_point *validation;

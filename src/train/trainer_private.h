@@ -23,10 +23,12 @@ struct ch_trainer {
   ch_relay relay;                       /* of a step's micro-batches over the ranks */
   const ch_gradient_listener *listener; /* of steps; the relay's, or NULL */
   ch_batch batch;      /* a whole step: batch * accumulate sequences, of which this rank fills its own */
+  int64_t *text;       /* [batch.sequences] tokens of each sequence that are text; the others fill it up */
   ch_share_sink share; /* where its share goes, or NULL */
   void *share_context;
   int64_t passes, passes_done; /* of it */
   int64_t step;
+  int64_t tokens; /* (or images) trained on */
   double seconds;
   double *losses; /* [options.steps], the first `step` are set */
   int64_t losses_capacity;
@@ -62,6 +64,9 @@ ch_status ch_trainer_forward(ch_trainer *trainer, int64_t index, ch_pass_sums *s
    gradients, later ones add to them. seed: gradient of each row's loss. */
 ch_status ch_trainer_backward(ch_trainer *trainer, int64_t index, double seed, ch_pass_sums *sums,
                               ch_error *error);
+/* Tokens of a sequence that are text: all but the end tokens that fill it up after its last document, each of which is a document
+   by itself and predicts nothing. document_start may be NULL. */
+int64_t ch_count_text(const int32_t *targets, const int32_t *document_start, int64_t length);
 /* Targets that are not -1. */
 int64_t ch_count_predicted(const int32_t *targets, int64_t count);
 

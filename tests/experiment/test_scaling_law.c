@@ -67,20 +67,40 @@ static void a_curve_without_noise_gives_its_law_back(void **state) {
 /* Intervals of 95 % must hold the truth about so often: fewer than 90 % of 200 is a chance of 1 in 300. */
 static void check_coverage(const made *m, double least) {
   enum { CURVES = 200 };
-  int alpha = 0, tokens = 0, low_loss = 0, at = 0;
+  int alpha = 0, tokens = 0, low_loss = 0, at = 0, alarms = 0;
   for (int i = 0; i < CURVES; i++) {
     ch_scaling_law law = fit(m, (uint64_t)i + 100, 5e8);
     alpha += covers(law.alpha, m->alpha);
     tokens += covers(law.tokens, m->tokens);
     low_loss += covers(law.floor, m->floor);
     at += covers(law.at, truth(m, 5e8));
+    alarms += law.systematic > 0;
   }
+  assert_in_range(alarms, 0, CURVES / 50); /* these laws do fit */
   print_message("covered: alpha %.3f, D_c %.3f, L_0 %.3f, L(500M) %.3f\n", alpha / (double)CURVES,
                 tokens / (double)CURVES, low_loss / (double)CURVES, at / (double)CURVES);
   const int counts[] = {alpha, tokens, low_loss, at};
   for (int i = 0; i < 4; i++) {
     assert_true(counts[i] >= least * CURVES);
     assert_true(counts[i] < CURVES); /* an interval that always covers says nothing */
+  }
+}
+
+/* A straight line, and a logarithm that turns, are no powers of the tokens. */
+static void a_curve_of_another_form_does_not_fit(void **state) {
+  (void)state;
+  double tokens[60], losses[60];
+  ch_random random;
+  ch_random_seed(&random, 3, 7);
+  for (int turns = 0; turns < 2; turns++) {
+    ch_scaling_law law;
+    for (int i = 0; i < 60; i++) {
+      tokens[i] = 1e6 * (i + 1);
+      losses[i] = turns ? 5 - 0.1 * pow(log(i + 1), 2) : 5 - 0.05 * i;
+      losses[i] += 0.005 * ch_random_normal(&random);
+    }
+    assert_ok(ch_scaling_law_fit(tokens, losses, 60, 0, &law, &failure));
+    assert_true(law.systematic > 0.01);
   }
 }
 
@@ -167,6 +187,7 @@ static void what_has_no_law_is_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_curve_without_noise_gives_its_law_back),
+      cmocka_unit_test(a_curve_of_another_form_does_not_fit),
       cmocka_unit_test(intervals_cover_the_truth),
       cmocka_unit_test(intervals_of_noise_that_grows_with_the_loss_cover_the_truth),
       cmocka_unit_test(intervals_of_short_curves_cover_the_truth),

@@ -35,12 +35,15 @@ static void judge(const ch_read_curve *curve) {
 
 static void judge_models(const ch_read_models *models) {
   ch_size_law law;
-  if (models->count > MOST_POINTS || ch_size_law_fit(models->sizes, models->tokens, models->losses,
-                                                     models->count, 1e9, 1e9, &law, NULL) != CH_OK)
-    return;
-  check(&law.alpha_size);
-  check(&law.alpha_tokens);
-  check(&law.at);
+  for (int form = 0; form < 2 && models->count <= MOST_POINTS; form++) {
+    if (ch_size_law_fit((ch_size_form)form, models->sizes, models->tokens, models->losses, models->count, 1e9,
+                        1e9, &law, NULL) != CH_OK)
+      return;
+    check(&law.alpha_size);
+    check(&law.alpha_tokens);
+    check(&law.floor);
+    check(&law.at);
+  }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -143,10 +143,11 @@ static double balance_loss(const mixture *m, const spec *s) {
   for (int q = 0; q < SEQUENCES; q++)
     for (int e = 0; e < EXPERTS; e++) {
       double share = 0, mean = 0, p[EXPERTS];
-      for (int row = q * LENGTH; row < (q + 1) * LENGTH; row++) {
+      int64_t length = m->routing.text ? m->routing.text[q] : LENGTH;
+      for (int64_t row = q * LENGTH; row < q * LENGTH + length; row++) {
         softmax(m->logits + row * EXPERTS, p);
-        share += is_chosen(m, s, row, e) / (double)(LENGTH * s->active);
-        mean += p[e] / LENGTH;
+        share += is_chosen(m, s, (int)row, e) / (double)(length * s->active);
+        mean += p[e] / (double)length;
       }
       loss += s->coefficient * EXPERTS * share * mean;
     }
@@ -214,17 +215,36 @@ static void loads_are_counted_in_the_layers_row_and_add_up(void **state) {
   release(&m);
 }
 
+static void what_fills_sequences_up_is_no_load(void **state) {
+  (void)state;
+  static mixture m;
+  static const int64_t text[SEQUENCES] = {4, LENGTH, 0};
+  const spec s = {2, true, false, false, 0};
+  fill(&m);
+  plan(&m, s);
+  m.routing = (ch_routing){.load = m.load, .text = text};
+  run(&m, true);
+  for (int e = 0; e < EXPERTS; e++) {
+    int64_t count = 0;
+    for (int row = 0; row < ROWS; row++)
+      count += row % LENGTH < text[row / LENGTH] && is_chosen(&m, &s, row, e);
+    assert_int_equal(m.load[EXPERTS + e], count);
+  }
+  release(&m);
+}
+
 static void the_balance_loss_joins_gradients_where_asked_and_only_there(void **state) {
   (void)state;
-  for (int renormalise = 0; renormalise < 2; renormalise++) {
+  static const int64_t text[SEQUENCES] = {LENGTH, 3, 1}; /* tokens that count; the others fill sequences up */
+  for (int c = 0; c < 4; c++) {
     static mixture m;
-    const spec s = {2, renormalise, false, true, 0.3};
+    const spec s = {2, c % 2, false, true, 0.3};
     static double without[ROWS * EXPERTS], value[ROWS * WIDTH];
     fill(&m);
     plan(&m, s);
     memcpy(value, run(&m, false), sizeof value);
     memcpy(without, m.gradient_of[LOGITS], sizeof without);
-    m.routing = (ch_routing){.balance_seed = 0.25};
+    m.routing = (ch_routing){.balance_seed = 0.25, .text = c < 2 ? NULL : text};
     assert_memory_equal(value, run(&m, true), sizeof value);
     assert_true(fabs(m.routing.balance_loss - 0.25 * balance_loss(&m, &s)) < 1e-14);
     double most = 0;
@@ -344,6 +364,7 @@ int main(void) {
       cmocka_unit_test(every_token_goes_through_its_best_experts),
       cmocka_unit_test(a_bias_moves_the_choice_and_nothing_else),
       cmocka_unit_test(loads_are_counted_in_the_layers_row_and_add_up),
+      cmocka_unit_test(what_fills_sequences_up_is_no_load),
       cmocka_unit_test(the_balance_loss_joins_gradients_where_asked_and_only_there),
       cmocka_unit_test(an_expert_that_nobody_chose_has_a_gradient_of_zero),
       cmocka_unit_test(an_expert_that_nobody_chose_is_not_read),

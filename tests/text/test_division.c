@@ -1,6 +1,8 @@
 /* Which parts of texts train and which validate: what is left out of a tokenizer's training is what the models never see. */
 #include "text_test.h"
 
+#include <math.h>
+
 #include "text/division.h"
 
 typedef struct scene {
@@ -98,6 +100,72 @@ static void of_many_documents_whole_ones_validate(void **state) {
   for (int i = 0; i < 2; i++) ch_text_free(&texts[i]);
 }
 
+/* The share of the bytes that validate, in percent, of documents of `sizes`; those with equal `kinds` are equal. */
+static double share_of(int count, const int *sizes, const int *kinds, double validation) {
+  scene s;
+  size_t all;
+  ch_corpus_options options;
+  ch_text text = {0};
+  ch_corpus_options_default(&options);
+  options.validation = validation;
+  for (int d = 0; d < count; d++) {
+    ch_text_printf(&text, "%s%04d", d ? "<|endoftext|>" : "", kinds[d]);
+    for (int i = 4; i < sizes[d]; i++) ch_text_puts(&text, i % 60 == 59 && i + 1 < sizes[d] ? "\n" : "x");
+  }
+  begin(&s, text.data, "<|endoftext|>");
+  double share = 100.0 * (double)check(&s, &options, &all) / (double)all;
+  end(&s);
+  ch_text_free(&text);
+  return share;
+}
+
+static void assert_share(double found, double wanted, double off) {
+  if (!(fabs(found - wanted) <= off)) fail_msg("%.2f %% validate where %.2f are wanted", found, wanted);
+}
+
+enum { MOST = 300 };
+
+static void the_share_is_of_bytes_whatever_the_documents_sizes(void **state) {
+  (void)state;
+  int sizes[MOST], kinds[MOST];
+  for (int place = 0; place <= 40; place += 20) /* one document of 400 kB, anywhere among 40 of 200 bytes */
+    for (int wanted = 1; wanted <= 50; wanted *= 7) {
+      for (int d = 0; d < 41; d++) {
+        sizes[d] = d == place ? 400000 : 200;
+        kinds[d] = d;
+      }
+      assert_share(share_of(41, sizes, kinds, wanted / 100.0), wanted, 0.3);
+    }
+  for (int seed = 0; seed < 5; seed++) { /* sizes over three powers of ten */
+    ch_random random;
+    ch_random_seed(&random, (uint64_t)seed, 5);
+    for (int d = 0; d < MOST; d++) {
+      sizes[d] = (int)(100 * exp(6.9 * pow(ch_random_uniform(&random), 3)));
+      kinds[d] = d;
+    }
+    assert_share(share_of(MOST, sizes, kinds, 0.05), 5, 1.3);
+    assert_share(share_of(MOST, sizes, kinds, 0.2), 20, 5);
+  }
+}
+
+static void equal_documents_go_to_one_side(void **state) {
+  (void)state;
+  int sizes[MOST], kinds[MOST];
+  for (int equal = 39; equal <= 99; equal += 20) { /* of 100, all of 300 bytes */
+    for (int d = 0; d < 100; d++) {
+      sizes[d] = 300;
+      kinds[d] = d * 37 % 100 < equal ? 0 : d;
+    }
+    double share = share_of(100, sizes, kinds, 0.05);
+    assert_share(share, 5, equal < 99 ? 2.5 : 0.3); /* 99: the tail, as no other document is long enough */
+  }
+  for (int d = 0; d < 100; d++) kinds[d] = 0;
+  assert_share(share_of(100, sizes, kinds, 0.05), 5, 0.3);
+  for (int d = 0; d < 100; d++) kinds[d] = d / 2; /* pairs */
+  double pairs = share_of(100, sizes, kinds, 0.05) * 100 * 300 / 100 / 600;
+  assert_true(fabs(pairs - round(pairs)) < 1e-9 && pairs > 1);
+}
+
 static void spans_are_found_by_place(void **state) {
   (void)state;
   ch_text_spans *spans = calloc(1, sizeof *spans);
@@ -112,6 +180,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_tail_of_few_documents_validates),
       cmocka_unit_test(of_many_documents_whole_ones_validate),
+      cmocka_unit_test(the_share_is_of_bytes_whatever_the_documents_sizes),
+      cmocka_unit_test(equal_documents_go_to_one_side),
       cmocka_unit_test(spans_are_found_by_place),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

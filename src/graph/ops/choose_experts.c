@@ -35,7 +35,11 @@ static ch_status forward(ch_run *run, const ch_node *node) {
   run->kernels->choose_experts(run->team, ch_node_rows(node), &rule, ch_run_value(run, node->in[0]),
                                node->inputs == 2 ? ch_run_value(run, node->in[1]) : NULL, chosen);
   if (attributes->layer < 0 || !run->routing || !run->routing->load) return CH_OK;
-  run->kernels->count_choices(ch_node_count(node), chosen, run->routing->load + attributes->layer * experts);
+  int64_t *load = run->routing->load + attributes->layer * experts, length = node->graph->length;
+  const int64_t *text = run->routing->text;
+  if (!text) run->kernels->count_choices(ch_node_count(node), chosen, load);
+  for (int64_t s = 0; text && s < node->graph->sequences; s++)
+    run->kernels->count_choices(text[s] * spec->active, chosen + s * length * spec->active, load);
   return CH_OK;
 }
 

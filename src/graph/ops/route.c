@@ -39,36 +39,74 @@ static ch_status forward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* pull [sequences, E] = seed * coefficient * E / T * f_e. */
-static void find_pulls(const ch_run *run, const ch_node *node, void *pull) {
-  const route *attributes = node->attributes;
-  int64_t experts = attributes->rule.experts, active = attributes->rule.active, length = node->graph->length;
-  double unit = run->routing->balance_seed * attributes->balance_coefficient * (double)experts /
-                ((double)length * (double)length * (double)active);
-  run->kernels->balance_pulls(node->graph->sequences, length * active, experts, unit,
-                              ch_run_value(run, node->in[1]), pull);
-}
-
 static void add_balance_loss(ch_routing *routing, double term) {
   routing->balance_loss += term;
   if (routing->terms) routing->terms[routing->term_count++] = term;
 }
 
+/* Sequences that are computed alike. */
+typedef struct stretch {
+  int64_t first, sequences;
+  int64_t text; /* tokens of each that count; what fills a sequence up has no part in the balance */
+} stretch;
+
+/* pull [sequences, E] = seed * coefficient * E / T * f_e, of T tokens that count. */
+static void find_pulls(const ch_run *run, const ch_node *node, stretch of, char *pull) {
+  const route *attributes = node->attributes;
+  int64_t experts = attributes->rule.experts, active = attributes->rule.active;
+  const int32_t *chosen = ch_run_value(run, node->in[1]);
+  double unit = run->routing->balance_seed * attributes->balance_coefficient * (double)experts /
+                ((double)of.text * (double)of.text * (double)active);
+  run->kernels->balance_pulls(of.sequences, of.text * active, experts, unit,
+                              chosen + of.first * node->graph->length * active,
+                              pull + (size_t)(of.first * experts) * ch_dtype_size(node->dtype));
+}
+
+/* The gradient of `rows` rows from row `first` on; pull: that of their sequence, or sequences of `length` rows; or NULL. */
+static void go_back(const ch_run *run, const ch_node *node, int64_t first, int64_t rows, int64_t length,
+                    const void *pull, void *pulled, char *dlogits, bool accumulate) {
+  const route *attributes = node->attributes;
+  const ch_routing_rule *rule = &attributes->rule;
+  size_t size = ch_dtype_size(node->dtype), wide = (size_t)(first * rule->experts) * size,
+         narrow = (size_t)(first * rule->active) * size;
+  run->kernels->route_backward(run->team, rows, rule, (const char *)ch_run_value(run, node->in[0]) + wide,
+                               (const int32_t *)ch_run_value(run, node->in[1]) + first * rule->active,
+                               (const char *)ch_run_output_gradient(run, node) + narrow, pull, length, pulled,
+                               dlogits + wide, accumulate);
+}
+
 static ch_status backward(ch_run *run, const ch_node *node) {
   const route *attributes = node->attributes;
   bool accumulate, balanced = is_balanced(run, attributes);
-  void *dlogits = ch_run_gradient(run, node, 0, &accumulate);
+  char *dlogits = ch_run_gradient(run, node, 0, &accumulate);
   if (!dlogits) return CH_OK;
-  int64_t rows = ch_node_rows(node);
-  char *pull = balanced ? ch_run_scratch(run) : NULL, *pulled = NULL;
-  if (balanced) {
-    pulled = pull + (size_t)(node->graph->sequences * attributes->rule.experts) * ch_dtype_size(node->dtype);
-    find_pulls(run, node, pull);
+  int64_t rows = ch_node_rows(node), sequences = node->graph->sequences, length = node->graph->length;
+  size_t size = ch_dtype_size(node->dtype);
+  if (!balanced) {
+    go_back(run, node, 0, rows, length, NULL, NULL, dlogits, accumulate);
+    return CH_OK;
   }
-  run->kernels->route_backward(run->team, rows, &attributes->rule, ch_run_value(run, node->in[0]),
-                               ch_run_value(run, node->in[1]), ch_run_output_gradient(run, node), pull,
-                               node->graph->length, pulled, dlogits, accumulate);
-  if (balanced) add_balance_loss(run->routing, run->kernels->sum(rows, pulled));
+  const int64_t *text = run->routing->text;
+  char *pull = ch_run_scratch(run), *pulled = pull + (size_t)(sequences * attributes->rule.experts) * size;
+  if (!text) {
+    find_pulls(run, node, (stretch){0, sequences, length}, pull);
+    go_back(run, node, 0, rows, length, pull, pulled, dlogits, accumulate);
+    add_balance_loss(run->routing, run->kernels->sum(rows, pulled));
+    return CH_OK;
+  }
+  double loss = 0;
+  for (int64_t s = 0; s < sequences; s++) {
+    char *own = pull + (size_t)(s * attributes->rule.experts) * size;
+    int64_t counted = text[s], first = s * length;
+    if (counted > 0) {
+      find_pulls(run, node, (stretch){s, 1, counted}, pull);
+      go_back(run, node, first, counted, counted, own, pulled, dlogits, accumulate);
+      loss += run->kernels->sum(counted, pulled);
+    }
+    if (counted < length)
+      go_back(run, node, first + counted, length - counted, length, NULL, NULL, dlogits, accumulate);
+  }
+  add_balance_loss(run->routing, loss);
   return CH_OK;
 }
 

@@ -1,0 +1,10 @@
+# Finds libcsv, which reads CSV as RFC 4180 has it, and defines CSV::csv.
+find_library(CSV_LIBRARY csv)
+find_path(CSV_INCLUDE_DIR csv.h)
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(CSV REQUIRED_VARS CSV_LIBRARY CSV_INCLUDE_DIR)
+mark_as_advanced(CSV_LIBRARY CSV_INCLUDE_DIR)
+if(CSV_FOUND AND NOT TARGET CSV::csv)
+  add_library(CSV::csv UNKNOWN IMPORTED)
+  set_target_properties(CSV::csv PROPERTIES IMPORTED_LOCATION ${CSV_LIBRARY} INTERFACE_INCLUDE_DIRECTORIES ${CSV_INCLUDE_DIR})
+endif()
