@@ -1,0 +1,34 @@
+"""python -m crosshead.worker RUN"""
+
+import sys
+
+USAGE = "usage: python -m crosshead.worker RUN    (a directory that `crosshead train --engine pytorch --out RUN` prepared)"
+
+
+def main():
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        print(USAGE, file=sys.stdout if sys.argv[1:] in (["-h"], ["--help"]) else sys.stderr)
+        return 0 if sys.argv[1:] in (["-h"], ["--help"]) else 2
+    from crosshead.worker.files import Refused, say
+
+    try:
+        import torch  # noqa: F401
+        import transformers  # noqa: F401
+    except ImportError as error:
+        say("error", kind="config", message=f"{sys.executable} has no {error.name}; --python names a Python with PyTorch and "
+                                            "transformers")
+        return 1
+    from crosshead.errors import Error
+    from crosshead.worker.run import train
+
+    try:
+        return train(sys.argv[1])
+    except Refused as refused:
+        say("error", kind=refused.kind, message=str(refused))
+    except Error as error:
+        say("error", kind="io", message=str(error))
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

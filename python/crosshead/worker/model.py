@@ -1,0 +1,50 @@
+"""The model's PyTorch code with the run's weights."""
+
+import importlib.util
+import json
+import sys
+
+import torch
+
+from crosshead.worker.files import CODE, Refused
+
+
+def import_code(folder, name="crosshead_exported"):
+    """The modules configuration_crosshead and modeling_crosshead of a folder, as a package."""
+    package = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, None, is_package=True))
+    package.__path__ = [folder]
+    sys.modules[name] = package
+    return importlib.import_module(name + ".configuration_crosshead"), importlib.import_module(name + ".modeling_crosshead")
+
+
+def build(run, weights, device, dtype):
+    """The run's model with these weights {name: tensor}, on a device."""
+    configuration, modeling = import_code(run.file(CODE))
+    with open(run.file(CODE, "config.json"), encoding="utf-8") as file:
+        members = json.load(file)
+    for key in ("architectures", "auto_map", "model_type", "dtype"):
+        members.pop(key, None)
+    vision = run.unit == "images"
+    config = (configuration.CrossheadViTConfig if vision else configuration.CrossheadConfig)(**members)
+    config._attn_implementation = "sdpa"
+    if not vision:
+        config.use_cache = False
+    with torch.device("meta"):
+        model = (modeling.CrossheadForImageClassification if vision else modeling.CrossheadForCausalLM)(config)
+    model.to_empty(device=device).to(dtype)
+    model.tie_weights()
+    named = state_of(model)
+    if named.keys() != weights.keys():
+        strange = sorted(named.keys() ^ weights.keys())[0]
+        raise Refused("io", f"{run.path}: checkpoint and model code differ in the tensor {strange}; prepare the run again")
+    with torch.no_grad():
+        for name, tensor in named.items():
+            tensor.copy_(weights[name].view_as(tensor))
+    return model.train()
+
+
+def state_of(model):
+    """Parameters and buffers by Crosshead's names; a tied matrix once."""
+    named = dict(model.named_parameters())
+    named.update((name, buffer) for name, buffer in model.named_buffers() if name in model.state_dict())
+    return named
