@@ -65,7 +65,8 @@ class Optimizer:
         for parameter in parameters:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
-        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm([p.grad for p in parameters])))
+        wide = torch.float64 if parameters[0].device.type == "cpu" else None  # GPUs add in a tree, which is exact enough
+        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm([p.grad for p in parameters], 2, wide)))
         clip = self.options["clip"]
         largest = torch.clamp(norm / clip, min=1.0) if clip > 0 else torch.ones_like(norm)
         # The fused kernel divides gradients by grad_scale and does nothing where found_inf is 1.
