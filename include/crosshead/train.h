@@ -148,6 +148,7 @@ typedef struct ch_train_settings {
    * and the Python interpreter with PyTorch, transformers and the package crosshead (NULL: CROSSHEAD_PYTHON, that of an active
    * virtual environment, or python3). */
   const char *device, *python;
+  bool prepare; /* with CH_ENGINE_PYTORCH: write what `python -m crosshead.worker OUT` trains, and end */
   ch_train_start_sink start; /* the six may be NULL */
   ch_train_step_sink step;
   ch_train_share_sink share;

@@ -27,8 +27,11 @@ static ch_status check_choices(const ch_train_settings *s, ch_error *error) {
   if (s->engine != CH_ENGINE_NATIVE && s->engine != CH_ENGINE_PYTORCH)
     return ch_fail(error, CH_ERROR_ARGUMENT, "engine is %d; it is CH_ENGINE_NATIVE or CH_ENGINE_PYTORCH",
                    (int)s->engine);
-  if (s->engine == CH_ENGINE_NATIVE && (s->device || s->python))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--%s is for --engine pytorch", s->device ? "device" : "python");
+  if (s->engine == CH_ENGINE_NATIVE && (s->device || s->python || s->prepare))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--%s is for --engine pytorch",
+                   s->device   ? "device"
+                   : s->python ? "python"
+                               : "prepare");
   if (s->device && strchr(s->device, ','))
     return ch_fail(error, CH_ERROR_ARGUMENT, "--device %s: one run trains on one device; give one",
                    s->device);

@@ -246,6 +246,7 @@ ch_status ch_worker_train(const ch_worker *worker, ch_trainer *trainer, const ch
   CH_TRY_GOTO(status);
   CH_TRY_GOTO(write_code(trainer, directory, error));
   CH_TRY_GOTO(write_settings(worker, directory, error));
+  if (worker->prepare) goto done;
   CH_TRY_GOTO(start(&p, error));
   status = watch(&p, error);
   close(p.output);

@@ -15,6 +15,7 @@ typedef struct ch_worker {
   const char *device;  /* "cuda:0", "cpu", …; NULL: PyTorch's accelerator, else the CPU */
   const char *text;    /* directory with the prepared text, or the record of the images */
   int64_t micro_batch; /* sequences computed at a time; 0: the most that fit into memory */
+  bool prepare;        /* write its files and do not start it */
 } ch_worker;
 
 /* Trains the run in `directory` to its end: writes the worker's files there, starts it, and passes what it reports to

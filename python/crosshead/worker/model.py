@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import sys
 
 import torch
@@ -11,20 +12,22 @@ from crosshead.worker.files import CODE, Refused
 
 def import_code(folder, name="crosshead_exported"):
     """The modules configuration_crosshead and modeling_crosshead of a folder, as a package."""
+    for module in [other for other in sys.modules if other == name or other.startswith(name + ".")]:
+        del sys.modules[module]  # of another run
     package = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, None, is_package=True))
     package.__path__ = [folder]
     sys.modules[name] = package
     return importlib.import_module(name + ".configuration_crosshead"), importlib.import_module(name + ".modeling_crosshead")
 
 
-def build(run, weights, device, dtype):
-    """The run's model with these weights {name: tensor}, on a device."""
-    configuration, modeling = import_code(run.file(CODE))
-    with open(run.file(CODE, "config.json"), encoding="utf-8") as file:
+def construct(folder, device, dtype):
+    """The model whose code and config.json a folder holds, on a device, without values."""
+    configuration, modeling = import_code(folder)
+    with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
         members = json.load(file)
+    vision = members["model_type"] == "crosshead_vit"
     for key in ("architectures", "auto_map", "model_type", "dtype"):
         members.pop(key, None)
-    vision = run.unit == "images"
     config = (configuration.CrossheadViTConfig if vision else configuration.CrossheadConfig)(**members)
     config._attn_implementation = "sdpa"
     if not vision:
@@ -33,6 +36,12 @@ def build(run, weights, device, dtype):
         model = (modeling.CrossheadForImageClassification if vision else modeling.CrossheadForCausalLM)(config)
     model.to_empty(device=device).to(dtype)
     model.tie_weights()
+    return model.train()
+
+
+def build(run, weights, device, dtype):
+    """The run's model with these weights {name: tensor}."""
+    model = construct(run.file(CODE), device, dtype)
     named = state_of(model)
     if named.keys() != weights.keys():
         strange = sorted(named.keys() ^ weights.keys())[0]
@@ -40,7 +49,7 @@ def build(run, weights, device, dtype):
     with torch.no_grad():
         for name, tensor in named.items():
             tensor.copy_(weights[name].view_as(tensor))
-    return model.train()
+    return model
 
 
 def state_of(model):

@@ -208,8 +208,10 @@ class Driver:
         self.report(wait=True)
         m, v = self.trainer.optimizer.moments()
         weights = {name: tensor for name, tensor in state_of(self.model).items() if name in self.frozen}
-        zeros = {name: torch.zeros_like(tensor) for name, tensor in weights.items()}
-        self.run.save({"weight": weights, "m": {**zeros, **m}, "v": {**zeros, **v}})
+        for moments in (m, v):
+            for name in weights.keys() - moments.keys():  # what the optimizer leaves alone
+                moments[name] = torch.zeros_like(weights[name])
+        self.run.save({"weight": weights, "m": m, "v": v})
         self.saved_step, self.last_saved = self.run.step, time.monotonic()
 
     # ---- The whole run ----
