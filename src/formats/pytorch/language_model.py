@@ -61,6 +61,9 @@ class CrossheadModel(CrossheadPreTrainedModel):
         if self.config.attention_sinks and padded:
             raise ValueError("attention_sinks are the first tokens of a text: generate without padding on the left")
 #? end
+#? masa_mlp
+        self.dictionary.give_coefficients()
+#? end
         tokens, opened, hidden = {}, (), (x,)
         for i, layer in enumerate(self.layers):
             window = window_of(self.config, i)
