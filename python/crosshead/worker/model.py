@@ -1,6 +1,7 @@
 """The model's PyTorch code with the run's weights."""
 
 import importlib.util
+import itertools
 import json
 import os
 import sys
@@ -10,10 +11,12 @@ import torch
 from crosshead.worker.files import CODE, Refused
 
 
-def import_code(folder, name="crosshead_exported"):
-    """The modules configuration_crosshead and modeling_crosshead of a folder, as a package."""
-    for module in [other for other in sys.modules if other == name or other.startswith(name + ".")]:
-        del sys.modules[module]  # of another run
+_packages = itertools.count()
+
+
+def import_code(folder):
+    """The modules configuration_crosshead and modeling_crosshead of a folder, as a package of a new name."""
+    name = f"crosshead_exported_{next(_packages)}"
     package = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, None, is_package=True))
     package.__path__ = [folder]
     sys.modules[name] = package

@@ -10,6 +10,11 @@ from crosshead.worker.balance import Balance
 from crosshead.worker.loss import Head
 
 
+# Numbers of modules that differ from layer to layer. As tensors they are inputs of compiled code; as numbers they would be
+# part of it.
+PER_LAYER = ("initial",)
+
+
 def rate(options, step):
     """The learning rate of step 1, 2, …: warm-up, then the schedule (docs/train.md)."""
     peak, steps, warmup = options["lr"], options["steps"], options["warmup"]
@@ -83,6 +88,19 @@ class Optimizer:
         return norm
 
 
+def compile_layers(model, device):
+    """Compiles the layers one by one. Most are alike, and what is compiled for the first serves the others."""
+    torch._dynamo.config.recompile_limit = 64
+    for layer in model.model.layers:
+        for module in layer.modules():
+            for name, value in list(vars(module).items()):
+                if name in PER_LAYER:
+                    setattr(module, name, torch.tensor(value, device=device))
+        layer.compile(dynamic=False)
+    if hasattr(model.model, "norm"):
+        model.model.norm.compile(dynamic=False)
+
+
 class Trainer:
     """The model, its optimizer, and what a step does with a batch."""
 
@@ -95,10 +113,7 @@ class Trainer:
         self.head = Head(self.dtype, compiled)
         self.micro_batch = run.settings.get("micro_batch") or self._first_micro_batch()
         if compiled:
-            # Layers are alike, so one is compiled for all.
-            for layer in model.model.layers:
-                layer.compile(dynamic=False)
-            model.model.norm.compile(dynamic=False)
+            compile_layers(model, device)
 
     def _first_micro_batch(self):
         """The most sequences, among the divisors of a step's, that keep a GPU busy without filling it."""

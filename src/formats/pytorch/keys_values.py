@@ -43,11 +43,11 @@ class KeysAndValues(Mechanism):
         q = self.q_norm(q)
 #? end
 #? rope
-        q = rotate(q, tokens.positions, self.config)
+        q = rotate(q, tokens.turn)
 #? end
         return q
 
-    def finish_keys(self, k, positions):
+    def finish_keys(self, k, turn):
 #? head_mix
         k = self.mix("k", k)
 #? end
@@ -58,7 +58,7 @@ class KeysAndValues(Mechanism):
         k = self.k_norm(k)
 #? end
 #? rope
-        k = rotate(k, positions, self.config)
+        k = rotate(k, turn)
 #? end
         return k
 
@@ -85,7 +85,7 @@ class KeysAndValues(Mechanism):
         k = split_heads(self.k_proj(x), self.k_proj_heads())
         v = split_heads(self.v_proj(x), self.v_proj_heads())
         if not self.mixed_on_read("k"):
-            k = self.finish_keys(k, tokens.positions)
+            k = self.finish_keys(k, tokens.turn)
         if not self.mixed_on_read("v"):
             v = self.finish_values(v)
         return k.transpose(1, 2), v.transpose(1, 2)
@@ -108,7 +108,7 @@ class KeysAndValues(Mechanism):
         """Keys and values of all heads, in pairs."""
         k, v = (state.transpose(1, 2) for state in states)
         if self.mixed_on_read("k"):
-            k = self.finish_keys(k, tokens.key_positions)
+            k = self.finish_keys(k, tokens.key_turn)
         if self.mixed_on_read("v"):
             v = self.finish_values(v)
         pairs = math.lcm(self.key_heads, self.value_heads)
