@@ -240,7 +240,6 @@ static ch_status drive(run *r, bool resume, ch_error *error) {
   }
   if (r->events->worker) {
     CH_TRY(check_space(r, error));
-    if (r->events->started) r->events->started(r->events->context, progress_of(r).step);
     return hand_over(r, error);
   }
   ch_status status = leads(r) ? begin_files(r, error) : CH_OK;

@@ -157,7 +157,9 @@ static void keep_failure(process *p, const json_t *object) {
 static void take_line(process *p, const char *line, size_t size) {
   json_t *object = json_loadb(line, size, 0, NULL);
   const char *event = text_of(object, "event");
-  if (strcmp(event, "step") == 0)
+  if (strcmp(event, "started") == 0 && p->events->started)
+    p->events->started(p->events->context, whole_of(object, "step"));
+  else if (strcmp(event, "step") == 0)
     report_step(p, object);
   else if (strcmp(event, "evaluation") == 0)
     report_evaluation(p, object);

@@ -3,6 +3,7 @@
 `crosshead train --engine pytorch` prepares RUN and starts this. Anyone can start it again by hand: it continues from the
 checkpoint. docs/gpu.md explains both.
 
+    messages.py what it says to the program that started it
     files.py    the directory of the run: settings, checkpoint, log, the finished model
     data.py     batches from libcrosshead, fetched ahead
     model.py    the model's PyTorch code with the run's weights

@@ -9,7 +9,7 @@ def main():
     if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         print(USAGE, file=sys.stdout if sys.argv[1:] in (["-h"], ["--help"]) else sys.stderr)
         return 0 if sys.argv[1:] in (["-h"], ["--help"]) else 2
-    from crosshead.worker.files import Refused, say
+    from crosshead.worker.messages import Refused, say
 
     try:
         import torch  # noqa: F401

@@ -1,6 +1,5 @@
 """The directory of a run: settings, checkpoint, log and the finished model."""
 
-import datetime
 import fcntl
 import json
 import os
@@ -11,25 +10,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from crosshead import __version__
+from crosshead.worker.messages import Refused, now
 
 CHECKPOINT, LOG, SETTINGS, CODE = "checkpoint.safetensors", "log.jsonl", "worker.json", "pytorch"
-
-
-class Refused(Exception):
-    """What a user is told in one sentence. kind: "config", "io", "memory" or "numeric"."""
-
-    def __init__(self, kind, sentence):
-        super().__init__(sentence)
-        self.kind = kind
-
-
-def say(event, **members):
-    """A line of JSON on standard output, for the program that started the worker."""
-    print(json.dumps({"event": event, **members}), flush=True)
-
-
-def now():
-    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Run:

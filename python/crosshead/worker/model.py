@@ -8,7 +8,8 @@ import sys
 
 import torch
 
-from crosshead.worker.files import CODE, Refused
+from crosshead.worker.files import CODE
+from crosshead.worker.messages import Refused
 
 
 _packages = itertools.count()

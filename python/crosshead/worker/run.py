@@ -8,7 +8,8 @@ import time
 import torch
 
 from crosshead.worker.data import Ahead, Batches
-from crosshead.worker.files import Log, Refused, Run, say
+from crosshead.worker.files import Log, Run
+from crosshead.worker.messages import Refused, say
 from crosshead.worker.model import build, state_of
 from crosshead.worker.step import Trainer, rate
 
