@@ -33,7 +33,8 @@ def construct(folder, device, dtype):
     for key in ("architectures", "auto_map", "model_type", "dtype"):
         members.pop(key, None)
     config = (configuration.CrossheadViTConfig if vision else configuration.CrossheadConfig)(**members)
-    config._attn_implementation = "sdpa"
+    blocks = getattr(modeling.CrossheadPreTrainedModel, "_supports_flex_attn", False) and not vision
+    config._attn_implementation = "flex_attention" if blocks and torch.device(device).type == "cuda" else "sdpa"
     if not vision:
         config.use_cache = False
     with torch.device("meta"):

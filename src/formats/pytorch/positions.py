@@ -181,10 +181,12 @@ class Tokens:
         if self.config._attn_implementation.startswith("flash"):
             return None if self.attention_mask is None else self.attention_mask[:, self.indices]
 #? any_attention_function
-        if self.config._attn_implementation == "flex_attention":
-            seen = self.seen().expand(self.positions.shape[0], -1, -1, -1)
+        causal = self.attention_mask is None and self.starts is None and not (self.window and self.window < keys)
+        if self.config._attn_implementation == "flex_attention" and not (causal and queries == keys):
+            seen = self.seen()
+            rows = seen.shape[0] if seen.shape[0] > 1 else None
             return create_block_mask(
-                lambda b, h, q, k: seen[b, 0, q, k], seen.shape[0], None, queries, keys, device=seen.device
+                lambda b, h, q, k: seen[b * (rows is not None), 0, q, k], rows, None, queries, keys, device=seen.device
             )
 #? end
         plain = self.attention_mask is None and self.starts is None and (queries == keys or queries == 1)
