@@ -10,11 +10,13 @@ import os
 import pathlib
 import subprocess
 import sys
+import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 LLAMA = "Llama (transformers)"
 GIB_A_MODEL = 12  # while it is compiled
+COMPILE_SECONDS = 150  # for as many as are compiled together
 
 
 # ---- One model, in a process of its own ----
@@ -41,7 +43,7 @@ def crosshead_step(folder, batch, length, device, compiled):
     model = construct(folder, device, torch.float32)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            parameter.fill_(1.0) if parameter.dim() < 2 else parameter.normal_(0, 0.02)
+            parameter.fill_(1.0 if "norm" in name else 0.0) if parameter.dim() < 2 else parameter.normal_(0, 0.02)
     zeros = {name: torch.zeros_like(parameter) for name, parameter in model.named_parameters()}
     moments = {"m": zeros, "v": {name: torch.zeros_like(tensor) for name, tensor in zeros.items()}}
     config = json.loads(pathlib.Path(folder, "config.json").read_text())
@@ -51,6 +53,20 @@ def crosshead_step(folder, batch, length, device, compiled):
     if device.type == "cuda":
         inputs = {name: tensor.pin_memory() for name, tensor in inputs.items()}
     return lambda: trainer.step(inputs, batch * length)[0]
+
+
+CUDNN = "+cudnn"  # after a model's name: attention by cuDNN where it can
+
+
+def attention_by_cudnn(step):
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    def with_cudnn():
+        backends = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+        with sdpa_kernel(backends, set_priority=True):
+            return step()
+
+    return with_cudnn
 
 
 def llama_step(config, batch, length, device, compiled):
@@ -91,6 +107,9 @@ def measure(arguments):
         step = llama_step(config, arguments.batch, arguments.length, device, compiled)
     else:
         step = crosshead_step(arguments.folder, arguments.batch, arguments.length, device, compiled)
+
+    if arguments.model.endswith(CUDNN):
+        step = attention_by_cudnn(step)
 
     def settle():
         if compiled:
@@ -163,6 +182,16 @@ class Child:
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
                                         env=environment)
 
+    def compiled(self, seconds):
+        """Waits until it is compiled; False where it failed, or took too long and was ended."""
+        timer = threading.Timer(seconds, self.process.kill)
+        timer.start()
+        ready = self.take()
+        if not ready and not timer.is_alive():
+            self.result["error"] = f"not compiled after {seconds} s"
+        timer.cancel()
+        return ready
+
     def take(self):
         """Adds the next line of its results; False where the process has failed."""
         for line in self.process.stdout:
@@ -199,7 +228,8 @@ def row(result, peak, flops, tokens):
 def table(arguments):
     out = pathlib.Path(arguments.out)
     (out / "models").mkdir(parents=True, exist_ok=True)
-    names = arguments.models.split(",") if arguments.models else [path.stem for path in sorted((HERE / "configs/gpu").glob("*.json"))]
+    names = arguments.models.split(",") if arguments.models else sorted((path.stem for path in (HERE / "configs/gpu").glob("*.json")),
+                                                                               key=lambda name: (name != "mha", name))
     began, peak, memory = time.perf_counter(), 0, 0
     print("## Training", flush=True)
     if arguments.device.startswith("cuda"):
@@ -210,7 +240,7 @@ def table(arguments):
         print(f"{torch.cuda.get_device_name(0)}, torch {torch.__version__}; measured matrix peak {peak / 1e12:.0f} TFLOP/s in BF16")
     models = []
     for name in names:
-        config = HERE / "configs/gpu" / f"{name}.json"
+        config = HERE / "configs/gpu" / f"{name.removesuffix(CUDNN)}.json"
         if arguments.tiny:
             config = shrunk(config, out)
         made = out / "models" / name
@@ -227,7 +257,8 @@ def table(arguments):
     for first in range(0, len(models), together):
         wave = models[first : first + together]
         children = [Child(name, made, out, arguments, max(1, cores // len(wave))) for name, made, _ in wave]
-        ready = [child.take() for child in children]
+        limit = time.perf_counter() + COMPILE_SECONDS
+        ready = [child.compiled(max(1, limit - time.perf_counter())) for child in children]
         for child, is_ready, (name, made, info) in zip(children, ready, wave):
             if is_ready:
                 child.time_it()

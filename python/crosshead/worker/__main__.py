@@ -1,5 +1,6 @@
 """python -m crosshead.worker RUN"""
 
+import os
 import sys
 
 USAGE = "usage: python -m crosshead.worker RUN    (a directory that `crosshead train --engine pytorch --out RUN` prepared)"
@@ -10,6 +11,9 @@ def main():
         print(USAGE, file=sys.stdout if sys.argv[1:] in (["-h"], ["--help"]) else sys.stderr)
         return 0 if sys.argv[1:] in (["-h"], ["--help"]) else 2
     from crosshead.worker.messages import Refused, say
+
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(cache, "crosshead", "inductor"))
 
     try:
         import torch  # noqa: F401

@@ -31,7 +31,7 @@ class Balance:
         total = None
         for i, gate in enumerate(self.experts):
             chosen, scores = gate.choices
-            self.load[i] += torch.bincount(chosen.flatten(), minlength=scores.shape[-1])
+            self.load[i].scatter_add_(0, chosen.flatten(), torch.ones_like(chosen, dtype=torch.float32).flatten())
             total = self._add(total, self.of_experts, chosen, scores, sequences)
         for gate in self.heads:
             total = self._add(total, self.of_heads, *gate.choices, sequences)

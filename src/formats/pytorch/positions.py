@@ -1,8 +1,8 @@
 #? rope
+#? rope_scaling
 def rope_frequencies(config, dims):
     """Angle per position of each of the dims / 2 rotary pairs."""
     frequencies = [config.rope_theta ** (-2 * i / dims) for i in range(dims // 2)]
-#? rope_scaling
     scaling = config.rope_scaling
     kind = scaling.get("rope_type", scaling.get("type", "default"))
     if kind == "linear":
@@ -11,11 +11,9 @@ def rope_frequencies(config, dims):
         frequencies = [_llama3_frequency(f, scaling) for f in frequencies]
     elif kind == "yarn":
         frequencies = _yarn_frequencies(frequencies, config, dims)
-#? end
     return frequencies
 
 
-#? rope_scaling
 def _llama3_frequency(frequency, scaling):
     """Long wavelengths are stretched by the factor, short ones kept, those between interpolated (Llama 3.1)."""
     context = scaling["original_max_position_embeddings"]
@@ -73,7 +71,14 @@ def turn_of(positions, config):
 #? !gta|mla|gla|mlra
     dims = config.head_dim
 #? end
+#? rope_scaling
     frequencies = torch.tensor(rope_frequencies(config, dims), dtype=torch.float32, device=positions.device)
+#? end
+#? !rope_scaling
+    # On the device, since a copy from the host would wait for what it still computes. Apple's GPUs know no doubles.
+    pairs = torch.arange(0, dims, 2, device="cpu" if positions.device.type == "mps" else positions.device)
+    frequencies = (config.rope_theta ** (-pairs.double() / dims)).float().to(positions.device)
+#? end
     angles = positions[:, None, :, None].float() * frequencies
     return angles.cos(), angles.sin()
 
