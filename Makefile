@@ -4,6 +4,7 @@
 #   make test      build and run every test
 #   make test-python  the Python package, and exported models beside transformers; sets up PyTorch in PYTHON_ENV
 #   make build     the optimised program, build/crosshead, and the libraries
+#   make wheel     a self-contained wheel of package, libraries and program, build/wheel/*.whl: pip installs it on any Linux
 #   make bench     measure speed against the machine's own limits
 #   make sanitize  the tests again under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make fuzz      every fuzz target for FUZZ_SECONDS seconds, JOBS targets at a time
@@ -21,7 +22,7 @@ PYTHON_ENV ?= build/python
 JOBS ?= $(shell nproc)
 sources = find include src tests bench examples -name '*.[ch]' -print0
 
-.PHONY: build build-deps test-programs demo test test-python bench sanitize fuzz format format-check lint install deps clean
+.PHONY: build build-deps test-programs demo test test-python wheel bench sanitize fuzz format format-check lint install deps clean
 build: build-deps
 	cmake --preset release
 	cmake --build build -j $(JOBS)
@@ -39,6 +40,9 @@ test: test-programs
 
 test-python: build
 	scripts/python_tests.sh $(PYTHON_ENV) $(CURDIR)/build
+
+wheel: build
+	scripts/wheel.sh build build/wheel
 
 bench: build
 	cmake --build build -j $(JOBS) --target benchmarks

@@ -2,6 +2,7 @@
  * <crosshead/crosshead.h> offers for running them.
  *
  *   train.h     training on a text
+ *   batches.h   the batches of a run, for training elsewhere
  *   compare.h   attention mechanisms trained side by side
  *   sweep.h     learning rates that are stable, and where losses go
  *   fit.h       scaling laws and loss spikes of curves
@@ -19,6 +20,7 @@
 #ifndef CROSSHEAD_MAKING_H
 #define CROSSHEAD_MAKING_H
 
+#include <crosshead/batches.h>
 #include <crosshead/bench.h>
 #include <crosshead/compare.h>
 #include <crosshead/compress.h>

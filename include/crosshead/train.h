@@ -4,6 +4,7 @@
 
 #include <crosshead/common.h>
 #include <crosshead/documents.h>
+#include <crosshead/engine.h>
 #include <crosshead/ranks.h>
 #include <crosshead/stop.h>
 
@@ -142,6 +143,12 @@ typedef struct ch_train_settings {
    * share of a step's micro-batches, and rank 0 writes the files and calls the callbacks; the others call `stop` alone.
    * Failures are those of all: every rank returns the same status and sentence. NULL: this process alone. */
   ch_rank_group *ranks;
+  ch_training_engine engine;
+  /* With CH_ENGINE_PYTORCH: the device, as PyTorch names it ("cuda:0", "cpu", "mps", "xpu"; NULL: the first GPU, else the CPU),
+   * and the Python interpreter with PyTorch, transformers and the package crosshead (NULL: CROSSHEAD_PYTHON, that of an active
+   * virtual environment, or python3). */
+  const char *device, *python;
+  bool prepare; /* with CH_ENGINE_PYTORCH: write what `python -m crosshead.worker OUT` trains, and end */
   ch_train_start_sink start; /* the six may be NULL */
   ch_train_step_sink step;
   ch_train_share_sink share;

@@ -10,6 +10,7 @@
 #include "tensor/team.h"
 #include "train/attempt.h"
 #include "train/run.h"
+#include "train/worker.h"
 
 void ch_train_defaults(ch_train_settings *settings) {
   *settings = (ch_train_settings){.schedule = CH_TRAIN_USUAL,
@@ -97,7 +98,10 @@ static ch_status drive(ch_training *t, const char *from, ch_error *error) {
       .ranks = ranks, .stored = t->resumed ? t->checkpoint : from, .stop = is_stopped, .stop_context = t};
   CH_TRY(ch_trainer_create_over(&start, &t->config, &t->options, ch_training_source(t), &t->trainer, error));
   if (from && !t->resumed) CH_TRY(ch_trainer_load_weights(t->trainer, from, error));
+  const ch_train_settings *s = t->settings;
+  const ch_worker worker = {.python = s->python, .device = s->device, .text = t->text, .micro_batch = s->micro_batch, .prepare = s->prepare};
   const ch_train_events events = {.context = t,
+                                  .worker = s->engine == CH_ENGINE_PYTORCH ? &worker : NULL,
                                   .started = tell_start,
                                   .step = tell_step,
                                   .share = tell_share,
@@ -202,6 +206,7 @@ ch_status ch_train(const char *out, const ch_train_settings *settings, char **js
   if (!ch_ranks_leads(settings->ranks)) keep_quiet(&own);
   t->settings = &own;
   t->out = out;
+  t->text = out;
   ch_team team = ch_team_of(settings->threads);
   ch_team_before before = ch_team_enter(&team);
   ch_attempt attempt = {0};

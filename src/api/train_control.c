@@ -187,6 +187,7 @@ ch_status ch_training_open_control(const ch_training *t, ch_training_control *co
   control->settings.trace = NULL; /* the other run's */
   run->settings = &control->settings;
   run->out = control->directory;
+  run->text = t->text;
   run->options = t->options;
   run->options.micro_batch = t->settings->micro_batch; /* chosen by the model's size */
   run->is_control = true;

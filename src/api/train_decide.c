@@ -1,5 +1,6 @@
 /* What a run is to do: its config and options, new or from a checkpoint. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "api/train_private.h"
 #include "base/file.h"
@@ -24,6 +25,20 @@ static ch_status check_choices(const ch_train_settings *s, ch_error *error) {
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "augment is %u; it is CH_TRAIN_AUGMENT_NONE, or CH_TRAIN_FLIP and CH_TRAIN_CROP",
                    s->augment);
+  if (s->engine != CH_ENGINE_NATIVE && s->engine != CH_ENGINE_PYTORCH)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "engine is %d; it is CH_ENGINE_NATIVE or CH_ENGINE_PYTORCH",
+                   (int)s->engine);
+  if (s->engine == CH_ENGINE_NATIVE && (s->device || s->python || s->prepare))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--%s is for --engine pytorch",
+                   s->device   ? "device"
+                   : s->python ? "python"
+                               : "prepare");
+  if (s->device && strchr(s->device, ','))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--device %s: one run trains on one device; give one",
+                   s->device);
+  if (s->engine == CH_ENGINE_PYTORCH && (ch_ranks_count(s->ranks) > 1 || s->trace))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--engine pytorch trains in one process%s",
+                   s->trace ? " and writes no --trace" : ", without mpirun");
   if (s->threads < 0 || s->threads > 4096)
     return ch_fail(error, CH_ERROR_ARGUMENT, "threads is %d; it must be from 1 to 4096, or 0 for the default",
                    s->threads);

@@ -12,6 +12,7 @@
 typedef struct ch_training {
   const ch_train_settings *settings;
   const char *out;
+  const char *text; /* the directory with the prepared text or the record of the images */
   char *checkpoint; /* its path */
   bool resumed;     /* it is there to go on from */
   ch_config config;

@@ -188,6 +188,7 @@ static const ch_option options[] = {
          "mechanism would need for them."},
     {.name = "", .help = "Several processes"},
     CH_LINEUP_RANKS(AT(lineup)),
+    CH_LINEUP_ENGINE(AT(lineup)),
     {.name = "only",
      .type = CH_OPTION_TEXT,
      .offset = AT(only),

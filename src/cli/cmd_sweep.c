@@ -70,6 +70,7 @@ static const ch_option options[] = {
      .help = "Runs at the same time, which share the threads (default: one per thread, as far as memory "
              "allows)."},
     CH_LINEUP_RANKS(AT(lineup)),
+    CH_LINEUP_ENGINE(AT(lineup)),
     {.name = "", .help = "Law"},
     {.name = "budget",
      .type = CH_OPTION_COUNT,

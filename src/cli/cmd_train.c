@@ -80,7 +80,10 @@ static ch_status print_result(const ch_training_arguments *a, const ch_training_
   CH_TRY(ch_report_read(json, &report, error));
   if (a->json) return ch_print_json(report, JSON_INDENT(2) | JSON_REAL_PRECISION(9), error);
   ch_text text = {0};
-  ch_training_put_result(view, report, &text);
+  if (a->settings.prepare)
+    ch_text_printf(&text, "%s is prepared; `python -m crosshead.worker %s` trains it\n", a->out, a->out);
+  else
+    ch_training_put_result(view, report, &text);
   json_decref(report);
   return ch_print_text(&text, error);
 }

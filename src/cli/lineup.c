@@ -18,6 +18,9 @@ const char *const ch_lineup_inits[] = {
 const char *const ch_lineup_parametrizations[] = {
     [CH_PARAMETRIZATION_STANDARD] = "standard", [CH_PARAMETRIZATION_SPECTRAL] = "spectral", NULL};
 
+const char *const ch_lineup_engines[] = {
+    [CH_ENGINE_NATIVE] = "native", [CH_ENGINE_PYTORCH] = "pytorch", NULL};
+
 /* The place of a name in its list. */
 static unsigned place_of(const char *name, const char *const *names) {
   unsigned place = 0;
@@ -34,6 +37,7 @@ ch_compare_settings ch_lineup_settings(const ch_lineup *lineup) {
   settings.parametrization =
       (ch_parametrization)place_of(lineup->parametrization, ch_lineup_parametrizations);
   settings.schedule = strcmp(lineup->schedule, "constant") == 0 ? CH_TRAIN_CONSTANT : CH_TRAIN_COSINE;
+  settings.engine = (ch_training_engine)place_of(lineup->engine, ch_lineup_engines);
   settings.type = ch_precision_of(lineup->dtype);
   settings.option_names = true;
   return settings;

@@ -10,10 +10,10 @@
 /* Their values: a member of the command's arguments. */
 typedef struct ch_lineup {
   ch_compare_settings settings;                                  /* numbers and texts */
-  const char *match, *init, *parametrization, *schedule, *dtype; /* settings by name: ch_lineup_settings */
+  const char *match, *init, *parametrization, *schedule, *dtype, *engine; /* settings by name: ch_lineup_settings */
 } ch_lineup;
 
-extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const ch_lineup_parametrizations[];
+extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const ch_lineup_parametrizations[], *const ch_lineup_engines[];
 
 /* Rows of an option table; `at` is the offset of the ch_lineup. */
 #define CH_LINEUP(member) offsetof(ch_lineup, member)
@@ -87,6 +87,26 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
     .min = 1, .max = 4096,                                                                                   \
     .help = "Number of query heads (default: 8; above a hidden size of 512, one for "                        \
             "every 64 elements)."                                                                            \
+  }
+#define CH_LINEUP_ENGINE(at)                                                                                 \
+  {.name = "engine",                                                                                         \
+   .type = CH_OPTION_CHOICE,                                                                                 \
+   .offset = (at) + CH_LINEUP(engine),                                                                       \
+   .metavar = "NAME",                                                                                        \
+   .choices = ch_lineup_engines,                                                                             \
+   .default_value = "native",                                                                                \
+   .help = "Who trains the models: this program, or PyTorch, on GPUs or the CPU."},                          \
+      {.name = "device",                                                                                     \
+       .type = CH_OPTION_TEXT,                                                                               \
+       .offset = (at) + CH_LINEUP(settings.device),                                                          \
+       .metavar = "NAME",                                                                                    \
+       .help = "With --engine pytorch: cuda, cuda:1, cpu, mps or xpu (default: the first GPU, else the "     \
+               "CPU)."},                                                                                     \
+  {                                                                                                          \
+    .name = "python", .type = CH_OPTION_PATH, .offset = (at) + CH_LINEUP(settings.python),                   \
+    .metavar = "PATH",                                                                                       \
+    .help = "With --engine pytorch: the Python that has PyTorch, transformers and the package crosshead "    \
+            "(default: CROSSHEAD_PYTHON, that of an active virtual environment, python3)."                   \
   }
 #define CH_LINEUP_TOKENIZER(at)                                                                              \
   {.name = "vocab",                                                                                          \

@@ -11,7 +11,7 @@
 
 typedef struct ch_training_arguments {
   const char *positional[CH_POSITIONAL_MAX];
-  const char *out, *runs, *schedule, *dtype, *separator, *augment;
+  const char *out, *runs, *schedule, *dtype, *separator, *augment, *engine;
   bool json, force;
   int64_t seed, threads;
   ch_train_settings settings; /* members whose options were given; the others are not set */

@@ -8,6 +8,7 @@
 
 static const char *const schedules[] = {"cosine", "constant", "cosine-to-zero", NULL};
 static const char *const dtypes[] = {"f32", "bf16", "f64", NULL};
+static const char *const engines[] = {"native", "pytorch", NULL};
 static const char *const separators[] = {"auto", "marker", "blank-lines", "none", NULL};
 static const char *const augmentations[] = {"auto", "none", "flip", "crop", "flip+crop", NULL};
 
@@ -301,6 +302,32 @@ const ch_option ch_training_option_table[] = {
      .help =
          "Arithmetic: f32; bf16 for large matrix products with sums in f32, which is faster on processors "
          "with BF16 instructions; or f64, the slow reference."},
+    {.name = "", .help = "GPUs"},
+    {.name = "engine",
+     .type = CH_OPTION_CHOICE,
+     .offset = AT(engine),
+     .metavar = "NAME",
+     .choices = engines,
+     .default_value = "native",
+     .help =
+         "Who computes the steps: this program, or PyTorch, on a GPU or the CPU. Initial weights, batches, "
+         "steps and checkpoints are the same; either engine resumes the other's run."},
+    {.name = "device",
+     .type = CH_OPTION_TEXT,
+     .offset = SET(device),
+     .metavar = "NAME",
+     .help = "With --engine pytorch: cuda, cuda:1, cpu, mps or xpu (default: the first GPU, else the CPU)."},
+    {.name = "prepare",
+     .type = CH_OPTION_FLAG,
+     .offset = SET(prepare),
+     .help = "With --engine pytorch: write what the worker needs and end. `python -m crosshead.worker DIR` then "
+             "trains it, here or on another machine with the same directories."},
+    {.name = "python",
+     .type = CH_OPTION_PATH,
+     .offset = SET(python),
+     .metavar = "PATH",
+     .help = "With --engine pytorch: the Python that has PyTorch, transformers and the package crosshead "
+             "(default: CROSSHEAD_PYTHON, that of an active virtual environment, python3)."},
     {.name = NULL},
 };
 
@@ -333,6 +360,7 @@ void ch_training_read(const ch_training_arguments *a, ch_train_settings *setting
   settings->augment = augments[place_of(a->augment, augmentations)];
   if (ch_option_given(a, "schedule"))
     settings->schedule = (ch_train_schedule)place_of(a->schedule, schedules);
+  if (strcmp(a->engine, "pytorch") == 0) settings->engine = CH_ENGINE_PYTORCH;
   if (ch_option_given(a, "compute")) settings->type = ch_precision_of(a->dtype);
   if (ch_option_given(a, "seed")) settings->seed = (uint64_t)a->seed;
 }

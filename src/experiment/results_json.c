@@ -2,6 +2,8 @@
 #include "experiment/results_json.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/json.h"
 #include "experiment/answers.h"
@@ -252,11 +254,22 @@ static json_t *match_to_json(const ch_comparison *c) {
   return object;
 }
 
+/* The names of what trained. */
+static json_t *devices_to_json(const ch_comparison *about) {
+  if (strcmp(about->engine, "native") == 0) return json_pack("[s]", "cpu");
+  json_t *devices = json_array();
+  char *names = strdup(about->device ? about->device : "default"), *rest = NULL;
+  for (char *name = names ? strtok_r(names, ",", &rest) : NULL; name; name = strtok_r(NULL, ",", &rest))
+    json_array_append_new(devices, json_string(name));
+  free(names);
+  return devices;
+}
+
 json_t *ch_experiment_to_json(const ch_comparison *about) {
-  return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "command", about->command, "version", about->version,
+  return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:s, s:o}", "command", about->command, "version", about->version,
                    "created", about->created, "data", data_to_json(&about->data), "training",
                    training_to_json(&about->training, about->data.images), "machine",
-                   ch_machine_to_json(&about->machine));
+                   ch_machine_to_json(&about->machine), "engine", about->engine, "devices", devices_to_json(about));
 }
 
 json_t *ch_comparison_to_json(const ch_comparison *c) {

@@ -47,6 +47,7 @@ typedef struct setting {
 
 /* What earlier versions called the first. */
 static const char old_match[] = "all";
+static const char *const engines[] = {[CH_ENGINE_NATIVE] = "native", [CH_ENGINE_PYTORCH] = "pytorch"};
 static const char *const schedules[] = {[CH_TRAIN_COSINE] = "cosine", [CH_TRAIN_CONSTANT] = "constant"};
 static const char *const arithmetics[] = {
     [CH_PRECISION_DEFAULT] = "f32", [CH_PRECISION_F32] = "f32", [CH_PRECISION_BF16] = "bf16"};
@@ -60,6 +61,7 @@ static const char *const arithmetics[] = {
   .key = (name), .type = SETTING_NAME, .offset = AT(member), .names = (list), .name_count = COUNT_##list
 enum {
   COUNT_ch_match_names = CH_MATCHES,
+  COUNT_engines = sizeof engines / sizeof *engines,
   COUNT_schedules = sizeof schedules / sizeof *schedules,
   COUNT_arithmetics = sizeof arithmetics / sizeof *arithmetics,
   COUNT_ch_init_names = CH_INIT_FAN_IN + 1,
@@ -94,6 +96,7 @@ static const setting settings_table[] = {
     {NAME("--schedule", schedule, schedules)},
     {NAME("--dtype", type, arithmetics), .option = "--compute"},
     {COUNT("--warmup", warmup, -1, 1e9)},
+    {NAME("--engine", engine, engines)},
     {.key = "--seed", .type = SETTING_SEED, .offset = AT(seed)},
     {COUNT("--eval-tokens", eval_tokens, 0, NONE)},
     {COUNT("--evaluations", evaluations, 0, 10000), .counts = COUNTS_IN_COMPARISONS, .free = true},

@@ -19,6 +19,7 @@
 #include "tensor/kernels.h"
 #include "text/hash.h"
 #include "train/schedule.h"
+#include "train/worker.h"
 
 enum { MOST_JOBS = 64, LEAST_EVALUATED = 16384, BUDGET_TO_EVALUATED = 100, MOST_RESULT_BYTES = 1 << 26 };
 static const double usual_extrapolation = 10; /* times the tokens trained on */
@@ -226,8 +227,11 @@ static ch_status note_down(worker *w, bool finite, ch_error *error) {
 static ch_status train(worker *w, const char *directory, ch_error *error) {
   pool *p = w->pool;
   ch_train_options training = p->setup.training;
+  const ch_compare_settings *s = &p->setup.settings;
+  const ch_worker trains = {
+      .python = s->python, .device = s->device, .text = s->out, .micro_batch = s->micro_batch};
   ch_train_events events = {
-      .context = w, .started = on_started, .step = on_step, .interrupted = on_interrupted};
+      .worker = s->engine == CH_ENGINE_PYTORCH ? &trains : NULL, .context = w, .started = on_started, .step = on_step, .interrupted = on_interrupted};
   training.lr = w->run->swept.lr;
   training.seed = (uint64_t)w->run->swept.seed;
   w->hopeless = w->began = false;

@@ -11,6 +11,7 @@
 #include "experiment/tune.h"
 #include "experiment/turns.h"
 #include "tensor/team.h"
+#include "train/worker.h"
 
 enum { MOST_RESULT_BYTES = 1 << 26 };
 
@@ -84,7 +85,11 @@ static ch_status train(running *run, const ch_planned_model *planned, const char
   ch_compare_setup *setup = run->setup;
   ch_rank_group *own = setup->crew.own;
   ch_step_times *times = &run->times;
+  const ch_compare_settings *s = &setup->settings;
+  const ch_worker worker = {
+      .python = s->python, .device = s->device, .text = s->out, .micro_batch = s->micro_batch};
   ch_train_events events = {.context = run,
+                            .worker = s->engine == CH_ENGINE_PYTORCH ? &worker : NULL,
                             .started = on_started,
                             .step = on_step,
                             .share = on_share,

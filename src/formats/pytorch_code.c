@@ -26,6 +26,12 @@ static bool has_residuals(const ch_params *params) {
   return false;
 }
 
+static bool has_coefficient_mlp(const ch_params *params) {
+  for (int i = 0; i < params->count; i++)
+    if (strstr(params->rows[i].name, ".block_embedding")) return true;
+  return false;
+}
+
 static bool is_type(const ch_config *c, const char *type) {
   return strcmp(c->attention.type, type) == 0;
 }
@@ -55,6 +61,7 @@ static bool has(const model *m, const char *name, size_t size) {
       {"residual", has_residuals(m->params)},
       {"sharing", c->sharing.type != CH_SHARING_NONE},
       {"masa", c->sharing.type == CH_SHARING_MASA},
+      {"masa_mlp", has_coefficient_mlp(m->params)},
       {"one_atom", c->sharing.type == CH_SHARING_SEQUENTIAL || c->sharing.type == CH_SHARING_REPEAT},
       {"low_rank", c->sharing.type == CH_SHARING_LOW_RANK},
       {"knocking", knocks},

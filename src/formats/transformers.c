@@ -69,6 +69,7 @@ static void put_start(json_t *rows, const ch_param *param) {
     json_object_set_new(rows, pattern, row);
     json_object_set_new(row, "init", json_string(init_name(param)));
     json_object_set_new(row, "decay", json_boolean(param->decay));
+    if (param->decay_to_identity) json_object_set_new(row, "decay_to_identity", json_true());
   }
   put_for_layer(row, "std", layer, param->std);
   put_for_layer(row, "start", layer, param->start);

@@ -262,6 +262,16 @@ ch_status ch_checkpoint_read_options(const char *path, ch_train_options *options
   return CH_OK;
 }
 
+ch_status ch_checkpoint_read_source(const char *path, char *source, size_t size, ch_error *error) {
+  ch_safetensors file;
+  checkpoint facts;
+  CH_TRY(open_checkpoint(path, &file, &facts, error));
+  snprintf(source, size, "%s", facts.source);
+  forget(&facts);
+  ch_safetensors_close(&file);
+  return CH_OK;
+}
+
 /* A tensor of the file, that must have this type and shape. */
 static ch_status find_tensor(const ch_safetensors *file, const char *path, const char *name,
                              const ch_tensor *into, const char **data, ch_error *error) {

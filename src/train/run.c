@@ -15,6 +15,7 @@
 #include "base/progress.h"
 #include "train/leftovers.h"
 #include "train/log.h"
+#include "train/worker.h"
 
 static const double checkpoint_seconds = 600;
 static const char *const written_files[] = {CH_TRAIN_CHECKPOINT, "model.safetensors", "config.json", NULL};
@@ -203,6 +204,31 @@ static ch_status begin_files(run *r, ch_error *error) {
   return ch_log_start(&r->log, r->trainer, error);
 }
 
+/* Removes what a worker found that made no step, where nothing was there before. */
+static void withdraw(const run *r) {
+  static const char *const files[] = {CH_TRAIN_CHECKPOINT,
+                                      CH_WORKER_SETTINGS,
+                                      CH_WORKER_CODE "/modeling_crosshead.py",
+                                      CH_WORKER_CODE "/configuration_crosshead.py",
+                                      CH_WORKER_CODE "/config.json",
+                                      CH_WORKER_CODE};
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    char *path = ch_path_join(r->directory, files[i]);
+    if (path) remove(path);
+    free(path);
+  }
+}
+
+/* The worker begins with a checkpoint, writes log, checkpoints and model, and the trainer gets what it reached. */
+static ch_status hand_over(run *r, ch_error *error) {
+  bool fresh = r->saved_step < 0, began = false;
+  if (unsaved(r)) CH_TRY(save(r, error));
+  ch_log_close(&r->log);
+  ch_status status = ch_worker_train(r->events->worker, r->trainer, r->directory, r->events, &began, error);
+  if (status != CH_OK && status != CH_ERROR_INTERRUPTED && fresh && !began) withdraw(r);
+  return status;
+}
+
 static ch_status drive(run *r, bool resume, ch_error *error) {
   bool done;
   CH_TRY(take_up(r, resume, &done, error));
@@ -211,6 +237,10 @@ static ch_status drive(run *r, bool resume, ch_error *error) {
   if (done && r->saved_step == r->options->steps) {
     if (r->events->started) r->events->started(r->events->context, r->saved_step);
     return CH_OK;
+  }
+  if (r->events->worker) {
+    CH_TRY(check_space(r, error));
+    return hand_over(r, error);
   }
   ch_status status = leads(r) ? begin_files(r, error) : CH_OK;
   CH_TRY(agree(r, status, error));

@@ -23,6 +23,7 @@ typedef struct ch_train_events {
   ch_stop_test interrupted;
   /* Once, when everything is ready: the first step to come is `step` + 1. */
   void (*started)(void *context, int64_t step);
+  const struct ch_worker *worker; /* PyTorch trains the run (train/worker.h); NULL: the trainer does */
 } ch_train_events;
 
 /* The report of one step, in a run of `steps` steps, as callers of the library get it. */

@@ -121,6 +121,8 @@ ch_status ch_trainer_resume(ch_trainer *trainer, const char *path, ch_error *err
 /* Reads the options (micro_batch resolved), config and step of a checkpoint. Each pointer may be NULL. */
 ch_status ch_checkpoint_read_options(const char *path, ch_train_options *options, ch_config *config,
                                      int64_t *step, ch_error *error);
+/* Reads the fingerprint of the source that a checkpoint was trained on, cut to `size`. */
+ch_status ch_checkpoint_read_source(const char *path, char *source, size_t size, ch_error *error);
 
 /* Writes DIRECTORY/config.json and model.safetensors in the trainer's type, openable by every command. */
 ch_status ch_trainer_export(const ch_trainer *trainer, const char *directory, ch_error *error);

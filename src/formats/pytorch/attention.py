@@ -90,7 +90,8 @@ class Mechanism(nn.Module):
 #? knocking
     def knock(self, on, x):
         module = getattr(self, on + "_knock", None)
-        return x if module is None else module(x)
+        # Heads next to their elements, as projections leave them: no map copies its input.
+        return x if module is None else module(x.transpose(1, 2)).transpose(1, 2)
 
     def add_knocking(self, on, heads, size):
         if on in self.config.attention["knocking"]["on"]:
@@ -112,6 +113,8 @@ class Mechanism(nn.Module):
 #? end
 #? !sink_logits
         name = self.config._attn_implementation
+        if name == "flex_attention" and mask is None:
+            name = "sdpa"  # plain causality, for which PyTorch has faster kernels
         function = eager_attention if name == "eager" else ALL_ATTENTION_FUNCTIONS[name]
         size = v.shape[-1]
         if name == "sdpa" and q.shape[2] > 1 and size != q.shape[-1]:

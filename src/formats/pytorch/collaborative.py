@@ -33,7 +33,7 @@ class CollaborativeAttention(Mechanism):
         """RoPE of [B, heads, T, D̃], block by block."""
 #? rope
         blocks = x.unflatten(-1, (-1, self.config.head_dim)).transpose(2, 3).flatten(1, 2)
-        blocks = rotate(blocks, tokens.positions, self.config)
+        blocks = rotate(blocks, tokens.turn)
         x = blocks.unflatten(1, (x.shape[1], -1)).transpose(2, 3).flatten(-2)
 #? end
         return x

@@ -52,6 +52,8 @@ class Router(nn.Module):
             best = torch.zeros_like(value).scatter(-1, value.topk(moe["active_groups"], -1)[1], 1.0).bool()
             choice = by_group.masked_fill(~best[..., None], float("-inf")).flatten(-2)
         chosen = choice.topk(active, -1)[1]
+        if self.training:
+            self.choices = chosen, scores  # a loss that keeps the experts' loads even reads them
         weights = scores.gather(-1, chosen)
         if moe.get("renormalise", True) and (active > 1 or sigmoid):
             weights = weights / weights.sum(-1, keepdim=True)

@@ -1,22 +1,49 @@
 #? linear
-def gated_delta_rule(q, k, v, decay, steps, state, chunk=64):
+def states_before(carried, added, first):
+    """S_n = A_n S_{n−1} + B_n of [B, H, N, …] matrices A = carried and B = added: the state before each of N chunks, and the
+    last. Each round composes twice as many steps, so there are log2 N rounds of products."""
+    added = torch.cat((carried[:, :, :1] @ first[:, :, None] + added[:, :, :1], added[:, :, 1:]), 2)
+    span = 1
+    while span < added.shape[2]:
+        late = carried[:, :, span:]
+        added = torch.cat((added[:, :, :span], late @ added[:, :, :-span] + added[:, :, span:]), 2)
+        carried = torch.cat((carried[:, :, :span], late @ carried[:, :, :-span]), 2)
+        span *= 2
+    return torch.cat((first[:, :, None], added[:, :, :-1]), 2), added[:, :, -1]
+
+
+def gated_delta_rule(q, k, v, decay, steps, state, starts=None, chunk=64):
     """S_t = a_t S_{t−1} + k_t (b_t (v_t − (a_t S_{t−1})ᵀ k_t))ᵀ and o_t = S_tᵀ q_t, chunk by chunk: [B, H, T, d], decay = log a and
-    steps = b [B, H, T], state [B, H, d_k, d_v] -> o and the last state.
+    steps = b [B, H, T], state [B, H, d_k, d_v] -> o and the last state. starts [B, T]: the first token that each one remembers.
 
     The errors e of a chunk solve (I + M diag(b)) e = v − c k S with M = G ∘ k kᵀ below the diagonal, where c and G are the
-    products of a from the chunk's beginning and between two tokens.
+    products of a from the chunk's beginning and between two tokens. So a chunk's updates are linear in the state S before it,
+    and all chunks are computed at once but for that.
     """
-    outputs = []
-    for q, k, v, decay, b in zip(*(x.split(chunk, 2) for x in (q, k, v, decay, steps[..., None]))):
-        sums = decay.cumsum(-1)
-        since = sums.exp()[..., None]
-        between = (sums[..., :, None] - sums[..., None, :]).tril().exp().tril()
-        system = (between * (k @ k.transpose(-1, -2))).tril(-1) * b.transpose(-1, -2)
-        system = system + torch.eye(system.shape[-1], dtype=system.dtype, device=system.device)
-        u = b * torch.linalg.solve_triangular(system, v - since * (k @ state), upper=False, unitriangular=True)
-        outputs.append(since * (q @ state) + (between * (q @ k.transpose(-1, -2))).tril() @ u)
-        state = since[..., -1:, :] * state + (between[..., -1, :, None] * k).transpose(-1, -2) @ u
-    return torch.cat(outputs, 2), state
+    length, chunk = q.shape[2], min(chunk, q.shape[2])
+    rest = -length % chunk
+    if rest:  # tokens that change nothing
+        q, k, v = (F.pad(x, (0, 0, 0, rest)) for x in (q, k, v))
+        decay, steps = F.pad(decay, (0, rest)), F.pad(steps, (0, rest))
+    q, k, v, sums, b = (x.unflatten(2, (-1, chunk)) for x in (q, k, v, decay, steps[..., None]))
+    sums = sums.cumsum(-1)
+    since = sums.exp()[..., None]
+    between = (sums[..., :, None] - sums[..., None, :]).tril().exp().tril()
+    if starts is not None:
+        starts = F.pad(starts, (0, rest), value=length)[:, None].unflatten(2, (-1, chunk))
+        place = torch.arange(length + rest, device=q.device).view(1, 1, -1, chunk)
+        since = since * (starts < place[..., :1])[..., None]
+        between = between * (starts[..., :, None] <= place[..., None, :])
+    system = (between * (k @ k.transpose(-1, -2))).tril(-1) * b.transpose(-1, -2)
+    system = (system + torch.eye(chunk, dtype=system.dtype, device=system.device)).to(v.dtype)
+    solved = b * torch.linalg.solve_triangular(system, torch.cat((v, since * k), -1), upper=False, unitriangular=True)
+    alone, by_state = solved.split((v.shape[-1], k.shape[-1]), -1)
+    late = (between[..., -1, :, None] * k).transpose(-1, -2)
+    kept = since[..., -1:, :] * torch.eye(k.shape[-1], dtype=k.dtype, device=k.device)
+    before, last = states_before(kept - late @ by_state, late @ alone, state)
+    u = alone - by_state @ before
+    o = since * (q @ before) + (between * (q @ k.transpose(-1, -2))).tril() @ u
+    return o.flatten(2, 3)[:, :, :length], last
 
 
 class GatedDeltaNet(nn.Module):
@@ -43,7 +70,7 @@ class GatedDeltaNet(nn.Module):
         self.o_norm = RMSNorm(self.value_size, config.rms_norm_eps)
         self.o_proj = nn.Linear(values, config.hidden_size, bias=False)
 
-    def convolved(self, name, x, kept, after):
+    def convolved(self, name, x, kept, after, starts):
         """silu(conv(W x)) [B, T, width]; what the next tokens' convolution sees is added to `after`."""
         x = getattr(self, name + "_proj")(x)
         if not self.taps:
@@ -51,6 +78,11 @@ class GatedDeltaNet(nn.Module):
         before = x.new_zeros(x.shape[0], self.taps - 1, x.shape[2]) if kept is None else kept
         rows = torch.cat((before, x), 1)
         after.append(rows[:, rows.shape[1] - self.taps + 1 :])
+        if starts is not None:  # documents apart: each tap reads where its token's document has begun
+            taps, count = getattr(self, name + "_conv1d").weight[:, 0], x.shape[1]
+            place = torch.arange(count, device=x.device)
+            seen = (place - back >= starts for back in range(self.taps - 1, -1, -1))
+            return F.silu(sum(rows[:, i : i + count] * sees[..., None] * taps[:, i] for i, sees in enumerate(seen)))
         return F.silu(getattr(self, name + "_conv1d")(rows.transpose(1, 2)).transpose(1, 2))
 
     def forward(self, x, tokens, cache, opened):
@@ -60,7 +92,7 @@ class GatedDeltaNet(nn.Module):
         kept = cache.layers[self.layer_idx].states if cache is not None else None
         state, *rows = kept or (None,)
         rows, after = rows or (None,) * 3, []
-        q, k, v = (split_heads(self.convolved(name, x, row, after).float(), heads) for name, row, heads in zip(
+        q, k, v = (split_heads(self.convolved(name, x, row, after, tokens.starts).float(), heads) for name, row, heads in zip(
             "qkv", rows, (self.heads, self.heads, self.value_heads)))
         q, k = (h * torch.rsqrt(h.pow(2).sum(-1, keepdim=True) + 1e-6) for h in (q, k))
         q, k = (h.repeat_interleave(self.value_heads // self.heads, 1) for h in (q * self.size**-0.5, k))
@@ -68,7 +100,7 @@ class GatedDeltaNet(nn.Module):
         steps = self.most_step * self.b_proj(x).float().sigmoid()
         if state is None:
             state = q.new_zeros(x.shape[0], self.value_heads, self.size, self.value_size)
-        o, state = gated_delta_rule(q, k, v, decay.transpose(1, 2), steps.transpose(1, 2), state)
+        o, state = gated_delta_rule(q, k, v, decay.transpose(1, 2), steps.transpose(1, 2), state, tokens.starts)
         if cache is not None:
             cache.layers[self.layer_idx].replace((state, *after), x.shape[1])
         o = self.o_norm(o.transpose(1, 2)).flatten(-2).to(x.dtype)

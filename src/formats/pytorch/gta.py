@@ -48,7 +48,7 @@ class GroupedTiedAttention(Mechanism):
         rotary = self.k_rope_proj(x)[:, None]
 #? rope
 #? !qk_norm
-        rotary = rotate(rotary, tokens.positions, self.config)
+        rotary = rotate(rotary, tokens.turn)
 #? end
 #? end
         return tied.transpose(1, 2), rotary.transpose(1, 2)
@@ -63,7 +63,7 @@ class GroupedTiedAttention(Mechanism):
 #? qk_norm
         k = self.k_norm(k)
 #? rope
-        k = rotate(k, tokens.key_positions, self.config, half)
+        k = rotate(k, tokens.key_turn, half)
 #? end
 #? end
         return k, tied
@@ -79,7 +79,7 @@ class GroupedTiedAttention(Mechanism):
         q = self.q_norm(q)
 #? end
 #? rope
-        q = rotate(q, tokens.positions, self.config, size // 2)
+        q = rotate(q, tokens.turn, size // 2)
 #? end
         return self.finish(self.attend(q, k, tied, tokens, size**-0.5))
 

@@ -37,6 +37,9 @@ class CrossheadViTModel(CrossheadPreTrainedModel):
 
     @can_return_tuple
     def forward(self, pixel_values, **kwargs):
+#? masa_mlp
+        self.dictionary.give_coefficients()
+#? end
         patches = self.patch_embed(pixel_values)
         first = self.cls_token.expand(patches.shape[0], 1, -1)
         x = torch.cat((first, patches), 1) + self.position_embeddings

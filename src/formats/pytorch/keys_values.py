@@ -43,13 +43,13 @@ class KeysAndValues(Mechanism):
         q = self.q_norm(q)
 #? end
 #? rope
-        q = rotate(q, tokens.positions, self.config)
+        q = rotate(q, tokens.turn)
 #? end
         return q
 
-    def finish_keys(self, k, positions):
+    def finish_keys(self, k, turn, mixes=True):
 #? head_mix
-        k = self.mix("k", k)
+        k = self.mix("k", k) if mixes else k
 #? end
 #? knocking
         k = self.knock("k", k)
@@ -58,13 +58,13 @@ class KeysAndValues(Mechanism):
         k = self.k_norm(k)
 #? end
 #? rope
-        k = rotate(k, positions, self.config)
+        k = rotate(k, turn)
 #? end
         return k
 
-    def finish_values(self, v):
+    def finish_values(self, v, mixes=True):
 #? head_mix
-        v = self.mix("v", v)
+        v = self.mix("v", v) if mixes else v
 #? end
 #? knocking
         v = self.knock("v", v)
@@ -82,13 +82,30 @@ class KeysAndValues(Mechanism):
 #? end
 
     def write(self, x, tokens):
+#? head_mix
+        if self.training:  # nothing is cached; a matrix that mixes costs less than mixing every token
+            k, v = (split_heads(self.mixed_projection(on, x), heads) for on, heads in
+                    (("k", self.key_heads), ("v", self.value_heads)))
+            return self.finish_keys(k, tokens.turn, False).transpose(1, 2), self.finish_values(v, False).transpose(1, 2)
+#? end
         k = split_heads(self.k_proj(x), self.k_proj_heads())
         v = split_heads(self.v_proj(x), self.v_proj_heads())
         if not self.mixed_on_read("k"):
-            k = self.finish_keys(k, tokens.positions)
+            k = self.finish_keys(k, tokens.turn)
         if not self.mixed_on_read("v"):
             v = self.finish_values(v)
         return k.transpose(1, 2), v.transpose(1, 2)
+#? head_mix
+
+    def mixed_projection(self, on, x):
+        """Mixed heads of x: (mix ⊗ I) W x."""
+        projection, module = getattr(self, on + "_proj"), getattr(self, on + "_mix", None)
+        if module is None:
+            return projection(x)
+        weight, bias, mix = matrix_of(projection), getattr(projection, "bias", None), module.weight
+        mixed = (mix @ weight.unflatten(0, (mix.shape[1], -1)).flatten(1)).view(-1, weight.shape[1])
+        return F.linear(x, mixed, None if bias is None else (mix @ bias.unflatten(0, (mix.shape[1], -1))).flatten())
+#? end
 
     def k_proj_heads(self):
 #? head_mix
@@ -107,9 +124,9 @@ class KeysAndValues(Mechanism):
     def opened(self, states, tokens):
         """Keys and values of all heads, in pairs."""
         k, v = (state.transpose(1, 2) for state in states)
-        if self.mixed_on_read("k"):
-            k = self.finish_keys(k, tokens.key_positions)
-        if self.mixed_on_read("v"):
+        if self.mixed_on_read("k") and k.shape[1] < self.key_heads:
+            k = self.finish_keys(k, tokens.key_turn)
+        if self.mixed_on_read("v") and v.shape[1] < self.value_heads:
             v = self.finish_values(v)
         pairs = math.lcm(self.key_heads, self.value_heads)
         return k.repeat_interleave(pairs // k.shape[1], 1), v.repeat_interleave(pairs // v.shape[1], 1)

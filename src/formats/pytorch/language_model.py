@@ -38,8 +38,10 @@ class CrossheadModel(CrossheadPreTrainedModel):
         inputs_embeds=None,
         use_cache=None,
         cache=None,
+        document_starts=None,
         **kwargs,
     ):
+        """document_starts [B, T]: the first token that each one sees, to keep documents apart in training."""
         cache = past_key_values if cache is None else cache
         keep_all = kwargs.pop("output_hidden_states", None) or self.config.output_hidden_states
         if kwargs.pop("output_attentions", None):
@@ -61,6 +63,9 @@ class CrossheadModel(CrossheadPreTrainedModel):
         if self.config.attention_sinks and padded:
             raise ValueError("attention_sinks are the first tokens of a text: generate without padding on the left")
 #? end
+#? masa_mlp
+        self.dictionary.give_coefficients()
+#? end
         tokens, opened, hidden = {}, (), (x,)
         for i, layer in enumerate(self.layers):
             window = window_of(self.config, i)
@@ -70,7 +75,7 @@ class CrossheadModel(CrossheadPreTrainedModel):
                 else:
                     indices = cache.layers[layer.leader].indices(x.shape[1], x.device)
                 tokens[window] = Tokens(
-                    self.config, position_ids, input_ids, attention_mask, indices, window, x.dtype, kwargs
+                    self.config, position_ids, input_ids, attention_mask, indices, window, x.dtype, kwargs, document_starts
                 )
             x, *opened = layer(x, tokens[window], cache, *(opened if layer.leader < i else ()))
             hidden += (x,) if keep_all else ()

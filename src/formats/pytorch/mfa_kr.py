@@ -59,7 +59,7 @@ class KeyReuseAttention(FactoredQuery, Mechanism):
         k = self.k_norm(k)
 #? end
 #? rope
-        k = rotate(k, tokens.key_positions, self.config)
+        k = rotate(k, tokens.key_turn)
 #? end
         return k, v
 
@@ -72,7 +72,7 @@ class KeyReuseAttention(FactoredQuery, Mechanism):
         q = self.q_norm(q)
 #? end
 #? rope
-        q = rotate(q, tokens.positions, self.config)
+        q = rotate(q, tokens.turn)
 #? end
         context = self.attend(q, *opened, tokens, self.config.head_dim**-0.5)
         return self.finish(self.first_of_group[0].values(context) if tokens.one else context)

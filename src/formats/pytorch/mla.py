@@ -64,7 +64,7 @@ class MultiHeadLatentAttention(Mechanism):
         q = self.q_norm(q)
 #? end
 #? rope
-        q = rotate(q, tokens.positions, self.config, self.rope)
+        q = rotate(q, tokens.turn, self.rope)
 #? end
         return q
 
@@ -72,7 +72,7 @@ class MultiHeadLatentAttention(Mechanism):
         """The rotary key [B, T, r] that all heads share, as it is written."""
 #? rope
 #? !qk_norm
-        rotary = rotate(rotary[:, None], tokens.positions, self.config)[:, 0]
+        rotary = rotate(rotary[:, None], tokens.turn)[:, 0]
 #? end
 #? end
         return rotary
@@ -83,7 +83,7 @@ class MultiHeadLatentAttention(Mechanism):
 #? qk_norm
         k = self.k_norm(k)
 #? rope
-        k = rotate(k, tokens.key_positions, self.config, self.rope)
+        k = rotate(k, tokens.key_turn, self.rope)
 #? end
 #? end
         return k

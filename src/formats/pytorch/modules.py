@@ -1,13 +1,13 @@
 #? knocking
 class HeadwiseLinear(nn.Module):
-    """A map [heads, d, d] of its own for every head of [B, heads, T, d]."""
+    """A map [heads, d, d] of its own for every head of [B, T, heads, d]."""
 
     def __init__(self, heads, size):
         super().__init__()
         self.weight = nn.Parameter(torch.eye(size).repeat(heads, 1, 1))
 
     def forward(self, x):
-        return torch.einsum("bhti,hoi->bhto", x, self.weight)
+        return torch.einsum("bthi,hoi->btho", x, self.weight)
 
 
 def knocking_map(config, heads, size):

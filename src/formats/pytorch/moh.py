@@ -16,6 +16,8 @@ class HeadGate(nn.Module):
         """g [B, T, H]: r_i = k p_i / Σ p over the k largest, and u = s softmax(W_s x) of the shared ones."""
         p = F.softmax(self.routed(x).float(), -1)
         chosen = p.detach().topk(self.active, -1)[1]
+        if self.training:
+            self.choices = chosen, p  # a loss that keeps the choices even reads them
         on = torch.zeros_like(p).scatter(-1, chosen, 1.0)
         r = (self.active * p * on / (p * on).sum(-1, keepdim=True)).to(x.dtype)
         if not self.shared_heads:

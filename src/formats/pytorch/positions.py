@@ -1,8 +1,8 @@
 #? rope
+#? rope_scaling
 def rope_frequencies(config, dims):
     """Angle per position of each of the dims / 2 rotary pairs."""
     frequencies = [config.rope_theta ** (-2 * i / dims) for i in range(dims // 2)]
-#? rope_scaling
     scaling = config.rope_scaling
     kind = scaling.get("rope_type", scaling.get("type", "default"))
     if kind == "linear":
@@ -11,11 +11,9 @@ def rope_frequencies(config, dims):
         frequencies = [_llama3_frequency(f, scaling) for f in frequencies]
     elif kind == "yarn":
         frequencies = _yarn_frequencies(frequencies, config, dims)
-#? end
     return frequencies
 
 
-#? rope_scaling
 def _llama3_frequency(frequency, scaling):
     """Long wavelengths are stretched by the factor, short ones kept, those between interpolated (Llama 3.1)."""
     context = scaling["original_max_position_embeddings"]
@@ -62,12 +60,33 @@ def rope_score_scale(config):
 
 
 #? end
-def rotate(x, positions, config, dims=None):
-    """RoPE of the last `dims` of x [B, heads, T, d] (all of them if None), at positions [B, T]."""
-    dims = dims or x.shape[-1]
-    frequencies = torch.tensor(rope_frequencies(config, dims), dtype=torch.float32, device=x.device)
+def turn_of(positions, config):
+    """Cosines and sines [B, 1, T, pairs] of the angles at positions [B, T]."""
+#? gta
+    dims = config.head_dim // 2
+#? end
+#? mla|gla|mlra
+    dims = config.attention["qk_rope_head_dim"]
+#? end
+#? !gta|mla|gla|mlra
+    dims = config.head_dim
+#? end
+#? rope_scaling
+    frequencies = torch.tensor(rope_frequencies(config, dims), dtype=torch.float32, device=positions.device)
+#? end
+#? !rope_scaling
+    # On the device, since a copy from the host would wait for what it still computes. Apple's GPUs know no doubles.
+    pairs = torch.arange(0, dims, 2, device="cpu" if positions.device.type == "mps" else positions.device)
+    frequencies = (config.rope_theta ** (-pairs.double() / dims)).float().to(positions.device)
+#? end
     angles = positions[:, None, :, None].float() * frequencies
-    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    return angles.cos(), angles.sin()
+
+
+def rotate(x, turn, dims=None):
+    """RoPE of the last `dims` of x [B, heads, T, d] (all of them if None) by the angles of their positions."""
+    dims = dims or x.shape[-1]
+    cos, sin = (part.to(x.dtype) for part in turn)
     kept, turned = x[..., : x.shape[-1] - dims], x[..., x.shape[-1] - dims :]
 #? rope_interleaved
     a, b = turned[..., 0::2], turned[..., 1::2]
@@ -101,15 +120,26 @@ class Tokens:
     """The tokens of one pass and the keys that they may see. indices [S]: the keys' positions in the text, the last T of which are
     the tokens' own."""
 
-    def __init__(self, config, positions, ids, attention_mask, indices, window, dtype, options):
+    def __init__(self, config, positions, ids, attention_mask, indices, window, dtype, options, starts=None):
+        self.starts = starts  # [B, T]: the first token that each one sees, where documents are kept apart
         self.positions, self.ids, self.indices, self.options = positions, ids, indices, dict(options)
         self.config, self.attention_mask, self.window = config, attention_mask, window
         self.mask = self.make_mask(dtype)
+#? rope
+        self.turn = turn_of(positions, config)
+#? end
+#? !rope
+        self.turn = self.key_turn = None
+#? end
+#? rope
 
     @property
-    def key_positions(self):
-        """Positions of all keys [B, S]: a text's tokens are at consecutive ones."""
-        return self.positions[:, -1:] + (self.indices - self.indices[-1])
+    def key_turn(self):
+        """The same of all keys: a text's tokens are at consecutive positions."""
+        if self.indices.shape[0] == self.positions.shape[1]:
+            return self.turn
+        return turn_of(self.positions[:, -1:] + (self.indices - self.indices[-1]), self.config)
+#? end
 
     @property
     def one(self):
@@ -130,6 +160,8 @@ class Tokens:
             seen = seen & ((query - key < self.window) | (key < getattr(self.config, "attention_sinks", 0)))
 #? end
         seen = seen[None, None]
+        if self.starts is not None:
+            seen = seen & (key >= self.starts[:, None, :, None])
         if self.attention_mask is not None:
             seen = seen & self.attention_mask[:, None, None, self.indices].bool() | (key == query)  # padding sees itself
         return seen
@@ -154,13 +186,15 @@ class Tokens:
         if self.config._attn_implementation.startswith("flash"):
             return None if self.attention_mask is None else self.attention_mask[:, self.indices]
 #? any_attention_function
-        if self.config._attn_implementation == "flex_attention":
-            seen = self.seen().expand(self.positions.shape[0], -1, -1, -1)
+        causal = self.attention_mask is None and self.starts is None and not (self.window and self.window < keys)
+        if self.config._attn_implementation == "flex_attention" and not (causal and queries == keys):
+            seen = self.seen()
+            rows = seen.shape[0] if seen.shape[0] > 1 else None
             return create_block_mask(
-                lambda b, h, q, k: seen[b, 0, q, k], seen.shape[0], None, queries, keys, device=seen.device
+                lambda b, h, q, k: seen[b * (rows is not None), 0, q, k], rows, None, queries, keys, device=seen.device
             )
 #? end
-        plain = self.attention_mask is None and (queries == keys or queries == 1)
+        plain = self.attention_mask is None and self.starts is None and (queries == keys or queries == 1)
         if plain and (not self.window or keys <= self.window):
             return None
         return self.seen()

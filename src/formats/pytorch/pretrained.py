@@ -66,7 +66,8 @@ class CrossheadPreTrainedModel(PreTrainedModel):
                 tensor += row["hot"] * F.one_hot(hot, columns).to(tensor.dtype)
 
     def parameter_groups(self, lr, weight_decay=0.1):
-        """Groups for an optimizer, with the learning rates and the decay that Crosshead trains these tensors with."""
+        """Groups for an optimizer, with the learning rates and the decay that Crosshead trains these tensors with. A step's decay
+        is lr · weight_decay whatever the tensor's own rate."""
         names = self._names()
         groups = {}
         for module, prefix in names.items():
@@ -76,7 +77,7 @@ class CrossheadPreTrainedModel(PreTrainedModel):
                 row = self.config.tensor(prefix + name)
                 groups.setdefault((row["rate"], row["decay"]), []).append(tensor)
         return [
-            {"params": tensors, "lr": lr * rate, "weight_decay": weight_decay if decay else 0.0}
+            {"params": tensors, "lr": lr * rate, "weight_decay": weight_decay / rate if decay else 0.0}
             for (rate, decay), tensors in groups.items()
         ]
 

@@ -28,7 +28,9 @@ class CombinedAtoms(nn.Module):
 
     def __init__(self, dictionary, bias):
         super().__init__()
+#? !masa_mlp
         self.coefficients = nn.Parameter(torch.empty(dictionary.atoms.shape[0]))
+#? end
         if bias:
             self.bias = nn.Parameter(torch.zeros(dictionary.atoms.shape[1]))
         self.dictionary = (dictionary,)  # the model's; a tuple keeps it out of this module's parameters
@@ -114,6 +116,26 @@ def matrix_of(projection):
 
 class SharedMatrices(nn.Module):
     """What layers share: dictionaries and bases, by the names of their projections (in groups: of the group first)."""
+#? masa_mlp
+
+    def take_coefficients(self, module, layer, layers, name, atoms, size=64):
+        """Lets a projection take its coefficients from an MLP, which reads an embedding of the layer (MASA section 3)."""
+        home = self.find(name) or self.add(nn.Module(), name)
+        if not hasattr(home, "mlp"):
+            home.block_embedding = nn.Parameter(torch.empty(layers, size))
+            home.mlp = nn.ModuleList(nn.Linear(size, width) for width in (size, size, atoms))
+            home.users = ()
+        home.users += ((layer, module),)
+
+    def give_coefficients(self):
+        """Before every pass: all layers get theirs."""
+        for home in self.children():
+            if hasattr(home, "mlp"):
+                first, second, last = home.mlp
+                rows = last(F.gelu(second(F.gelu(first(home.block_embedding)))))
+                for layer, module in home.users:
+                    module.coefficients = rows[layer]
+#? end
 
     def find(self, *path):
         module = self
@@ -165,6 +187,9 @@ def make_projection(config, layer, shared, name, inputs, outputs, bias=False):
 #? end
 #? masa
         module = CombinedAtoms(dictionary, bias)
+#? end
+#? masa_mlp
+        shared.take_coefficients(module, layer, config.num_hidden_layers, name, sharing["atoms"])
 #? end
 #? one_atom
         atoms = sharing["atoms"]

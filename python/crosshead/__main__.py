@@ -1,0 +1,5 @@
+"""python -m crosshead: the program."""
+
+from crosshead.program import main
+
+main()

@@ -1,0 +1,14 @@
+"""Trains one run with PyTorch: `python -m crosshead.worker RUN`.
+
+`crosshead train --engine pytorch` prepares RUN and starts this. Anyone can start it again by hand: it continues from the
+checkpoint. docs/gpu.md explains both.
+
+    messages.py what it says to the program that started it
+    files.py    the directory of the run: settings, checkpoint, log, the finished model
+    data.py     batches from libcrosshead, fetched ahead
+    model.py    the model's PyTorch code with the run's weights
+    loss.py     LM head and cross entropy, a chunk of tokens at a time
+    balance.py  what keeps the choices of experts and heads even
+    step.py     a training step: gradient, clipping, AdamW, schedule
+    run.py      steps, evaluations and checkpoints in their order
+"""

@@ -1,0 +1,38 @@
+"""python -m crosshead.worker RUN"""
+
+import os
+import sys
+
+USAGE = "usage: python -m crosshead.worker RUN    (a directory that `crosshead train --engine pytorch --out RUN` prepared)"
+
+
+def main():
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        print(USAGE, file=sys.stdout if sys.argv[1:] in (["-h"], ["--help"]) else sys.stderr)
+        return 0 if sys.argv[1:] in (["-h"], ["--help"]) else 2
+    from crosshead.worker.messages import Refused, say
+
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(cache, "crosshead", "inductor"))
+
+    try:
+        import torch  # noqa: F401
+        import transformers  # noqa: F401
+    except ImportError as error:
+        say("error", kind="config", message=f"{sys.executable} has no {error.name}; --python names a Python with PyTorch and "
+                                            "transformers")
+        return 1
+    from crosshead.errors import Error
+    from crosshead.worker.run import train
+
+    try:
+        return train(sys.argv[1])
+    except Refused as refused:
+        say("error", kind=refused.kind, message=str(refused))
+    except Error as error:
+        say("error", kind="io", message=str(error))
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""What keeps the choices of experts and heads even: a loss beside the model's, or biases that move."""
+
+import torch
+
+BIAS_STEP = 1e-3
+
+
+class Balance:
+    """The gates of a model, and the losses of the balance that the configuration asks for."""
+
+    def __init__(self, model, config):
+        moe, attention = config.get("moe") or {}, config["attention"]
+        self.experts, self.heads, self.active = [], [], moe.get("active", 0)
+        for name, module in model.named_modules():
+            if name.endswith("mlp.gate") and hasattr(module, "moe"):
+                self.experts.append(module)
+            elif name.endswith("head_gate"):
+                self.heads.append(module)
+        aux = moe.get("balance", "aux") == "aux"
+        self.of_experts = moe.get("aux_coefficient", 0.01) if aux else 0
+        self.of_heads = attention.get("balance_coefficient", 0.01) * attention.get("active_heads", 0)
+        self.moves = moe.get("balance") == "loss_free"
+        self.by_size = moe.get("balance_update", "sign") == "rms"
+        self.load = None
+
+    def begin(self):
+        self.load = [torch.zeros(gate.weight.shape[0], device=gate.weight.device) for gate in self.experts]
+
+    def term(self, sequences, all_sequences):
+        """The balance loss of the micro-batch that the model has just seen, of `sequences` among all of a step; or None."""
+        total = None
+        for i, gate in enumerate(self.experts):
+            chosen, scores = gate.choices
+            self.load[i].scatter_add_(0, chosen.flatten(), torch.ones_like(chosen, dtype=torch.float32).flatten())
+            total = self._add(total, self.of_experts, chosen, scores, sequences)
+        for gate in self.heads:
+            total = self._add(total, self.of_heads, *gate.choices, sequences)
+        return None if total is None else total / all_sequences
+
+    @staticmethod
+    def _add(total, coefficient, chosen, scores, sequences):
+        """Adds coefficient · E · Σ_e f_e P_e of each sequence (Switch Transformer, eqs. 4-6)."""
+        if not coefficient:
+            return total
+        scores, chosen = scores.reshape(sequences, -1, scores.shape[-1]), chosen.reshape(sequences, -1)
+        hits = torch.zeros_like(scores[:, 0]).scatter_add(-1, chosen, torch.ones_like(chosen, dtype=scores.dtype))
+        shares = hits / chosen.shape[1]
+        term = coefficient * scores.shape[-1] * (shares * scores.mean(1)).sum()
+        return term if total is None else total + term
+
+    @torch.no_grad()
+    def end(self):
+        """Moves the biases of loss-free balancing towards even loads."""
+        for gate, load in zip(self.experts, self.load):
+            if not self.moves:
+                continue
+            lack = load.sum() - load * load.shape[0]
+            moved = lack / lack.square().mean().sqrt().clamp(min=1e-30) if self.by_size else lack.sign()
+            gate.e_score_correction_bias += (BIAS_STEP * moved).to(gate.e_score_correction_bias.dtype)

@@ -1,0 +1,88 @@
+"""Batches from libcrosshead, fetched ahead of the steps that need them."""
+
+import queue
+import threading
+
+import numpy as np
+import torch
+
+from crosshead._native import ffi, making
+from crosshead.errors import check, new_error
+
+
+class Batches:
+    """The run's training and validation sequences."""
+
+    def __init__(self, run, pinned):
+        out, error = ffi.new("ch_batches **"), new_error()
+        directory = run.settings["text"].encode()
+        check(making.ch_batches_open(directory, run.file("checkpoint.safetensors").encode(), out, error), error)
+        self.pointer = ffi.gc(out[0], making.ch_batches_close)
+        self.info = ffi.new("ch_batches_info *")
+        making.ch_batches_describe(self.pointer, self.info)
+        self.validation_sequences = self.info.validation_sequences
+        self.pinned, self.lock = pinned, threading.Lock()
+
+    def train(self, first, count):
+        return self._fill(making.ch_batches_train, first, count)
+
+    def validate(self, first, count):
+        return self._fill(making.ch_batches_validate, first, count)
+
+    def _fill(self, function, first, count):
+        """{"tokens" or "pixels", "targets", and "starts" where documents are kept apart}, on the host."""
+        info, shape = self.info, (count, self.info.length)
+        arrays = {"targets": np.empty(shape, np.int32)}
+        if info.images:
+            arrays["pixels"] = np.empty((count, info.pixels), np.float32)
+        else:
+            arrays["tokens"] = np.empty(shape, np.int32)
+        if info.documents:
+            arrays["starts"] = np.empty(shape, np.int32)
+
+        def place(name, kind):
+            return ffi.from_buffer(kind + "[]", arrays[name]) if name in arrays else ffi.NULL
+
+        error = new_error()
+        with self.lock:
+            status = function(self.pointer, first, count, place("tokens", "int32_t"), place("targets", "int32_t"),
+                              place("starts", "int32_t"), place("pixels", "float"), error)
+        check(status, error)
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        return {name: tensor.pin_memory() for name, tensor in tensors.items()} if self.pinned else tensors
+
+
+class Ahead:
+    """The batches of whole steps, each with the number of its targets; a thread fetches the next two."""
+
+    def __init__(self, batches, step, steps, sequences):
+        self.ready = queue.Queue(2)
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self._fetch, args=(batches, step, steps, sequences), daemon=True)
+        self.thread.start()
+
+    def _fetch(self, batches, step, steps, sequences):
+        for s in range(step, steps):
+            try:
+                batch = batches.train(s * sequences, sequences)
+                item = batch, int((batch["targets"] >= 0).sum())
+            except Exception as error:  # the step that needs the batch raises it
+                item = error
+            while not self.ended.is_set():
+                try:
+                    self.ready.put(item, timeout=0.2)
+                    break
+                except queue.Full:
+                    continue
+            if self.ended.is_set() or isinstance(item, Exception):
+                return
+
+    def next(self):
+        item = self.ready.get()
+        if isinstance(item, Exception):
+            raise item
+        return item
+
+    def close(self):
+        self.ended.set()
+        self.thread.join()

@@ -1,0 +1,80 @@
+"""LM head and cross entropy, a chunk of tokens at a time: no tensor has an element for every token and every word."""
+
+import torch
+
+CHUNK_ELEMENTS = 1 << 27
+
+
+def losses_of(x, weight, targets):
+    """Logits [N, V] in F32 or better, their log-sum-exp and the cross entropy of each token; 0 where there is no target."""
+    logits = x @ weight.t()
+    logits = logits.float() if logits.dtype == torch.bfloat16 else logits
+    sums = torch.logsumexp(logits, -1)
+    picked = logits.gather(-1, targets.clamp(min=0)[:, None])[:, 0]
+    return logits, sums, torch.where(targets >= 0, sums - picked, 0)
+
+
+def evaluate_chunk(x, weight, targets):
+    return losses_of(x, weight, targets)[2].double().sum()
+
+
+def differentiate_chunk(x, weight, targets, scale):
+    """The summed loss, and scale times its gradient by the logits."""
+    logits, sums, losses = losses_of(x, weight, targets)
+    words = torch.arange(weight.shape[0], device=x.device)
+    hot = words[None] == targets[:, None]
+    gradient = torch.exp(logits - sums[:, None]) - hot.to(logits.dtype)
+    gradient = gradient * torch.where(targets >= 0, scale, 0)[:, None]
+    return losses.double().sum(), gradient.to(x.dtype)
+
+
+class _Head(torch.autograd.Function):
+    """Loss and gradients come in the same pass; backward hands the gradients on."""
+
+    @staticmethod
+    def forward(ctx, x, weight, targets, scale, head):
+        low = head.dtype
+        narrow, matrix = x.to(low), weight.to(low)
+        dx, dweight = torch.empty_like(x), torch.zeros_like(weight)
+        loss = torch.zeros((), dtype=torch.float64, device=x.device)
+        for part in head.parts(x):
+            chunk_loss, gradient = head.differentiate(narrow[part], matrix, targets[part], scale)
+            loss += chunk_loss
+            dx[part] = gradient @ matrix
+            dweight += gradient.t() @ narrow[part]
+        ctx.save_for_backward(dx, dweight)
+        return loss
+
+    @staticmethod
+    def backward(ctx, upstream):
+        dx, dweight = ctx.saved_tensors
+        return dx, dweight, None, None, None
+
+
+class Head:
+    """The mean cross entropy of hidden states [N, D] under a matrix [V, D]. dtype: of the products."""
+
+    def __init__(self, dtype, compiled):
+        self.dtype = dtype
+        self.differentiate = torch.compile(differentiate_chunk, dynamic=False) if compiled else differentiate_chunk
+        self.evaluate_chunk = torch.compile(evaluate_chunk, dynamic=False) if compiled else evaluate_chunk
+        self.vocabulary = 0
+
+    def parts(self, x):
+        """Slices of equal size, where the number of tokens allows it."""
+        count = x.shape[0]
+        pieces = max(1, -(-count * self.vocabulary // CHUNK_ELEMENTS))
+        while count % pieces:
+            pieces += 1
+        return [slice(i, i + count // pieces) for i in range(0, count, count // pieces)]
+
+    def loss(self, x, weight, targets, scale):
+        """The summed loss, whose backward pass gives `scale` (a tensor) times the gradients."""
+        self.vocabulary = weight.shape[0]
+        return _Head.apply(x, weight, targets, scale, self)
+
+    def evaluate(self, x, weight, targets):
+        """The summed loss alone."""
+        self.vocabulary = weight.shape[0]
+        narrow, matrix = x.detach().to(self.dtype), weight.detach().to(self.dtype)
+        return sum(self.evaluate_chunk(narrow[part], matrix, targets[part]) for part in self.parts(x))

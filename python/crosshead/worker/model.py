@@ -1,0 +1,64 @@
+"""The model's PyTorch code with the run's weights."""
+
+import importlib.util
+import itertools
+import json
+import os
+import sys
+
+import torch
+
+from crosshead.worker.files import CODE
+from crosshead.worker.messages import Refused
+
+
+_packages = itertools.count()
+
+
+def import_code(folder):
+    """The modules configuration_crosshead and modeling_crosshead of a folder, as a package of a new name."""
+    name = f"crosshead_exported_{next(_packages)}"
+    package = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, None, is_package=True))
+    package.__path__ = [folder]
+    sys.modules[name] = package
+    return importlib.import_module(name + ".configuration_crosshead"), importlib.import_module(name + ".modeling_crosshead")
+
+
+def construct(folder, device, dtype):
+    """The model whose code and config.json a folder holds, on a device, without values."""
+    configuration, modeling = import_code(folder)
+    with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
+        members = json.load(file)
+    vision = members["model_type"] == "crosshead_vit"
+    for key in ("architectures", "auto_map", "model_type", "dtype"):
+        members.pop(key, None)
+    config = (configuration.CrossheadViTConfig if vision else configuration.CrossheadConfig)(**members)
+    blocks = getattr(modeling.CrossheadPreTrainedModel, "_supports_flex_attn", False) and not vision
+    config._attn_implementation = "flex_attention" if blocks and torch.device(device).type == "cuda" else "sdpa"
+    if not vision:
+        config.use_cache = False
+    with torch.device("meta"):
+        model = (modeling.CrossheadForImageClassification if vision else modeling.CrossheadForCausalLM)(config)
+    model.to_empty(device=device).to(dtype)
+    model.tie_weights()
+    return model.train()
+
+
+def build(run, weights, device, dtype):
+    """The run's model with these weights {name: tensor}."""
+    model = construct(run.file(CODE), device, dtype)
+    named = state_of(model)
+    if named.keys() != weights.keys():
+        strange = sorted(named.keys() ^ weights.keys())[0]
+        raise Refused("io", f"{run.path}: checkpoint and model code differ in the tensor {strange}; prepare the run again")
+    with torch.no_grad():
+        for name, tensor in named.items():
+            tensor.copy_(weights[name].view_as(tensor))
+    return model
+
+
+def state_of(model):
+    """Parameters and buffers by Crosshead's names; a tied matrix once."""
+    named = dict(model.named_parameters())
+    named.update((name, buffer) for name, buffer in model.named_buffers() if name in model.state_dict())
+    return named

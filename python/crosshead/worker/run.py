@@ -1,0 +1,267 @@
+"""Steps, evaluations and checkpoints of a run, in the order in which the native engine has them."""
+
+import collections
+import math
+import signal
+import time
+
+import torch
+
+from crosshead.worker.data import Ahead, Batches
+from crosshead.worker.files import Log, Run
+from crosshead.worker.messages import Refused, say
+from crosshead.worker.model import build, state_of
+from crosshead.worker.step import Trainer, rate
+
+CHECKPOINT_SECONDS = 600
+
+
+class Interrupted(Exception):
+    """SIGTERM or SIGINT came."""
+
+
+def choose_device(name):
+    """The device with this name, "cuda" for the first GPU; None: the machine's accelerator, else the CPU."""
+    if not name:
+        name = next((kind for kind in ("cuda", "xpu", "mps") if getattr(torch, kind).is_available()), "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise Refused("config", f"{name} is no device; --device is cuda, cuda:1, cpu, mps or xpu") from error
+    if device.type == "cpu":
+        return device
+    library = getattr(torch, device.type, None)
+    if library is None or not library.is_available():
+        raise Refused("config", f"PyTorch {torch.__version__} sees no {device.type} device here; --device cpu trains without one")
+    count = library.device_count()
+    index = device.index or 0
+    if index >= count:
+        raise Refused("config", f"there is no {name}: this machine has {count} {device.type} device{'s' * (count != 1)}, "
+                                f"numbered from 0")
+    return torch.device(device.type, index)
+
+
+class Clock:
+    """The time between two points of a device's work, without waiting for it."""
+
+    def __init__(self, device):
+        self.device = device
+
+    def mark(self):
+        if self.device.type != "cuda":
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def between(self, first, last):
+        return last - first if isinstance(first, float) else first.elapsed_time(last) / 1000
+
+    def passed(self, mark):
+        return isinstance(mark, float) or mark.query()
+
+
+class Driver:
+    """One run from its checkpoint to its end, or to a signal."""
+
+    def __init__(self, path):
+        self.run = Run(path)
+        options = self.run.options
+        self.device = choose_device(self.run.settings.get("device"))
+        if options["dtype"] != "F64":
+            torch.set_float32_matmul_precision("highest")
+        self.batches = Batches(self.run, self.device.type == "cuda")
+        dtype = torch.float64 if options["dtype"] == "F64" else torch.float32
+        groups = self.run.load(self.device, dtype)
+        self.model = build(self.run, groups["weight"], self.device, dtype)
+        del groups["weight"]
+        compiled = self.device.type == "cuda" and self.run.settings.get("compile", True)
+        self.frozen = {name: tensor for name, tensor in groups["m"].items()}
+        self.trainer = Trainer(self.model, self.run, groups, self.device, compiled)
+        self.log = Log(self.run)
+        self.clock, self.pending = Clock(self.device), collections.deque()
+        self.stopping, self.last_saved, self.saved_step = False, time.monotonic(), self.run.step
+
+    def stop(self, *_):
+        self.stopping = True
+
+    # ---- Steps ----
+
+    def take_step(self, ahead):
+        batch, predicted = ahead.next()
+        if predicted == 0:
+            raise Refused("io", f"step {self.run.step + 1} has nothing to predict")
+        began = self.clock.mark()
+        while True:
+            try:
+                loss, norm = self.trainer.step(batch, predicted)
+                break
+            except torch.OutOfMemoryError as error:
+                self.trainer.forget()
+                if not self.trainer.halve():
+                    raise Refused("memory", f"{self.device} has too little memory for one sequence of "
+                                            f"{self.run.options['sequence']} tokens; a shorter --seq or a smaller model "
+                                            "fits") from error
+                say("warning", message=f"out of memory: {self.trainer.micro_batch} sequences at a time from here on")
+        self.run.step += 1
+        results = torch.stack((loss.double(), norm.double()))
+        if self.device.type == "cuda":
+            results = results.to("cpu", non_blocking=True)
+        ended = self.clock.mark()
+        self.pending.append((self.run.step, results, began, ended))
+
+    def report(self, wait):
+        """Logs the steps that the device has finished; all of them with `wait`, which is for the time between steps."""
+        while self.pending and (wait or len(self.pending) > 2 or self.clock.passed(self.pending[0][3])):
+            step, results, began, ended = self.pending.popleft()
+            if not isinstance(ended, float):
+                ended.synchronize()
+            loss, norm = results.tolist()
+            if not (math.isfinite(loss) and math.isfinite(norm)):
+                raise Refused("numeric", self._not_finite(step, loss, norm))
+            seconds = self.clock.between(began, ended)
+            unit = self.run.unit
+            tokens = self.run.trained(1)
+            self.run.losses.append(loss)
+            self.run.seconds += seconds
+            lr = rate(self.run.options, step)
+            self.log.write("step", step=step, **{unit: self.run.trained(step)}, loss=loss, lr=lr, grad_norm=norm,
+                           **{unit + "_per_second": round(tokens / max(seconds, 1e-9), 1)}, seconds=round(seconds, 4))
+            say("step", step=step, loss=loss, lr=lr, grad_norm=norm, seconds=seconds)
+
+    def _not_finite(self, step, loss, norm):
+        weight = next((name for name, tensor in state_of(self.model).items() if not torch.isfinite(tensor).all()), None)
+        if weight:
+            return f"step {step}: the loss is {loss:g} because the weight {weight} holds a value that is not finite"
+        if not math.isfinite(loss):
+            return f"step {step}: the loss is {loss:g}; the weights before it are finite, a lower --lr may help"
+        return f"step {step}: a gradient is not finite (the loss is {loss:g}); a lower --lr or --clip may help"
+
+    # ---- Evaluations ----
+
+    def evaluation_due(self):
+        run = self.run
+        every = run.options["eval_every"]
+        last = run.step == run.options["steps"]
+        possible = run.step > 0 and not run.evaluated() and self.batches.validation_sequences > 0
+        return possible and (last or (every > 0 and run.step % every == 0))
+
+    def evaluate(self):
+        """The mean loss over the first validation sequences, as many as the options say."""
+        run, trainer = self.run, self.trainer
+        total = self.batches.validation_sequences
+        if run.options["eval_tokens"] > 0:
+            total = min(total, -(-run.options["eval_tokens"] // run.options["sequence"]))
+        sums = torch.zeros(4, dtype=torch.float64, device=self.device)  # loss, targets, first choices, among the first five
+        first = 0
+        while first < total:
+            micro = trainer.micro_batch
+            batch = self.batches.validate(first, micro)
+            batch["targets"][max(0, total - first):] = -1
+            try:
+                sums += self._evaluate(trainer.place(batch, slice(None)))
+            except torch.OutOfMemoryError as error:
+                trainer.forget()
+                if not trainer.halve():
+                    raise Refused("memory", f"{self.device} has too little memory to evaluate one sequence") from error
+                continue
+            first += micro
+            if self.stopping:
+                raise Interrupted
+        loss, count, top1, top5 = sums.tolist()
+        point = [run.step, loss / max(count, 1)] + ([top1 / count, top5 / count] if trainer.vision else [])
+        if not math.isfinite(point[1]):
+            raise Refused("numeric", f"the validation loss after step {run.step} is {point[1]:g}")
+        if run.evaluated():
+            run.validation.pop()
+        run.validation.append([float(number) for number in point])
+        more = dict(zip(("top1", "top5"), point[2:]))
+        self.log.write("evaluation", step=run.step, **{run.unit: run.trained(run.step)}, validation_loss=point[1], **more)
+        say("evaluation", step=run.step, validation_loss=point[1], **more)
+
+    def _evaluate(self, micro):
+        """Sums of a micro-batch. The layers run as in training: what is compiled for that is used again."""
+        trainer, targets = self.trainer, micro["targets"].flatten().long()
+        count = (targets >= 0).sum().double()
+        if not trainer.vision:
+            hidden = trainer.hidden(micro).detach().flatten(0, 1)
+            loss = trainer.head.evaluate(hidden, self.model.lm_head.weight, targets)
+            return torch.stack((loss, count, torch.zeros_like(loss), torch.zeros_like(loss)))
+        logits = trainer.logits(micro).detach()
+        seen = targets >= 0
+        losses = torch.nn.functional.cross_entropy(logits, targets, ignore_index=-1, reduction="none").double()
+        label = logits.gather(-1, targets.clamp(min=0)[:, None])
+        place = (logits > label).sum(-1)
+        return torch.stack(((losses * seen).sum(), count, ((place == 0) & seen).sum().double(),
+                            ((place < 5) & seen).sum().double()))
+
+    # ---- Checkpoints ----
+
+    def checkpoint_due(self):
+        every, run = self.run.options["checkpoint_every"], self.run
+        if run.step == self.saved_step:
+            return False
+        if run.step == run.options["steps"]:
+            return True
+        return run.step % every == 0 if every > 0 else time.monotonic() - self.last_saved >= CHECKPOINT_SECONDS
+
+    def save(self):
+        self.report(wait=True)
+        m, v = self.trainer.optimizer.moments()
+        weights = {name: tensor for name, tensor in state_of(self.model).items() if name in self.frozen}
+        for moments in (m, v):
+            for name in weights.keys() - moments.keys():  # what the optimizer leaves alone
+                moments[name] = torch.zeros_like(weights[name])
+        self.run.save({"weight": weights, "m": m, "v": v})
+        self.saved_step, self.last_saved = self.run.step, time.monotonic()
+
+    # ---- The whole run ----
+
+    def drive(self):
+        run = self.run
+        parameters = sum(tensor.numel() for tensor in state_of(self.model).values())
+        name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else self.device.type
+        self.log.start(parameters, 16 * parameters, self.device, name)
+        say("started", step=run.step, device=str(self.device), name=name, torch=torch.__version__)
+        ahead = Ahead(self.batches, run.step, run.options["steps"], run.step_sequences)
+        try:
+            self._drive(ahead)
+        except Interrupted:
+            self.report(wait=True)
+            if run.step != self.saved_step:
+                self.save()
+            self.log.write("interrupted", step=run.step)
+            return 130
+        except Refused as refused:
+            self.log.write("error", step=run.step, message=str(refused))
+            raise
+        finally:
+            ahead.close()
+        run.save_model({name: tensor for name, tensor in state_of(self.model).items() if name in self.frozen})
+        self.log.write("done", step=run.step)
+        say("done", step=run.step)
+        return 0
+
+    def _drive(self, ahead):
+        run = self.run
+        while True:
+            if self.evaluation_due():
+                self.report(wait=True)
+                self.evaluate()
+                self.saved_step = -1
+            if self.checkpoint_due():
+                self.save()
+            if run.step == run.options["steps"]:
+                return
+            if self.stopping:
+                raise Interrupted
+            self.take_step(ahead)
+            self.report(wait=False)
+
+
+def train(path):
+    """Trains the run; the process's exit status."""
+    driver = Driver(path)
+    signal.signal(signal.SIGTERM, driver.stop)
+    signal.signal(signal.SIGINT, driver.stop)
+    return driver.drive()

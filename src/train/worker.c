@@ -1,0 +1,266 @@
+/* The worker's process: its files, its start, and the lines of JSON that it writes. docs/gpu.md lists them. */
+#define _GNU_SOURCE
+#include "train/worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "formats/source.h"
+#include "formats/transformers.h"
+#include "train/trainer_private.h"
+
+enum {
+  EXIT_INTERRUPTED = 130, /* the worker's exit status after SIGTERM, with a checkpoint */
+  CANNOT_START = 127,     /* the shell's, for a program that is not there */
+  LONGEST_LINE = 1 << 20, /* of the worker's output */
+  POLL_MILLISECONDS = 50
+};
+
+/* A worker at work. */
+typedef struct process {
+  const ch_worker *worker;
+  ch_trainer *trainer;
+  const ch_train_events *events;
+  const char *directory, *python;
+  pid_t pid;
+  int output; /* its standard output, to be read */
+  char *line; /* the part of a line that was read */
+  size_t used, room;
+  int64_t step;      /* the last that it reported */
+  bool began, ended; /* it made a step; its output has ended */
+  bool terminated;   /* it was sent SIGTERM */
+  ch_status failed;  /* what it reported */
+  char reason[sizeof(((ch_error *)NULL)->message)];
+} process;
+
+/* --- its files ----------------------------------------------------------------------------------------------- */
+
+static ch_status write_code(const ch_trainer *trainer, const char *directory, ch_error *error) {
+  ch_source source = {.config = *ch_trainer_config(trainer), .params = *ch_trainer_params(trainer)};
+  ch_transformers_choose(&source, ch_trainer_config(trainer), true);
+  CH_TRY(ch_transformers_check(&source.config, directory, error));
+  char *folder = ch_path_join(directory, CH_WORKER_CODE);
+  if (!folder) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write to %s", directory);
+  ch_status status = ch_transformers_write_untrained(&source, folder, error);
+  free(folder);
+  return status;
+}
+
+static ch_status write_settings(const ch_worker *worker, const char *directory, ch_error *error) {
+  char *path = ch_path_join(directory, CH_WORKER_SETTINGS), *text = realpath(worker->text, NULL);
+  json_t *settings =
+      json_pack("{ss ss ss* sI}", "version", CH_VERSION_STRING, "text", text ? text : worker->text, "device",
+                worker->device, "micro_batch", (json_int_t)worker->micro_batch);
+  char *dump = settings ? ch_json_dump(settings, JSON_INDENT(2)) : NULL;
+  ch_status status = path && dump ? ch_write_file(path, dump, strlen(dump), error)
+                                  : ch_fail(error, CH_ERROR_MEMORY, "no memory to write to %s", directory);
+  json_decref(settings);
+  free(dump);
+  free(text);
+  free(path);
+  return status;
+}
+
+/* --- its start ----------------------------------------------------------------------------------------------- */
+
+/* The interpreter, which the caller frees. */
+static char *find_python(const char *given) {
+  const char *named = given ? given : getenv("CROSSHEAD_PYTHON"), *environment = getenv("VIRTUAL_ENV");
+  if (named && *named) return strdup(named);
+  if (environment && *environment) return ch_path_join(environment, "bin/python");
+  return strdup("python3");
+}
+
+/* In the child: becomes the worker. Ctrl-C reaches this process alone, and the worker ends when it does. */
+static void become_worker(const process *p, int output) {
+  const char *arguments[] = {p->python, "-m", "crosshead.worker", p->directory, NULL};
+  int nothing = open("/dev/null", O_RDONLY);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, NULL);
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  dup2(nothing, STDIN_FILENO);
+  dup2(output, STDOUT_FILENO);
+  execvp(p->python, (char *const *)(uintptr_t)arguments);
+  _exit(CANNOT_START);
+}
+
+static ch_status start(process *p, ch_error *error) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return ch_fail(error, CH_ERROR_IO, "cannot start a worker: %s", strerror(errno));
+  p->pid = fork();
+  if (p->pid == 0) become_worker(p, ends[1]);
+  close(ends[1]);
+  p->output = ends[0];
+  if (p->pid > 0) return CH_OK;
+  close(ends[0]);
+  return ch_fail(error, CH_ERROR_IO, "cannot start a worker: %s", strerror(errno));
+}
+
+/* --- what it reports ----------------------------------------------------------------------------------------- */
+
+static int64_t whole_of(const json_t *object, const char *key) {
+  return json_integer_value(json_object_get(object, key));
+}
+static double number_of(const json_t *object, const char *key, double missing) {
+  const json_t *value = json_object_get(object, key);
+  return json_is_number(value) ? json_number_value(value) : missing;
+}
+static const char *text_of(const json_t *object, const char *key) {
+  const char *text = json_string_value(json_object_get(object, key));
+  return text ? text : "";
+}
+
+static void report_step(process *p, const json_t *object) {
+  const ch_step_report report = {.step = whole_of(object, "step"),
+                                 .tokens =
+                                     whole_of(object, "step") * ch_train_step_tokens(&p->trainer->options),
+                                 .loss = number_of(object, "loss", 0),
+                                 .lr = number_of(object, "lr", 0),
+                                 .grad_norm = number_of(object, "grad_norm", 0),
+                                 .seconds = number_of(object, "seconds", 0)};
+  p->step = report.step;
+  p->began = true;
+  if (p->events->step) p->events->step(p->events->context, &report);
+}
+
+static void report_evaluation(const process *p, const json_t *object) {
+  const ch_validation_point point = {.step = whole_of(object, "step"),
+                                     .loss = number_of(object, "validation_loss", 0),
+                                     .top1 = number_of(object, "top1", -1),
+                                     .top5 = number_of(object, "top5", -1)};
+  if (p->events->evaluated) p->events->evaluated(p->events->context, &point);
+}
+
+static void keep_failure(process *p, const json_t *object) {
+  const char *kind = text_of(object, "kind");
+  p->failed = strcmp(kind, "numeric") == 0  ? CH_ERROR_NUMERIC
+              : strcmp(kind, "memory") == 0 ? CH_ERROR_MEMORY
+              : strcmp(kind, "config") == 0 ? CH_ERROR_CONFIG
+                                            : CH_ERROR_IO;
+  snprintf(p->reason, sizeof p->reason, "%s", text_of(object, "message"));
+}
+
+/* Lines that are not JSON are what a library printed; they go to standard error. */
+static void take_line(process *p, const char *line, size_t size) {
+  json_t *object = json_loadb(line, size, 0, NULL);
+  const char *event = text_of(object, "event");
+  if (strcmp(event, "started") == 0 && p->events->started)
+    p->events->started(p->events->context, whole_of(object, "step"));
+  else if (strcmp(event, "step") == 0)
+    report_step(p, object);
+  else if (strcmp(event, "evaluation") == 0)
+    report_evaluation(p, object);
+  else if (strcmp(event, "share") == 0 && p->events->share)
+    p->events->share(p->events->context, number_of(object, "share", 0));
+  else if (strcmp(event, "error") == 0)
+    keep_failure(p, object);
+  else if (!object && size > 0)
+    fprintf(stderr, "%.*s\n", (int)size, line);
+  json_decref(object);
+}
+
+static void take_lines(process *p) {
+  char *begin = p->line;
+  for (char *end; (end = memchr(begin, '\n', (size_t)(p->line + p->used - begin))); begin = end + 1)
+    take_line(p, begin, (size_t)(end - begin));
+  p->used -= (size_t)(begin - p->line);
+  memmove(p->line, begin, p->used);
+  if (p->used == p->room) p->used = 0; /* no message is that long */
+}
+
+/* Reads what is there, for at most a moment. */
+static void listen(process *p) {
+  struct pollfd ready = {.fd = p->output, .events = POLLIN};
+  if (poll(&ready, 1, POLL_MILLISECONDS) <= 0) return;
+  ssize_t size = read(p->output, p->line + p->used, p->room - p->used);
+  if (size < 0 && (errno == EINTR || errno == EAGAIN)) return;
+  p->ended = size <= 0;
+  if (size > 0) p->used += (size_t)size;
+  take_lines(p);
+}
+
+/* --- its end ------------------------------------------------------------------------------------------------- */
+
+static ch_status judge(const process *p, int state, ch_error *error) {
+  long long step = p->step, steps = p->trainer->options.steps;
+  if (WIFSIGNALED(state) && !p->terminated)
+    return ch_fail(
+        error, CH_ERROR_IO,
+        "the worker of %s was ended by signal %d (%s) after step %lld of %lld; its last checkpoint can be "
+        "resumed",
+        p->directory, WTERMSIG(state), strsignal(WTERMSIG(state)), step, steps);
+  int code = WIFEXITED(state) ? WEXITSTATUS(state) : EXIT_INTERRUPTED;
+  if (p->failed != CH_OK) return ch_fail(error, p->failed, "%s", p->reason);
+  if (code == 0) return CH_OK;
+  if (code == EXIT_INTERRUPTED)
+    return ch_fail(error, CH_ERROR_INTERRUPTED,
+                   "interrupted after step %lld of %lld; `crosshead train --out %s --resume` continues", step,
+                   steps, p->directory);
+  if (code == CANNOT_START)
+    return ch_fail(error, CH_ERROR_IO, "%s cannot be started; name a Python with PyTorch with --python",
+                   p->python);
+  return ch_fail(error, CH_ERROR_IO, "`%s -m crosshead.worker` ended with status %d%s", p->python, code,
+                 p->began ? "; its last checkpoint can be resumed"
+                          : "; --python names a Python with PyTorch, transformers and the package crosshead "
+                            "(`make wheel`)");
+}
+
+static ch_status watch(process *p, ch_error *error) {
+  int state = 0;
+  while (!p->ended) {
+    if (!p->terminated && p->events->interrupted && p->events->interrupted(p->events->context)) {
+      kill(p->pid, SIGTERM);
+      p->terminated = true;
+    }
+    listen(p);
+  }
+  while (waitpid(p->pid, &state, 0) < 0 && errno == EINTR) continue;
+  return judge(p, state, error);
+}
+
+ch_status ch_worker_train(const ch_worker *worker, ch_trainer *trainer, const char *directory,
+                          const ch_train_events *events, bool *began, ch_error *error) {
+  process p = {.worker = worker,
+               .trainer = trainer,
+               .events = events,
+               .directory = directory,
+               .step = trainer->step,
+               .room = LONGEST_LINE};
+  char *python = find_python(worker->python), *checkpoint = ch_path_join(directory, CH_TRAIN_CHECKPOINT);
+  ch_status status = CH_OK;
+  p.python = python;
+  p.line = malloc(p.room);
+  if (!p.line || !python || !checkpoint)
+    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to start a worker");
+  CH_TRY_GOTO(status);
+  CH_TRY_GOTO(write_code(trainer, directory, error));
+  CH_TRY_GOTO(write_settings(worker, directory, error));
+  if (worker->prepare) goto done;
+  CH_TRY_GOTO(start(&p, error));
+  status = watch(&p, error);
+  close(p.output);
+  if (status == CH_OK || status == CH_ERROR_INTERRUPTED) {
+    ch_error unread = {0};
+    ch_status taken = ch_trainer_resume(trainer, checkpoint, &unread);
+    if (taken != CH_OK) status = ch_fail(error, taken, "%s", unread.message);
+  }
+done:
+  *began = p.began;
+  free(p.line);
+  free(python);
+  free(checkpoint);
+  return status;
+}
