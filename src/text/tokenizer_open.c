@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/mistaken.h"
 #include "text/hash.h"
 
 /* The id of a token that tokenizer_config.json names, as a string or as an object with "content". */
@@ -54,6 +55,7 @@ static ch_status load(const char *path, const ch_map *map, ch_tokenizer **tokeni
   if (text[0] == '\n')
     return ch_fail(error, CH_ERROR_FORMAT,
                    "%s looks like a SentencePiece model, which is not read; its tokenizer.json is", path);
+  CH_TRY(ch_refuse_mistaken(path, map->data, map->size, true, error));
   return ch_tokenizer_from_bin(map->data, map->size, path, tokenizer, error);
 }
 
