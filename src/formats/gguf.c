@@ -422,9 +422,14 @@ ch_status ch_gguf_number(const ch_gguf *file, const char *key, bool required, do
 
 ch_status ch_gguf_bool(const ch_gguf *file, const char *key, bool *flag, ch_error *error) {
   const ch_gguf_value *value = ch_gguf_find(file, key);
+  int64_t whole = 0;
   if (!value) return CH_OK;
-  if (value->list || value->type != CH_GGUF_BOOL) return wrong(file, key, "true or false", error);
-  *flag = *value->data != 0;
+  bool truth = !value->list && value->type == CH_GGUF_BOOL;
+  bool number = !truth && !value->list && value->type != CH_GGUF_STRING &&
+                ch_gguf_whole_at(value, 0, &whole) &&
+                (whole == 0 || whole == 1); /* as some programs write it */
+  if (!truth && !number) return wrong(file, key, "true or false", error);
+  *flag = truth ? *value->data != 0 : whole == 1;
   return CH_OK;
 }
 
