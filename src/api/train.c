@@ -7,6 +7,7 @@
 
 #include "api/answer.h"
 #include "api/train_private.h"
+#include "io/companions.h"
 #include "tensor/team.h"
 #include "train/attempt.h"
 #include "train/run.h"
@@ -109,7 +110,10 @@ static ch_status drive(ch_training *t, const char *from, ch_error *error) {
                                   .interrupted = is_stopped};
   CH_TRY(ch_train_run(t->trainer, t->out, t->settings->resume, &events, error));
   bool gives = !ch_config_is_vision(&t->config) && ch_ranks_leads(ranks);
-  return ch_ranks_agree(ranks, gives ? ch_data_give_tokenizer(&t->data, t->out, error) : CH_OK, error);
+  ch_status status = gives ? ch_data_give_tokenizer(&t->data, t->out, error) : CH_OK;
+  if (status == CH_OK && gives && from && !t->settings->tokenizer)
+    status = ch_companions_copy_generation(from, t->out, error);
+  return ch_ranks_agree(ranks, status, error);
 }
 
 /* The first rank prepares what the others then find. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/mistaken.h"
 
 /* The last quoted string before `position` that a colon follows: the key whose value is broken. */
 static bool key_before(const char *text, size_t position, const char **key, size_t *length) {
@@ -116,6 +117,7 @@ ch_status ch_json_parse(const char *text, size_t size, const char *where, json_t
   json_error_t why;
   *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);
   if (!*root) *root = parse_tolerant(text, size, &why);
+  if (!*root) CH_TRY(ch_refuse_mistaken(where, text, size, true, error));
   if (!*root) return parse_error(text, size, where, &why, error);
   if (json_is_object(*root)) return CH_OK;
   json_decref(*root);

@@ -29,6 +29,9 @@ static const char *const known[] = {"config.json",
                                     "vocab.json",
                                     "merges.txt",
                                     "chat_template.jinja",
+                                    "chat_template.json",
+                                    "preprocessor_config.json",
+                                    "processor_config.json",
                                     "generation_config.json",
                                     "report.json",
                                     "report.html",
@@ -65,7 +68,8 @@ static bool is_shard(const char *name) {
 }
 
 static bool is_known(const char *name) {
-  return ch_is_one_of(known, name) || is_shard(name);
+  const char *end = strrchr(name, '.');
+  return ch_is_one_of(known, name) || is_shard(name) || (end && strcmp(end, ".jinja") == 0);
 }
 
 static bool has(const char *directory, const char *name) {
@@ -87,9 +91,10 @@ static bool find_stranger(const char *directory, const char *before, int depth, 
     if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) continue;
     char *path = ch_path_join(directory, name);
     bool seen = path && lstat(path, &info) == 0;
-    if (seen && S_ISDIR(info.st_mode) && depth > 0) {
+    bool templates = strcmp(name, "additional_chat_templates") == 0;
+    if (seen && S_ISDIR(info.st_mode) && (depth > 0 || templates)) {
       snprintf(inside, sizeof inside, "%.120s%.120s/", before, name);
-      found = find_stranger(path, inside, depth - 1, stranger, size);
+      found = find_stranger(path, inside, depth > 0 ? depth - 1 : 0, stranger, size);
     } else if (!seen || !S_ISREG(info.st_mode) || !is_known(name)) {
       snprintf(stranger, size, "%.40s%.50s", before, name);
       found = true;

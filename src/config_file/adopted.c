@@ -452,7 +452,7 @@ static ch_status read_gemma(const json_t *root, const char *where, json_t *ours,
 /* --- all of it ------------------------------------------------------------------------------------------------- */
 
 /* Keys of every family whose values are looked into, or refused. */
-static ch_status check_forms(const json_t *root, const char *name, const char *where, ch_error *error) {
+static ch_status check_forms(const json_t *root, const char *where, ch_error *error) {
   static const char *const scalings[] = {"rope_parameters", "rope_scaling"};
   const json_t *window = json_object_get(root, "sliding_window"), *given = NULL;
   int64_t size = 1;
@@ -472,16 +472,12 @@ static ch_status check_forms(const json_t *root, const char *name, const char *w
       return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" is %s where an object {...} is needed", where,
                      scalings[i], ch_json_show(given, shown, sizeof shown));
   }
-  given = json_object_get(root, "quantization_config");
-  const char *method = json_string_value(json_object_get(given, "quant_method"));
-  bool read = method && strcmp(method, "mxfp4") == 0 && strcmp(name, "gpt_oss") == 0;
-  return given && !json_is_null(given) && !read ? refuse(root, "quantization_config", "null", where, error)
-                                                : CH_OK;
+  return CH_OK;
 }
 
 static ch_status translate(const json_t *root, const ch_adopted_family *of, const char *where, json_t *ours,
                            ch_error *error) {
-  CH_TRY(check_forms(root, of->name, where, error));
+  CH_TRY(check_forms(root, where, error));
   take_all(root, ch_adopted_keys, ours);
   take_all(root, of->keys, ours);
   take_id(root, "bos_token_id", ours);

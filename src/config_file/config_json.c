@@ -8,6 +8,7 @@
 
 #include "attention/registry.h"
 #include "base/file.h"
+#include "base/mistaken.h"
 #include "config_file/families.h"
 #include "config_file/keys.h"
 #include "config_file/layers.h"
@@ -156,10 +157,22 @@ static ch_status refuse_foreign(const char *path, const char *kind, ch_error *er
                  path);
 }
 
+static ch_status refuse_without_config(const char *directory, ch_error *error) {
+  char *weights = ch_path_join(directory, "model.safetensors");
+  bool has_weights = weights && ch_is_file(weights);
+  free(weights);
+  CH_TRY(ch_refuse_directory(directory, has_weights, error));
+  return ch_fail(error, CH_ERROR_IO, "%s has no config.json; a model directory must have one", directory);
+}
+
 ch_status ch_config_read(const char *path, ch_config *config, ch_error *error) {
   char *file = ch_is_directory(path) ? ch_path_join(path, "config.json") : strdup(path), *text = NULL;
   if (!file) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path);
   size_t size = 0;
+  if (ch_is_directory(path) && !ch_is_file(file)) {
+    free(file);
+    return refuse_without_config(path, error);
+  }
   const char *foreign = foreign_kind(file);
   if (foreign) {
     free(file);

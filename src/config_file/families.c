@@ -216,8 +216,68 @@ static ch_status read_settled(const json_t *root, const char *where, ch_config *
   return CH_OK;
 }
 
+/* --- quantised models ----------------------------------------------------------------------------------------------- */
+
+/* Methods by the names that transformers gives them, and as people call them. */
+static const char *const methods[][2] = {{"gptq", "GPTQ"},
+                                         {"awq", "AWQ"},
+                                         {"bitsandbytes", "bitsandbytes"},
+                                         {"fp8", "FP8"},
+                                         {"fbgemm_fp8", "FP8 (FBGEMM)"},
+                                         {"compressed-tensors", "compressed-tensors"},
+                                         {"mxfp4", "MXFP4"},
+                                         {"modelopt", "ModelOpt"},
+                                         {"auto-round", "AutoRound"},
+                                         {"quanto", "Quanto"},
+                                         {"torchao", "torchao"},
+                                         {"hqq", "HQQ"},
+                                         {"aqlm", "AQLM"},
+                                         {"eetq", "EETQ"},
+                                         {"higgs", "HIGGS"},
+                                         {"vptq", "VPTQ"},
+                                         {"spqr", "SpQR"},
+                                         {"bitnet", "BitNet"},
+                                         {"quark", "Quark"},
+                                         {"exl2", "EXL2"},
+                                         {"exl3", "EXL3"}};
+
+/* The method that an object names: by its key, or by those that older files of bitsandbytes have. */
+static const char *method_of(const json_t *object, const char **name) {
+  const char *given = json_string_value(json_object_get(object, "quant_method"));
+  bool bits = json_object_get(object, "load_in_8bit") || json_object_get(object, "load_in_4bit");
+  *name = given ? given : bits ? "bitsandbytes" : NULL;
+  for (size_t i = 0; *name && i < sizeof methods / sizeof *methods; i++)
+    if (strcmp(methods[i][0], *name) == 0) return methods[i][1];
+  return NULL;
+}
+
+/* Weights that another program quantised are not read, but for the MXFP4 of gpt-oss. */
+static ch_status refuse_quantised(const json_t *root, const char *where, const char *model_type,
+                                  ch_error *error) {
+  static const char *const keys[] = {"quantization_config", "compression_config"};
+  const char *name, *key = keys[0];
+  const json_t *given = json_object_get(root, key);
+  if (!given || json_is_null(given)) given = json_object_get(root, key = keys[1]);
+  if (!given || json_is_null(given)) return CH_OK;
+  const char *method = method_of(given, &name);
+  char shown[80], bits[32] = "", quoted[90] = "";
+  int64_t count = 0;
+  if (name && strcmp(name, "mxfp4") == 0 && strcmp(model_type, "gpt_oss") == 0) return CH_OK;
+  if (ch_json_whole(json_object_get(given, "bits"), &count) && count > 0 && count < 17)
+    snprintf(bits, sizeof bits, " in %d bits", (int)count);
+  if (!method && name)
+    snprintf(quoted, sizeof quoted, "the method %s", ch_json_quote(name, shown, sizeof shown));
+  if (!method && !name) snprintf(quoted, sizeof quoted, "a method that it does not name");
+  return ch_fail(
+      error, CH_ERROR_CONFIG,
+      "%s: \"%s\" says that the weights are quantised by %s%s, which is not read; an unquantised copy of the "
+      "model is needed, of which `crosshead quantize` makes Q8_0, Q6_K, Q4_K or Q4_0",
+      where, key, method ? method : quoted, bits);
+}
+
 ch_status ch_config_read_family(const json_t *root, const char *where, ch_config *config, ch_error *error) {
   json_t *settled = NULL;
+  CH_TRY(refuse_quantised(root, where, config->model_type, error));
   if (ch_config_is_vision(config)) return read_vit(root, where, config, error);
   ch_status status = settle_rotation(root, where, config->model_type, &settled, error);
   if (status == CH_OK) status = read_settled(settled, where, config, error);

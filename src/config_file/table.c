@@ -126,7 +126,6 @@ const ch_config_key ch_config_keys[] = {
     {"", "linear_attention", CH_KEY_OBJECT, OURS, TEXT, .nullable = true, NO_MEMBER, .members = "linear"},
     {"", "attention_sinks", CH_KEY_WHOLE, OURS, TEXT, .nullable = true, MEMBER(attention_sinks),
      RANGE(0, MOST_INT32)},
-    {"", "quantization_config", CH_KEY_OBJECT, HUGGING_FACE, .nullable = true, NOT_YET},
     {"", "attention", CH_KEY_OBJECT, OURS, NO_MEMBER, .members = "attention"},
     {"", "sharing", CH_KEY_OBJECT, OURS, .nullable = true, NO_MEMBER, .members = "sharing"},
     {"", "moe", CH_KEY_OBJECT, OURS, TEXT, .nullable = true, NO_MEMBER, .members = "moe"},

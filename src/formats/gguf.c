@@ -8,16 +8,26 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/mistaken.h"
 
 enum { MOST_NAME = 1024, DEFAULT_ALIGNMENT = 32, MOST_ALIGNMENT = 1 << 20 };
 
 static const struct {
-  const char *name;
+  const char *name, *several;
   size_t size; /* 0: not fixed */
-} types[CH_GGUF_TYPES] = {
-    {"a byte", 1},   {"a signed byte", 1}, {"a 16-bit number", 2}, {"a 16-bit number", 2}, {"a number", 4},
-    {"a number", 4}, {"a number", 4},      {"true or false", 1},   {"a string", 0},        {"a list", 0},
-    {"a number", 8}, {"a number", 8},      {"a number", 8}};
+} types[CH_GGUF_TYPES] = {{"a byte", "bytes", 1},
+                          {"a signed byte", "signed bytes", 1},
+                          {"a 16-bit number", "16-bit numbers", 2},
+                          {"a 16-bit number", "16-bit numbers", 2},
+                          {"a number", "numbers", 4},
+                          {"a number", "numbers", 4},
+                          {"a number", "numbers", 4},
+                          {"true or false", "truth values", 1},
+                          {"a string", "strings", 0},
+                          {"a list", "lists", 0},
+                          {"a number", "numbers", 8},
+                          {"a number", "numbers", 8},
+                          {"a number", "numbers", 8}};
 
 /* --- reading the header --------------------------------------------------------------------------------------- */
 
@@ -255,8 +265,10 @@ static ch_status place_tensors(reader *r, const uint64_t *offsets, uint64_t alig
 
 static ch_status parse_header(reader *r, uint64_t *tensors, uint64_t *values) {
   uint64_t version;
-  if (left(r) < 4 || memcmp(r->at, "GGUF", 4) != 0)
+  if (left(r) < 4 || memcmp(r->at, "GGUF", 4) != 0) {
+    CH_TRY(ch_refuse_mistaken(r->file->where, r->at, left(r), true, r->error));
     return bad(r, "this is no GGUF file: it does not begin with GGUF");
+  }
   r->at += 4;
   CH_TRY(take_number(r, 4, &version));
   if (version != 2 && version != 3)
@@ -309,11 +321,18 @@ ch_status ch_gguf_open(const char *path, ch_gguf *file, ch_error *error) {
 void ch_gguf_close(ch_gguf *file) {
   for (int64_t i = 0; i < file->value_count; i++) free(file->values[i].key);
   for (int64_t i = 0; i < file->tensor_count; i++) free(file->tensors[i].name);
+  for (int64_t i = 0; i < file->part_count; i++) ch_gguf_close(&file->parts[i]);
+  free(file->parts);
   free(file->values);
   free(file->tensors);
   free(file->where);
   ch_map_close(&file->map);
   *file = (ch_gguf){0};
+}
+
+void ch_gguf_forget(const ch_gguf *file, const void *data, size_t bytes) {
+  ch_map_forget(&file->map, data, bytes);
+  for (int64_t i = 0; i < file->part_count; i++) ch_map_forget(&file->parts[i].map, data, bytes);
 }
 
 /* --- values --------------------------------------------------------------------------------------------------- */
@@ -377,7 +396,8 @@ static ch_status wrong(const ch_gguf *file, const char *key, const char *needed,
   if (!value)
     return ch_fail(error, CH_ERROR_FORMAT, "%s has no \"%s\"; it must be %s", file->where, key, needed);
   return ch_fail(error, CH_ERROR_FORMAT, "%s: \"%s\" is %s%s where %s is needed", file->where, key,
-                 value->list ? "a list of " : "", types[value->type].name, needed);
+                 value->list ? "a list of " : "",
+                 value->list ? types[value->type].several : types[value->type].name, needed);
 }
 
 ch_status ch_gguf_whole(const ch_gguf *file, const char *key, bool required, int64_t *whole,
@@ -402,9 +422,14 @@ ch_status ch_gguf_number(const ch_gguf *file, const char *key, bool required, do
 
 ch_status ch_gguf_bool(const ch_gguf *file, const char *key, bool *flag, ch_error *error) {
   const ch_gguf_value *value = ch_gguf_find(file, key);
+  int64_t whole = 0;
   if (!value) return CH_OK;
-  if (value->list || value->type != CH_GGUF_BOOL) return wrong(file, key, "true or false", error);
-  *flag = *value->data != 0;
+  bool truth = !value->list && value->type == CH_GGUF_BOOL;
+  bool number = !truth && !value->list && value->type != CH_GGUF_STRING &&
+                ch_gguf_whole_at(value, 0, &whole) &&
+                (whole == 0 || whole == 1); /* as some programs write it */
+  if (!truth && !number) return wrong(file, key, "true or false", error);
+  *flag = truth ? *value->data != 0 : whole == 1;
   return CH_OK;
 }
 
@@ -425,6 +450,9 @@ ch_status ch_gguf_list(const ch_gguf *file, const char *key, ch_gguf_type type, 
   *list = value;
   if (!value && !required) return CH_OK;
   snprintf(needed, sizeof needed, "a list of %s", type == CH_GGUF_STRING ? "strings" : "numbers");
-  if (!value || !value->list || value->type != type) return wrong(file, key, needed, error);
+  bool texts = value && value->type == CH_GGUF_STRING,
+       numbers = value && !texts && value->type != CH_GGUF_BOOL;
+  if (!value || !value->list || (type == CH_GGUF_STRING ? !texts : !numbers))
+    return wrong(file, key, needed, error);
   return CH_OK;
 }

@@ -171,8 +171,9 @@ static void put_ids(ch_gguf_header *header, const ch_pieces *pieces) {
     int32_t id;
   } ids[] = {{"tokenizer.ggml.bos_token_id", pieces->begin},
              {"tokenizer.ggml.eos_token_id", pieces->end},
-             {"tokenizer.ggml.unknown_token_id", pieces->byte_level ? -1 : pieces->unknown}};
-  for (int i = 0; i < 3; i++)
+             {"tokenizer.ggml.unknown_token_id", pieces->byte_level ? -1 : pieces->unknown},
+             {"tokenizer.ggml.padding_token_id", pieces->padding}};
+  for (int i = 0; i < 4; i++)
     if (ids[i].id >= 0) ch_gguf_put_u32(header, ids[i].key, (uint32_t)ids[i].id);
   ch_gguf_put_bool(header, "tokenizer.ggml.add_bos_token", pieces->add_begin);
   ch_gguf_put_bool(header, "tokenizer.ggml.add_eos_token", pieces->add_end);
@@ -233,6 +234,7 @@ static ch_status put_vocabulary(writing *w, bool *exact) {
   if (status == CH_OK) status = compare_pairs(&pieces, exact, w->error);
   if (status == CH_OK) put_pieces(&w->header, &pieces);
   if (status == CH_OK) put_ids(&w->header, &pieces);
+  if (status == CH_OK && w->how->chat) ch_chat_put_gguf(w->how->chat, pieces.end, &w->header);
   ch_pieces_free(&pieces);
   return status;
 }

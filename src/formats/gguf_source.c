@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "formats/chat.h"
 #include "formats/gguf_config.h"
 #include "formats/gguf_names.h"
 #include "formats/pieces.h"
@@ -209,7 +210,7 @@ static ch_status rows(const ch_source *source, int index, int64_t first, int64_t
   }
   const unsigned char *start = row_at(place, all, columns, first),
                       *end = row_at(place, all, columns, first + count);
-  ch_map_forget(&g->file.map, start, (size_t)(end - start));
+  ch_gguf_forget(&g->file, start, (size_t)(end - start));
   if (!place->turned || by_row) return CH_OK;
   float *scratch = malloc((size_t)columns * sizeof *scratch);
   if (!scratch) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", g->file.where);
@@ -260,6 +261,20 @@ static ch_status open_vocabulary(gguf_source *g, ch_source *source, ch_error *er
   return status;
 }
 
+/* What goes with the vocabulary, whether that is wanted or another comes in its place. */
+static ch_status open_chat(gguf_source *g, ch_source *source, ch_error *error) {
+  ch_chat chat;
+  ch_status status = ch_chat_from_gguf(&g->file, source->config.vocab_size, &chat, error);
+  if (status == CH_OK && source->tokenizer_config.size)
+    status = ch_chat_put_config(&chat, g->file.where, &source->tokenizer_config, error);
+  else if (status == CH_OK)
+    ch_chat_put_template(&chat, &source->chat_template);
+  if (status == CH_OK) ch_chat_put_generation(&chat, &source->config, &source->generation_config);
+  ch_chat_free(&chat);
+  if (status != CH_OK || !(source->generation_config.failed || source->chat_template.failed)) return status;
+  return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", g->file.where);
+}
+
 ch_status ch_gguf_source_open(const char *path, bool vocabulary, ch_source *source, ch_error *error) {
   *source = (ch_source){.format = "GGUF"};
   gguf_source *g = calloc(1, sizeof *g);
@@ -268,9 +283,10 @@ ch_status ch_gguf_source_open(const char *path, bool vocabulary, ch_source *sour
   source->rows = rows;
   source->blocks = blocks;
   source->close = close_file;
-  ch_status status = ch_gguf_open(path, &g->file, error);
+  ch_status status = ch_gguf_open_parts(path, &g->file, error);
   if (status == CH_OK) status = open_model(g, source, error);
   if (status == CH_OK && vocabulary) status = open_vocabulary(g, source, error);
+  if (status == CH_OK) status = open_chat(g, source, error);
   if (status != CH_OK) ch_source_close(source);
   return status;
 }

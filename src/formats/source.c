@@ -46,6 +46,8 @@ void ch_source_close(ch_source *source) {
   ch_text_free(&source->config_json);
   ch_text_free(&source->tokenizer);
   ch_text_free(&source->tokenizer_config);
+  ch_text_free(&source->generation_config);
+  ch_text_free(&source->chat_template);
   *source = (ch_source){0};
 }
 
@@ -172,6 +174,8 @@ static ch_status write_all(const ch_source *source, const char *directory, const
   if (source->companions) CH_TRY(ch_companions_copy(source->companions, directory, error));
   CH_TRY(write_text(directory, "tokenizer.json", &source->tokenizer, error));
   CH_TRY(write_text(directory, "tokenizer_config.json", &source->tokenizer_config, error));
+  CH_TRY(write_text(directory, "chat_template.jinja", &source->chat_template, error));
+  CH_TRY(write_text(directory, "generation_config.json", &source->generation_config, error));
   return writing->finish ? writing->finish(source, directory, error)
                          : ch_config_store(directory, &source->config, error);
 }

@@ -12,6 +12,8 @@ typedef struct ch_source {
   ch_params params;
   ch_dtype *dtypes; /* [params.count] what each tensor is stored as; F32 where no model of ours holds that */
   ch_text tokenizer, tokenizer_config; /* tokenizer.json and tokenizer_config.json, or empty */
+  ch_text chat_template;               /* chat_template.jinja, where no tokenizer_config has it; or empty */
+  ch_text generation_config;           /* generation_config.json, or empty */
   ch_deepseek_layout layout; /* what `rows` and `blocks` do to latent attention of a model directory */
   ch_text config_json;       /* what is written as config.json in place of `config`; or empty */
   char *companions;          /* a directory whose tokenizer files come along; or NULL */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/mistaken.h"
 #include "formats/pieces.h"
 #include "formats/source.h"
 
@@ -16,7 +17,14 @@ static ch_status open_file(const char *path, bool vocabulary, ch_source *source,
   CH_TRY(ch_map_open(path, &map, error));
   bool gguf = map.size >= 4 && memcmp(map.data, "GGUF", 4) == 0;
   bool named = map.size >= 4 && memcmp(map.data, "24ka", 4) == 0; /* llama2.c from version 1 on */
+  bool tensors = map.size > 9 && map.data[8] == '{' && map.data[0] != '{' && map.data[7] == 0;
+  ch_status status =
+      gguf || named || tensors ? CH_OK : ch_refuse_mistaken(path, map.data, map.size, false, error);
   ch_map_close(&map);
+  CH_TRY(status);
+  if (tensors)
+    return ch_fail(error, CH_ERROR_FORMAT,
+                   "%s is a safetensors file; give the directory that holds it and config.json", path);
   if (gguf) return ch_gguf_source_open(path, vocabulary, source, error);
   if (named || ends_with(path, ".bin")) return ch_llama2c_open(path, source, error);
   return ch_fail(error, CH_ERROR_FORMAT,

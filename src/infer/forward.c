@@ -59,11 +59,17 @@ static void loss_of_logits(const int32_t *targets, int64_t rows, int64_t known, 
   if (known > 0) result->loss = sum / (double)known;
 }
 
+static bool ends_early(ch_precision type) {
+  return type == CH_PRECISION_F16 || type == CH_PRECISION_Q8_0 || type == CH_PRECISION_Q4_0;
+}
+
 static ch_status not_finite(const ch_forward_request *r, int64_t row, ch_error *error) {
+  bool narrow = r->cached && (ends_early(r->cache) || ends_early(r->cache_keys) ||
+                              ends_early(r->cache_values) || ends_early(r->cache_latents));
   return ch_fail(error, CH_ERROR_NUMERIC,
-                 "the logits of %s %lld, token %lld are not finite; a weight is damaged or too large",
-                 r->pixels ? "image" : "sequence", (long long)(row / r->length),
-                 (long long)(row % r->length));
+                 "the logits of %s %lld, token %lld are not finite; a weight is damaged or too large%s",
+                 r->pixels ? "image" : "sequence", (long long)(row / r->length), (long long)(row % r->length),
+                 narrow ? ", or the cache's type cannot hold a key or value, as bf16 and f32 can" : "");
 }
 
 /* Rows first ... first + rows - 1 of [sequences, length]. */

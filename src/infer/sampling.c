@@ -41,8 +41,10 @@ size_t ch_sampling_scratch(int64_t vocabulary) {
 /* --- sums and weights ---------------------------------------------------------------------------------------- */
 
 static ch_status broken_logit(const float *logits, int64_t i, ch_error *error) {
-  return ch_fail(error, CH_ERROR_NUMERIC, "the logit of token %lld is %s; the model's numbers are broken",
-                 (long long)i, isnan(logits[i]) ? "not a number" : "infinite");
+  return ch_fail(
+      error, CH_ERROR_NUMERIC,
+      "the logit of token %lld is %s; the model's numbers are broken, or its cache's type is too narrow",
+      (long long)i, isnan(logits[i]) ? "not a number" : "infinite");
 }
 
 static inline uint32_t bits_of(float x) {

@@ -1,24 +1,79 @@
 /* Copying the small files beside a model. */
 #include "io/companions.h"
 
+#include <dirent.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/file.h"
 
-static const char *const companions[] = {"tokenizer.json",         "tokenizer.bin",
-                                         "tokenizer_config.json",  "special_tokens_map.json",
-                                         "generation_config.json", NULL};
+static const char *const tokenizers[] = {"tokenizer.json", "tokenizer.bin", NULL};
+/* Of these transformers makes a tokenizer and its chats; processors are those of images. */
+static const char *const beside_tokenizers[] = {"tokenizer_config.json",
+                                                "special_tokens_map.json",
+                                                "added_tokens.json",
+                                                "tokenizer.model",
+                                                "vocab.json",
+                                                "merges.txt",
+                                                "chat_template.jinja",
+                                                "chat_template.json",
+                                                NULL};
+static const char *const others[] = {"generation_config.json", "preprocessor_config.json",
+                                     "processor_config.json", NULL};
+
+/* Copies a file if it exists. */
+static ch_status copy_one(const char *from, const char *to, const char *name, ch_error *error) {
+  char *source = ch_path_join(from, name), *target = ch_path_join(to, name);
+  ch_status status = CH_OK;
+  if (!source || !target)
+    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to copy %s", name);
+  else if (ch_is_file(source))
+    status = ch_copy_file(source, target, error);
+  free(source);
+  free(target);
+  return status;
+}
+
+static ch_status copy_all(const char *from, const char *to, const char *const *names, ch_error *error) {
+  for (int i = 0; names[i]; i++) CH_TRY(copy_one(from, to, names[i], error));
+  return CH_OK;
+}
+
+static bool is_template(const char *name) {
+  size_t length = strlen(name);
+  return length > 6 && name[0] != '.' && strcmp(name + length - 6, ".jinja") == 0;
+}
+
+/* Copies the templates of one directory into another, which is made for the first. */
+static ch_status copy_templates(const char *from, const char *to, ch_error *error) {
+  DIR *listing = opendir(from);
+  ch_status status = CH_OK;
+  for (const struct dirent *entry; listing && status == CH_OK && (entry = readdir(listing));) {
+    if (!is_template(entry->d_name)) continue;
+    status = ch_make_directory(to, error);
+    if (status == CH_OK) status = copy_one(from, to, entry->d_name, error);
+  }
+  if (listing) closedir(listing);
+  return status;
+}
+
+ch_status ch_companions_copy_of_tokenizer(const char *from, const char *to, ch_error *error) {
+  CH_TRY(copy_all(from, to, beside_tokenizers, error));
+  char *source = ch_path_join(from, CH_CHAT_TEMPLATES), *target = ch_path_join(to, CH_CHAT_TEMPLATES);
+  ch_status status = source && target
+                         ? copy_templates(source, target, error)
+                         : ch_fail(error, CH_ERROR_MEMORY, "no memory to copy %s", CH_CHAT_TEMPLATES);
+  free(source);
+  free(target);
+  return status;
+}
+
+ch_status ch_companions_copy_generation(const char *from, const char *to, ch_error *error) {
+  return copy_one(from, to, "generation_config.json", error);
+}
 
 ch_status ch_companions_copy(const char *from, const char *to, ch_error *error) {
-  ch_status status = CH_OK;
-  for (int i = 0; companions[i] && status == CH_OK; i++) {
-    char *source = ch_path_join(from, companions[i]), *target = ch_path_join(to, companions[i]);
-    if (!source || !target)
-      status = ch_fail(error, CH_ERROR_MEMORY, "no memory to copy %s", companions[i]);
-    else if (ch_is_file(source))
-      status = ch_copy_file(source, target, error);
-    free(source);
-    free(target);
-  }
-  return status;
+  CH_TRY(copy_all(from, to, tokenizers, error));
+  CH_TRY(ch_companions_copy_of_tokenizer(from, to, error));
+  return copy_all(from, to, others, error);
 }

@@ -4,7 +4,14 @@
 
 #include "base/error.h"
 
-/* Copies tokenizer and generation settings, those that are there. */
+/* A directory of a model's chat templates with names, NAME.jinja. */
+#define CH_CHAT_TEMPLATES "additional_chat_templates"
+
+/* Copies tokenizer, chat templates and generation settings, those that are there. */
 ch_status ch_companions_copy(const char *from, const char *to, ch_error *error);
+/* The same of the files that belong to a tokenizer.json, without that. */
+ch_status ch_companions_copy_of_tokenizer(const char *from, const char *to, ch_error *error);
+/* Copies generation_config.json if there is one. */
+ch_status ch_companions_copy_generation(const char *from, const char *to, ch_error *error);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/mistaken.h"
 #include "io/tensor_layout.h"
 #include "io/tensor_names.h"
 #include "tensor/kernels.h"
@@ -26,7 +27,11 @@ static const char single_name[] = "model.safetensors", index_name[] = "model.saf
 static ch_status open_shard(const char *directory, const char *name, ch_weights *weights, ch_error *error) {
   char *path = ch_path_join(directory, name);
   if (!path) return ch_fail(error, CH_ERROR_MEMORY, "no memory to open %s", directory);
-  ch_status status = ch_safetensors_open(path, &weights->shards[weights->shard_count], error);
+  ch_status status = strcmp(name, single_name) == 0 || ch_is_file(path)
+                         ? CH_OK
+                         : ch_fail(error, CH_ERROR_IO, "%s/%s names %s, which is not there; download it too",
+                                   directory, index_name, name);
+  if (status == CH_OK) status = ch_safetensors_open(path, &weights->shards[weights->shard_count], error);
   if (status == CH_OK) weights->shard_count++;
   free(path);
   return status;
@@ -125,6 +130,11 @@ static ch_status open_sharded(const char *directory, const char *index, ch_weigh
   return status;
 }
 
+static ch_status refuse_without_weights(const char *directory, ch_error *error) {
+  CH_TRY(ch_refuse_directory(directory, false, error));
+  return ch_fail(error, CH_ERROR_IO, "%s holds neither %s nor %s", directory, single_name, index_name);
+}
+
 static ch_status open_files(const char *directory, ch_weights *weights, ch_error *error) {
   char *single = ch_path_join(directory, single_name), *index = ch_path_join(directory, index_name);
   ch_status status;
@@ -135,7 +145,7 @@ static ch_status open_files(const char *directory, ch_weights *weights, ch_error
   else if (!ch_is_file(single) && ch_is_file(index))
     status = open_sharded(directory, index, weights, error);
   else if (!ch_is_file(single))
-    status = ch_fail(error, CH_ERROR_IO, "%s holds neither %s nor %s", directory, single_name, index_name);
+    status = refuse_without_weights(directory, error);
   else {
     weights->shards = calloc(1, sizeof *weights->shards);
     status = weights->shards ? open_shard(directory, single_name, weights, error)
@@ -231,6 +241,13 @@ static bool is_left_over(const ch_config *config, const char *name) {
          layer >= config->num_hidden_layers;
 }
 
+static ch_status missing(const opening *o, const char *name) {
+  bool head = strcmp(name, "lm_head.weight") == 0;
+  return tensor_error(o, CH_ERROR_FORMAT, name,
+                      head ? "is missing; if the head is the embedding, set \"tie_word_embeddings\" to true"
+                           : "is missing");
+}
+
 static ch_status match(opening *o) {
   bool tied = o->config->tie_word_embeddings;
   const ch_stored_tensor *head = NULL;
@@ -251,8 +268,7 @@ static ch_status match(opening *o) {
   int embedding = ch_params_find(o->params, "model.embed_tokens.weight");
   if (head && embedding >= 0 && !o->stored[embedding].name) o->stored[embedding] = *head;
   for (int row = 0; row < o->params->count; row++) {
-    if (!o->stored[row].name)
-      return tensor_error(o, CH_ERROR_FORMAT, o->params->rows[row].name, "is missing");
+    if (!o->stored[row].name) return missing(o, o->params->rows[row].name);
     CH_TRY(check_shape(o, &o->params->rows[row], &o->stored[row]));
   }
   return CH_OK;
@@ -361,7 +377,7 @@ static ch_status match_part(opening *o, int index, bool *used) {
     CH_TRY(take_mxfp4(o, row, place, used, &found, &o->stored[index]));
     if (found) return CH_OK;
   }
-  if (!found) return tensor_error(o, CH_ERROR_FORMAT, placed ? place->name : row->name, "is missing");
+  if (!found) return missing(o, placed ? place->name : row->name);
   if (placed) return take_part(o, row, place, found, &o->stored[index]);
   o->stored[index] = *found;
   return check_shape(o, row, found);
@@ -511,6 +527,17 @@ static bool copy_transposed(const ch_tensor *stored, const ch_tensor_place *plac
   return finite;
 }
 
+/* Returns true if all values of an F64 tensor are finite. */
+static bool are_finite(const ch_tensor *tensor) {
+  int64_t count = ch_tensor_count(tensor);
+  for (int64_t i = 0; i < count; i++) {
+    double value;
+    memcpy(&value, (const char *)tensor->data + (size_t)i * sizeof value, sizeof value);
+    if (!isfinite(value)) return false;
+  }
+  return true;
+}
+
 static size_t round_up(size_t bytes) {
   return (bytes + 63) & ~(size_t)63;
 }
@@ -532,6 +559,10 @@ static ch_status copy_all(const opening *o) {
     if (!finite && i < damaged) damaged = i;
   }
   if (damaged == count) return CH_OK;
+  const ch_tensor *stored = &o->stored[damaged].tensor;
+  if (stored->dtype == CH_F64 && o->weights->tensors[damaged].dtype != CH_F64 && are_finite(stored))
+    return tensor_error(o, CH_ERROR_NUMERIC, o->stored[damaged].name,
+                        "holds a value that F32 cannot, whose largest is 3.4e38; models compute in F32");
   return tensor_error(o, CH_ERROR_NUMERIC, o->stored[damaged].name,
                       "holds a value that is not finite; the model is damaged");
 }
@@ -560,8 +591,43 @@ static ch_status fill(opening *o, ch_weights_mode mode) {
   return copy_all(o);
 }
 
+/* Refuses the weights of what is no model of itself, or packed, by the last part of a tensor's name. */
+static ch_status refuse_packed(const opening *o) {
+  static const char *const marks[][2] = {{"qweight", "GPTQ or AWQ"},
+                                         {"qzeros", "GPTQ or AWQ"},
+                                         {"g_idx", "GPTQ"},
+                                         {"absmax", "bitsandbytes"},
+                                         {"quant_map", "bitsandbytes"},
+                                         {"SCB", "bitsandbytes"},
+                                         {"weight_packed", "compressed-tensors"},
+                                         {"weight_scale_inv", "FP8"},
+                                         {"weight_scale", "a quantiser"},
+                                         {"trellis", "EXL3"},
+                                         {"q_weight", "EXL2"},
+                                         {"W_q", "HQQ"}};
+  for (int s = 0; s < o->weights->shard_count; s++)
+    for (int64_t i = 0; i < o->weights->shards[s].count; i++) {
+      const char *name = o->weights->shards[s].tensors[i].name, *dot = strrchr(name, '.');
+      char what[200];
+      if (strstr(name, ".lora_A.") || strstr(name, ".lora_B."))
+        return tensor_error(
+            o, CH_ERROR_FORMAT, name,
+            "is part of a LoRA adapter; merge it into the model it was trained on (peft: merge_and_unload)");
+      for (size_t m = 0; dot && m < sizeof marks / sizeof *marks; m++) {
+        if (strcmp(dot + 1, marks[m][0]) != 0 || ch_params_find(o->params, name) >= 0) continue;
+        snprintf(what, sizeof what,
+                 "is part of a matrix that %s packed, which is not read; an unquantised copy of the model is "
+                 "needed",
+                 marks[m][1]);
+        return tensor_error(o, CH_ERROR_FORMAT, name, what);
+      }
+    }
+  return CH_OK;
+}
+
 static ch_status open_all(opening *o, ch_weights_mode mode) {
   CH_TRY(open_files(o->directory, o->weights, o->error));
+  CH_TRY(refuse_packed(o));
   CH_TRY(o->config->layout[0] ? match_layout(o) : match(o));
   return fill(o, mode);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/mistaken.h"
 
 enum { MOST_HEADER_BYTES = 100 * 1000 * 1000, MOST_ENTRY_BYTES = 64 << 10, MOST_METADATA_BYTES = 8 << 20 };
 
@@ -334,11 +335,17 @@ static ch_status parse_file(const unsigned char *bytes, uint64_t size, reader *r
                    r->where, size);
   uint64_t length = 0;
   for (int i = 7; i >= 0; i--) length = length << 8 | bytes[i];
-  if (length > size - 8 || length > MOST_HEADER_BYTES)
+  if (length > size - 8 || length > MOST_HEADER_BYTES) {
+    if (memcmp(bytes, "GGUF", 4) == 0)
+      return ch_fail(r->error, CH_ERROR_FORMAT,
+                     "%s is a GGUF file, not safetensors; `crosshead import` makes a model directory of it",
+                     r->where);
+    CH_TRY(ch_refuse_mistaken(r->where, bytes, size, false, r->error));
     return ch_fail(r->error, CH_ERROR_FORMAT,
                    "%s is truncated or no safetensors file: it announces a header of %" PRIu64
                    " bytes and has %" PRIu64 " (at most %d make sense)",
                    r->where, length, size - 8, MOST_HEADER_BYTES);
+  }
   r->at = (const char *)bytes + 8;
   r->end = r->at + length;
   r->data = bytes + 8 + length;

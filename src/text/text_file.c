@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "text/hash.h"
+#include "base/mistaken.h"
 #include "base/utf8.h"
 
 enum { CHUNK = 8 << 20 };
@@ -38,6 +39,8 @@ static chunk_facts look_at(const unsigned char *text, size_t size, size_t from, 
 static ch_status check_text(ch_text_file *file, ch_error *error) {
   const unsigned char *text = (const unsigned char *)file->text;
   size_t chunks = (file->size + CHUNK - 1) / CHUNK, nuls = 0, broken = NONE;
+  if (ch_is_lfs_pointer(text, file->size))
+    return ch_refuse_mistaken(file->path, text, file->size, true, error);
   chunk_facts *facts = malloc(chunks * sizeof *facts);
   if (!facts) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", file->path);
 #pragma omp parallel for schedule(dynamic)

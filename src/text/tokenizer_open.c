@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/mistaken.h"
+#include "io/companions.h"
 #include "text/hash.h"
 
 /* The id of a token that tokenizer_config.json names, as a string or as an object with "content". */
@@ -54,6 +56,7 @@ static ch_status load(const char *path, const ch_map *map, ch_tokenizer **tokeni
   if (text[0] == '\n')
     return ch_fail(error, CH_ERROR_FORMAT,
                    "%s looks like a SentencePiece model, which is not read; its tokenizer.json is", path);
+  CH_TRY(ch_refuse_mistaken(path, map->data, map->size, true, error));
   return ch_tokenizer_from_bin(map->data, map->size, path, tokenizer, error);
 }
 
@@ -92,16 +95,16 @@ ch_status ch_tokenizer_open(const char *path, ch_tokenizer **tokenizer, ch_error
   return ch_fail(error, CH_ERROR_IO, "%s holds neither tokenizer.json nor tokenizer.bin", path);
 }
 
-/* Copies one file; `expected` is the hash its content must have, NULL for any. */
-static ch_status copy_file(const char *from, const char *directory, const char *name,
-                           const uint64_t *expected, ch_error *error) {
+/* Copies one file, whose content must have the hash `expected`. */
+static ch_status copy_file(const char *from, const char *directory, const char *name, uint64_t expected,
+                           ch_error *error) {
   ch_map map;
   CH_TRY(ch_map_open(from, &map, error));
   char *to = ch_path_join(directory, name);
   ch_status status = CH_OK;
   if (!to)
     status = ch_fail(error, CH_ERROR_MEMORY, "no memory to write to %s", directory);
-  else if (expected && ch_hash_bytes(map.data, map.size, 1) != *expected)
+  else if (ch_hash_bytes(map.data, map.size, 1) != expected)
     status =
         ch_fail(error, CH_ERROR_IO, "%s has changed since it was opened; start again with the new one", from);
   else
@@ -115,12 +118,6 @@ ch_status ch_tokenizer_copy_to(const ch_tokenizer *tokenizer, const char *direct
   if (!tokenizer->directory)
     return ch_fail(error, CH_ERROR_ARGUMENT, "the tokenizer %s was not opened from a file", tokenizer->file);
   const char *name = tokenizer->is_json ? "tokenizer.json" : "tokenizer.bin";
-  CH_TRY(copy_file(tokenizer->file, directory, name, &tokenizer->fingerprint, error));
-  if (!tokenizer->is_json) return CH_OK;
-  char *config = ch_path_join(tokenizer->directory, "tokenizer_config.json");
-  if (!config) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write to %s", directory);
-  ch_status status =
-      ch_is_file(config) ? copy_file(config, directory, "tokenizer_config.json", NULL, error) : CH_OK;
-  free(config);
-  return status;
+  CH_TRY(copy_file(tokenizer->file, directory, name, tokenizer->fingerprint, error));
+  return tokenizer->is_json ? ch_companions_copy_of_tokenizer(tokenizer->directory, directory, error) : CH_OK;
 }
