@@ -36,8 +36,7 @@ class Optimizer:
     def __init__(self, model, options, moments, step):
         self.options, groups = options, {}
         self.identities = []  # matrices that decay towards the identity, with their rate
-        tied = model.config.tie_word_embeddings
-        self.names = {name: p for name, p in model.named_parameters() if not (tied and name == "lm_head.weight")}
+        self.names = dict(model.named_parameters())  # a tied matrix once
         for name, parameter in self.names.items():
             row = model.config.tensor(name)
             groups.setdefault((row["rate"], bool(row["decay"])), []).append(parameter)

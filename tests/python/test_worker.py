@@ -1,0 +1,268 @@
+"""The worker beside the native engine: the same losses and gradient norms for every mechanism, either resumes the other's run.
+
+Run by `make test-python`; CROSSHEAD names the program.
+"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+try:
+    import torch  # noqa: F401
+    import transformers  # noqa: F401
+except ImportError as error:
+    raise unittest.SkipTest(f"the worker is not tried: {error}; `pip install torch transformers`")
+
+from test_transformers import CASES, CROSSHEAD, IMAGES, MLA, SIZES, VIT_CASES, attention
+
+from crosshead.worker import run as worker
+
+STEPS = ("--steps", "20", "--batch", "2", "--accumulate", "2", "--seq", "32", "--eval-every", "10", "--eval-tokens", "500")
+DATA = pathlib.Path(__file__).resolve().parents[2] / "data"
+MORE = {
+    "coefficients of an MLP": {
+        "sharing": {"type": "masa", "projections": ["q", "k", "v", "o"], "atoms": 2, "coefficients": "mlp"}, **attention(type="gqa")},
+    "coefficients of an MLP, one dictionary": {
+        "num_key_value_heads": 4, "hidden_size": 32, **attention(type="gqa"), "sharing": {
+            "type": "masa", "projections": ["q", "k", "v"], "atoms": 3, "common_dictionary": True, "coefficients": "mlp"}},
+    "tied": {"tie_word_embeddings": True, **attention(type="gqa")},
+    "spectral": {"parametrization": "spectral", "tie_word_embeddings": True, **attention(type="diff")},
+    "spectral, knocking": {
+        "parametrization": "spectral", **attention(type="gqa", knocking={"type": "mlp", "on": ["v"], "per_head": True})},
+    "loss-free balance": {
+        "moe": {"experts": 4, "active": 2, "expert_intermediate_size": 16, "balance": "loss_free"}, **attention(type="gqa")},
+}
+# Steps of this mechanism are close to a singularity: rounding grows from step to step.
+RATES = {"tpa": "1e-4"}
+
+
+def shell(*words, **options):
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, **options)
+
+
+def crosshead(*words):
+    ran = shell(CROSSHEAD, *words)
+    if ran.returncode:
+        raise AssertionError(f"crosshead {' '.join(map(str, words))}: {ran.stderr.strip()}")
+    return ran.stdout
+
+
+def entries(run, event):
+    lines = [json.loads(line) for line in pathlib.Path(run, "log.jsonl").read_text().splitlines()]
+    return [line for line in lines if line["event"] == event]
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.text = self.folder / "text.txt"
+        self.text.write_text("\n\n".join((DATA / "tinyshakespeare.txt").read_text()[:40000].split("\n\n")))
+        self.said = []
+        patch = mock.patch.object(worker, "say", lambda event, **members: self.said.append((event, members)))
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def config(self, keys, sizes=SIZES, **more):
+        whole = {**sizes, **({"vocab_size": 280} if sizes is SIZES else {}), **keys, **more}
+        if whole["attention"]["type"] in ("mla", "gla", "mlra"):
+            whole.pop("num_key_value_heads", None)
+        path = self.folder / "config.json"
+        path.write_text(json.dumps({key: value for key, value in whole.items() if value is not None}))
+        return path
+
+    def prepare(self, *words):
+        out = tempfile.mkdtemp(dir=self.folder)
+        crosshead("train", *words, "--engine", "pytorch", "--device", "cpu", "--prepare", "--out", out)
+        return out
+
+    def native(self, *words):
+        out = tempfile.mkdtemp(dir=self.folder)
+        crosshead("train", *words, "--out", out)
+        return out
+
+    def agree(self, a, b, steps=20):
+        for event, key, most in (("step", "loss", 1e-4), ("step", "grad_norm", 1e-3), ("evaluation", "validation_loss", 1e-4)):
+            ours, theirs = entries(a, event), entries(b, event)
+            self.assertEqual([line["step"] for line in ours], [line["step"] for line in theirs])
+            for one, other in zip(ours, theirs):
+                self.assertLess(abs(one[key] - other[key]), most * abs(one[key]), f"{key} of step {one['step']}")
+        self.assertEqual(len(entries(b, "step")), steps)
+
+
+class Agreement(Case):
+    def compare(self, config, *words):
+        a, b = self.native(config, *words), self.prepare(config, *words)
+        self.assertEqual(worker.train(b), 0)
+        self.agree(a, b)
+        return a, b
+
+    def test_mechanisms(self):
+        for name, keys in {**CASES, **MORE}.items():
+            with self.subTest(name):
+                rate = RATES.get(name, "1e-3")
+                self.compare(self.config(keys), "--data", self.text, *STEPS, "--lr", rate)
+
+    def test_documents(self):
+        words = ("--data", self.text, *STEPS, "--documents", "--separator", "blank-lines")
+        linear = {"type": "gdn", "heads": 2, "head_dim": 8, "value_head_dim": 8}
+        for name, keys in {
+            "gqa": attention(type="gqa"), "mla": attention(**MLA), "windows": {"sliding_window": 9, **attention(type="gqa")},
+            "gdn": {"layer_types": ["linear_attention"] * 2 + ["full_attention"], "linear_attention": linear, **attention(type="gqa")},
+            "talking": {"num_key_value_heads": 4, **attention(type="talking")},
+        }.items():
+            with self.subTest(name):
+                self.compare(self.config(keys), *words)
+
+    def test_images(self):
+        pixels = self.folder / "images"
+        pixels.mkdir()
+        generator = torch.Generator().manual_seed(1)
+        for part in ("train", "test"):
+            count, size = 64, IMAGES["image_size"]
+            values = torch.randint(0, 256, (count * size * size,), dtype=torch.uint8, generator=generator)
+            labels = torch.randint(0, IMAGES["num_classes"], (count,), dtype=torch.uint8, generator=generator)
+            prefix = "train" if part == "train" else "t10k"
+            header = b"".join(n.to_bytes(4, "big") for n in (0x803, count, size, size))
+            (pixels / f"{prefix}-images-idx3-ubyte").write_bytes(header + bytes(values.tolist()))
+            (pixels / f"{prefix}-labels-idx1-ubyte").write_bytes(
+                b"".join(n.to_bytes(4, "big") for n in (0x801, count)) + bytes(labels.tolist()))
+        words = ("--images", pixels, "--steps", "20", "--batch", "4", "--eval-every", "10", "--label-smoothing", "0.1",
+                 "--augment", "flip+crop")
+        for name, keys in VIT_CASES.items():
+            with self.subTest(name):
+                a, b = self.compare(self.config(keys, IMAGES, num_channels=1), *words)
+                tops = [[line["top1"], line["top5"]] for line in entries(a, "evaluation")]
+                self.assertEqual(tops, [[line["top1"], line["top5"]] for line in entries(b, "evaluation")])
+
+    def test_numerics(self):
+        config = self.config(attention(type="gqa"))
+        for kind, most in (("f64", 1e-6), ("bf16", 2e-2)):
+            with self.subTest(kind):
+                words = (config, "--data", self.text, *STEPS, "--compute", kind)
+                a, b = self.native(*words), self.prepare(*words)
+                worker.train(b)
+                for one, other in zip(entries(a, "step"), entries(b, "step")):
+                    self.assertLess(abs(one["loss"] - other["loss"]), most * one["loss"])
+
+    def test_the_finished_model_opens(self):
+        b = self.prepare(self.config(attention(**MLA)), "--data", self.text, *STEPS)
+        worker.train(b)
+        found = json.loads(crosshead("eval", b, "--text", self.text, "--json"))
+        self.assertLess(abs(found["loss"] - entries(b, "evaluation")[-1]["validation_loss"]), 1)
+        self.assertEqual(entries(b, "done")[0]["step"], 20)
+
+
+class Resuming(Case):
+    def stopped_after(self, run, step):
+        """Lets the worker train a run up to a step, as after SIGTERM."""
+        driver = worker.Driver(run)
+
+        def hear(event, **members):
+            if event == "step" and members["step"] == step:
+                driver.stop()
+
+        with mock.patch.object(worker, "say", hear):
+            self.assertEqual(driver.drive(), 130)
+
+    def test_the_native_engine_goes_on(self):
+        words = (self.config(attention(type="gqa", knocking={"type": "mlp", "on": ["v"]})), "--data", self.text, *STEPS)
+        a, b = self.native(*words), self.prepare(*words)
+        self.stopped_after(b, 7)
+        crosshead("train", "--out", b, "--resume")
+        self.agree(a, b)
+
+    def test_the_worker_goes_on(self):
+        words = (self.config(attention(**MLA)), "--data", self.text, *STEPS)
+        a, b = self.native(*words), tempfile.mkdtemp(dir=self.folder)
+        import crosshead as package
+
+        with self.assertRaises(package.Interrupted):
+            package.train(b, config=str(words[0]), data=str(self.text), steps=20, batch=2, accumulate=2, sequence=32, eval_every=10,
+                          eval_tokens=500, on_step=lambda step: step.step < 9)
+        crosshead("train", "--out", b, "--resume", "--engine", "pytorch", "--device", "cpu", "--python", sys.executable)
+        self.agree(a, b)
+
+    def test_the_worker_resumes_itself(self):
+        words = (self.config(attention(type="gqa")), "--data", self.text, *STEPS)
+        a, b = self.native(*words), self.prepare(*words)
+        self.stopped_after(b, 10)
+        self.assertEqual(worker.train(b), 0)
+        self.agree(a, b)
+        self.assertEqual([line["step"] for line in entries(b, "resume")], [10])
+
+    def test_smaller_micro_batches(self):
+        words = (self.config(attention(type="gqa")), "--data", self.text, *STEPS)
+        a, b = self.native(*words), self.prepare(*words)
+        first = worker.Trainer.differentiate
+
+        def out_of_memory(trainer, batch, predicted):
+            if trainer.micro_batch > 1:
+                raise torch.OutOfMemoryError("out of memory")
+            return first(trainer, batch, predicted)
+
+        with mock.patch.object(worker.Trainer, "differentiate", out_of_memory):
+            self.assertEqual(worker.train(b), 0)
+        self.agree(a, b)
+        self.assertIn("warning", [event for event, _ in self.said])
+
+
+class Processes(Case):
+    def start(self, run):
+        return subprocess.Popen([sys.executable, "-m", "crosshead.worker", run], stdout=subprocess.PIPE, text=True)
+
+    def test_sigterm_saves_a_checkpoint(self):
+        words = (self.config(attention(type="gqa")), "--data", self.text, *STEPS[2:], "--steps", "100000")
+        run = self.prepare(*words)
+        process = self.start(run)
+        for line in process.stdout:
+            if json.loads(line)["event"] == "step":
+                break
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+        self.assertEqual(process.returncode, 130)
+        self.assertGreater(entries(run, "interrupted")[0]["step"], 0)
+
+    def test_bad_input(self):
+        config = self.config(attention(type="gqa"))
+        words = ("train", config, "--data", self.text, *STEPS, "--engine", "pytorch", "--out", self.folder / "run")
+        for more, status, sentence in (
+            (("--python", "/no/python"), 1, "/no/python cannot be started; name a Python with PyTorch"),
+            (("--device", "cuda:99", "--python", sys.executable), 1, "cuda"),
+            (("--device", "nonsense", "--python", sys.executable), 1, "nonsense is no device"),
+            (("--device", "cpu,cpu"), 2, "one run trains on one device"),
+            (("--trace", self.folder / "trace"), 2, "--trace"),
+        ):
+            with self.subTest(more):
+                ran = shell(CROSSHEAD, *words, *more)
+                self.assertEqual(ran.returncode, status, ran.stderr)
+                self.assertIn(sentence, ran.stderr)
+                self.assertFalse((self.folder / "run").exists(), "a run that never began leaves nothing behind")
+        ran = shell(CROSSHEAD, "train", config, "--data", self.text, "--device", "cpu", "--out", self.folder / "run")
+        self.assertIn("--device is for --engine pytorch", ran.stderr)
+
+    def test_prepared_runs(self):
+        run = self.prepare(self.config(attention(type="gqa")), "--data", self.text, *STEPS)
+        settings = pathlib.Path(run, "worker.json")
+        for change, sentence in (({"version": "0.0.1"}, "0.0.1"), ({"text": str(self.folder)}, "no text"),
+                                 ({"device": "cuda:99"}, "cuda")):
+            with self.subTest(change):
+                before = settings.read_text()
+                settings.write_text(json.dumps({**json.loads(before), **change}))
+                ran = shell(sys.executable, "-m", "crosshead.worker", run)
+                settings.write_text(before)
+                self.assertEqual(ran.returncode, 1)
+                self.assertIn(sentence, json.loads(ran.stdout.splitlines()[-1])["message"])
+        ran = shell(sys.executable, "-m", "crosshead.worker", self.folder)
+        self.assertIn("not a run that was prepared", ran.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
