@@ -10,6 +10,7 @@
 #   make format    apply clang-format; format-check only looks
 #   make lint      clang-tidy
 #   make install   into PREFIX (and DESTDIR)
+#   make deb       Debian packages in build/deb, with lintian's opinion
 #   make deps      install the Debian packages that building and testing need
 #
 # Warnings are errors after `cmake --preset develop` (and in CI); that choice stays until build/ is removed.
@@ -21,7 +22,7 @@ PYTHON_ENV ?= build/python
 JOBS ?= $(shell nproc)
 sources = find include src tests bench examples -name '*.[ch]' -print0
 
-.PHONY: build build-deps test-programs demo test test-python bench sanitize fuzz format format-check lint install deps clean
+.PHONY: build build-deps test-programs demo test test-python bench sanitize fuzz format format-check lint install deb deps clean
 build: build-deps
 	cmake --preset release
 	cmake --build build -j $(JOBS)
@@ -75,6 +76,10 @@ lint:
 
 install: build
 	cmake --install build --prefix $(PREFIX)
+
+deb:
+	scripts/deps.sh build deb
+	scripts/deb.sh $(JOBS)
 
 build-deps:
 	scripts/deps.sh build
