@@ -13,7 +13,7 @@ for group in "$@"; do
   fuzz) wanted="$wanted clang libclang-rt-dev libomp-dev" ;;
   browser) wanted="$wanted chromium" ;; # the tests of report pages; they are skipped without it
   python) wanted="$wanted python3 python3-venv" ;; # the tests of exported models in PyTorch; the rest comes from PyPI
-  deb) wanted="$wanted debhelper dh-python dpkg-dev lintian mpi-default-dev python3 python3-cffi" ;; # Debian packages, with 'build'
+  deb) wanted="$wanted build-essential debhelper dh-python lintian mpi-default-dev python3 python3-cffi" ;; # Debian packages, with 'build'
   format) wanted="$wanted clang-format clang-tidy" ;;
   *) echo "deps.sh: unknown group '$group'; it is one of build, test, mpi, fuzz, format, browser, python or deb" >&2; exit 2 ;;
   esac
