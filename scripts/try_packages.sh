@@ -16,18 +16,18 @@ echo "== the program alone"
 add "$packages"/crosshead_*.deb
 [ -z "$(dpkg-query -W -f '${Package}\n' 'libcrosshead*' 2>/dev/null)" ] || fail "the program brings the libraries"
 crosshead --version
-crosshead info "$model" | head -3
+crosshead info "$model"
 crosshead compare --data data/tinyshakespeare.txt --mechanisms mha,gqa:2 --params 60k --tokens 6k --seq 32 --batch 4 --vocab 300 \
   --out "$work/compare" >"$work/log" || { cat "$work/log"; fail "compare"; }
 head -1 "$work/log"
 [ -s "$work/compare/report.html" ] || fail "no report"
-gzip -dc /usr/share/man/man1/crosshead.1.gz | grep -q '^\.TH' || fail "no manual page"
+gzip -dc /usr/share/man/man1/crosshead.1.gz | grep '^\.TH' >/dev/null || fail "no manual page"
 
 echo "== the libraries, for a program in C"
 add "$packages"/libcrosshead*.deb gcc libc6-dev pkg-config
 [ -z "$(pkg-config --cflags crosshead-train | tr -d ' ')" ] || fail "pkg-config --cflags prints $(pkg-config --cflags crosshead-train)"
 gcc -o "$work/generate" examples/generate.c $(pkg-config --cflags --libs crosshead)
-"$work/generate" "$model" "Once upon a time" | head -c 60
+"$work/generate" "$model" "Once upon a time"
 echo
 
 echo "== Python"
