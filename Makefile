@@ -2,6 +2,7 @@
 #
 #   make demo      compare nine attention mechanisms on a small text; the report lies in build/demo/report.html
 #   make test      build and run every test
+#   make core      build and run the tests that tell soonest whether a compiler or a distribution breaks something
 #   make test-python  the Python package, and exported models beside transformers; sets up PyTorch in PYTHON_ENV
 #   make build     the optimised program, build/crosshead, and the libraries
 #   make wheel     a self-contained wheel of package, libraries and program, build/wheel/*.whl: pip installs it on any Linux
@@ -11,6 +12,7 @@
 #   make format    apply clang-format; format-check only looks
 #   make lint      clang-tidy
 #   make install   into PREFIX (and DESTDIR)
+#   make deb       Debian packages in build/deb, with lintian's opinion
 #   make deps      install the Debian packages that building and testing need
 #
 # Warnings are errors after `cmake --preset develop` (and in CI); that choice stays until build/ is removed.
@@ -22,7 +24,7 @@ PYTHON_ENV ?= build/python
 JOBS ?= $(shell nproc)
 sources = find include src tests bench examples -name '*.[ch]' -print0
 
-.PHONY: build build-deps test-programs demo test test-python wheel bench sanitize fuzz format format-check lint install deps clean
+.PHONY: build build-deps test-programs demo test core test-python wheel bench sanitize fuzz format format-check lint install deb deps clean
 build: build-deps
 	cmake --preset release
 	cmake --build build -j $(JOBS)
@@ -37,6 +39,12 @@ demo: build
 
 test: test-programs
 	scripts/run_tests.sh build $(JOBS)
+
+core:
+	scripts/deps.sh build test
+	cmake --preset release
+	cmake --build build -j $(JOBS) --target core_tests
+	scripts/run_tests.sh build $(JOBS) -L core
 
 test-python: build
 	scripts/python_tests.sh $(PYTHON_ENV) $(CURDIR)/build
@@ -79,6 +87,10 @@ lint:
 
 install: build
 	cmake --install build --prefix $(PREFIX)
+
+deb:
+	scripts/deps.sh build deb
+	scripts/deb.sh $(JOBS)
 
 build-deps:
 	scripts/deps.sh build

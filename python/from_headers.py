@@ -1,6 +1,6 @@
 """Makes modules of the public headers: from_headers.py INCLUDE OUT
 
-OUT/_cdef.py     what cffi knows of the libraries
+OUT/_cdef.py     what cffi knows of the libraries, and the number after .so in their names
 OUT/structs.py   a dataclass for each structure that the libraries fill, and a TypedDict for each structure of settings
 """
 
@@ -115,6 +115,10 @@ def main() -> None:
     ffi.set_source("crosshead._cdef", None)
     ffi.cdef(declarations(include))
     ffi.emit_python_code(str(out / "_cdef.py"))
+    version = (include / "crosshead/version.h").read_text(encoding="utf-8")
+    number = re.findall(r'CH_VERSION_STRING "(\d+\.\d+)', version)[0]
+    with open(out / "_cdef.py", "a", encoding="utf-8") as file:
+        file.write(f'soname = "{number}"\n')
     (out / "structs.py").write_text(structs(ffi), encoding="utf-8")
 
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes sure that the Debian packages of the named groups are installed: deps.sh build|test|mpi|fuzz|format|browser|python ...
+# Makes sure that the Debian packages of the named groups are installed: deps.sh build|test|mpi|fuzz|format|browser|python|deb|fresh ...
 # Installs what is missing where that is allowed without a question; else prints the one command to run.
 set -eu
 
@@ -13,8 +13,10 @@ for group in "$@"; do
   fuzz) wanted="$wanted clang libclang-rt-dev libomp-dev" ;;
   browser) wanted="$wanted chromium" ;; # the tests of report pages; they are skipped without it
   python) wanted="$wanted python3 python3-venv" ;; # the tests of exported models in PyTorch; the rest comes from PyPI
+  deb) wanted="$wanted build-essential debhelper dh-python lintian mpi-default-dev python3 python3-cffi" ;; # Debian packages, with 'build'
+  fresh) wanted="$wanted debootstrap" ;; # bare systems, by fresh.sh
   format) wanted="$wanted clang-format clang-tidy" ;;
-  *) echo "deps.sh: unknown group '$group'; it is one of build, test, mpi, fuzz, format, browser or python" >&2; exit 2 ;;
+  *) echo "deps.sh: unknown group '$group'; it is one of build, test, mpi, fuzz, format, browser, python, deb or fresh" >&2; exit 2 ;;
   esac
 done
 

@@ -1,10 +1,11 @@
 #!/bin/bash
 # Runs the two commands of the README in a bare system, from a fresh clone, as an ordinary user and as root:
-#   fresh.sh SUITE [--as user|root] [--run COMMAND]... [--mirror URL] [--dir DIR] [--keep]
+#   fresh.sh SUITE [--as user|root] [--run COMMAND]... [--copy PATH]... [--mirror URL] [--dir DIR] [--keep]
 #
 #   SUITE          bookworm, trixie, jammy, noble or another suite that debootstrap knows
 #   --as WHO       only as this one of `user` and `root`; both otherwise, the user first, while nothing is installed
 #   --run COMMAND  instead of `make demo` and `make test`, in the clone; may be given several times
+#   --copy PATH    copies a file or folder into the folder that has the clone; may be given several times
 #   --mirror URL   where packages come from; otherwise $FRESH_MIRROR, otherwise the mirror of this machine where it has the same
 #                  distribution, otherwise debootstrap's own
 #   --dir DIR      makes the system in DIR, which must not exist; otherwise in a new directory of $TMPDIR
@@ -16,7 +17,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 
 usage() {
-  sed -n '2,14s/^# \{0,1\}//p' "$0" >&2
+  sed -n '2,15s/^# \{0,1\}//p' "$0" >&2
   exit 2
 }
 cannot() {
@@ -25,11 +26,12 @@ cannot() {
 }
 
 suite= mirror=${FRESH_MIRROR:-} system= keep= who="user root"
-commands=()
+commands=() copies=()
 while [ $# -gt 0 ]; do
   case $1 in
   --as) case ${2:-} in user | root) who=$2 ;; *) usage ;; esac; shift ;;
   --run) [ $# -gt 1 ] || usage; commands+=("$2"); shift ;;
+  --copy) [ -e "${2:-}" ] || { echo "fresh.sh: there is no ${2:-file to copy}" >&2; exit 2; }; copies+=("$2"); shift ;;
   --mirror) [ $# -gt 1 ] || usage; mirror=$2; shift ;;
   --dir) [ $# -gt 1 ] || usage; system=$2; shift ;;
   --keep) keep=yes ;;
@@ -67,6 +69,7 @@ as_user() {
 
 if [ "${FRESH_INSIDE:-}" = yes ]; then
   mount -t proc proc "$system/proc"
+  mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts "$system/dev/pts" 2>/dev/null || true # for the log of apt
   enter root "apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q make" >"$system/tmp/installed" 2>&1 ||
     { cat "$system/tmp/installed"; exit 1; }
   for name in $who; do
@@ -143,7 +146,8 @@ for name in $who; do
   home=$system/root
   [ "$name" = root ] || home=$system/home/$name
   git clone -q --no-hardlinks "file://$here" "$home/crosshead"
-  [ "$name" = root ] || chroot "$system" chown -R "$name:$name" "/home/$name/crosshead"
+  [ ${#copies[@]} = 0 ] || cp -r "${copies[@]}" "$home"
+  [ "$name" = root ] || chroot "$system" chown -R "$name:$name" "/home/$name"
 done
 
 # Ctrl-C reaches all processes of the terminal; a signal to this one alone ends the rest through --kill-child.

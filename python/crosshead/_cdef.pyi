@@ -3,3 +3,4 @@
 from typing import Any
 
 ffi: Any
+soname: str

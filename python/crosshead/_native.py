@@ -1,4 +1,4 @@
-"""The two libraries, loaded from the package's folder."""
+"""The two libraries, loaded from the package's folder, or from the system where the package has none."""
 
 import glob
 import os
@@ -22,11 +22,14 @@ ffi: Any = _cdef.ffi
 
 def _load(name: str) -> Any:
     found = glob.glob(os.path.join(os.path.dirname(os.path.abspath(__file__)), f"lib{name}.so.*"))
-    if len(found) != 1:
-        raise ImportError(f"the package has no lib{name}; install it with `pip install ./python` in Crosshead's folder")
+    file = f"lib{name}.so.{_cdef.soname}"
     try:
-        return ffi.dlopen(found[0], ffi.RTLD_NOW)
+        return ffi.dlopen(found[0] if len(found) == 1 else file, ffi.RTLD_NOW)
     except OSError as error:
+        if f"{file}: cannot open" in str(error):
+            raise ImportError(
+                f"neither the package nor the system has {file}; install it with `pip install ./python` in Crosshead's folder"
+            ) from error
         raise ImportError(
             f"lib{name} needs a system library that is not installed ({error}); on Debian install libjansson4, libpcre2-8-0, libonig5, "
             "libutf8proc2, libsqlite3-0, libdnnl3, liblapacke, libopenblas0-pthread, zlib1g, libbz2-1.0, libcsv3 and libgomp1, or run "

@@ -14,7 +14,6 @@ cd "$work"
 export OMP_NUM_THREADS=1 CROSSHEAD_RUNS=none
 # Open MPI: root is allowed, and messages go through memory and the loopback alone.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo
-export PRTE_MCA_prte_if_include=lo PRTE_MCA_oob_tcp_if_include=lo
 # There may be more ranks than cores, and those that wait leave the processor to others. Open MPI reads the second set from version 5 on.
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe PRTE_MCA_hwloc_default_binding_policy=none
@@ -31,3 +30,8 @@ over() { # over N ARGUMENTS...: two minutes are enough for every job here
 }
 says() { grep -qF -- "$1" out err || { show; fail "it does not say: $1"; }; }
 once() { [ "$(show | grep -cF -- "$1")" = 1 ] || { show; fail "it does not say once: $1"; }; }
+words() { printf '%q ' "$@"; }
+unequal() { # unequal "$(words COMMAND...)" "$(words COMMAND...)": one for each of two ranks
+  # Not as `mpirun COMMAND : COMMAND`, on which the mpirun of Open MPI 5.0.7 crashes.
+  timeout 60 "$MPIRUN" -n 2 bash -c '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != 0 ] || eval "exec $0"; eval "exec $1"' "$1" "$2" >out 2>err
+}

@@ -1,0 +1,13 @@
+#!/bin/sh
+# Builds the packages of debian/control from a copy of this folder, into build/deb, and has lintian look at them: deb.sh JOBS
+set -eu
+cd "$(dirname "$0")/.."
+rm -rf build/deb
+mkdir -p build/deb/crosshead
+tar --exclude=./build --exclude='./build-*' --exclude=./.git -cf - . | tar -C build/deb/crosshead -xf -
+cd build/deb/crosshead
+DEB_BUILD_OPTIONS="noautodbgsym ${DEB_BUILD_OPTIONS:-}" dpkg-buildpackage -us -uc -b -j"$1"
+lintian --allow-root --fail-on error ../*.changes
+cd ..
+rm -rf crosshead
+ls "$PWD"/*.deb
