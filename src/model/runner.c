@@ -22,7 +22,7 @@ struct ch_runner {
 static ch_status init(ch_engine *engine, const ch_kernels *kernels, int threads, ch_error *error) {
   *engine = (ch_engine){.kernels = kernels, .team = ch_team_of(threads), .compute = kernels->dtype};
   CH_TRY(ch_team_start(&engine->team, error));
-  ch_governor_init(&engine->governor, engine->team.threads, ch_machine_is_busy());
+  CH_TRY(ch_governor_init(&engine->governor, engine->team.threads, ch_machine_is_busy(), error));
   return ch_gemm_create(engine->kernels, &engine->team, &engine->gemm, error);
 }
 

@@ -27,16 +27,18 @@ enum { ALL = 0 };
 #define WORTH 100    /* a trial that lost time is not repeated before so many times that time have passed, */
 #define WORTH_FEW 40 /* or so many where few threads are in use: what was in their way may be gone */
 
-/* CROSSHEAD_WORKERS=all: every thread computes at all times. */
-static bool all_always(void) {
-  const char *wanted = getenv("CROSSHEAD_WORKERS");
-  return wanted && strcmp(wanted, "all") == 0;
-}
-
-void ch_governor_init(ch_governor *governor, int threads, bool busy) {
+ch_status ch_governor_init(ch_governor *governor, int threads, bool busy, ch_error *error) {
   *governor = (ch_governor){
       .workers = {threads}, .choices = 1, .read_waiting = ch_read_waiting, .much = WAITS / (threads + 1)};
-  if (all_always()) return;
+  const char *wanted = getenv("CROSSHEAD_WORKERS");
+  if (wanted && *wanted) {
+    governor->varied = strcmp(wanted, "varied") == 0;
+    if (governor->varied || strcmp(wanted, "all") == 0) return CH_OK;
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "CROSSHEAD_WORKERS is \"%s\"; it must be \"all\" (all threads compute at all times) or "
+                   "\"varied\" (their number changes at every step), or be unset",
+                   wanted);
+  }
   if (threads > 3) governor->workers[governor->choices++] = threads / 2;
   if (threads > 1) governor->workers[governor->choices++] = 1;
   for (int i = 0; i < CH_GOVERNOR_CLASSES; i++) {
@@ -44,6 +46,7 @@ void ch_governor_init(ch_governor *governor, int threads, bool busy) {
     c->choice = c->trial = busy ? governor->choices - 1 : ALL;
     c->interval = c->choice == ALL ? LONG_PAUSE : BUSY_START;
   }
+  return CH_OK;
 }
 
 static int class_of(ch_expected_time expected) {
@@ -52,7 +55,11 @@ static int class_of(ch_expected_time expected) {
   return c;
 }
 
-int ch_governor_workers(const ch_governor *governor, ch_expected_time expected) {
+int ch_governor_workers(ch_governor *governor, ch_expected_time expected) {
+  if (governor->varied) {
+    governor->step = governor->step * 1664525u + 1013904223u;
+    return 1 + (int)((governor->step >> 16) % (uint32_t)governor->workers[ALL]);
+  }
   return governor->workers[governor->classes[class_of(expected)].trial];
 }
 

@@ -78,7 +78,8 @@ static bool (*reads)(
     ch_waiting *seen); /* every test runs with a system that says who waits, and with one that does not */
 
 static void start(world *w, int threads, bool busy_now) {
-  ch_governor_init(&w->governor, threads, busy_now);
+  ch_error error;
+  assert_int_equal(ch_governor_init(&w->governor, threads, busy_now, &error), CH_OK);
   w->governor.read_waiting = reads;
 }
 
