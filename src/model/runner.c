@@ -20,9 +20,10 @@ struct ch_runner {
 };
 
 static ch_status init(ch_engine *engine, const ch_kernels *kernels, int threads, ch_error *error) {
+  CH_TRY(ch_governor_check(error));
   *engine = (ch_engine){.kernels = kernels, .team = ch_team_of(threads), .compute = kernels->dtype};
   CH_TRY(ch_team_start(&engine->team, error));
-  CH_TRY(ch_governor_init(&engine->governor, engine->team.threads, ch_machine_is_busy(), error));
+  ch_governor_init(&engine->governor, engine->team.threads, ch_machine_is_busy());
   return ch_gemm_create(engine->kernels, &engine->team, &engine->gemm, error);
 }
 

@@ -27,18 +27,28 @@ enum { ALL = 0 };
 #define WORTH 100    /* a trial that lost time is not repeated before so many times that time have passed, */
 #define WORTH_FEW 40 /* or so many where few threads are in use: what was in their way may be gone */
 
-ch_status ch_governor_init(ch_governor *governor, int threads, bool busy, ch_error *error) {
-  *governor = (ch_governor){
-      .workers = {threads}, .choices = 1, .read_waiting = ch_read_waiting, .much = WAITS / (threads + 1)};
-  const char *wanted = getenv("CROSSHEAD_WORKERS");
-  if (wanted && *wanted) {
-    governor->varied = strcmp(wanted, "varied") == 0;
-    if (governor->varied || strcmp(wanted, "all") == 0) return CH_OK;
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "CROSSHEAD_WORKERS is \"%s\"; it must be \"all\" (all threads compute at all times) or "
-                   "\"varied\" (their number changes at every step), or be unset",
-                   wanted);
-  }
+/* CROSSHEAD_WORKERS: "all" or "varied"; NULL: it is not set. */
+static const char *wanted_workers(void) {
+  return getenv("CROSSHEAD_WORKERS");
+}
+
+static bool workers_are(const char *wanted) {
+  return wanted_workers() && strcmp(wanted_workers(), wanted) == 0;
+}
+
+ch_status ch_governor_check(ch_error *error) {
+  if (!wanted_workers() || workers_are("all") || workers_are("varied")) return CH_OK;
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "CROSSHEAD_WORKERS is '%.40s'; set it to all, or to varied, or unset it", wanted_workers());
+}
+
+void ch_governor_init(ch_governor *governor, int threads, bool busy) {
+  *governor = (ch_governor){.workers = {threads},
+                            .choices = 1,
+                            .varied = workers_are("varied"),
+                            .read_waiting = ch_read_waiting,
+                            .much = WAITS / (threads + 1)};
+  if (workers_are("all") || governor->varied) return;
   if (threads > 3) governor->workers[governor->choices++] = threads / 2;
   if (threads > 1) governor->workers[governor->choices++] = 1;
   for (int i = 0; i < CH_GOVERNOR_CLASSES; i++) {
@@ -46,7 +56,6 @@ ch_status ch_governor_init(ch_governor *governor, int threads, bool busy, ch_err
     c->choice = c->trial = busy ? governor->choices - 1 : ALL;
     c->interval = c->choice == ALL ? LONG_PAUSE : BUSY_START;
   }
-  return CH_OK;
 }
 
 static int class_of(ch_expected_time expected) {

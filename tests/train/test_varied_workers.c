@@ -102,7 +102,7 @@ static void an_unknown_rule_is_refused(void **state) {
   ch_error error = {0};
   assert_int_equal(setenv("CROSSHEAD_WORKERS", "some", 1), 0);
   assert_int_equal(ch_trainer_create(&config, &options, &source, &trainer, &error), CH_ERROR_ARGUMENT);
-  assert_non_null(strstr(error.message, "CROSSHEAD_WORKERS is \"some\"; it must be"));
+  assert_non_null(strstr(error.message, "CROSSHEAD_WORKERS is 'some'"));
 }
 
 int main(void) {
