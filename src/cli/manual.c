@@ -140,19 +140,21 @@ void ch_manual(ch_text *page) {
                      "138, SIGUSR2 140) and has saved what can be saved. The reason is one "
                      "sentence on standard error.\n");
   put_section(page, "ENVIRONMENT");
-  ch_text_puts(page,
-               ".TP\n.B CROSSHEAD_RUNS\nThe file in which runs are kept for\n.BR \"crosshead runs\" ,\n"
-               "as\n.B \\-\\-runs\nnames it;\n.B none\nkeeps none. When not set:\n"
-               ".I runs.sqlite\nbeside the output.\n"
-               ".TP\n.B OMP_NUM_THREADS\nThe number of threads to use, without\n.BR \\-\\-threads ;\n"
-               "all cores when not set.\n"
-               ".TP\n.BR OMP_WAIT_POLICY \", \" GOMP_SPINCOUNT \", \" OPENBLAS_NUM_THREADS\n"
-               "How threads wait, and how many of them linear algebra has. The program sets the last two "
-               "when they are not set: short waits, and one thread.\n"
-               ".TP\n.B CROSSHEAD_WORKERS\nIf it is\n.BR all ,\nall threads compute at all times. Otherwise "
-               "fewer of them "
-               "compute while other programs keep the processors busy; results are the same.\n"
-               ".TP\n.B CROSSHEAD_ISA\nThe highest instruction set to use:\n.BR plain ,\n.BR avx2 ,\n"
-               ".BR avx512 ,\n.B avx512_vnni\nor\n.BR avx512_bf16 ;\nthe fastest that the processor "
-               "has when not set. One that the processor does not have is an error.\n");
+  ch_text_puts(
+      page,
+      ".TP\n.B CROSSHEAD_RUNS\nThe file in which runs are kept for\n.BR \"crosshead runs\" ,\n"
+      "as\n.B \\-\\-runs\nnames it;\n.B none\nkeeps none. When not set:\n"
+      ".I runs.sqlite\nbeside the output.\n"
+      ".TP\n.B OMP_NUM_THREADS\nThe number of threads to use, without\n.BR \\-\\-threads ;\n"
+      "all cores when not set.\n"
+      ".TP\n.BR OMP_WAIT_POLICY \", \" GOMP_SPINCOUNT \", \" OPENBLAS_NUM_THREADS\n"
+      "How threads wait, and how many of them linear algebra has. The program sets the last two "
+      "when they are not set: short waits, and one thread.\n"
+      ".TP\n.B CROSSHEAD_WORKERS\nIf it is\n.BR all ,\nall threads compute at all times. Otherwise "
+      "fewer of them "
+      "compute while other programs keep the processors busy; results are the same. If it is\n.BR varied ,\n"
+      "their number changes at every step, in an order that is always the same: to test that.\n"
+      ".TP\n.B CROSSHEAD_ISA\nThe highest instruction set to use:\n.BR plain ,\n.BR avx2 ,\n"
+      ".BR avx512 ,\n.B avx512_vnni\nor\n.BR avx512_bf16 ;\nthe fastest that the processor "
+      "has when not set. One that the processor does not have is an error.\n");
 }

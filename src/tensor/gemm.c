@@ -23,6 +23,9 @@ enum { MOST_PIECE = 512, LEAST_PIECE = 64 };
    in pieces of whole PIECE_ROWS rows. */
 enum { PIECE_ROWS = 64 };
 static const double MOST_MULTIPLY_ADDS = 1e11, MOST_MULTIPLY_ADDS_F64 = 1e9;
+/* A trial of fewer threads compares this many results, by matrices of up to so many bytes; larger products keep all threads. */
+enum { ENOUGH_RESULTS = 1 << 12 };
+static const size_t MOST_TRIED_BYTES = (size_t)1 << 28;
 /* The plain product packs blocks of B of this many rows and columns. */
 enum { BLOCK_K = 256, BLOCK_N = 64 };
 
@@ -116,6 +119,7 @@ static ch_status run_plain(ch_gemm *gemm, const ch_gemm_shape *s, const double *
    few rows and for sums longer than the result is wide, in dW = dy^T x for results with more rows than columns that
    are not very large; dx = dy W always goes to sgemm. */
 static bool matmul_is_faster(const ch_gemm_shape *s) {
+  if (s->is_rare) return false;
   bool large = s->accumulate && s->m * s->n > (s->n < LONG_ROW ? LARGE_NARROW_RESULT : LARGE_RESULT);
   if (s->transpose_a) return !s->transpose_b && s->m > s->n && !large;
   return s->transpose_b && (s->m <= MATMUL_ROWS || s->n < s->k);
@@ -141,19 +145,47 @@ static ch_status run_with(ch_gemm *gemm, int threads, const ch_gemm_shape *s, co
   return status;
 }
 
-/* Both ways, where there is memory for a second result. */
-static ch_status try_workers(ch_gemm *gemm, const ch_gemm_shape *s, const void *a, const void *b, float *c,
+/* A trial's matrices: factors and results. */
+enum { FACTOR_A, FACTOR_B, RESULT, OTHER, TRIED };
+
+static void count_tried(const ch_gemm_shape *s, size_t bytes[TRIED]) {
+  const size_t factor = ch_dtype_size(s->rounded ? CH_BF16 : CH_F32);
+  const int64_t a = s->transpose_a ? span(s->k, s->m, s->lda) : span(s->m, s->k, s->lda),
+                b = s->packed        ? ch_gemm_packed_count(s->k, s->n)
+                    : s->transpose_b ? span(s->n, s->k, s->ldb)
+                                     : span(s->k, s->n, s->ldb);
+  bytes[FACTOR_A] = (size_t)a * factor;
+  bytes[FACTOR_B] = (size_t)b * factor;
+  bytes[RESULT] = bytes[OTHER] = (size_t)span(s->m, s->n, s->ldc) * sizeof(float);
+}
+
+/* Computes products of the shape by all threads and by the workers, and keeps the verdict. Factors are made up: those of a run may
+   hold zeros or few tokens, whose sums are the same in any order. */
+static ch_status try_workers(ch_gemm *gemm, const ch_gemm_shape *s, ch_gemm_verdict *verdict,
                              ch_error *error) {
   const ch_team *team = gemm->team;
-  size_t bytes = (size_t)span(s->m, s->n, s->ldc) * sizeof *c;
-  float *other = malloc(bytes);
-  if (other && s->accumulate) memcpy(other, c, bytes);
-  ch_status status = run_with(gemm, team->threads, s, a, b, c, error);
-  if (status == CH_OK && other) {
-    status = run_with(gemm, team->workers, s, a, b, other, error);
-    if (status == CH_OK) ch_gemm_trials_judge(&gemm->trials, s, team->workers, c, other);
+  size_t bytes[TRIED], all = 0;
+  char *room[TRIED] = {0};
+  ch_status status = CH_OK;
+  bool same = true;
+  count_tried(s, bytes);
+  for (int i = 0; i < TRIED; i++) all += bytes[i];
+  for (int i = 0; i < TRIED && all <= MOST_TRIED_BYTES; i++)
+    same = (room[i] = ch_pages_alloc(bytes[i])) && same;
+  same = same && all <= MOST_TRIED_BYTES;
+  for (int64_t seen = 0; status == CH_OK && same && seen < ENOUGH_RESULTS; seen += s->m * s->n) {
+    const uint32_t seed = (uint32_t)seen;
+    ch_gemm_trials_fill(s->rounded, bytes[FACTOR_A], seed, room[FACTOR_A]);
+    ch_gemm_trials_fill(s->rounded, bytes[FACTOR_B], seed + 1, room[FACTOR_B]);
+    for (int i = RESULT; i < TRIED; i++) ch_gemm_trials_fill(false, bytes[i], seed + 2, room[i]);
+    for (int i = RESULT; status == CH_OK && i < TRIED; i++)
+      status = run_with(gemm, i == RESULT ? team->threads : team->workers, s, room[FACTOR_A], room[FACTOR_B],
+                        (float *)(void *)room[i], error);
+    same = status == CH_OK && memcmp(room[RESULT], room[OTHER], bytes[RESULT]) == 0;
   }
-  free(other);
+  for (int i = 0; i < TRIED; i++) ch_pages_free(room[i], bytes[i]);
+  *verdict = same ? CH_GEMM_SAME : CH_GEMM_DIFFERS;
+  if (status == CH_OK) ch_gemm_trials_keep(&gemm->trials, s, team->workers, *verdict);
   return status;
 }
 
@@ -161,14 +193,9 @@ static ch_status run_library(ch_gemm *gemm, const ch_gemm_shape *s, const void *
                              ch_error *error) {
   const ch_team *team = gemm->team;
   if (team->workers == team->threads) return run_with(gemm, team->threads, s, a, b, c, error);
-  switch (ch_gemm_trials_find(&gemm->trials, s, team->workers)) {
-  case CH_GEMM_SAME:
-    return run_with(gemm, team->workers, s, a, b, c, error);
-  case CH_GEMM_DIFFERS:
-    return run_with(gemm, team->threads, s, a, b, c, error);
-  default:
-    return try_workers(gemm, s, a, b, c, error);
-  }
+  ch_gemm_verdict verdict = ch_gemm_trials_find(&gemm->trials, s, team->workers);
+  if (verdict == CH_GEMM_UNTRIED) CH_TRY(try_workers(gemm, s, &verdict, error));
+  return run_with(gemm, verdict == CH_GEMM_SAME ? team->workers : team->threads, s, a, b, c, error);
 }
 
 /* In pieces of rows, between which a run can be stopped. The pieces depend on the shape alone, so results do too. */
@@ -226,14 +253,16 @@ static ch_status run_widened(ch_gemm *gemm, const ch_gemm_shape *s, const void *
 ch_status ch_gemm_run(ch_gemm *gemm, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
                       const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
                       bool accumulate, ch_error *error) {
-  const ch_gemm_shape shape = {m, n, k, lda, ldb, ldc, transpose_a, transpose_b, accumulate, false, false};
+  const ch_gemm_shape shape = {m,           n,           k,          lda,   ldb,   ldc,
+                               transpose_a, transpose_b, accumulate, false, false, false};
   return run_product(gemm, &shape, a, b, c, error);
 }
 
 ch_status ch_gemm_run_bf16(ch_gemm *gemm, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
                            const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
                            bool accumulate, ch_error *error) {
-  const ch_gemm_shape shape = {m, n, k, lda, ldb, ldc, transpose_a, transpose_b, accumulate, true, false};
+  const ch_gemm_shape shape = {m,           n,           k,          lda,  ldb,   ldc,
+                               transpose_a, transpose_b, accumulate, true, false, false};
   return run_product(gemm, &shape, a, b, c, error);
 }
 
@@ -274,7 +303,8 @@ ch_status ch_gemm_pack(ch_gemm *gemm, int64_t rows, int64_t columns, const void 
 ch_status ch_gemm_run_packed(ch_gemm *gemm, bool transpose_a, int64_t m, int64_t n, int64_t k, const void *a,
                              int64_t lda, const void *packed, void *c, int64_t ldc, bool accumulate,
                              ch_error *error) {
-  const ch_gemm_shape shape = {m, n, k, lda, n, ldc, transpose_a, false, accumulate, true, gemm->rounds};
+  const ch_gemm_shape shape = {m,     n,          k,    lda,          n,    ldc, transpose_a,
+                               false, accumulate, true, gemm->rounds, false};
   return run_product(gemm, &shape, a, packed, c, error);
 }
 
@@ -321,8 +351,8 @@ static ch_status run_panels(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out
     int64_t count = out - first < panel ? out - first : panel;
     CH_TRY(convert_panel(gemm, count * in, (const char *)weight + (size_t)first * row_bytes, weight_dtype,
                          x_dtype, converted, error));
-    const ch_gemm_shape shape = {rows, count, in, in, in, out, false, true, accumulate, x_dtype == CH_BF16,
-                                 false};
+    const ch_gemm_shape shape = {rows,  count, in, in, in, out, false, true, accumulate, x_dtype == CH_BF16,
+                                 false, false};
     CH_TRY(run_product(gemm, &shape, x, converted, (char *)y + (size_t)first * real_size, error));
   }
   return CH_OK;
@@ -366,7 +396,7 @@ static ch_status run_many(ch_gemm *gemm, int64_t rows, int64_t in, const void *x
                           ch_dtype weight_dtype, const ch_product *p, bool accumulate, ch_error *error) {
   if (weight_dtype == x_dtype && !(gemm->by_panels && weight_dtype == CH_BF16)) {
     const ch_gemm_shape shape = {
-        rows, p->out, in, in, in, p->out, false, true, accumulate, x_dtype == CH_BF16, false};
+        rows, p->out, in, in, in, p->out, false, true, accumulate, x_dtype == CH_BF16, false, false};
     CH_TRY(run_product(gemm, &shape, x, p->weight, p->y, error));
   } else {
     CH_TRY(run_panels(gemm, rows, in, p->out, x, x_dtype, p->weight, weight_dtype, p->y, accumulate, error));
@@ -421,15 +451,22 @@ ch_status ch_gemm_linear_some(ch_gemm *gemm, int64_t rows, int64_t in, int64_t o
 
 ch_status ch_gemm_gradient_some(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *dy,
                                 const void *x, void *dw, bool accumulate, ch_error *error) {
-  ch_gemm_shape shape = {out, in, rows, out, in, in, true, false, accumulate, false, false};
+  ch_gemm_shape shape = {.m = out,
+                         .n = in,
+                         .k = rows,
+                         .lda = out,
+                         .ldb = in,
+                         .ldc = in,
+                         .transpose_a = true,
+                         .accumulate = accumulate};
   if (rows <= 0 || gemm->kernels->dtype == CH_F64 || !matmul_is_faster(&shape))
     return run_product(gemm, &shape, dy, x, dw, error);
   for (int64_t first = 0; first < rows; first += shape.k) {
-    const float *left = (const float *)dy + first * out, *right = (const float *)x + first * in;
     shape.k = next_piece(rows - first);
+    shape.is_rare = shape.k < LEAST_PIECE;
     shape.accumulate = accumulate || first > 0;
-    CH_TRY(shape.k < LEAST_PIECE ? ch_gemm_library_sgemm(gemm->library, &shape, left, right, dw, error)
-                                 : ch_gemm_library_matmul(gemm->library, &shape, left, right, dw, error));
+    CH_TRY(
+        run_product(gemm, &shape, (const float *)dy + first * out, (const float *)x + first * in, dw, error));
   }
   return CH_OK;
 }

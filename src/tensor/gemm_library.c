@@ -124,7 +124,8 @@ static dnnl_status_t append_sum(dnnl_post_ops_t operations) {
 bool ch_gemm_same_shape(const ch_gemm_shape *x, const ch_gemm_shape *y) {
   return x->m == y->m && x->n == y->n && x->k == y->k && x->lda == y->lda && x->ldb == y->ldb &&
          x->ldc == y->ldc && x->transpose_a == y->transpose_a && x->transpose_b == y->transpose_b &&
-         x->accumulate == y->accumulate && x->rounded == y->rounded && x->packed == y->packed;
+         x->accumulate == y->accumulate && x->rounded == y->rounded && x->packed == y->packed &&
+         x->is_rare == y->is_rare;
 }
 
 static dnnl_status_t describe_b(matrix_desc *desc, const ch_gemm_shape *s) {

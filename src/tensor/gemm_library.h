@@ -13,6 +13,7 @@ typedef struct ch_gemm_shape {
   bool transpose_a, transpose_b, accumulate;
   bool rounded; /* A and B are BF16; C is F32, as all else here */
   bool packed;  /* B in the layout that kernels->pack_bf16 makes; ldb and transpose_b say nothing then */
+  bool is_rare; /* not worth a matmul primitive of its own: to sgemm */
 } ch_gemm_shape;
 
 bool ch_gemm_same_shape(const ch_gemm_shape *x, const ch_gemm_shape *y);

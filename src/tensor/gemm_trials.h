@@ -1,14 +1,17 @@
 /* Whether a product of the library has the same bits with fewer threads.
  *
  * The library divides a product among threads as it likes: some shapes it divides along the sum, which changes the order of
- * additions. A team that has fewer workers for a while (tensor/governor.h) must not change results, so the first product of
- * each shape is computed both ways and compared. A shape that differs keeps all threads. */
+ * additions. A team that has fewer workers for a while (tensor/governor.h) must not change results, so each shape is tried with
+ * both numbers of threads, on numbers made for that. A shape that differs keeps all threads. */
 #ifndef CH_TENSOR_GEMM_TRIALS_H
 #define CH_TENSOR_GEMM_TRIALS_H
 
+#include <stddef.h>
+
 #include "tensor/gemm_library.h"
 
-enum { CH_GEMM_TRIALS = 256 };
+/* Shapes kept. An expert's gradients alone have a hundred: one for each number of tokens that is left over. */
+enum { CH_GEMM_TRIALS = 1 << 11 };
 
 typedef enum ch_gemm_verdict { CH_GEMM_UNTRIED, CH_GEMM_SAME, CH_GEMM_DIFFERS } ch_gemm_verdict;
 
@@ -18,16 +21,16 @@ typedef struct ch_gemm_trial {
   ch_gemm_verdict verdict;
 } ch_gemm_trial;
 
-/* The last shapes that were tried; the oldest makes room. Zero-initialised. */
+/* Shapes that were tried, each at one of a few places that follow from it. Zero-initialised. */
 typedef struct ch_gemm_trials {
   ch_gemm_trial trials[CH_GEMM_TRIALS];
-  int count, next;
 } ch_gemm_trials;
 
 ch_gemm_verdict ch_gemm_trials_find(const ch_gemm_trials *trials, const ch_gemm_shape *shape, int workers);
-/* Compares results c and other [m, n], rows ldc apart, and keeps the verdict. If most of the numbers are zero the comparison
-   says nothing: the shape stays untried. */
-void ch_gemm_trials_judge(ch_gemm_trials *trials, const ch_gemm_shape *shape, int workers, const float *c,
-                          const float *other);
+/* Keeps a verdict; where all places of the shape are taken, another shape is untried again. */
+void ch_gemm_trials_keep(ch_gemm_trials *trials, const ch_gemm_shape *shape, int workers,
+                         ch_gemm_verdict verdict);
+/* Fills a matrix of F32, or of BF16, with numbers between -2 and 2, none of them zero: sums in different orders round differently. */
+void ch_gemm_trials_fill(bool bf16, size_t bytes, uint32_t seed, void *matrix);
 
 #endif

@@ -27,10 +27,19 @@ enum { ALL = 0 };
 #define WORTH 100    /* a trial that lost time is not repeated before so many times that time have passed, */
 #define WORTH_FEW 40 /* or so many where few threads are in use: what was in their way may be gone */
 
-/* CROSSHEAD_WORKERS=all: every thread computes at all times. */
-static bool all_always(void) {
-  const char *wanted = getenv("CROSSHEAD_WORKERS");
-  return wanted && strcmp(wanted, "all") == 0;
+/* CROSSHEAD_WORKERS: "all" or "varied"; NULL: it is not set. */
+static const char *wanted_workers(void) {
+  return getenv("CROSSHEAD_WORKERS");
+}
+
+static bool workers_are(const char *wanted) {
+  return wanted_workers() && strcmp(wanted_workers(), wanted) == 0;
+}
+
+ch_status ch_governor_check(ch_error *error) {
+  if (!wanted_workers() || workers_are("all") || workers_are("varied")) return CH_OK;
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "CROSSHEAD_WORKERS is '%.40s'; set it to all, or to varied, or unset it", wanted_workers());
 }
 
 ch_status ch_governor_check(ch_error *error) {
@@ -41,9 +50,12 @@ ch_status ch_governor_check(ch_error *error) {
 }
 
 void ch_governor_init(ch_governor *governor, int threads, bool busy) {
-  *governor = (ch_governor){
-      .workers = {threads}, .choices = 1, .read_waiting = ch_read_waiting, .much = WAITS / (threads + 1)};
-  if (all_always()) return;
+  *governor = (ch_governor){.workers = {threads},
+                            .choices = 1,
+                            .varied = workers_are("varied"),
+                            .read_waiting = ch_read_waiting,
+                            .much = WAITS / (threads + 1)};
+  if (workers_are("all") || governor->varied) return;
   if (threads > 3) governor->workers[governor->choices++] = threads / 2;
   if (threads > 1) governor->workers[governor->choices++] = 1;
   for (int i = 0; i < CH_GOVERNOR_CLASSES; i++) {
@@ -59,7 +71,11 @@ static int class_of(ch_expected_time expected) {
   return c;
 }
 
-int ch_governor_workers(const ch_governor *governor, ch_expected_time expected) {
+int ch_governor_workers(ch_governor *governor, ch_expected_time expected) {
+  if (governor->varied) {
+    governor->step = governor->step * 1664525u + 1013904223u;
+    return 1 + (int)((governor->step >> 16) % (uint32_t)governor->workers[ALL]);
+  }
   return governor->workers[governor->classes[class_of(expected)].trial];
 }
 

@@ -13,6 +13,7 @@
 #define CH_TENSOR_GOVERNOR_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/error.h"
 #include "tensor/contention.h"
@@ -35,6 +36,8 @@ typedef struct ch_governed_class {
 typedef struct ch_governor {
   int workers[CH_GOVERNOR_CHOICES]; /* all threads, half of them, one */
   int choices;
+  bool varied;   /* CROSSHEAD_WORKERS=varied */
+  uint32_t step; /* decides on the next number then */
   ch_governed_class classes[CH_GOVERNOR_CLASSES];
   bool (*read_waiting)(ch_waiting *waiting);
   ch_waiting seen; /* its last answer, */
@@ -50,10 +53,11 @@ typedef float ch_expected_time;
 /* Fails if CROSSHEAD_WORKERS has a value that is not known. */
 ch_status ch_governor_check(ch_error *error);
 /* busy: begin with one worker, and try more soon. If the environment variable CROSSHEAD_WORKERS is "all", there is one choice:
-   all threads. */
+   all threads. If it is "varied", nothing is measured: the number changes from step to step, from 1 to all threads, in an order
+   that is always the same. That is for tests: results must not change. */
 void ch_governor_init(ch_governor *governor, int threads, bool busy);
 /* Workers for a step that is about to run, and afterwards what it took; `now` is the time at its end, in seconds. */
-int ch_governor_workers(const ch_governor *governor, ch_expected_time expected);
+int ch_governor_workers(ch_governor *governor, ch_expected_time expected);
 void ch_governor_observe(ch_governor *governor, ch_expected_time *expected, double taken, double now);
 
 #endif
