@@ -34,8 +34,8 @@ static void put_figures(const ch_compression_report *r, ch_text *html) {
   put_row("attention parameters", (double)b->parameters_attention, (double)a->parameters_attention, 0, html);
   put_row("cache elements per token", (double)b->cache_elements_per_token,
           (double)a->cache_elements_per_token, 0, html);
-  put_row("cache bytes per token (16 bit)", (double)b->cache_bytes_per_token,
-          (double)a->cache_bytes_per_token, 0, html);
+  put_row("cache bytes per token", (double)b->cache_bytes_per_token, (double)a->cache_bytes_per_token, 0,
+          html);
   put_row("bytes of weights", (double)b->weight_bytes, (double)a->weight_bytes, 0, html);
   if (a->measured) {
     put_row("loss", b->loss, a->loss, 4, html);
