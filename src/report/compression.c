@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* --- JSON -------------------------------------------------------------------------------------------------------- */
@@ -191,20 +192,40 @@ static void put_remedies(const ch_compression_report *r, ch_text *text) {
     put_types("without compressing", &r->before, &r->types_alone, text);
 }
 
-/* Bars of changes; the longest one has `width` characters. */
+static int compare_sizes(const void *a, const void *b) {
+  double x = fabs(*(const double *)a), y = fabs(*(const double *)b);
+  return (x > y) - (x < y);
+}
+
+double ch_compression_profile_end(const ch_sensitivity *s) {
+  const double most = 3, beyond = 1.2;
+  int64_t count = (s->last - s->first + 1) * s->choices;
+  double *sizes = malloc((size_t)count * sizeof *sizes);
+  if (!sizes) return 0;
+  memcpy(sizes, s->change + s->first * s->choices, (size_t)count * sizeof *sizes);
+  qsort(sizes, (size_t)count, sizeof *sizes, compare_sizes);
+  double usual = beyond * fabs(sizes[count * 9 / 10]);
+  double end = fabs(sizes[count - 1]) > most * usual ? usual : 0;
+  free(sizes);
+  return end;
+}
+
+/* Bars of changes of at most WIDTH characters. One that ends in > is longer. */
 static void put_profile(const ch_sensitivity *s, ch_text *text) {
   enum { WIDTH = 40 };
-  double most = 1e-12;
+  double most = 1e-12, end = ch_compression_profile_end(s);
   for (int64_t i = 0; i < s->layers * s->choices; i++) most = fmax(most, fabs(s->change[i]));
+  if (end > 0) most = end;
   ch_text_printf(text, "\nloss change of each layer alone (loss %.4f over %lld tokens)\n", s->loss,
                  (long long)s->tokens);
   for (int64_t l = s->first; l <= s->last; l++)
     for (int c = 0; c < s->choices; c++) {
       double value = s->change[l * s->choices + c];
-      int signs = (int)lround(WIDTH * fabs(value) / most);
+      int signs = (int)lround(WIDTH * fmin(1, fabs(value) / most));
       ch_text_printf(text, "layer %3lld to %lld %s %+9.5f ", (long long)l, (long long)s->heads[c],
                      ch_plural(s->heads[c], "head ", "heads"), value);
       for (int i = 0; i < signs; i++) ch_text_puts(text, value < 0 ? "-" : "#");
+      if (fabs(value) > most) ch_text_puts(text, ">");
       ch_text_puts(text, "\n");
     }
 }

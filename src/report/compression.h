@@ -52,6 +52,9 @@ typedef struct ch_compression_report {
 json_t *ch_compression_to_json(const ch_compression_report *report);
 /* The loss of quality, in a sentence. */
 void ch_compression_sentence(const ch_compression_report *report, ch_text *text);
+/* Where the bars of a profile end, so that a few long ones do not hide all others: some way beyond nine tenths of them; 0 if
+   no bar is three times as long as that. */
+double ch_compression_profile_end(const ch_sensitivity *sensitivity);
 /* The figures before and after, the profile and errors by layer, for a terminal. */
 void ch_compression_write(const ch_compression_report *report, ch_text *text);
 /* A self-contained page (compression_page.c). */
