@@ -76,6 +76,9 @@ typedef void (*ch_train_start_sink)(const ch_train_start *start, void *user);
  * that is done. */
 typedef void (*ch_train_share_sink)(double share, void *user);
 
+/* Called when an evaluation after step `step` begins: up to its end, shares are those of the evaluation. */
+typedef void (*ch_train_evaluating_sink)(int64_t step, void *user);
+
 /* Called while the text is prepared ("training the tokenizer", ...), with the share from 0 to 1 that is done.
    Returning false ends ch_train with CH_ERROR_INTERRUPTED; the next call reuses the stages that are finished.
    */
@@ -142,9 +145,10 @@ typedef struct ch_train_settings {
    * share of a step's micro-batches, and rank 0 writes the files and calls the callbacks; the others call `stop` alone.
    * Failures are those of all: every rank returns the same status and sentence. NULL: this process alone. */
   ch_rank_group *ranks;
-  ch_train_start_sink start; /* the six may be NULL */
+  ch_train_start_sink start; /* the seven may be NULL */
   ch_train_step_sink step;
   ch_train_share_sink share;
+  ch_train_evaluating_sink evaluating;
   ch_train_evaluation_sink evaluation;
   ch_train_preparation_sink preparation;
   ch_stop_test stop; /* also within steps; a step that is stopped is not finished */
