@@ -5,6 +5,7 @@ OUT/structs.py   a dataclass for each structure that the libraries fill, and a T
 """
 
 import keyword
+import os
 import pathlib
 import re
 import sys
@@ -64,7 +65,60 @@ def field_type(kind, settings: bool) -> "str | None":
     return None
 
 
-def structs(ffi: cffi.FFI) -> str:
+def sentence(comment: str) -> str:
+    """The words of a C comment on one line."""
+    return " ".join(line.strip().removeprefix("*").strip() for line in comment[2:-2].splitlines()).strip()
+
+
+def enumerators(ffi: cffi.FFI) -> "dict[str, str]":
+    """CH_MATCH_CACHE: '"cache"', as the package takes it."""
+    known = {}
+    for name in ffi.list_types()[0]:
+        kind = ffi.typeof(name)
+        if kind.kind != "enum" or len(kind.relements) < 2:
+            continue
+        prefix = os.path.commonprefix(list(kind.relements))
+        prefix = prefix[: prefix.rfind("_") + 1]
+        known.update({full: f'"{full[len(prefix):].lower()}"' for full in kind.relements})
+    return known
+
+
+def meanings(text: str, ffi: cffi.FFI) -> "dict[str, dict[str, str]]":
+    """What the comments of each structure of settings say of its members: behind a member, or above it."""
+    known = enumerators(ffi)
+    sinks = {name: sentence(comment) for comment, name in re.findall(r"(/\*(?:[^*]|\*(?!/))*\*/)\ntypedef [^;/]*\(\*(\w+)\)\(", text)}
+
+    def in_python(words: str) -> str:
+        words = re.sub(r"\bCH_[A-Z0-9_]+\b", lambda found: known.get(found[0], found[0]), words)
+        return words.replace("NULL", "None").replace("settings->", "")
+
+    found: dict = {}
+    for body, name in re.findall(r"typedef struct \w+ \{\n((?:(?!\n\}).)*)\n\} (ch_\w+_settings);", text, re.S):
+        members = found.setdefault(python_name(name), {})
+        above, names, line_ended, inherited = "", [], True, ""
+        for part in re.finditer(r"(/\*.*?\*/)|([^;/]+;)", body, re.S):
+            comment, declared = part.group(1), part.group(2)
+            if declared:
+                names = re.findall(r"(\w+)\s*(?=[,;])", declared)
+                kind = declared.split()[0]
+                words = above or sinks.get(kind, "") or (inherited if names and not line_ended else "")
+                inherited = words
+                members.update({one: in_python(words) for one in names})
+                above, line_ended = "", False
+            elif names and not line_ended and "\n" not in body[body.rfind(";", 0, part.start()) : part.start()]:
+                if not sinks.get(body[: part.start()].rsplit("\n", 1)[-1].split()[0], ""):
+                    members.update({one: in_python(sentence(comment)) for one in names})
+                line_ended = True
+            else:
+                above = sentence(comment)
+        for field, member in ffi.typeof(name).fields:
+            if member.type.kind == "enum":
+                choices = " or ".join(", ".join(known.get(one, one) for _, one in sorted(member.type.elements.items())).rsplit(", ", 1))
+                members[field] = "; ".join(filter(None, [choices, members.get(field)]))
+    return found
+
+
+def structs(ffi: cffi.FFI, told: "dict[str, dict[str, str]]") -> str:
     lines = [
         '"""The structures of Crosshead\'s headers: made of them by from_headers.py."""',
         "",
@@ -105,6 +159,12 @@ def structs(ffi: cffi.FFI) -> str:
 
     for name in ffi.list_types()[0]:
         add(name)
+    lines.extend(["", "#: What settings mean, by structure and member.", "MEANINGS = {"])
+    for title, members in told.items():
+        lines.append(f"    {title!r}: {{")
+        lines.extend(f"        {member!r}: {words!r}," for member, words in members.items() if member not in HIDDEN)
+        lines.append("    },")
+    lines.append("}")
     return "\n".join(lines) + "\n"
 
 
@@ -113,13 +173,14 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     ffi = cffi.FFI()
     ffi.set_source("crosshead._cdef", None)
-    ffi.cdef(declarations(include))
+    text = declarations(include)
+    ffi.cdef(text)
     ffi.emit_python_code(str(out / "_cdef.py"))
     version = (include / "crosshead/version.h").read_text(encoding="utf-8")
     number = re.findall(r'CH_VERSION_STRING "(\d+\.\d+)', version)[0]
     with open(out / "_cdef.py", "a", encoding="utf-8") as file:
         file.write(f'soname = "{number}"\n')
-    (out / "structs.py").write_text(structs(ffi), encoding="utf-8")
+    (out / "structs.py").write_text(structs(ffi, meanings(text, ffi)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -154,6 +154,7 @@ typedef struct ch_compare_position {
   int32_t run, runs; /* 0 for the first; runs of all models and seeds */
   int32_t groups;    /* groups of ranks, each of which trains a run at the same time; 1: this process alone */
   ch_train_step step; /* the last finished step of this run. With images, its tokens are images */
+  bool evaluating;    /* shares are those of an evaluation after that step */
 } ch_compare_position;
 
 /* Called after every training step. Returning false stops the comparison: all work is saved, and

@@ -47,6 +47,11 @@ typedef struct ch_compress_settings {
    * cost least. Without: of the cache, which is saved by a number of heads for each layer so that the loss grows least.
    * Both are measured on the calibration text, one layer at a time (MEA, Figure 8). */
   double budget;
+  /* mea: a goal in place of component_heads, budget and layers: the share of a 16-bit cache to save, above 0 and below 1; 0 = none.
+   * The cheapest remedy that reaches it is taken: 8-bit elements; 4-bit values, or 4-bit elements; fewer heads with 8-bit
+   * elements, where their loss is predicted to be lower. Types of elements leave the weights as they are: the report names
+   * the type that sessions must then be given (`cache_dtype`). Needs `report` and a calibration text. */
+  double cache;
   bool profile; /* mea: measure and report that without a budget too */
   double ratio; /* all but mea: share of the attention parameters to take away, above 0 and below 1 */
   const char

@@ -77,6 +77,9 @@ typedef void (*ch_train_start_sink)(const ch_train_start *start, void *user);
  * that is done. */
 typedef void (*ch_train_share_sink)(double share, void *user);
 
+/* Called when an evaluation after step `step` begins: up to its end, shares are those of the evaluation. */
+typedef void (*ch_train_evaluating_sink)(int64_t step, void *user);
+
 /* Called while the text is prepared ("training the tokenizer", ...), with the share from 0 to 1 that is done.
    Returning false ends ch_train with CH_ERROR_INTERRUPTED; the next call reuses the stages that are finished.
    */
@@ -149,9 +152,10 @@ typedef struct ch_train_settings {
    * virtual environment, or python3). */
   const char *device, *python;
   bool prepare; /* with CH_ENGINE_PYTORCH: write what `python -m crosshead.worker OUT` trains, and end */
-  ch_train_start_sink start; /* the six may be NULL */
+  ch_train_start_sink start; /* these may be NULL */
   ch_train_step_sink step;
   ch_train_share_sink share;
+  ch_train_evaluating_sink evaluating;
   ch_train_evaluation_sink evaluation;
   ch_train_preparation_sink preparation;
   ch_stop_test stop; /* also within steps; a step that is stopped is not finished */

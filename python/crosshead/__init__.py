@@ -10,7 +10,7 @@ docs/python.md of the project explains the package.
 
 from crosshead import structs
 from crosshead._native import version as __version__
-from crosshead.comparing import Comparison, Verdict, compare, foresee
+from crosshead.comparing import Comparison, Verdict, compare, config, foresee
 from crosshead.errors import (
     ArgumentError,
     BusyError,
@@ -55,6 +55,7 @@ __all__ = [
     "__version__",
     "compare",
     "compress",
+    "config",
     "evaluate",
     "export_model",
     "foresee",

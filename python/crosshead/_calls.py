@@ -3,11 +3,14 @@
 import difflib
 import numbers
 import os
-from typing import Any, Callable, Dict, List, Optional, Tuple
+import textwrap
+from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
 
 from crosshead import structs
 from crosshead._native import ffi, take, text
 from crosshead.errors import ArgumentError, check, new_error
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def to_bytes(value: Any, name: str) -> bytes:
@@ -71,6 +74,22 @@ def to_python(value: Any, kind: Any) -> Any:
     made = getattr(structs, "".join(part.capitalize() for part in kind.cname.split()[-1].split("_")[1:]))
     types = dict(kind.fields)
     return made(**{field: to_python(getattr(value, field), types[field].type) for field in made.__dataclass_fields__})
+
+
+def documented(title: str) -> "Callable[[_Function], _Function]":
+    """Adds the settings of a structure, with their meanings, to the documentation of a function that takes them as keywords."""
+
+    def add(function: "_Function") -> "_Function":
+        hints = getattr(structs, title).__annotations__
+        meanings = structs.MEANINGS[title]
+        lines = ["", "", "Settings, of which those left out or None keep their defaults:", ""]
+        for keyword in hints:
+            words = meanings.get(keyword[3:] if keyword.startswith("on_") else keyword, "")
+            lines += textwrap.wrap(f"{keyword}: {words}", 110, initial_indent="  ", subsequent_indent="      ")
+        function.__doc__ = textwrap.dedent("    " + (function.__doc__ or "")).rstrip() + "\n".join(lines) + "\n"
+        return function
+
+    return add
 
 
 class Call:

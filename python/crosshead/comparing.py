@@ -1,13 +1,14 @@
 """Attention mechanisms trained side by side."""
 
 import html
+import json
 import os
 import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, List, Optional
 
-from crosshead._calls import Call, to_bytes
+from crosshead._calls import Call, documented, to_bytes
 from crosshead._native import ffi, making, running, take, text
 from crosshead.errors import check, new_error
 from crosshead.model import Path
@@ -74,6 +75,7 @@ class _Progress:
         return self.on_step(position) if self.on_step else None
 
 
+@documented("CompareSettings")
 def compare(out: Path, *, progress: Optional[bool] = None, **settings: "Unpack[CompareSettings]") -> Comparison:
     """Trains a model with each mechanism and says which is better; OUT gets the models, results.json and report.html.
 
@@ -98,6 +100,7 @@ def compare(out: Path, *, progress: Optional[bool] = None, **settings: "Unpack[C
     )
 
 
+@documented("CompareSettings")
 def foresee(out: Path, **settings: "Unpack[CompareSettings]") -> Any:
     """What compare(OUT, ...) would take with the same settings: parameters, time, memory and disk space of each mechanism.
 
@@ -109,6 +112,27 @@ def foresee(out: Path, **settings: "Unpack[CompareSettings]") -> Any:
     made = ffi.gc(forecast[0], making.ch_compare_forecast_free) if forecast[0] else None
     call.done(status, error)
     return parse("Forecast", _text(making.ch_compare_forecast_json, made))
+
+
+@documented("CompareSettings")
+def config(mechanism: str, *, like: Optional[Path] = None, **settings: "Unpack[CompareSettings]") -> Any:
+    """The config.json, as a dictionary, of the model that compare() trains for a mechanism: parameters=300_000_000 gives its size.
+
+    like: a model directory or config.json with the vocabulary, context and activation to take; its size too, unless parameters, layers,
+    hidden or heads is set. Of the settings, those of the shape count: parameters, layers, hidden, heads, vocab or tokenizer, sequence,
+    match, cache_per_token, init and parametrization.
+
+    >>> config("gqa:2", parameters=1_000_000, vocab=512)["attention"]["type"]
+    'gqa'
+    """
+    keywords: Any = dict(settings, mechanisms=mechanism)
+    if like is not None:
+        keywords.setdefault("sequence", 0)
+    call = Call("ch_compare_settings", making.ch_compare_defaults, keywords)
+    where = ffi.NULL if like is None else ffi.new("char[]", to_bytes(like, "like"))
+    error, out = new_error(), ffi.new("char **")
+    check(making.ch_compare_config(call.settings, where, out, error), error)
+    return json.loads(take(out[0]))
 
 
 def _call(out: Path, settings: Any) -> Call:

@@ -1,6 +1,8 @@
 """Writing text: many prompts at a time, piece by piece."""
 
 import atexit
+import difflib
+import inspect
 import queue
 import threading
 import weakref
@@ -52,6 +54,29 @@ class Generation:
 
     The work runs in a thread of its own. It ends when all texts have, when the iteration is left, or at close().
     """
+
+    def __repr__(self) -> str:
+        count = len(self._written)
+        texts = "1 text" if count == 1 else f"{count} texts"
+        if not self._finished:
+            return f"<crosshead.Generation of {texts}, being written: iterate over it for pieces, or wait for its text or texts()>"
+        if count == 1:
+            return f"<crosshead.Generation of {texts}: {''.join(self._written[0])!r}>"
+        return f"<crosshead.Generation of {texts}, finished: see texts()>"
+
+    @property
+    def text(self) -> str:
+        """The text that was written after the only prompt, without it; waits for the end. Of several prompts: texts().
+
+        >>> with Model(MODEL) as model:
+        ...     generation = generate(model, "To be", max_tokens=4, temperature=0)
+        ...     generation.text == generation.texts()[0].text, repr(generation)[:33]
+        (True, '<crosshead.Generation of 1 text: ')
+        """
+        texts = self.texts()
+        if len(texts) != 1:
+            raise ArgumentError(f"there are {len(texts)} prompts; texts() has the text of each")
+        return texts[0].text
 
     def __init__(self, session: Session, prompts: List[Prompt], options: Dict[str, Any]) -> None:
         self._pieces: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
@@ -178,14 +203,31 @@ def _utf8(value: Any, name: str) -> bytes:
     return data
 
 
+#: What other packages call the arguments of generate().
+_ELSEWHERE = {"max_new_tokens": "max_tokens", "max_length": "max_tokens", "n_predict": "max_tokens", "stop_strings": "stop"}
+_ELSEWHERE.update({"do_sample": "temperature", "temp": "temperature", "prompt": "prompts", "random_seed": "seed"})
+
+
+def _check_keywords(given: Dict[str, Any]) -> None:
+    """Refuses keywords that neither generate() nor Session knows."""
+    for_session = [name for name in inspect.signature(Session.__init__).parameters if name not in ("self", "model")]
+    own = [name for name in inspect.signature(generate).parameters if name not in ("model", "session")]
+    for name in given:
+        if name in for_session:
+            continue
+        near = _ELSEWHERE.get(name) or next(iter(difflib.get_close_matches(name, own + for_session, 1)), None)
+        hint = f"did you mean {near}?" if near else f"it has {', '.join(own + for_session)}"
+        raise TypeError(f"generate() has no argument {name}; {hint}")
+
+
 def generate(
     model: Union[Model, Session],
     prompts: Union[str, Sequence[Prompt]],
     *,
     max_tokens: int = 0,
-    temperature: float = 1.0,
-    top_k: int = 0,
-    top_p: float = 1.0,
+    temperature: float = 0.8,
+    top_k: int = 40,
+    top_p: float = 0.95,
     seed: int = 0,
     stop: Union[str, Sequence[str]] = (),
     special: bool = False,
@@ -194,7 +236,7 @@ def generate(
     """Writes a text after each prompt, as many at a time as the session has sequences.
 
     prompts: a string, or a list of strings and of lists of token ids. max_tokens: of each text; 0 = as many as fit. temperature 0 is
-    always the likeliest token. Prompt i draws with seed + i. stop: strings before which a text ends. special: special tokens written
+    always the likeliest token; temperature=1, top_k=0, top_p=1 draw from the model's own distribution. Prompt i draws with seed + i. stop: strings before which a text ends. special: special tokens written
     out in prompts become their ids. Other keywords are Session's (cache, threads, sequences). A Session in place of the model, which says
     how much room there is, loses what it holds.
 
@@ -203,6 +245,7 @@ def generate(
     ...     [(len(text.tokens), text.end) for text in texts]
     [(4, 'length'), (4, 'length')]
     """
+    _check_keywords(session)
     parts: List[Any] = [prompts] if isinstance(prompts, str) else list(prompts)
     if not parts:
         raise ArgumentError("no prompts were given; at least one is needed")

@@ -10,7 +10,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional, Sequence, Union
 
-from crosshead._calls import Call, choice, to_bytes
+from crosshead._calls import Call, choice, documented, to_bytes
 from crosshead._native import ffi, making, take
 from crosshead.errors import ArgumentError, check, new_error
 from crosshead.model import Model, Path
@@ -40,6 +40,7 @@ def _opened(model: Union[Model, Path]) -> Iterator[Any]:
             yield made._open()
 
 
+@documented("EvaluateSettings")
 def evaluate(
     model: Union[Model, Path],
     *,
@@ -74,6 +75,7 @@ def evaluate(
     return parse("EvaluateResult", result)
 
 
+@documented("TrainSettings")
 def train(out: Path, **settings: "Unpack[TrainSettings]") -> Any:
     """Trains a model into the directory OUT: config= or init_from=, and data=. What `crosshead train --json` says.
 
@@ -83,12 +85,14 @@ def train(out: Path, **settings: "Unpack[TrainSettings]") -> Any:
     return parse("TrainResult", _to(call, making.ch_train, out))
 
 
+@documented("CompressSettings")
 def compress(model: Path, out: Path, **settings: "Unpack[CompressSettings]") -> Any:
     """Writes a smaller form of the model of a directory to OUT: method="svd", ratio=0.2. What `crosshead compress --json` says."""
     call = Call("ch_compress_settings", making.ch_compress_defaults, dict(settings))
     return parse("CompressResult", _from_to(call, making.ch_compress_model, model, out))
 
 
+@documented("QuantizeSettings")
 def quantize(model: Path, out: Path, **settings: "Unpack[QuantizeSettings]") -> Any:
     """Writes the model of a directory to OUT with its matrices in fewer bits (type="q8_0").
 
@@ -98,12 +102,14 @@ def quantize(model: Path, out: Path, **settings: "Unpack[QuantizeSettings]") -> 
     return parse("QuantizeResult", _from_to(call, making.ch_quantize, model, out))
 
 
+@documented("ImportSettings")
 def import_model(path: Path, out: Path, **settings: "Unpack[ImportSettings]") -> Any:
     """Writes a GGUF file, a llama2.c checkpoint or a Hugging Face directory as the model directory OUT."""
     call = Call("ch_import_settings", making.ch_import_defaults, dict(settings))
     return parse("ImportResult", _from_to(call, making.ch_import, path, out))
 
 
+@documented("ExportSettings")
 def export_model(model: Path, out: Path, **settings: "Unpack[ExportSettings]") -> Any:
     """Writes the model of a directory for other programs: format="safetensors", "gguf" or "transformers"."""
     call = Call("ch_export_settings", making.ch_export_defaults, dict(settings))
@@ -126,6 +132,7 @@ def _from_to(call: Call, function: Callable[..., int], model: Path, out: Path) -
     return call.json(function, _directory(model), to_bytes(out, "out"))
 
 
+@documented("CapacitySettings")
 def plan(
     models: Union[Path, Sequence[Path]] = (),
     *,

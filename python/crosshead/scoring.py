@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, List, Sequence, Tuple, Union
 
-from crosshead._calls import Call
+from crosshead._calls import Call, documented
 from crosshead._native import ffi, making
 from crosshead.errors import ArgumentError, new_error
 from crosshead.making import _opened
@@ -24,6 +24,7 @@ class Score:
     greedy: bool
 
 
+@documented("EvaluateSettings")
 def score(
     model: Union[Model, Path], requests: Sequence[Tuple[str, str]], **settings: "Unpack[EvaluateSettings]"
 ) -> List[Score]:

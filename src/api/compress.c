@@ -26,7 +26,7 @@ static ch_status settle_model(ch_compressing *c, ch_error *error) {
   if (ch_materialise_changes(&c->own->config, &c->own->params, CH_MATERIALISE_DENSE))
     CH_TRY(ch_model_materialise(c->own, CH_MATERIALISE_DENSE, error));
   if (!c->mea || !c->own->config.attention.head_mix.on) return CH_OK;
-  if (c->s->budget > 0 || c->s->profile)
+  if (c->s->budget > 0 || c->s->profile || c->s->cache > 0)
     return ch_fail(error, CH_ERROR_CONFIG,
                    "%s has virtual heads already, which a profile would count anew; choose with --layers and "
                    "--component-heads, or profile the model it was made of",
@@ -61,8 +61,21 @@ static ch_status open_texts(ch_compressing *c, ch_error *error) {
   return CH_OK;
 }
 
-static ch_status open_all(ch_compressing *c, ch_error *error) {
+/* Refuses models without heads that could be left out. */
+static ch_status check_heads(const ch_compressing *c, ch_error *error) {
   unsigned states;
+  ch_error why = {0};
+  ch_status status = ch_virtual_heads_check(c->model, &states, &why);
+  if (status != CH_OK && c->s->cache > 0)
+    return ch_fail(
+        error, status,
+        "%.500s; a smaller cache without compressing is --cache-dtype q8_0 or q4_0 of generate, eval and "
+        "the other commands",
+        why.message);
+  return status == CH_OK ? CH_OK : ch_fail(error, status, "%s", why.message);
+}
+
+static ch_status open_all(ch_compressing *c, ch_error *error) {
   CH_TRY(ch_model_load(c->directory, CH_WEIGHTS_MAPPED, &c->own, error));
   const ch_config *config = &c->own->config;
   CH_TRY(ch_config_needs_text(config, c->s->option_names ? "compress" : "compressing", error));
@@ -81,7 +94,7 @@ static ch_status open_all(ch_compressing *c, ch_error *error) {
   c->report.groups = config->num_key_value_heads;
   CH_TRY(ch_compressing_count(c->own, &c->report.before, error));
   CH_TRY(settle_model(c, error));
-  if (c->mea) CH_TRY(ch_virtual_heads_check(c->model, &states, error));
+  if (c->mea) CH_TRY(check_heads(c, error));
   CH_TRY(open_texts(c, error));
   if (!c->s->report) return CH_OK;
   CH_TRY(ch_model_load(c->directory, CH_WEIGHTS_MAPPED, &c->before, error));
@@ -132,6 +145,7 @@ static ch_status compress(ch_compressing *c, ch_error *error) {
 
 /* What the methods need to know of the text. */
 static ch_status look_at_text(ch_compressing *c, ch_error *error) {
+  if (c->s->cache > 0) return ch_compressing_agree(c, ch_compressing_pursue(c, error), error);
   CH_TRY(ch_compressing_agree(c, ch_compressing_calibrate(c, error), error));
   return ch_compressing_agree(c, c->mea ? ch_compressing_choose_heads(c, error) : CH_OK, error);
 }
@@ -154,7 +168,10 @@ static ch_status materialise_after(ch_compressing *c, ch_error *error) {
 static ch_status measure_after(ch_compressing *c, ch_error *error) {
   CH_TRY(ch_compressing_agree(c, materialise_after(c, error), error));
   if (!c->s->report) return CH_OK;
-  CH_TRY(ch_compressing_perplexity(c, c->after, "perplexity after", &c->report.after, error));
+  const ch_cache_types *types = c->report.cache_types ? &c->types : NULL;
+  if (types) c->report.after.cache_bytes_per_token = ch_state_bytes(&c->after->config, types);
+  c->report.after.cache_types = c->report.cache_types;
+  CH_TRY(ch_compressing_perplexity(c, c->after, "perplexity after", types, &c->report.after, error));
   return ch_compressing_by_first(c, ch_compressing_race, error);
 }
 
@@ -169,7 +186,8 @@ static ch_status run(ch_compressing *c, ch_error *error) {
   CH_TRY(ch_compressing_agree(c, open_all(c, error), error));
   CH_TRY(ch_compressing_compare(c, true, error));
   if (c->s->report)
-    CH_TRY(ch_compressing_perplexity(c, c->before, "perplexity before", &c->report.before, error));
+    CH_TRY(ch_compressing_perplexity(c, c->before, "perplexity before", NULL, &c->report.before, error));
+  if (c->s->report && c->mea) CH_TRY(ch_compressing_eight_bit(c, error));
   CH_TRY(look_at_text(c, error));
   CH_TRY(ch_compressing_by_first(c, compress, error));
   ch_calibration_free(c->calibration); /* of a large model gigabytes, which the one to be measured can use */
@@ -224,7 +242,8 @@ ch_status ch_compress_model(const char *directory, const char *out, const ch_com
                                       .model = directory,
                                       .out = settings->name ? settings->name : out,
                                       .method = ch_compression_names[settings->method],
-                                      .ratio = settings->ratio};
+                                      .ratio = settings->ratio,
+                                      .goal = settings->cache};
   if (!c->mea) c->report.ranks = ch_compression_ranks_name(settings);
   if (ch_compression_weighs(settings)) c->report.weighting = ch_compression_weightings[settings->weighting];
   ch_format_utc(time(NULL), c->report.created);

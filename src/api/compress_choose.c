@@ -70,17 +70,8 @@ static ch_status choose_by_budget(ch_compressing *c, ch_error *error) {
   return ch_choose_heads(&c->sensitivity, (int64_t)(saved + 0.999999), c->heads, error);
 }
 
-ch_status ch_compressing_choose_heads(ch_compressing *c, ch_error *error) {
-  const ch_config *config = &c->own->config;
-  int64_t tried[CH_MAX_HEAD_CHOICES], groups = config->num_key_value_heads;
-  for (int l = 0; l < config->num_hidden_layers; l++) {
-    int64_t now = ch_mixed_components(config, l, CH_ON_K | CH_ON_V);
-    c->heads[l] = now && now < groups ? now : groups;
-    if (l >= c->first && l <= c->last && c->s->component_heads > 0 && c->s->component_heads < c->heads[l])
-      c->heads[l] = c->s->component_heads;
-  }
-  c->report.component_heads = c->heads;
-  if (!c->s->profile && !(c->s->budget > 0)) return CH_OK;
+ch_status ch_compressing_profile(ch_compressing *c, ch_error *error) {
+  int64_t tried[CH_MAX_HEAD_CHOICES], groups = c->own->config.num_key_value_heads;
   ch_sensitivity_options options = {.first = c->first,
                                     .last = c->last,
                                     .heads = tried,
@@ -97,5 +88,20 @@ ch_status ch_compressing_choose_heads(ch_compressing *c, ch_error *error) {
   CH_TRY(ch_sensitivity_measure(c->model, c->calibration, c->tokens.data, count, &options, &c->sensitivity,
                                 error));
   c->report.sensitivity = &c->sensitivity;
+  return CH_OK;
+}
+
+ch_status ch_compressing_choose_heads(ch_compressing *c, ch_error *error) {
+  const ch_config *config = &c->own->config;
+  int64_t groups = config->num_key_value_heads;
+  for (int l = 0; l < config->num_hidden_layers; l++) {
+    int64_t now = ch_mixed_components(config, l, CH_ON_K | CH_ON_V);
+    c->heads[l] = now && now < groups ? now : groups;
+    if (l >= c->first && l <= c->last && c->s->component_heads > 0 && c->s->component_heads < c->heads[l])
+      c->heads[l] = c->s->component_heads;
+  }
+  c->report.component_heads = c->heads;
+  if (!c->s->profile && !(c->s->budget > 0)) return CH_OK;
+  CH_TRY(ch_compressing_profile(c, error));
   return c->s->budget > 0 ? choose_by_budget(c, error) : CH_OK;
 }

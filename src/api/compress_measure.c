@@ -15,7 +15,8 @@ static bool scoring(int64_t done, int64_t total, void *context) {
 }
 
 ch_status ch_compressing_perplexity(ch_compressing *c, const ch_model *model, const char *what,
-                                    ch_compression_figures *figures, ch_error *error) {
+                                    const ch_cache_types *types, ch_compression_figures *figures,
+                                    ch_error *error) {
   enum { MOST_KEPT_BACK = 1 << 16 };
   if (!c->text.count) return CH_OK;
   int64_t window = ch_window_of(&model->config);
@@ -30,6 +31,7 @@ ch_status ch_compressing_perplexity(ch_compressing *c, const ch_model *model, co
   ch_status status = ch_compressing_step(c, what, 0, 1, error);
   if (status == CH_OK) status = ch_scorer_create(model, &scorer, error);
   status = ch_compressing_agree(c, status, error);
+  if (status == CH_OK && types) ch_scorer_use_cache(scorer, *types);
   if (status == CH_OK)
     status = ch_token_perplexity_of(scorer, c->tokenizer, c->text.documents, c->text.count,
                                     ch_token_between(c->tokenizer, &model->config), &options, &found, error);
@@ -59,6 +61,8 @@ ch_status ch_compressing_race(ch_compressing *c, ch_error *error) {
   int turns = 0;
   double began = ch_clock();
   if (c->report.before.weight_bytes > most_raced) return CH_OK; /* every token reads all of both */
+  bool alike = c->report.after.cache_elements_per_token == c->report.before.cache_elements_per_token;
+  if (c->report.cache_types && alike) return CH_OK; /* the same model */
   int64_t depth = c->before->config.max_position_embeddings / 2;
   c->report.decode_depth = depth < MOST_DEPTH ? depth : MOST_DEPTH;
   ch_speed_settings options = {

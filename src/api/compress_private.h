@@ -36,6 +36,7 @@ typedef struct ch_compressing {
   ch_calibration *calibration;
   ch_sensitivity sensitivity;
   int64_t heads[CH_MAX_LISTED_LAYERS]; /* mea: h' of each layer */
+  ch_cache_types types;                /* that the result is measured with, if report.cache_types is set */
   ch_dtype dtype;                      /* of the matrices that are made */
   ch_compressed compressed;
   ch_compression_report report;
@@ -69,10 +70,20 @@ ch_status ch_compressing_calibrate(ch_compressing *c, ch_error *error);
 /* mea: how many heads each layer keeps, c->heads: the requested number, or one chosen by a profile within the budget. */
 ch_status ch_compressing_choose_heads(ch_compressing *c, ch_error *error);
 
-/* The perplexity of a model on the text that was kept back (compress_measure.c). */
+/* mea: measures how much the loss changes when each layer alone is compressed: c->sensitivity. */
+ch_status ch_compressing_profile(ch_compressing *c, ch_error *error);
+
+/* Measures the model as it is with an 8-bit cache: the remedy that costs least (compress_goal.c). */
+ch_status ch_compressing_eight_bit(ch_compressing *c, ch_error *error);
+/* Chooses types and, where they do not suffice, heads for s->cache: c->types, c->heads. */
+ch_status ch_compressing_pursue(ch_compressing *c, ch_error *error);
+
+/* The perplexity of a model on the text that was kept back; types: of the cache that it is read through, NULL: none
+   (compress_measure.c). */
 ch_status ch_compressing_perplexity(ch_compressing *c, const ch_model *model, const char *what,
-                                    ch_compression_figures *figures, ch_error *error);
-/* Sizes, and how fast before and after decode, in turns. */
+                                    const ch_cache_types *types, ch_compression_figures *figures,
+                                    ch_error *error);
+/* Sizes, and how fast before and after decode, in turns. The size of the cache is that at 16 bits. */
 ch_status ch_compressing_count(const ch_model *model, ch_compression_figures *figures, ch_error *error);
 ch_status ch_compressing_race(ch_compressing *c, ch_error *error);
 

@@ -6,7 +6,7 @@
 #include "text/hash.h"
 
 static uint64_t hash_settings(const ch_compress_settings *s) {
-  const double numbers[] = {s->budget, s->ratio};
+  const double numbers[] = {s->budget, s->ratio, s->cache};
   const int64_t others[] = {
       s->method,    s->component_heads, s->first_layer, s->last_layer,        s->profile,
       s->groups,    s->atoms,           s->group_size,  (int64_t)s->ranks,    s->weighting,

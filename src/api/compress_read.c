@@ -24,14 +24,28 @@ static ch_status wrong(const ch_compress_settings *s, const char *sentence, ch_e
   return ch_fail(error, CH_ERROR_ARGUMENT, "%s %s", ch_compression_names[s->method], sentence);
 }
 
+static ch_status check_goal(const ch_compress_settings *s, ch_error *error) {
+  if (!(s->cache > 0 && s->cache < 1))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--cache is %g; it is a share above 0 and below 1", s->cache);
+  if (s->component_heads != -1 || s->budget != 0 || s->profile || s->first_layer != 0 || s->last_layer != -1)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "--cache is a goal that decides on heads and layers; leave --component-heads, --layers, --budget and "
+        "--profile out");
+  if (s->calibration && s->report) return CH_OK;
+  return ch_fail(error, CH_ERROR_ARGUMENT, "--cache needs %s, on which remedies are measured",
+                 s->calibration ? "report" : "--calibration FILE, a text");
+}
+
 static ch_status check_mea(const ch_compress_settings *s, ch_error *error) {
   if (s->ratio != 0) return wrong(s, "takes component_heads or a budget, and no ratio", error);
   if (s->keep || s->groups || s->atoms)
     return wrong(s, "has no dictionaries: keep, groups and atoms are for the other methods", error);
   if (s->ranks || s->weighting)
     return wrong(s, "has no ranks: ranks and weighting are for the other methods", error);
+  if (s->cache != 0) return check_goal(s, error);
   if (s->component_heads == -1 && s->budget == 0)
-    return wrong(s, "needs component_heads, or a budget", error);
+    return wrong(s, "needs component_heads, a budget, or a share of the cache", error);
   if (!(s->budget >= 0 && s->budget <= 1)) return wrong(s, "takes a budget from above 0 to 1", error);
   if ((s->budget > 0 || s->profile) && !s->calibration)
     return wrong(s, "needs a calibration text for a budget and a profile, which measure on it", error);
@@ -39,6 +53,8 @@ static ch_status check_mea(const ch_compress_settings *s, ch_error *error) {
 }
 
 static ch_status check_others(const ch_compress_settings *s, ch_error *error) {
+  if (s->cache != 0)
+    return wrong(s, "does not make the cache smaller; leave cache out, or set it without a method", error);
   if (s->component_heads > 0 || s->budget != 0 || s->profile || s->first_layer != 0 || s->last_layer != -1)
     return wrong(s, "takes a ratio; component_heads, layers, budget and profile are mea's", error);
   if (!(s->ratio > 0 && s->ratio < 1)) return wrong(s, "takes a ratio above 0 and below 1", error);

@@ -73,6 +73,14 @@ static void tell_share(void *context, double share) {
   if (t->settings->share) t->settings->share(share, t->settings->user);
 }
 
+static void tell_evaluating(void *context) {
+  const ch_training *t = context;
+  const ch_train_settings *s = t->settings;
+  ch_progress_record record;
+  ch_trainer_progress(t->trainer, &record);
+  if (s->evaluating) s->evaluating(record.step, s->user);
+}
+
 static void tell_evaluation(void *context, const ch_validation_point *point) {
   ch_training *t = context;
   const ch_train_settings *s = t->settings;
@@ -106,6 +114,7 @@ static ch_status drive(ch_training *t, const char *from, ch_error *error) {
                                   .started = tell_start,
                                   .step = tell_step,
                                   .share = tell_share,
+                                  .evaluating = tell_evaluating,
                                   .evaluated = tell_evaluation,
                                   .interrupted = is_stopped};
   CH_TRY(ch_train_run(t->trainer, t->out, t->settings->resume, &events, error));
@@ -198,6 +207,7 @@ static void keep_quiet(ch_train_settings *settings) {
   settings->start = NULL;
   settings->step = NULL;
   settings->share = NULL;
+  settings->evaluating = NULL;
   settings->evaluation = NULL;
   settings->preparation = NULL;
 }

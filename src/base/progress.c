@@ -33,6 +33,11 @@ double ch_progress_seconds(const ch_progress_line *progress) {
   return ch_clock() - progress->began;
 }
 
+bool ch_progress_foresees(const ch_progress_line *progress, double share) {
+  const double seconds = ch_progress_seconds(progress);
+  return share >= 0.05 || (seconds >= 2 && share >= 0.005) || (seconds >= 30 && share > 0);
+}
+
 bool ch_progress_due(const ch_progress_line *progress) {
   return progress->stream && ch_clock() - progress->last >= progress->interval;
 }
@@ -82,9 +87,11 @@ void ch_progress_show(ch_progress_line *progress, bool force, const char *format
 void ch_progress_show_share(ch_progress_line *progress, const char *what, double share, double seconds) {
   char left[32];
   if (!ch_progress_due(progress)) return;
-  if (share > 0)
+  if (share > 0 && ch_progress_foresees(progress, share))
     ch_progress_show(progress, false, "%s: %.0f %%, %s left", what, 100 * share,
                      ch_format_duration(seconds / share - seconds, left, sizeof left));
+  else if (share > 0)
+    ch_progress_show(progress, false, "%s: %.0f %%", what, 100 * share);
   else
     ch_progress_show(progress, false, "%s", what);
 }

@@ -239,8 +239,9 @@ typedef struct display {
   const arguments *arguments;
   ch_progress_line progress;
   ch_keeper keeper;
-  char name[160];  /* of the model being trained, with the seed where there are several */
-  double seconds;  /* smoothed, of a step */
+  char name[160]; /* of the model being trained, with the seed where there are several */
+  double seconds; /* smoothed, of a step */
+  double timing_began;
   const char *out; /* of the rung that is trained */
 } display;
 
@@ -313,8 +314,8 @@ static bool on_step(const ch_compare_position *at, void *user) {
     remaining = d->seconds * (double)(step->steps - step->step);
   else
     snprintf(count, sizeof count, " (%d of %d)", at->run + 1, at->runs);
-  ch_progress_show(&d->progress, false, "%s%s  step %lld/%lld  loss %.3f  %s %s/s  %s left", d->name, count,
-                   (long long)step->step, (long long)step->steps, step->loss,
+  ch_progress_show(&d->progress, false, "%s%s  step %lld/%lld  loss %.3f  %s %s/s  %s of training left",
+                   d->name, count, (long long)step->step, (long long)step->steps, step->loss,
                    ch_format_count(tokens, rate, sizeof rate), unit_of(d),
                    ch_format_duration(remaining, left, sizeof left));
   return true;
@@ -322,8 +323,9 @@ static bool on_step(const ch_compare_position *at, void *user) {
 
 static void on_share(const ch_compare_position *at, double share, void *user) {
   display *d = user;
-  ch_progress_show(&d->progress, false, "%s (%d of %d)  step %lld/%lld  %.0f %%", d->name, at->run + 1,
-                   at->runs, (long long)at->step.step + 1, (long long)at->step.steps, 100 * share);
+  ch_progress_show(&d->progress, false, "%s (%d of %d)  %sstep %lld/%lld  %.0f %%", d->name, at->run + 1,
+                   at->runs, at->evaluating ? "evaluating after " : "",
+                   (long long)at->step.step + !at->evaluating, (long long)at->step.steps, 100 * share);
 }
 
 static void keep_run(display *d, const ch_compared *model) {
@@ -354,9 +356,15 @@ static void on_failed(const char *name, uint64_t seed, const char *message, void
 static void on_timing(int32_t turn, int32_t turns, const ch_compared *model, void *user) {
   display *d = user;
   char name[160];
+  char left[48] = "", time[32];
   name_run(d, model->name, model->seed, name, sizeof name);
-  if (ch_progress_due(&d->progress))
-    ch_progress_show(&d->progress, false, "timing all models in turns (%d of %d): %s", turn + 1, turns, name);
+  if (turn == 0) d->timing_began = ch_clock();
+  if (!ch_progress_due(&d->progress)) return;
+  if (turn > 0)
+    snprintf(left, sizeof left, ", %s left",
+             ch_format_duration((ch_clock() - d->timing_began) * (turns - turn) / turn, time, sizeof time));
+  ch_progress_show(&d->progress, false, "timing all models in turns (%d of %d): %s%s", turn + 1, turns, name,
+                   left);
 }
 
 static void on_asking(const ch_compared *model, const char *task, int64_t done, int64_t total, void *user) {

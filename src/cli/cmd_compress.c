@@ -42,16 +42,23 @@ static bool show_progress(int64_t done, int64_t total, void *context) {
 
 #define AT(member) .offset = offsetof(ch_compress_arguments, member)
 static const ch_option options[] = {
+    {.name = "cache",
+     .type = CH_OPTION_TEXT,
+     AT(cache),
+     .metavar = "SHARE",
+     .help = "The goal: save this share of a 16-bit cache, as in 50%, by the remedy that costs least. "
+             "Smaller types "
+             "of elements come first, then fewer heads. Instead of --method; needs --calibration."},
     {.name = "method",
      .type = CH_OPTION_CHOICE,
      AT(method),
      .metavar = "METHOD",
      .choices = ch_compress_method_names,
-     .required = true,
-     .help = "mea: fewer key and value heads in the cache. masa: matrices built from atoms that groups of "
-             "layers share. svd-llm, svd: every matrix as a product of two smaller ones. basis-sharing: the "
-             "same, "
-             "and adjacent layers share the first of the two."},
+     .help =
+         "For a smaller cache: mea, fewer key and value heads. For fewer attention parameters: masa, "
+         "matrices built "
+         "from atoms that groups of layers share; svd-llm and svd, every matrix as a product of two smaller "
+         "ones; basis-sharing, the same, and adjacent layers share the first of the two."},
     {.name = "out",
      .type = CH_OPTION_PATH,
      AT(out),
@@ -209,15 +216,23 @@ const ch_command ch_cmd_compress = {
     .meant = "out",
     .summary = "Make a model smaller without training, and report what was lost.",
     .description =
-        "MODEL is a Crosshead model or a Hugging Face directory that opens as it is. mea keeps "
-        "fewer key and value heads in the cache; the layer's heads become linear combinations of "
-        "them (virtual heads). masa, svd-llm, svd and basis-sharing remove attention parameters.\n\n"
+        "MODEL is a Crosshead model or a Hugging Face directory that opens as it is. What do you want to "
+        "save?\n\n"
+        "Cache: try --cache-dtype q8_0 of `generate` and `eval` first. It halves a 16-bit cache, needs no "
+        "compression "
+        "and hardly changes the model. --cache SHARE finds the cheapest way to save more. --method mea keeps "
+        "fewer key and value heads; the layer's heads become linear combinations of them (virtual heads), "
+        "which "
+        "costs far more. The report compares both.\n\n"
+        "Parameters: `crosshead quantize` stores weights in fewer bits. --method masa, svd-llm, svd and "
+        "basis-sharing remove attention parameters.\n\n"
         "The result in --out runs like any other model and can be trained further with `train "
         "--init-from`. Its report shows perplexity, parameters, cache size and decoding speed "
         "before and after, and what each matrix lost.\n\n"
         "The processes of an MPI job (`mpirun -n 4 crosshead compress ...`) share the passes of text through "
         "the models.",
     .examples =
+        "crosshead compress qwen3 --cache 50% --calibration text.txt --out small\n"
         "crosshead compress qwen3 --method mea --component-heads 4 --calibration text.txt --out small\n"
         "crosshead compress qwen3 --method mea --component-heads 4 --budget 50% --calibration text.txt "
         "--out "

@@ -53,11 +53,12 @@ static bool show_progress(int64_t done, int64_t total, void *context) {
   const char *unit = e->arguments->images ? "images" : "tokens";
   if (ch_job_leads() && ch_progress_due(&e->line)) {
     double rate = (double)done / ch_progress_seconds(&e->line);
-    char left[32];
-    ch_progress_show(&e->line, false, "%s%s%lld of %lld %s, %.0f %s/s, %s left",
-                     e->arguments->images ? "" : e->part, e->arguments->images ? "" : ": ", (long long)done,
-                     (long long)total, unit, rate, unit,
-                     ch_format_duration((double)(total - done) / (rate > 0 ? rate : 1), left, sizeof left));
+    char left[96] = "", time[32];
+    if (ch_progress_foresees(&e->line, (double)done / (double)total))
+      snprintf(left, sizeof left, ", %.0f %s/s, %s left", rate, unit,
+               ch_format_duration((double)(total - done) / (rate > 0 ? rate : 1), time, sizeof time));
+    ch_progress_show(&e->line, false, "%s%s%lld of %lld %s%s", e->arguments->images ? "" : e->part,
+                     e->arguments->images ? "" : ": ", (long long)done, (long long)total, unit, left);
   }
   return !ch_interrupted();
 }

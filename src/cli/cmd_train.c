@@ -65,6 +65,7 @@ static ch_status train(const ch_training_arguments *a, ch_training_view *view, c
   settings.start = ch_training_show_start;
   settings.step = ch_training_show_step;
   settings.share = ch_training_show_share;
+  settings.evaluating = ch_training_note_evaluating;
   settings.evaluation = ch_training_show_evaluation;
   settings.preparation = ch_training_show_preparation;
   settings.stop = ch_training_stops;

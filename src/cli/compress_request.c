@@ -14,7 +14,29 @@ static ch_status wrong(ch_error *error, const char *method, const char *sentence
   return ch_fail(error, CH_ERROR_ARGUMENT, "--method %s %s", method, sentence);
 }
 
+/* --cache decides on all that another method would be given. */
+static ch_status check_goal(const ch_compress_arguments *a, ch_error *error) {
+  static const char *const decided[] = {"method",  "component-heads", "layers", "budget",
+                                        "profile", "ratio",           "keep",   "groups",
+                                        "atoms",   "weighting",       "ranks",  "group-size"};
+  for (size_t i = 0; i < sizeof decided / sizeof *decided; i++)
+    if (ch_option_given(a, decided[i]))
+      return ch_fail(error, CH_ERROR_ARGUMENT,
+                     "--cache is a goal and chooses the method; leave --%s out, or leave --cache out and "
+                     "choose yourself",
+                     decided[i]);
+  if (a->calibration) return CH_OK;
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "--cache needs --calibration FILE, a text on which it measures what each remedy costs");
+}
+
 static ch_status check(const ch_compress_arguments *a, ch_error *error) {
+  if (a->cache) return check_goal(a, error);
+  if (!a->method)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "give a goal, --cache 50%% for a smaller cache, or a method: --method mea for a smaller cache, "
+        "masa, svd-llm, svd or basis-sharing for fewer parameters");
   if (strcmp(a->method, "mea") == 0) {
     if (a->ratio != 0)
       return wrong(error, a->method, "takes no --ratio; give --component-heads N or --budget P%");
@@ -74,18 +96,18 @@ static ch_status read_layers(const ch_compress_arguments *a, ch_compress_setting
   return CH_OK;
 }
 
-static ch_status read_budget(const ch_compress_arguments *a, ch_compress_settings *settings,
-                             ch_error *error) {
+/* "50%", "50" or "0.5", of --`option`, as a share from above 0 to `most` percent. */
+static ch_status read_share(const char *option, const char *text, double most, double *share,
+                            ch_error *error) {
   char number[32];
-  const char *text = a->budget;
   if (!text) return CH_OK;
   size_t length = strlen(text);
   if (length && text[length - 1] == '%') length--;
   snprintf(number, sizeof number, "%.*s", (int)(length < sizeof number ? length : sizeof number - 1), text);
-  double *budget = &settings->budget;
-  if (!ch_parse_number(number, budget) || *budget <= 0 || *budget > 100)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--budget needs a share from above 0 to 100%%, not '%s'", text);
-  *budget /= 100;
+  if (!ch_parse_number(number, share) || *share <= 0 || *share > most)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--%s needs a share from above 0 to %g%%, not '%s'", option,
+                   most, text);
+  if (text[length] || *share >= 1) *share /= 100;
   return CH_OK;
 }
 
@@ -106,7 +128,8 @@ ch_status ch_compress_read(const ch_compress_arguments *a, ch_compress_settings 
   settings->group_size = a->group_size;
   if (ch_option_given(a, "component-heads")) settings->component_heads = a->component_heads;
   CH_TRY(read_layers(a, settings, error));
-  CH_TRY(read_budget(a, settings, error));
+  CH_TRY(read_share("budget", a->budget, 100, &settings->budget, error));
+  CH_TRY(read_share("cache", a->cache, 99, &settings->cache, error));
   settings->profile = a->profile;
   settings->ratio = a->ratio;
   settings->keep = a->keep;

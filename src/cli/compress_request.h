@@ -10,7 +10,7 @@
 
 typedef struct ch_compress_arguments {
   const char *positional[CH_POSITIONAL_MAX];
-  const char *method, *out, *layers, *budget, *calibration, *text, *keep, *dtype, *ranks, *weighting;
+  const char *method, *out, *layers, *budget, *cache, *calibration, *text, *keep, *dtype, *ranks, *weighting;
   int64_t component_heads, calibration_tokens, groups, atoms, group_size, threads;
   double ratio;
   bool force, profile, data_free, json;

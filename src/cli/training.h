@@ -29,6 +29,7 @@ typedef struct ch_training_view {
   bool began;                         /* the first step was reached, and a log is there */
   ch_train_start start;               /* of the run that goes on now, which may be that of the control */
   int64_t step;                       /* the last that was done */
+  bool evaluating;                    /* shares are those of an evaluation */
   double smooth_loss, smooth_seconds; /* running means over about the last twenty steps */
   bool stopping;                      /* a signal came, and it was said what happens now */
 } ch_training_view;
@@ -38,6 +39,7 @@ bool ch_training_show_preparation(const char *stage, double share, void *view);
 void ch_training_show_start(const ch_train_start *start, void *view);
 bool ch_training_show_step(const ch_train_step *step, void *view);
 void ch_training_show_share(double share, void *view);
+void ch_training_note_evaluating(int64_t step, void *view);
 bool ch_training_show_evaluation(const ch_train_evaluation *evaluation, void *view);
 /* Its ch_stop_test. */
 bool ch_training_stops(void *view);

@@ -50,17 +50,28 @@ bool ch_training_show_step(const ch_train_step *step, void *context) {
   double rate = (double)(s->batch * s->accumulate * s->sequence) / fmax(view->smooth_seconds, 1e-9);
   /* The time left counts evaluations and checkpoints too. */
   double a_step = ch_progress_seconds(&view->line) / (double)taken;
-  ch_progress_show(&view->line, last, "%sstep %lld/%lld  loss %.4f  %s %s/s  lr %.2e  %s left", whose(view),
+  ch_format_duration((double)(step->steps - step->step) * a_step, left, sizeof left);
+  ch_progress_show(&view->line, last, "%sstep %lld/%lld  loss %.4f  %s %s/s  lr %.2e%s%s%s", whose(view),
                    (long long)step->step, (long long)step->steps, view->smooth_loss,
-                   ch_format_count(rate, tokens, sizeof tokens), unit_of(view), step->lr,
-                   ch_format_duration((double)(step->steps - step->step) * a_step, left, sizeof left));
+                   ch_format_count(rate, tokens, sizeof tokens), unit_of(view), step->lr, last ? "" : "  ",
+                   last ? "" : left, last ? "" : " left");
   return true;
+}
+
+void ch_training_note_evaluating(int64_t step, void *context) {
+  ch_training_view *view = context;
+  view->step = step;
+  view->evaluating = true;
 }
 
 void ch_training_show_share(double share, void *context) {
   ch_training_view *view = context;
-  ch_progress_show(&view->line, false, "%sstep %lld/%lld  %.0f %%", whose(view), (long long)view->step + 1,
-                   (long long)view->start.steps, 100 * share);
+  if (view->evaluating)
+    ch_progress_show(&view->line, false, "%sevaluating after step %lld/%lld  %.0f %%", whose(view),
+                     (long long)view->step, (long long)view->start.steps, 100 * share);
+  else
+    ch_progress_show(&view->line, false, "%sstep %lld/%lld  %.0f %%", whose(view), (long long)view->step + 1,
+                     (long long)view->start.steps, 100 * share);
 }
 
 /* A loss in words: "perplexity 3.21", or "top-1 61.2 %, top-5 95.0 %". */
@@ -75,6 +86,7 @@ static const char *quality(double loss, double top1, double top5, char *buffer, 
 bool ch_training_show_evaluation(const ch_train_evaluation *e, void *context) {
   ch_training_view *view = context;
   char experts[64] = "", shown[64];
+  view->evaluating = false;
   if (e->least_expert >= 0)
     snprintf(experts, sizeof experts, ", expert shares %.1f to %.1f %%", 100 * e->least_expert,
              100 * e->most_expert);
@@ -89,6 +101,7 @@ void ch_training_show_start(const ch_train_start *start, void *context) {
   view->start = *start;
   view->step = start->step;
   view->smooth_loss = view->smooth_seconds = 0;
+  view->evaluating = false;
   char parameters[32], tokens[32], memory[32], batch[64] = "", length[40] = "";
   const char *unit = unit_of(view);
   char ranks[48] = "";

@@ -165,7 +165,26 @@ static ch_status refuse_without_config(const char *directory, ch_error *error) {
   return ch_fail(error, CH_ERROR_IO, "%s has no config.json; a model directory must have one", directory);
 }
 
+/* True for "meta-llama/Llama-3": what is not here and reads like a name of the Hugging Face Hub. */
+static bool is_hub_name(const char *path) {
+  const char *slash = strchr(path, '/');
+  const char *letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+  char owner[128];
+  if (!slash || slash == path || !slash[1] || *path == '.' || ch_is_file(path) || ch_is_directory(path))
+    return false;
+  if (strspn(path, letters) != (size_t)(slash - path) || slash[1 + strspn(slash + 1, letters)]) return false;
+  if (strlen(path) > 5 && strcmp(path + strlen(path) - 5, ".json") == 0) return false;
+  snprintf(owner, sizeof owner, "%.*s", (int)(slash - path), path);
+  return !ch_is_directory(owner);
+}
+
 ch_status ch_config_read(const char *path, ch_config *config, ch_error *error) {
+  if (is_hub_name(path))
+    return ch_fail(error, CH_ERROR_IO,
+                   "a local directory is needed, and there is no %s here; if that is a name of the Hugging "
+                   "Face Hub, download "
+                   "it first, `hf download %s --local-dir DIR`, and name DIR",
+                   path, path);
   char *file = ch_is_directory(path) ? ch_path_join(path, "config.json") : strdup(path), *text = NULL;
   if (!file) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path);
   size_t size = 0;

@@ -45,8 +45,14 @@ static void on_step(void *context, const ch_step_report *report) {
   if (s->step && !s->step(&r->position, s->user)) r->stopped = true;
 }
 
+static void on_evaluating(void *context) {
+  running *r = context;
+  r->position.evaluating = true;
+}
+
 static void on_evaluated(void *context, const ch_validation_point *point) {
   running *r = context;
+  r->position.evaluating = false;
   int64_t step_tokens = ch_train_step_tokens(&r->setup->training);
   r->last_loss = point->loss;
   if (r->best &&
@@ -93,6 +99,7 @@ static ch_status train(running *run, const ch_planned_model *planned, const char
                             .started = on_started,
                             .step = on_step,
                             .share = on_share,
+                            .evaluating = on_evaluating,
                             .evaluated = on_evaluated,
                             .interrupted = on_interrupted};
   const ch_trainer_start start = {.ranks = own, .stop = events.interrupted, .stop_context = events.context};

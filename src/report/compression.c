@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* --- JSON -------------------------------------------------------------------------------------------------------- */
@@ -12,13 +13,22 @@ static json_t *number(bool known, double value) {
 }
 
 static json_t *figures_json(const ch_compression_figures *f) {
-  return json_pack("{sI sI sI sI sI so so so}", "parameters_total", (json_int_t)f->parameters,
-                   "parameters_attention", (json_int_t)f->parameters_attention, "cache_elements_per_token",
-                   (json_int_t)f->cache_elements_per_token, "cache_bytes_per_token",
-                   (json_int_t)f->cache_bytes_per_token, "weight_bytes", (json_int_t)f->weight_bytes, "loss",
-                   number(f->measured, f->loss), "perplexity", number(f->measured, f->perplexity),
-                   "decode_tokens_per_second",
-                   number(f->decode_tokens_per_second > 0, f->decode_tokens_per_second));
+  json_t *object = json_pack("{sI sI sI sI sI so so so}", "parameters_total", (json_int_t)f->parameters,
+                             "parameters_attention", (json_int_t)f->parameters_attention,
+                             "cache_elements_per_token", (json_int_t)f->cache_elements_per_token,
+                             "cache_bytes_per_token", (json_int_t)f->cache_bytes_per_token, "weight_bytes",
+                             (json_int_t)f->weight_bytes, "loss", number(f->measured, f->loss), "perplexity",
+                             number(f->measured, f->perplexity), "decode_tokens_per_second",
+                             number(f->decode_tokens_per_second > 0, f->decode_tokens_per_second));
+  if (object && f->cache_types) json_object_set_new(object, "cache_dtype", json_string(f->cache_types));
+  return object;
+}
+
+/* A model with its weights as they were and other types in its cache. */
+static json_t *types_json(const ch_compression_figures *f) {
+  return json_pack("{ss sI so so}", "cache_dtype", f->cache_types, "cache_bytes_per_token",
+                   (json_int_t)f->cache_bytes_per_token, "loss", number(f->measured, f->loss), "perplexity",
+                   number(f->measured, f->perplexity));
 }
 
 static json_t *profile_json(const ch_sensitivity *s) {
@@ -73,6 +83,13 @@ json_t *ch_compression_to_json(const ch_compression_report *r) {
   json_object_set_new(object, "out", json_string(r->out));
   json_object_set_new(object, "before", figures_json(&r->before));
   json_object_set_new(object, "after", figures_json(&r->after));
+  if (r->eight_bit.cache_types) json_object_set_new(object, "eight_bit_cache", types_json(&r->eight_bit));
+  if (r->goal > 0) {
+    json_object_set_new(object, "cache_share_to_save", json_real(r->goal));
+    json_object_set_new(object, "cache_dtype", json_string(r->cache_types));
+    json_object_set_new(object, "cache_dtype_alone",
+                        r->types_alone.cache_types ? types_json(&r->types_alone) : json_null());
+  }
   json_object_set_new(object, "ratio", number(r->ratio > 0, r->ratio));
   json_object_set_new(object, "ratio_reached",
                       json_real(1 - (double)c->after / (double)(c->before > 0 ? c->before : 1)));
@@ -104,18 +121,36 @@ static double change(double before, double after) {
   return 100 * (after - before) / (before > 0 ? before : 1);
 }
 
+/* "the cache is 50.0 % smaller". */
+static void put_cache(const ch_compression_report *r, ch_text *text) {
+  ch_text_printf(text, "%s is %.1f %% smaller", r->cache_types ? "the cache in 8 bits" : "the cache",
+                 -change((double)r->before.cache_bytes_per_token, (double)r->after.cache_bytes_per_token));
+}
+
 void ch_compression_sentence(const ch_compression_report *r, ch_text *text) {
   const ch_compression_figures *b = &r->before, *a = &r->after;
   bool cache = a->cache_elements_per_token != b->cache_elements_per_token;
   double attention = change((double)b->parameters_attention, (double)a->parameters_attention);
-  ch_text_printf(text, "Attention has %.1f %% %s parameters", fabs(attention),
-                 attention > 0 ? "more" : "fewer");
-  if (cache)
-    ch_text_printf(text, " and the cache is %.1f %% smaller",
-                   -change((double)b->cache_elements_per_token, (double)a->cache_elements_per_token));
+  if (r->cache_types && !cache) {
+    ch_text_printf(text, "With --cache-dtype %s the cache is %.1f %% smaller", r->cache_types,
+                   -change((double)b->cache_bytes_per_token, (double)a->cache_bytes_per_token));
+  } else {
+    ch_text_printf(text, "Attention has %.1f %% %s parameters", fabs(attention),
+                   attention > 0 ? "more" : "fewer");
+    if (cache) ch_text_puts(text, " and ");
+    if (cache) put_cache(r, text);
+  }
   if (a->measured)
     ch_text_printf(text, "; perplexity goes from %.4g to %.4g (%+.2f %%)", b->perplexity, a->perplexity,
                    change(b->perplexity, a->perplexity));
+  ch_text_puts(text, ".");
+  if (r->cache_types || !r->eight_bit.cache_types || !cache) return;
+  ch_text_printf(text, " Without compressing, --cache-dtype %s saves %.1f %% of the cache",
+                 r->eight_bit.cache_types,
+                 -change((double)b->cache_bytes_per_token, (double)r->eight_bit.cache_bytes_per_token));
+  if (r->eight_bit.measured)
+    ch_text_printf(text, " at a perplexity of %.4g (%+.2f %%)", r->eight_bit.perplexity,
+                   change(b->perplexity, r->eight_bit.perplexity));
   ch_text_puts(text, ".");
 }
 
@@ -131,26 +166,66 @@ static void put_figures(const ch_compression_report *r, ch_text *text) {
   put_row(text, "attention parameters", (double)b->parameters_attention, (double)a->parameters_attention, 0);
   put_row(text, "cache elements per token", (double)b->cache_elements_per_token,
           (double)a->cache_elements_per_token, 0);
+  put_row(text, "cache bytes per token", (double)b->cache_bytes_per_token, (double)a->cache_bytes_per_token,
+          0);
   put_row(text, "bytes of weights", (double)b->weight_bytes, (double)a->weight_bytes, 0);
   if (a->measured) put_row(text, "perplexity", b->perplexity, a->perplexity, 4);
   if (a->decode_tokens_per_second > 0)
     put_row(text, "decoded tokens/s", b->decode_tokens_per_second, a->decode_tokens_per_second, 1);
 }
 
-/* Bars of changes; the longest one has `width` characters. */
+/* What a type of the cache's elements does to the model as it was. */
+static void put_types(const char *title, const ch_compression_figures *before,
+                      const ch_compression_figures *f, ch_text *text) {
+  if (!f->cache_types) return;
+  ch_text_printf(text, "\n%s: --cache-dtype %s\n", title, f->cache_types);
+  put_row(text, "cache bytes per token", (double)before->cache_bytes_per_token,
+          (double)f->cache_bytes_per_token, 0);
+  if (f->measured) put_row(text, "perplexity", before->perplexity, f->perplexity, 4);
+}
+
+static void put_remedies(const ch_compression_report *r, ch_text *text) {
+  bool fewer = r->after.cache_elements_per_token != r->before.cache_elements_per_token;
+  if (fewer || r->types_alone.cache_types != r->eight_bit.cache_types)
+    put_types("without compressing", &r->before, &r->eight_bit, text);
+  if (fewer && r->types_alone.cache_types)
+    put_types("without compressing", &r->before, &r->types_alone, text);
+}
+
+static int compare_sizes(const void *a, const void *b) {
+  double x = fabs(*(const double *)a), y = fabs(*(const double *)b);
+  return (x > y) - (x < y);
+}
+
+double ch_compression_profile_end(const ch_sensitivity *s) {
+  const double most = 3, beyond = 1.2;
+  int64_t count = (s->last - s->first + 1) * s->choices;
+  double *sizes = malloc((size_t)count * sizeof *sizes);
+  if (!sizes) return 0;
+  memcpy(sizes, s->change + s->first * s->choices, (size_t)count * sizeof *sizes);
+  qsort(sizes, (size_t)count, sizeof *sizes, compare_sizes);
+  double usual = beyond * fabs(sizes[count * 9 / 10]);
+  double end = fabs(sizes[count - 1]) > most * usual ? usual : 0;
+  free(sizes);
+  return end;
+}
+
+/* Bars of changes of at most WIDTH characters. One that ends in > is longer. */
 static void put_profile(const ch_sensitivity *s, ch_text *text) {
   enum { WIDTH = 40 };
-  double most = 1e-12;
+  double most = 1e-12, end = ch_compression_profile_end(s);
   for (int64_t i = 0; i < s->layers * s->choices; i++) most = fmax(most, fabs(s->change[i]));
+  if (end > 0) most = end;
   ch_text_printf(text, "\nloss change of each layer alone (loss %.4f over %lld tokens)\n", s->loss,
                  (long long)s->tokens);
   for (int64_t l = s->first; l <= s->last; l++)
     for (int c = 0; c < s->choices; c++) {
       double value = s->change[l * s->choices + c];
-      int signs = (int)lround(WIDTH * fabs(value) / most);
+      int signs = (int)lround(WIDTH * fmin(1, fabs(value) / most));
       ch_text_printf(text, "layer %3lld to %lld %s %+9.5f ", (long long)l, (long long)s->heads[c],
                      ch_plural(s->heads[c], "head ", "heads"), value);
       for (int i = 0; i < signs; i++) ch_text_puts(text, value < 0 ? "-" : "#");
+      if (fabs(value) > most) ch_text_puts(text, ">");
       ch_text_puts(text, "\n");
     }
 }
@@ -168,9 +243,15 @@ static void put_matrices(const ch_compressed *c, ch_text *text) {
 
 void ch_compression_write(const ch_compression_report *r, ch_text *text) {
   put_figures(r, text);
+  put_remedies(r, text);
   if (r->sensitivity) put_profile(r->sensitivity, text);
   put_matrices(r->compressed, text);
   ch_text_puts(text, "\n");
   ch_compression_sentence(r, text);
+  if (r->cache_types)
+    ch_text_printf(text, "\nUse it with --cache-dtype %s%s.", r->cache_types,
+                   r->after.cache_elements_per_token == r->before.cache_elements_per_token
+                       ? "; its weights are those of the model it was made of"
+                       : "");
   ch_text_printf(text, "\n%s: the model, report.json and report.html\n", r->out);
 }

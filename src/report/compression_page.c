@@ -1,5 +1,4 @@
 /* report.html of a compression: tables, and the profile as a figure. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,6 +23,18 @@ static void put_row(const char *what, double before, double after, int decimals,
   ch_text_printf(html, "</td><td>%+.2f %%</td></tr>\n", 100 * (after - before) / (before > 0 ? before : 1));
 }
 
+/* What a type of the cache's elements does to the model as it was. */
+static void put_types(const ch_compression_report *r, const ch_compression_figures *f, ch_text *html) {
+  const ch_compression_figures *b = &r->before;
+  if (!f->cache_types) return;
+  ch_text_printf(html,
+                 "<tr><th scope=\"colgroup\" colspan=\"4\">without compressing: --cache-dtype %s</th></tr>\n",
+                 f->cache_types);
+  put_row("cache bytes per token", (double)b->cache_bytes_per_token, (double)f->cache_bytes_per_token, 0,
+          html);
+  if (f->measured) put_row("perplexity", b->perplexity, f->perplexity, 4, html);
+}
+
 static void put_figures(const ch_compression_report *r, ch_text *html) {
   const ch_compression_figures *b = &r->before, *a = &r->after;
   ch_text_puts(
@@ -34,8 +45,8 @@ static void put_figures(const ch_compression_report *r, ch_text *html) {
   put_row("attention parameters", (double)b->parameters_attention, (double)a->parameters_attention, 0, html);
   put_row("cache elements per token", (double)b->cache_elements_per_token,
           (double)a->cache_elements_per_token, 0, html);
-  put_row("cache bytes per token (16 bit)", (double)b->cache_bytes_per_token,
-          (double)a->cache_bytes_per_token, 0, html);
+  put_row("cache bytes per token", (double)b->cache_bytes_per_token, (double)a->cache_bytes_per_token, 0,
+          html);
   put_row("bytes of weights", (double)b->weight_bytes, (double)a->weight_bytes, 0, html);
   if (a->measured) {
     put_row("loss", b->loss, a->loss, 4, html);
@@ -43,7 +54,11 @@ static void put_figures(const ch_compression_report *r, ch_text *html) {
   }
   if (a->decode_tokens_per_second > 0)
     put_row("decoded tokens/s", b->decode_tokens_per_second, a->decode_tokens_per_second, 1, html);
+  bool fewer = a->cache_elements_per_token != b->cache_elements_per_token;
+  if (fewer || r->types_alone.cache_types != r->eight_bit.cache_types) put_types(r, &r->eight_bit, html);
+  if (fewer) put_types(r, &r->types_alone, html);
   ch_text_puts(html, "</tbody>\n</table></div>\n<p class=\"note\">");
+  if (r->cache_types) ch_text_printf(html, "The result is read through a cache of type %s. ", r->cache_types);
   if (a->measured) {
     ch_text_puts(html, "Loss and perplexity are those of ");
     put_number((double)r->text_tokens, 0, html);
@@ -66,24 +81,37 @@ static json_t *profile_bars(const ch_compression_report *r) {
   for (int64_t l = s->first; l <= s->last; l++)
     for (int c = 0; c < s->choices; c++) {
       bool chosen = r->component_heads && r->component_heads[l] == s->heads[c];
-      json_array_append_new(bars, json_pack("{s:o, s:i, s:f}", "name",
-                                            json_sprintf("layer %lld, %lld heads%s", (long long)l,
-                                                         (long long)s->heads[c], chosen ? " ✓" : ""),
-                                            "colour", c, "value", s->change[l * s->choices + c]));
+      json_array_append_new(
+          bars, json_pack("{s:o, s:i, s:f}", "name",
+                          json_sprintf("layer %lld, %lld %s%s", (long long)l, (long long)s->heads[c],
+                                       ch_plural(s->heads[c], "head", "heads"), chosen ? " ✓" : ""),
+                          "colour", c, "value", s->change[l * s->choices + c]));
     }
   return bars;
+}
+
+/* The names of the colours: "1 head", "2 heads". */
+static json_t *head_names(const ch_sensitivity *s) {
+  json_t *names = json_array();
+  for (int c = 0; c < s->choices; c++)
+    json_array_append_new(
+        names, json_sprintf("%lld %s", (long long)s->heads[c], ch_plural(s->heads[c], "head", "heads")));
+  return names;
 }
 
 static void put_profile(const ch_compression_report *r, ch_text *html) {
   const ch_sensitivity *s = r->sensitivity;
   if (!s) return;
+  double end = ch_compression_profile_end(s);
   json_t *note = json_sprintf(
       "Compared with a loss of %.4f over %lld tokens of calibration text. Each layer has %lld %s. A tick "
-      "marks what was chosen.",
-      s->loss, (long long)s->tokens, (long long)r->groups, ch_plural(r->groups, "head", "heads"));
-  ch_page_figure(json_pack("{s:s, s:s, s:s, s:o, s:{s:s}, s:o}", "id", "profile", "kind", "bars", "title",
-                           "Loss change of compressing each layer alone", "note", note, "x", "title",
-                           "change of the loss", "bars", profile_bars(r)),
+      "marks what was chosen.%s",
+      s->loss, (long long)s->tokens, (long long)r->groups, ch_plural(r->groups, "head", "heads"),
+      end > 0 ? " Bars with gaps at their end are longer than the axis." : "");
+  ch_page_figure(json_pack("{s:s, s:s, s:s, s:o, s:{s:s}, s:f, s:o, s:o}", "id", "profile", "kind", "bars",
+                           "title", "Loss change of compressing each layer alone", "note", note, "x", "title",
+                           "change of the loss", "cut", end, "colours", head_names(s), "bars",
+                           profile_bars(r)),
                  html);
 }
 

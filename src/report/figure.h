@@ -16,7 +16,8 @@
  *            first; "off": groups that are hidden at first
  * points   "x", "y", "points": [{"name", "colour", "x", "y", optional "low", "high" of y}], optional
  *            "front": [[x, y], ...] (a line), "limit": {"y", "name", "better": "low" | "high"} (what is good enough)
- * bars     "x", "bars": [{"name", "colour", "value", optional "low", "high"}]; or of parts: "parts": [name, ...], "bars": [{"name", "values"}]
+ * bars     "x", "bars": [{"name", "colour", "value", optional "low", "high"}]; or of parts: "parts": [name, ...], "bars": [{"name", "values"}];
+ *            optional "colours": [name, ...] (a legend of the colours), "cut": a size above 0 at which longer bars are cut off
  * dots     "x", "runs": [name, ...], "dots": [{"name", "colour", "values" (one per run), "mean", "deviation"}]
  * heatmaps "scales": [{"name", "low", "high", "scheme": "viridis" (any of Vega's)}], "columns": panels in a row,
  *            "panels": [{"title", "values": [[...], ...], optional "scale": index}] */

@@ -127,6 +127,7 @@ static bool evaluation_due(const run *r) {
 
 static ch_status evaluate(run *r, ch_error *error) {
   double loss;
+  if (r->events->evaluating) r->events->evaluating(r->events->context);
   CH_TRY(ch_trainer_evaluate(r->trainer, r->events->interrupted, r->events->context, &loss, error));
   ch_progress_record record = progress_of(r);
   const ch_validation_point *point = &record.validation[record.validation_points - 1];

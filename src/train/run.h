@@ -14,6 +14,8 @@ typedef struct ch_train_events {
   void (*step)(void *context, const ch_step_report *report);
   /* Now and then within a step or an evaluation that takes longer than a second: how much of it is done. */
   ch_share_sink share;
+  /* Before every evaluation; until `evaluated`, shares are those of the evaluation. */
+  void (*evaluating)(void *context);
   /* After every evaluation. */
   void (*evaluated)(void *context, const ch_validation_point *point);
   /* After every checkpoint. */

@@ -176,5 +176,23 @@ class Others(unittest.TestCase):
             crosshead.plan(small.config(), devices=[], context=64)
 
 
+class Documentation(unittest.TestCase):
+    def test_every_setting_is_named_with_its_meaning(self):
+        takers = {"compare": "CompareSettings", "train": "TrainSettings", "compress": "CompressSettings", "evaluate": "EvaluateSettings"}
+        for name, title in takers.items():
+            text = " ".join(getattr(crosshead, name).__doc__.split())
+            for setting in getattr(crosshead.structs, title).__annotations__:
+                self.assertRegex(text, rf" {setting}: \S+ \S+", name)
+        self.assertIn('"parameters", "active", "flops"', " ".join(crosshead.compare.__doc__.split()))
+
+    def test_a_configuration_of_a_size(self):
+        made = crosshead.config("mla", parameters=3_000_000, vocab=512, sequence=64)
+        self.assertEqual((made["attention"]["type"], made["vocab_size"], made["max_position_embeddings"]), ("mla", 512, 64))
+        like = crosshead.config("mqa", like=small.model())
+        self.assertEqual(like["vocab_size"], 300)
+        with self.assertRaisesRegex(crosshead.ArgumentError, "^there is no 'gqa8'; did you mean gqa:8\?$"):
+            crosshead.config("gqa8")
+
+
 if __name__ == "__main__":
     unittest.main()

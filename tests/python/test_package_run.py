@@ -41,6 +41,8 @@ class Models(unittest.TestCase):
     def test_refuses_what_is_wrong(self):
         with self.assertRaisesRegex(crosshead.ReadWriteError, "nowhere"):
             crosshead.Model("/nowhere")
+        with self.assertRaisesRegex(crosshead.ReadWriteError, "a local directory is needed.*download it first"):
+            crosshead.Model("meta-llama/Llama-3")
         with self.assertRaises(TypeError):
             crosshead.Model(3)
         with self.assertRaises(crosshead.ArgumentError):
@@ -285,6 +287,22 @@ crosshead.generate(session, [[1]] * 3000, max_tokens=100)
 """
         done = subprocess.run([sys.executable, "-c", script, small.model()], capture_output=True, text=True, timeout=300)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_arguments_of_other_packages_have_hints(self):
+        for given, near in (("max_new_tokens", "max_tokens"), ("top_ks", "top_k"), ("do_sample", "temperature"), ("thread", "threads")):
+            with self.assertRaisesRegex(TypeError, rf"^generate\(\) has no argument {given}; did you mean {near}\?$"):
+                crosshead.generate(self.model, "a", **{given: 5})
+        with self.assertRaisesRegex(TypeError, "generate.* max_tokens"):
+            crosshead.generate(self.model, "a", nonsense_of_mine=5)
+
+    def test_one_text_is_at_hand(self):
+        made = crosshead.generate(self.model, "To be", max_tokens=6, temperature=0)
+        self.assertEqual(made.text, crosshead.generate(self.model, "To be", max_tokens=6, temperature=0).texts()[0].text)
+        self.assertIn(repr(made.text), repr(made))
+        two = crosshead.generate(self.model, ["a", "b"], max_tokens=2)
+        with self.assertRaisesRegex(crosshead.ArgumentError, "texts"):
+            two.text
+        self.assertIn("2 texts", repr(two))
 
     def test_refuses_what_is_wrong(self):
         for prompts in ([], "a\0b", [[300]], [[]], ["a" * 100000]):

@@ -8,11 +8,15 @@ const chartBars = (function () {
   const names = (list) => ({ name: "names", type: "band", domain: list, range: "height", padding: 0.28 });
 
   function bars(figure, options) {
-    const { colours } = options, stacked = figure.parts;
+    const { colours } = options, stacked = figure.parts, cut = figure.cut || Infinity, named = figure.parts || figure.colours;
     const values = figure.bars.flatMap((b) => {
       let from = 0;
       return (stacked ? b.values : [b.value]).map((v, i) => {
-        const one = { name: b.name, part: stacked ? figure.parts[i] : "", from, to: from + v, last: !stacked || i + 1 === b.values.length, low: b.low === undefined ? from + v : b.low, high: b.high === undefined ? from + v : b.high, colour: parts.colour(colours, stacked ? i : b.colour) };
+        const to = from + v, end = Math.max(-cut, Math.min(cut, to));
+        const one = {
+          name: b.name, part: stacked ? figure.parts[i] : "", from, to, end, is_cut: end !== to, last: !stacked || i + 1 === b.values.length,
+          low: b.low === undefined ? end : b.low, high: b.high === undefined ? end : b.high, colour: parts.colour(colours, stacked ? i : b.colour),
+        };
         from += v;
         return one;
       });
@@ -27,14 +31,18 @@ const chartBars = (function () {
     const middle = { scale: "names", field: "name", band: 0.5 };
     return parts.frame(options, options.height, {
       data: [{ name: "bars", values }],
-      scales: [names(figure.bars.map((b) => b.name)), x.scale].concat(stacked ? [{ name: "parts", type: "ordinal", domain: figure.parts, range: figure.parts.map((p, i) => parts.colour(colours, i)) }] : []),
+      scales: [names(figure.bars.map((b) => b.name)), x.scale].concat(named ? [{ name: "parts", type: "ordinal", domain: named, range: named.map((p, i) => parts.colour(colours, i)) }] : []),
       axes: [x.shown, labels(options)],
-      legends: stacked ? [{ fill: "parts", orient: "top", direction: "horizontal", symbolType: "square", columns: Math.max(1, Math.floor(options.width / 150)) }] : [],
+      legends: named ? [{ fill: "parts", orient: "top", direction: "horizontal", symbolType: "square", columns: Math.max(1, Math.floor(options.width / 150)) }] : [],
       marks: [
         { type: "rect", from: { data: "bars" }, encode: { update: {
-          x: { scale: "x", field: "from" }, x2: { scale: "x", field: "to" }, y: { scale: "names", field: "name" }, height: { scale: "names", band: 1 }, fill: { field: "colour" }, cornerRadius: { value: stacked ? 0 : 3 },
+          x: { scale: "x", field: "from" }, x2: { scale: "x", field: "end" }, y: { scale: "names", field: "name" }, height: { scale: "names", band: 1 }, fill: { field: "colour" }, cornerRadius: { value: stacked ? 0 : 3 },
           tooltip: { signal: "datum.name + (datum.part ? ', ' + datum.part : '') + ': ' + format(datum.to - datum.from, ',.6~r')" },
         } } },
+        /* Two gaps at the end of a bar that is longer than the axis. */
+        ...[9, 15].map((back) => ({ type: "rect", from: { data: "bars" }, encode: { update: {
+          x: { scale: "x", field: "end", offset: { signal: "(datum.to < 0 ? 1 : -1) * " + back } }, width: { signal: "datum.is_cut ? 2.5 : 0" }, y: { scale: "names", field: "name" }, height: { scale: "names", band: 1 }, fill: { value: colours.card },
+        } } })),
         { type: "rule", from: { data: "bars" }, encode: { update: { x: { scale: "x", field: "low" }, x2: { scale: "x", field: "high" }, y: middle, stroke: { value: colours.ink }, strokeWidth: { value: 1.5 } } } },
         { type: "text", from: { data: "bars" }, encode: { update: {
           x: { scale: "x", signal: "datum.to < 0 ? datum.low : datum.high", offset: { signal: "datum.to < 0 ? -5 : 5" } }, align: { signal: "datum.to < 0 ? 'right' : 'left'" }, y: middle, baseline: { value: "middle" }, text: { signal: "datum.last ? crossheadShort(datum.to) : ''" }, fill: { value: colours.ink }, fontWeight: { value: 600 },
@@ -75,7 +83,7 @@ const chartBars = (function () {
 
   const height = (list) => 56 + 30 * list.length;
   return {
-    bars: { spec: bars, table: barsTable, height: (width, figure) => height(figure.bars) + (figure.parts ? 34 : 0) },
+    bars: { spec: bars, table: barsTable, height: (width, figure) => height(figure.bars) + (figure.parts || figure.colours ? 34 : 0) },
     dots: { spec: dots, table: dotsTable, height: (width, figure) => height(figure.dots) },
   };
 })();
