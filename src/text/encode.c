@@ -35,6 +35,7 @@ struct ch_encoder {
   ch_text stepped[CH_MOST_STEPS]; /* text changed by a step */
   ch_text piece;
   ch_ids window[2]; /* for safe cuts */
+  ch_text *words;   /* where words go instead of being encoded, or NULL */
 };
 
 void ch_ids_free(ch_ids *ids) {
@@ -252,6 +253,11 @@ static ch_status run_steps(ch_encoder *encoder, size_t index, const unsigned cha
 static ch_status finish_word(ch_encoder *encoder, size_t index, const unsigned char *word, size_t size,
                              bool first) {
   if (index < encoder->tokenizer->step_count) return run_steps(encoder, index, word, size, first);
+  if (encoder->words) {
+    ch_text_put(encoder->words, (const char *)word, size);
+    ch_text_put(encoder->words, "\xff", 1);
+    return encoder->words->failed ? no_memory(encoder) : CH_OK;
+  }
   return encoder->tokenizer->byte_level ? encode_word(encoder, word, size)
                                         : encode_characters(encoder, word, size);
 }
@@ -445,6 +451,18 @@ ch_status ch_encoder_encode(ch_encoder *encoder, const char *text, size_t size, 
   CH_TRY(split_added(encoder, &tokenizer->raw, (const unsigned char *)text, size, true, encode_segment));
   if (flags & CH_TEXT_WHOLE) CH_TRY(put_ids(encoder, tokenizer->suffix, tokenizer->suffix_size));
   return CH_OK;
+}
+
+ch_status ch_encoder_words(ch_encoder *encoder, const char *text, size_t size, ch_text *words,
+                           ch_error *error) {
+  encoder->error = error;
+  encoder->flags = CH_TEXT_BARE;
+  encoder->at_start = true;
+  encoder->continued = false;
+  encoder->words = words;
+  ch_status status = run_steps(encoder, 0, (const unsigned char *)text, size, true);
+  encoder->words = NULL;
+  return status;
 }
 
 ch_status ch_encoder_prefix(ch_encoder *encoder, ch_ids *ids, ch_error *error) {

@@ -41,7 +41,7 @@ typedef struct reading {
 static bool copy(reading *r, size_t size) {
   ch_text_put(r->out, r->at, size);
   r->at += size;
-  return true;
+  return size > 0;
 }
 
 static bool begins(const reading *r, const char *text) {
@@ -63,6 +63,13 @@ static bool read_category(reading *r) {
   return strstr(names, name) && copy(r, size + 4);
 }
 
+/* The bytes of \x{1e00}; 0 when it is not written so. */
+static size_t number_size(const reading *r) {
+  size_t digits = r->end - r->at > 3 && r->at[2] == '{' ? strspn(r->at + 3, "0123456789abcdefABCDEF") : 0;
+  return digits > 0 && digits <= 6 && r->at + 3 + digits < r->end && r->at[3 + digits] == '}' ? digits + 4
+                                                                                              : 0;
+}
+
 /* An escape; `single` tells the end of a range from a set. */
 static bool read_escape(reading *r, bool in_class, bool *single) {
   *single = false;
@@ -70,6 +77,10 @@ static bool read_escape(reading *r, bool in_class, bool *single) {
   char c = r->at[1];
   if (c == 'p' || c == 'P') return read_category(r);
   if (c == 'd') return copy(r, 2);
+  if (c == 'x') {
+    *single = true;
+    return copy(r, number_size(r));
+  }
   if (c == 's' || (c == 'S' && !in_class)) {
     ch_text_printf(r->out, in_class ? "%s" : c == 's' ? "[%s]" : "[^%s]", white_space);
     r->at += 2;
@@ -84,7 +95,10 @@ static bool read_member(reading *r, bool *single, uint32_t *character) {
   *single = true;
   *character = (unsigned char)*r->at;
   if (*r->at == '\\') {
-    *character = r->end - r->at > 1 && !strchr("rntf", r->at[1]) ? (unsigned char)r->at[1] : 0;
+    char c = r->end - r->at > 1 ? r->at[1] : 0;
+    *character = c == 'x' && number_size(r) ? (uint32_t)strtoul(r->at + 3, NULL, 16)
+                 : strchr("rntf", c)        ? 0
+                                            : (unsigned char)c;
     return read_escape(r, true, single);
   }
   if (*r->at == '[' || begins(r, "&&") || !*r->at) return false;
