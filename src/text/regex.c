@@ -282,18 +282,24 @@ static ch_status no_memory(const char *file, ch_error *error) {
   return ch_fail(error, CH_ERROR_MEMORY, "no memory for a pattern of %s", file);
 }
 
-/* Appends a pattern with [:punct:] spelled out: punctuation and symbols. Oniguruma before 6.9.9 leaves the symbols out. */
-static void spell_punctuation(const char *pattern, size_t size, ch_text *out) {
+/* Appends a pattern with what Oniguruma before 6.9.9 reads otherwise spelled out: symbols are not of its [:punct:], and it
+ * does not repeat \R. */
+static void spell_for_all_versions(const char *pattern, size_t size, ch_text *out) {
   static const struct {
     const char *from, *to;
-  } names[] = {{"[:punct:]", "\\p{P}\\p{S}"}, {"[:^punct:]", "[^\\p{P}\\p{S}]"}};
+    bool in_class;
+  } names[] = {{"[:punct:]", "\\p{P}\\p{S}", true},
+               {"[:^punct:]", "[^\\p{P}\\p{S}]", true},
+               {"\\R", "(?>\\r\\n|[\\n-\\r\\x{85}\\x{2028}\\x{2029}])", false}};
   int depth = 0; /* of classes */
   for (size_t i = 0; i < size;) {
     size_t taken = pattern[i] == '\\' && i + 1 < size ? 2 : 1;
     const char *with = NULL;
-    for (int n = 0; n < 2 && depth > 0; n++) {
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
       size_t length = strlen(names[n].from);
-      if (length > size - i || memcmp(pattern + i, names[n].from, length) != 0) continue;
+      if (names[n].in_class != (depth > 0) || length > size - i ||
+          memcmp(pattern + i, names[n].from, length) != 0)
+        continue;
       with = names[n].to;
       taken = length;
     }
@@ -311,7 +317,7 @@ static ch_status compile_pattern(ch_regex *regex, const char *pattern, size_t si
   OnigErrorInfo info;
   ch_text spelled = {0}, fast = {0};
   prepare();
-  spell_punctuation(pattern, size, &spelled);
+  spell_for_all_versions(pattern, size, &spelled);
   if (spelled.failed) return no_memory(file, error);
   const OnigUChar *text = (const OnigUChar *)(spelled.data ? spelled.data : "");
   int code = onig_new(&regex->pattern, text, text + spelled.size, ONIG_OPTION_NONE, ONIG_ENCODING_UTF8,
