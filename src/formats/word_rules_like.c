@@ -65,6 +65,19 @@ static ch_status try_runs(trial *t) {
   return CH_OK;
 }
 
+/* Two letters, or one, after an apostrophe and before a letter. */
+static ch_status try_contractions(trial *t) {
+  static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  enum { N = sizeof letters - 1 };
+  for (int i = 0; i < N * N && t->same; i++) {
+    const char text[] = {'x',  '\'',           letters[i / N], letters[i % N], 'x',
+                         '\'', letters[i % N], '\xc5',         '\xbf'};
+    CH_TRY(try_text(t, text, 7));
+    if (t->same) CH_TRY(try_text(t, text + 1, 8));
+  }
+  return CH_OK;
+}
+
 static ch_status try_random(trial *t) {
   uint64_t state = 1;
   uint32_t text[16];
@@ -93,6 +106,7 @@ static ch_status try_everything(trial *t) {
     CH_TRY(try_text(t, texts[i], strlen(texts[i])));
   if (t->same) CH_TRY(try_triples(t));
   if (t->same) CH_TRY(try_runs(t));
+  if (t->same) CH_TRY(try_contractions(t));
   if (t->same) CH_TRY(try_random(t));
   return t->same ? try_all_characters(t) : CH_OK;
 }
