@@ -98,6 +98,9 @@ typedef struct ch_batch_text {
   ch_token_sink token_sink; /* or NULL; tokens of a stop string are reported too */
   int32_t top_count;        /* likeliest tokens to report to token_sink; 0 ... 100 */
   ch_ids *ids; /* or NULL: the ids of the tokens written are appended, those of a stop string too */
+  int32_t
+      prompt_bytes; /* set before the first sink call: so many bytes at the beginning of the text are the prompt's,
+                           which ended within a character that the text completed */
 } ch_batch_text;
 
 /* Reads the text's prompt and generates until the text ends. An empty session begins a text (CH_TEXT_BEGINS);

@@ -86,9 +86,9 @@ void ch_export_defaults(ch_export_settings *settings) {
 
 /* The members of the report that all formats have. */
 static json_t *exported(const char *format, const char *model_type, const char *type, bool tokenizer,
-                        bool exact) {
-  return json_pack("{s:s, s:s, s:s, s:b, s:b}", "format", format, "model_type", model_type, "dtype", type,
-                   "tokenizer", tokenizer, "tokenizer_exact", exact);
+                        const char *loss) {
+  return json_pack("{s:s, s:s, s:s, s:b, s:b, s:s?}", "format", format, "model_type", model_type, "dtype",
+                   type, "tokenizer", tokenizer, "tokenizer_exact", !loss, "tokenizer_loss", loss);
 }
 
 /* A model of our own that is exactly one of the families that became ours gets its class, names and shapes. *family is its name,
@@ -127,7 +127,7 @@ static ch_status export_directory(const char *directory, const char *out, const 
   const char *format = settings->format == CH_EXPORT_TRANSFORMERS ? "transformers" : "safetensors";
   if (status == CH_OK)
     status = ch_answer_json(
-        exported(format, family ? family : source.config.model_type, type, has_tokenizer(out), true), json,
+        exported(format, family ? family : source.config.model_type, type, has_tokenizer(out), NULL), json,
         error);
   ch_source_close(&source);
   return status;
@@ -150,7 +150,7 @@ static ch_status export_untrained(const char *path, const char *out, const ch_ex
   if (status == CH_OK) status = ch_transformers_write_untrained(&source, out, error);
   if (status == CH_OK)
     status = ch_answer_json(
-        exported("transformers", family ? family : source.config.model_type, "no weights", false, true), json,
+        exported("transformers", family ? family : source.config.model_type, "no weights", false, NULL), json,
         error);
   ch_source_close(&source);
   return status;
@@ -202,9 +202,9 @@ static ch_status write_gguf(const ch_model *model, const char *out, const ch_exp
   CH_TRY(gguf_type(settings->type, plain, &how, error));
   const char *called = ch_block_format_of(how.type)->name;
   for (size_t i = 0; called[i] && i + 1 < sizeof type; i++) type[i] = (char)tolower((unsigned char)called[i]);
-  bool exact = true;
-  CH_TRY(ch_gguf_write(out, &plain->config, &plain->params, plain->tensors, &how, &exact, error));
-  json_t *report = exported("gguf", of->family, type, tokenizer != NULL, exact);
+  const char *loss;
+  CH_TRY(ch_gguf_write(out, &plain->config, &plain->params, plain->tensors, &how, &loss, error));
+  json_t *report = exported("gguf", of->family, type, tokenizer != NULL, loss);
   if (report && plain->cache_after != plain->cache_before) {
     json_object_set_new(report, "cache_elements_per_token_before", json_integer(plain->cache_before));
     json_object_set_new(report, "cache_elements_per_token", json_integer(plain->cache_after));

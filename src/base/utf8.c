@@ -77,6 +77,16 @@ void ch_put_valid_utf8(ch_text *text, const char *bytes, size_t size) {
   }
 }
 
+size_t ch_utf8_unfinished(const unsigned char *text, size_t size) {
+  for (size_t back = 1; back <= 3 && back <= size; back++) {
+    unsigned char c = text[size - back];
+    if ((c & 0xc0) == 0x80) continue;
+    size_t length = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc2 ? 2 : 1;
+    return length > back && c <= 0xf4 ? back : 0;
+  }
+  return 0;
+}
+
 int ch_utf8_count(const char *text) {
   int count = 0;
   for (; *text; text++) count += ((unsigned char)*text & 0xc0) != 0x80;

@@ -14,6 +14,9 @@ size_t ch_utf8_decode(const unsigned char *p, const unsigned char *end, uint32_t
 /* Length of the longest well-formed prefix. */
 size_t ch_utf8_valid_prefix(const unsigned char *text, size_t size);
 
+/* How many bytes at the end of a text begin a character that is not finished. */
+size_t ch_utf8_unfinished(const unsigned char *text, size_t size);
+
 /* Characters of a string of valid UTF-8: the columns that it takes on a terminal, were none of them wide. */
 int ch_utf8_count(const char *text);
 

@@ -41,8 +41,8 @@ static void put_page(const void *given, const json_t *report, ch_text *text) {
         "lost with the fewer heads stays lost\n",
         after, before);
   if (!json_is_true(json_object_get(report, "tokenizer_exact")))
-    ch_text_puts(text, "rare words may get other token ids in llama.cpp, which merges more pairs of pieces "
-                       "than this tokenizer\n");
+    ch_text_printf(text, "some texts get other token ids in llama.cpp: GGUF has no way to say %s\n",
+                   ch_report_text(report, "tokenizer_loss"));
 }
 
 static ch_status run(const void *given, ch_error *error) {

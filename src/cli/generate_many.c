@@ -15,6 +15,8 @@
 
 /* The text so far. */
 typedef struct said {
+  const ch_batch_text *asked;
+  const ch_prompt *echoed; /* whose end is still to be put, or NULL */
   ch_text text;
   ch_ids ids;
   ch_sampler sampler;
@@ -32,8 +34,14 @@ static bool is_wanted(void) {
   return !ch_interrupted() && ch_output_alive();
 }
 
+static void put_rest_of_prompt(said *s) {
+  if (s->echoed) ch_prompt_echo_rest(s->echoed, s->asked->prompt_bytes > 0, &s->text);
+  s->echoed = NULL;
+}
+
 static bool take(const char *text, size_t size, void *user) {
   said *s = user;
+  put_rest_of_prompt(s);
   ch_text_put(&s->text, text, size);
   return !s->text.failed && is_wanted();
 }
@@ -64,6 +72,8 @@ static ch_status prepare(const ch_many_texts *many, batch *b, ch_error *error) {
                                   .sink = take,
                                   .user = s,
                                   .ids = &s->ids};
+    s->asked = &b->texts[i];
+    s->echoed = many->echo ? prompt : NULL;
     if (many->echo) ch_prompt_echo(prompt, &s->text);
   }
   ch_session_set_progress(many->session, go_on_reading, NULL);
@@ -194,6 +204,7 @@ ch_status ch_generate_many(const ch_many_texts *many, ch_error *error) {
     status = ch_generate_batch(many->session, b.texts, (size_t)b.count, &why);
     ch_interrupt_release();
     b.seconds = ch_clock() - start;
+    for (int64_t i = 0; i < b.count; i++) put_rest_of_prompt(&b.said[i]);
     if (status != CH_OK) *error = why;
   }
   if (status == CH_OK || status == CH_ERROR_NUMERIC) status = print(&b, error);

@@ -14,6 +14,8 @@
 /* The text and what it said so far. */
 typedef struct writer {
   const ch_one_text *one;
+  ch_batch_text said;
+  bool echoes; /* the end of the prompt is still to be shown */
   ch_ids ids;
   ch_text text;
   ch_dictionary_cost dictionary; /* with --keep-dictionary */
@@ -30,7 +32,16 @@ static bool is_wanted(void) {
   return !ch_interrupted() && ch_output_alive();
 }
 
+static void show_rest_of_prompt(writer *w) {
+  ch_text rest = {0};
+  if (w->echoes) ch_prompt_echo_rest(w->one->prompt, w->said.prompt_bytes > 0, &rest);
+  w->echoes = false;
+  show(w, rest.data, rest.size);
+  ch_text_free(&rest);
+}
+
 static bool take(const char *text, size_t size, void *user) {
+  show_rest_of_prompt(user);
   show(user, text, size);
   return is_wanted();
 }
@@ -42,16 +53,18 @@ static bool go_on_reading(int64_t done, int64_t total, void *user) {
 
 static ch_status generate(writer *w, ch_generated *result, ch_error *error) {
   const ch_one_text *one = w->one;
-  ch_batch_text text = {.prompt_tokens = one->prompt->ids.data,
-                        .prompt_token_count = one->prompt->ids.size,
-                        .max_tokens = one->max_tokens,
-                        .sampler = one->sampler,
-                        .sink = take,
-                        .user = w,
-                        .ids = &w->ids};
+  w->said = (ch_batch_text){.prompt_tokens = one->prompt->ids.data,
+                            .prompt_token_count = one->prompt->ids.size,
+                            .max_tokens = one->max_tokens,
+                            .sampler = one->sampler,
+                            .sink = take,
+                            .user = w,
+                            .ids = &w->ids};
+  w->echoes = one->echo;
   ch_session_set_progress(one->session, go_on_reading, NULL);
-  ch_status status = ch_generate_text(one->session, &text, error);
-  *result = text.generated;
+  ch_status status = ch_generate_text(one->session, &w->said, error);
+  show_rest_of_prompt(w);
+  *result = w->said.generated;
   return status;
 }
 

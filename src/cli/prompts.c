@@ -143,8 +143,17 @@ ch_status ch_prompts_context(const ch_prompts *prompts, const ch_model *model, i
   return CH_OK;
 }
 
+static size_t unfinished(const ch_prompt *prompt) {
+  return prompt->text ? ch_utf8_unfinished((const unsigned char *)prompt->text, prompt->size) : 0;
+}
+
 void ch_prompt_echo(const ch_prompt *prompt, ch_text *text) {
-  if (prompt->text) ch_put_valid_utf8(text, prompt->text, prompt->size);
+  if (prompt->text) ch_put_valid_utf8(text, prompt->text, prompt->size - unfinished(prompt));
+}
+
+void ch_prompt_echo_rest(const ch_prompt *prompt, bool completed, ch_text *text) {
+  size_t rest = unfinished(prompt);
+  if (!completed && rest) ch_put_valid_utf8(text, prompt->text + prompt->size - rest, rest);
 }
 
 void ch_prompts_free(ch_prompts *prompts) {

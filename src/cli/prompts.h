@@ -33,6 +33,9 @@ ch_status ch_prompts_context(const ch_prompts *prompts, const ch_model *model, i
                              int64_t max_tokens, int64_t *context, ch_error *error);
 /* Appends the prompt's text, U+FFFD for bytes that belong to no character. */
 void ch_prompt_echo(const ch_prompt *prompt, ch_text *text);
+/* Appends what ch_prompt_echo leaves out: the bytes of a character at the end that is not finished, unless the text that
+   follows completes it and so begins with them. */
+void ch_prompt_echo_rest(const ch_prompt *prompt, bool completed, ch_text *text);
 void ch_prompts_free(ch_prompts *prompts);
 
 #endif

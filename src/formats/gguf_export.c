@@ -213,25 +213,26 @@ static void put_pieces(ch_gguf_header *header, const ch_pieces *pieces) {
   for (int32_t i = 0; i < pieces->count; i++) ch_gguf_add_f32(header, pieces->items[i].score);
 }
 
-/* Whether SentencePiece's way, any two pieces that make a third, merges no pair that the tokenizer does not. */
-static ch_status compare_pairs(const ch_pieces *pieces, bool *exact, ch_error *error) {
+/* SentencePiece's way, any two pieces that make a third, may merge pairs that the tokenizer does not. */
+static ch_status compare_pairs(ch_pieces *pieces, ch_error *error) {
   ch_pieces all = *pieces;
   all.pairs = NULL;
-  if (pieces->byte_level) return CH_OK;
+  if (pieces->byte_level || pieces->loss) return CH_OK;
   ch_status status = ch_pieces_pair_up(&all, "the tokenizer", error);
-  *exact = status == CH_OK && all.pair_count == pieces->pair_count;
+  if (all.pair_count != pieces->pair_count) pieces->loss = "that only some pairs of pieces merge";
   free(all.pairs);
   return status;
 }
 
-static ch_status put_vocabulary(writing *w, bool *exact) {
+static ch_status put_vocabulary(writing *w, const char **loss) {
   ch_pieces pieces;
   if (!w->how->tokenizer) {
     ch_gguf_put_text(&w->header, "tokenizer.ggml.model", "no_vocab");
     return CH_OK;
   }
   ch_status status = ch_pieces_from_tokenizer(w->how->tokenizer, w->config->vocab_size, &pieces, w->error);
-  if (status == CH_OK) status = compare_pairs(&pieces, exact, w->error);
+  if (status == CH_OK) status = compare_pairs(&pieces, w->error);
+  *loss = pieces.loss;
   if (status == CH_OK) put_pieces(&w->header, &pieces);
   if (status == CH_OK) put_ids(&w->header, &pieces);
   if (status == CH_OK && w->how->chat) ch_chat_put_gguf(w->how->chat, pieces.end, &w->header);
@@ -491,11 +492,11 @@ static ch_status open_buffers(writing *w) {
   return w->values && w->stored ? CH_OK : ch_fail(w->error, CH_ERROR_MEMORY, "no memory to convert tensors");
 }
 
-static ch_status write_file(writing *w, const char *path, bool *exact) {
+static ch_status write_file(writing *w, const char *path, const char **loss) {
   CH_TRY(ch_gguf_architecture_of(w->config, &w->of, w->error));
   CH_TRY(open_buffers(w));
   put_metadata(w);
-  CH_TRY(put_vocabulary(w, exact));
+  CH_TRY(put_vocabulary(w, loss));
   CH_TRY(describe_tensors(w));
   ch_text header = {0};
   ch_gguf_finish(&w->header, &header);
@@ -513,10 +514,11 @@ static ch_status write_file(writing *w, const char *path, bool *exact) {
 }
 
 ch_status ch_gguf_write(const char *path, const ch_config *config, const ch_params *params,
-                        const ch_tensor *tensors, const ch_gguf_export *how, bool *exact, ch_error *error) {
+                        const ch_tensor *tensors, const ch_gguf_export *how, const char **loss,
+                        ch_error *error) {
   writing w = {.config = config, .params = params, .tensors = tensors, .how = how, .error = error};
-  *exact = true;
-  ch_status status = write_file(&w, path, exact);
+  *loss = NULL;
+  ch_status status = write_file(&w, path, loss);
   ch_writer_abort(&w.writer);
   ch_gguf_header_free(&w.header);
   free(w.values);

@@ -24,8 +24,10 @@ typedef struct ch_gguf_export {
 ch_block_type ch_gguf_main_type(const ch_params *params, const ch_tensor *tensors);
 
 /* The model as `config` (of a family that GGUF has an architecture for) and its tensors say, beside and renamed.
-   *exact false: the vocabulary has pieces that llama.cpp would also make of pairs which the tokenizer does not merge. */
+   *loss is what GGUF cannot say of the tokenizer, so that some texts get other ids in llama.cpp, as the end of a sentence; NULL if
+   it says all. */
 ch_status ch_gguf_write(const char *path, const ch_config *config, const ch_params *params,
-                        const ch_tensor *tensors, const ch_gguf_export *how, bool *exact, ch_error *error);
+                        const ch_tensor *tensors, const ch_gguf_export *how, const char **loss,
+                        ch_error *error);
 
 #endif

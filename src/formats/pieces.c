@@ -115,9 +115,15 @@ static ch_status read_merges(const ch_gguf *file, const ch_vocabulary *vocabular
 }
 
 static ch_status read_words(const ch_gguf *file, ch_pieces *pieces, ch_error *error) {
-  ch_gguf_string name = {"gpt-2", 5};
+  ch_gguf_string name = {0};
   char shown[64];
   CH_TRY(ch_gguf_text(file, "tokenizer.ggml.pre", false, &name, error));
+  if (!name.data || name.size == 0 || (name.size == 7 && memcmp(name.data, "default", 7) == 0))
+    return ch_fail(error, CH_ERROR_FORMAT,
+                   "%s does not say how its tokenizer cuts text into words (\"tokenizer.ggml.pre\" is %s), "
+                   "as in files from "
+                   "before May 2024; give the model's tokenizer.json with --tokenizer",
+                   file->where, name.data && name.size ? "\"default\"" : "missing");
   pieces->words = ch_word_rule_named(name.data, name.size);
   if (!pieces->words)
     return ch_fail(

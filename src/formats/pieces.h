@@ -34,6 +34,7 @@ typedef struct ch_word_rule {
   bool gpt2;                   /* then by GPT-2's pattern */
   bool normalize;              /* to NFC first */
   bool ignore_merges, begins;  /* words that are pieces stay whole; a beginning token by default */
+  bool approximate;            /* llama.cpp has another pattern, which cuts some words elsewhere */
 } ch_word_rule;
 
 typedef struct ch_pieces {
@@ -46,13 +47,20 @@ typedef struct ch_pieces {
   bool space_prefix;                    /* of another one: a space before the text */
   int32_t begin, end, unknown, padding; /* ids, or -1 */
   bool add_begin, add_end;
-  void *owned; /* memory of texts that are nobody else's, or NULL */
+  const char *loss; /* what the other format cannot say, as the end of a sentence; NULL: nothing */
+  void *owned;      /* memory of texts that are nobody else's, or NULL */
 } ch_pieces;
 
 /* The rule of a name, or NULL. */
 const ch_word_rule *ch_word_rule_named(const char *name, size_t size);
-/* The rule with exactly these patterns, or NULL. */
-const ch_word_rule *ch_word_rule_like(const ch_word_rule *rule);
+int ch_word_rule_count(void);
+const ch_word_rule *ch_word_rule_at(int index);
+/* A tokenizer that cuts text by the rule and has no other use. */
+ch_status ch_word_rule_open(const ch_word_rule *rule, ch_tokenizer **tokenizer, ch_error *error);
+/* Finds the rule that cuts every text as the tokenizer does, *rule NULL if there is none. It tries a few hundred thousand
+   short texts. `normalize` as in ch_word_rule; a rule that differs in it alone is taken where there is no better. */
+ch_status ch_word_rule_like(const ch_tokenizer *tokenizer, bool normalize, const ch_word_rule **rule,
+                            ch_error *error);
 
 /* Reads "tokenizer.ggml.*"; texts point into the file. *count 0 where it has no vocabulary. Release with ch_pieces_free,
    also after a failure. */

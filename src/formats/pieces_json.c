@@ -48,6 +48,18 @@ static void put_words(const ch_word_rule *words, ch_text *json) {
   ch_text_printf(json, "\n    %s%s}]},\n", byte_level, words->gpt2 ? "true" : "false");
 }
 
+ch_status ch_word_rule_open(const ch_word_rule *rule, ch_tokenizer **tokenizer, ch_error *error) {
+  ch_text json = {0};
+  ch_text_puts(&json, "{");
+  put_words(rule, &json);
+  ch_text_puts(&json, "\"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}}");
+  ch_status status = json.failed
+                         ? ch_fail(error, CH_ERROR_MEMORY, "no memory for the rules of words")
+                         : ch_tokenizer_from_json(json.data, json.size, rule->names[0], tokenizer, error);
+  ch_text_free(&json);
+  return status;
+}
+
 static void put_token_name(const ch_pieces *pieces, int32_t id, ch_text *json) {
   ch_text_puts(json, "{\"SpecialToken\": {\"id\": ");
   put_piece(pieces, id, json);

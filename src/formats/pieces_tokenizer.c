@@ -1,4 +1,5 @@
 /* The vocabulary of a tokenizer that is open here, for writing it elsewhere. */
+#define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,88 +15,146 @@ static ch_status no_memory(const ch_tokenizer *tokenizer, ch_error *error) {
 
 /* --- how it cuts text: what only the file says --------------------------------------------------------------------- */
 
-enum { MOST_PATTERNS = 16 };
-
 /* What a tokenizer.json has before its model. */
 typedef struct habits {
-  json_t *root; /* owns the patterns */
-  const char *patterns[MOST_PATTERNS + 1];
-  int count;
-  bool gpt2, normalize, ignore_merges, space_prefix, strange;
+  json_t *root;
+  bool normalize;      /* to NFC */
+  bool prefix;         /* a mark before every text */
+  bool maybe_prefix;   /* a mark before a text that begins with none */
+  bool marks;          /* spaces become marks */
+  bool cut;            /* words end before marks */
+  const char *strange; /* what GGUF has no word for, or NULL */
 } habits;
+
+static const char mark[] = "\xe2\x96\x81"; /* U+2581 */
 
 static bool is_type(const json_t *json, const char *type) {
   const char *given = json_string_value(json_object_get(json, "type"));
   return given && strcmp(given, type) == 0;
 }
 
-static void add_pattern(habits *h, const char *pattern) {
-  if (!pattern || h->gpt2 || h->count == MOST_PATTERNS)
-    h->strange = true;
-  else
-    h->patterns[h->count++] = pattern;
+static bool is_text(const json_t *json, const char *text) {
+  return json_is_string(json) && json_string_length(json) == strlen(text) &&
+         strcmp(json_string_value(json), text) == 0;
 }
 
-static void note_split(habits *h, const json_t *step) {
-  const char *behavior = json_string_value(json_object_get(step, "behavior"));
-  bool isolated =
-      behavior && strcmp(behavior, "Isolated") == 0 && !json_is_true(json_object_get(step, "invert"));
-  add_pattern(h, isolated ? json_string_value(json_object_get(json_object_get(step, "pattern"), "Regex"))
-                          : NULL);
+static const json_t *literal_of(const json_t *step) {
+  return json_object_get(json_object_get(step, "pattern"), "String");
 }
 
+static void note_metaspace(habits *h, const json_t *step) {
+  const char *scheme = json_string_value(json_object_get(step, "prepend_scheme"));
+  const json_t *prefix = json_object_get(step, "add_prefix_space"), *cut = json_object_get(step, "split");
+  if (!is_text(json_object_get(step, "replacement"), mark))
+    h->strange = "another mark for spaces than U+2581";
+  h->maybe_prefix = scheme ? strcmp(scheme, "never") != 0 : !json_is_false(prefix);
+  h->cut = !json_is_false(cut);
+  h->marks = true;
+}
+
+/* Pre-tokenizers of a vocabulary that is not byte-level. */
 static void note_step(habits *h, const json_t *step) {
-  const json_t *regex = json_object_get(step, "use_regex"),
-               *digits = json_object_get(step, "individual_digits");
-  if (is_type(step, "Split"))
-    note_split(h, step);
-  else if (is_type(step, "Digits"))
-    add_pattern(h, json_is_true(digits) ? "\\p{N}" : NULL);
-  else if (is_type(step, "ByteLevel")) {
-    h->gpt2 = !regex || json_is_true(regex);
-    h->strange = h->strange || json_is_true(json_object_get(step, "add_prefix_space"));
-  } else if (is_type(step, "Metaspace")) {
-    const char *scheme = json_string_value(json_object_get(step, "prepend_scheme"));
-    h->space_prefix = !scheme || strcmp(scheme, "never") != 0;
-  } else
-    h->strange = true;
+  const json_t *literal = literal_of(step);
+  if (is_type(step, "Metaspace"))
+    note_metaspace(h, step);
+  else if (!(is_type(step, "Split") && h->marks && literal && strchr(json_string_value(literal), ' ')))
+    h->strange = "its pre_tokenizer"; /* one that looks for spaces finds none after marks took their place */
 }
 
 static void note_normalizer(habits *h, const json_t *normalizer) {
   if (is_type(normalizer, "NFC"))
     h->normalize = true;
-  else if (is_type(normalizer, "Prepend"))
-    h->space_prefix = true;
-  else if (!is_type(normalizer, "Replace"))
-    h->strange = true;
+  else if (is_type(normalizer, "Prepend") && is_text(json_object_get(normalizer, "prepend"), mark))
+    h->prefix = true;
+  else if (is_type(normalizer, "Replace") && literal_of(normalizer) && is_text(literal_of(normalizer), " ") &&
+           is_text(json_object_get(normalizer, "content"), mark))
+    h->marks = true;
+  else
+    h->strange = "its normalizer";
 }
 
 static void each(habits *h, const json_t *part, const char *list, void (*note)(habits *, const json_t *)) {
   const json_t *members = json_object_get(part, list);
   if (!part || json_is_null(part)) return;
   if (!is_type(part, "Sequence")) note(h, part);
-  for (size_t i = 0; i < json_array_size(members); i++) note(h, json_array_get(members, i));
+  for (size_t i = 0; i < json_array_size(members); i++) each(h, json_array_get(members, i), list, note);
 }
 
 static ch_status read_habits(const ch_tokenizer *tokenizer, habits *h, ch_error *error) {
   json_error_t problem;
-  h->root = json_load_file(tokenizer->file, 0, &problem);
+  h->root = json_load_file(tokenizer->file, JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, &problem);
   if (!h->root) return ch_fail(error, CH_ERROR_IO, "cannot read %s again: %s", tokenizer->file, problem.text);
   each(h, json_object_get(h->root, "normalizer"), "normalizers", note_normalizer);
-  each(h, json_object_get(h->root, "pre_tokenizer"), "pretokenizers", note_step);
-  h->ignore_merges = tokenizer->ignore_merges;
+  if (!tokenizer->byte_level)
+    each(h, json_object_get(h->root, "pre_tokenizer"), "pretokenizers", note_step);
+  else if (h->marks || h->prefix)
+    h->strange = "its normalizer";
+  else if (tokenizer->step_count && tokenizer->steps[0].type == CH_STEP_PREFIX_SPACE)
+    h->strange = "a space before a text (add_prefix_space)";
+  if (!tokenizer->byte_level && !h->strange && !h->marks) h->strange = "spaces that stay spaces";
+  if (!tokenizer->byte_level && h->normalize) h->strange = "its normalizer";
   return CH_OK;
 }
 
 static ch_status find_words(const ch_tokenizer *tokenizer, const habits *h, ch_pieces *pieces,
                             ch_error *error) {
-  const ch_word_rule rule = {
-      .patterns = h->patterns, .gpt2 = h->gpt2, .normalize = h->normalize, .ignore_merges = h->ignore_merges};
-  pieces->words = h->strange ? NULL : ch_word_rule_like(&rule);
+  CH_TRY(ch_word_rule_like(tokenizer, h->normalize, &pieces->words, error));
   if (pieces->words) return CH_OK;
   return ch_fail(error, CH_ERROR_CONFIG,
                  "%s: GGUF has no name for the way it cuts text into words; --no-tokenizer leaves it out",
                  tokenizer->file);
+}
+
+/* --- what is lost ------------------------------------------------------------------------------------------------- */
+
+static bool has_inner_mark(const ch_piece *piece) {
+  return piece->kind == CH_PIECE_NORMAL && piece->size > 1 &&
+         memmem(piece->text + 1, piece->size - 1, mark, sizeof mark - 1);
+}
+
+static bool any_inner_mark(const ch_pieces *pieces) {
+  for (int32_t i = 0; i < pieces->count; i++)
+    if (has_inner_mark(&pieces->items[i])) return true;
+  return false;
+}
+
+/* The text that normalization makes of an added token is another one. */
+static bool changes(const ch_tokenizer *tokenizer, const ch_added_token *token) {
+  const unsigned char *begin, *stop, *end = (const unsigned char *)token->content + token->size;
+  if (!token->normalized) return false;
+  return ch_matcher_find(&tokenizer->normalized, (const unsigned char *)token->content, end, &begin, &stop) <
+             0 ||
+         begin != (const unsigned char *)token->content || stop != end;
+}
+
+static const char *loss_of_added(const ch_tokenizer *tokenizer) {
+  for (size_t i = 0; i < tokenizer->added_count; i++) {
+    const ch_added_token *token = &tokenizer->added[i];
+    if (token->lstrip || token->rstrip) return "added tokens that take the white space beside them";
+    if (token->single_word) return "added tokens that must be words of their own";
+    if (changes(tokenizer, token)) return "added tokens that are looked for in normalised text";
+  }
+  return NULL;
+}
+
+/* What surrounds a text is one token before it or after it at most, the beginning and the end. */
+static bool surrounds_plainly(const ch_tokenizer *tokenizer) {
+  bool before =
+      tokenizer->prefix_size == 0 || (tokenizer->prefix_size == 1 && tokenizer->prefix[0] == tokenizer->bos);
+  bool after =
+      tokenizer->suffix_size == 0 || (tokenizer->suffix_size == 1 && tokenizer->suffix[0] == tokenizer->eos);
+  return before && after;
+}
+
+static const char *loss_of(const ch_tokenizer *tokenizer, const habits *h, const ch_pieces *pieces) {
+  if (h->normalize) return "that text is brought to Unicode's form NFC";
+  if (h->maybe_prefix) return "that a space goes before a text only if it begins with none";
+  if (h->cut && any_inner_mark(pieces)) return "that words end before spaces";
+  if (!pieces->byte_level && tokenizer->ignore_merges) return "that words of the vocabulary are left whole";
+  if (pieces->words && pieces->words->approximate)
+    return "the exact pattern of words, for letters outside ASCII";
+  if (!surrounds_plainly(tokenizer)) return "all tokens that surround a text";
+  return loss_of_added(tokenizer);
 }
 
 /* --- pieces ------------------------------------------------------------------------------------------------------- */
@@ -161,15 +220,18 @@ static ch_status take_json(const ch_tokenizer *tokenizer, ch_pieces *pieces, ch_
   if (status == CH_OK) status = read_habits(tokenizer, &h, error);
   if (status == CH_OK) status = take_merges(tokenizer, pieces, error);
   if (status == CH_OK) take_kinds(tokenizer, pieces);
-  pieces->space_prefix = h.space_prefix;
-  if (status == CH_OK && pieces->byte_level)
-    status = find_words(tokenizer, &h, pieces, error);
-  else if (status == CH_OK && (h.strange || !tokenizer->byte_fallback))
+  pieces->space_prefix = h.prefix || h.maybe_prefix;
+  if (status == CH_OK && !tokenizer->byte_level && (tokenizer->spelled || !tokenizer->byte_fallback))
     status = ch_fail(
         error, CH_ERROR_CONFIG,
         "%s is neither byte-level nor SentencePiece's kind with bytes, which GGUF knows; --no-tokenizer "
         "leaves it out",
         tokenizer->file);
+  if (status == CH_OK && h.strange)
+    status = ch_fail(error, CH_ERROR_CONFIG, "%s: GGUF has no way to say %s; --no-tokenizer leaves it out",
+                     tokenizer->file, h.strange);
+  if (status == CH_OK && pieces->byte_level) status = find_words(tokenizer, &h, pieces, error);
+  if (status == CH_OK) pieces->loss = loss_of(tokenizer, &h, pieces);
   json_decref(h.root);
   return status;
 }

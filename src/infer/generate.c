@@ -23,6 +23,7 @@ typedef struct slot {
   const int32_t *prompt; /* whose states the sequence begins with, or NULL */
   int64_t prompt_count;
   ch_decode_stream stream;
+  size_t owed; /* bytes of a character that the prompt left unfinished, which the stream withholds */
   ch_text decoded, valid; /* of one token; reused for every one */
   ch_text held;           /* with stop strings: text that the sink did not get yet */
   double start;
@@ -108,6 +109,20 @@ static ch_status decode(const generation *g, slot *p, int32_t id, ch_error *erro
   return ch_decode_next(g->tokenizer, &p->stream, id, true, &p->decoded, error);
 }
 
+/* The prompt's unfinished character is part of the text if the text completed it; else its bytes are left out. */
+static void settle_with_prompt(slot *p) {
+  uint32_t character;
+  const unsigned char *text = (const unsigned char *)p->decoded.data;
+  if (p->owed == 0 || p->decoded.size < p->owed) return;
+  if (ch_utf8_decode(text, text + p->decoded.size, &character) > p->owed) {
+    p->text->asked->prompt_bytes = (int32_t)p->owed;
+  } else {
+    p->decoded.size -= p->owed;
+    memmove(p->decoded.data, p->decoded.data + p->owed, p->decoded.size);
+  }
+  p->owed = 0;
+}
+
 /* The text that is held back: an unfinished character, or the beginning of a stop string that did not come. */
 static ch_status finish_text(const generation *g, slot *p, ch_error *error) {
   bool go_on = true;
@@ -115,6 +130,7 @@ static ch_status finish_text(const generation *g, slot *p, ch_error *error) {
   if (!g->tokenizer || p->text->asked->generated.end == CH_END_STRING) return CH_OK;
   p->decoded.size = 0;
   ch_decode_finish(&p->stream, &p->decoded);
+  settle_with_prompt(p);
   if (p->decoded.size > 0) CH_TRY(hand_over(p, -1, &go_on, error));
   if (go_on && p->text->asked->generated.end != CH_END_STOPPED && p->held.size > 0)
     call_sink(p, -1, p->held.data, p->held.size);
@@ -210,6 +226,8 @@ static ch_status read_prompt(generation *g, slot *p, const float **logits, bool 
   /* The decoder must know what comes before the first generated token, for example to decide about a space.
      */
   for (int64_t i = 0; i < text->count; i++) CH_TRY(decode(g, p, text->prompt[i], error));
+  p->owed = p->stream.pending_size;
+  text->asked->prompt_bytes = 0;
   return CH_OK;
 }
 
@@ -272,6 +290,7 @@ static ch_status take(const generation *g, slot *p, ch_error *error) {
     return CH_OK;
   }
   CH_TRY(decode(g, p, p->token, error));
+  settle_with_prompt(p);
   CH_TRY(hand_over(p, p->token, &go_on, error));
   if (!go_on) end_after_token(p, CH_END_STOPPED);
   return CH_OK;

@@ -56,17 +56,6 @@ ch_status ch_tokenizer_decode(const ch_tokenizer *tokenizer, const int32_t *toke
   return CH_OK;
 }
 
-/* How many bytes at the end of a text begin a character that is not finished. */
-static size_t unfinished(const unsigned char *text, size_t size) {
-  for (size_t back = 1; back <= 3 && back <= size; back++) {
-    unsigned char c = text[size - back];
-    if ((c & 0xc0) == 0x80) continue;
-    size_t length = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc2 ? 2 : 1;
-    return length > back && c <= 0xf4 ? back : 0;
-  }
-  return 0;
-}
-
 ch_status ch_decode_next(const ch_tokenizer *tokenizer, ch_decode_stream *stream, int32_t id,
                          bool skip_special, ch_text *text, ch_error *error) {
   const char *piece = NULL;
@@ -78,7 +67,7 @@ ch_status ch_decode_next(const ch_tokenizer *tokenizer, ch_decode_stream *stream
   ch_text_put(text, (const char *)stream->pending, stream->pending_size);
   ch_text_put(text, piece, size);
   if (text->failed) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the decoded text");
-  size_t withheld = unfinished((const unsigned char *)text->data + start, text->size - start);
+  size_t withheld = ch_utf8_unfinished((const unsigned char *)text->data + start, text->size - start);
   text->size -= withheld;
   memcpy(stream->pending, text->data + text->size, withheld);
   text->data[text->size] = 0;

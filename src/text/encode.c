@@ -28,13 +28,16 @@ struct ch_encoder {
   ch_ids *ids;     /* where the ids go */
   ch_error *error; /* of the call in progress */
   unsigned flags;
+  const unsigned char *normalized_text; /* the segment in progress, normalized */
+  size_t added;             /* bytes at the beginning of the segment that stand for no part of the text */
   bool at_start, continued; /* of the segment in progress: it begins the text, or continues an earlier one */
   ch_merge_scratch merge;
   ch_regex_scratch regex;
   ch_text normalized[2];          /* in turn */
   ch_text stepped[CH_MOST_STEPS]; /* text changed by a step */
-  ch_text piece;
+  ch_text piece, doubled;
   ch_ids window[2]; /* for safe cuts */
+  ch_text *words;   /* where words go instead of being encoded, or NULL */
 };
 
 void ch_ids_free(ch_ids *ids) {
@@ -249,9 +252,36 @@ static ch_status encode_characters(ch_encoder *encoder, const unsigned char *wor
 static ch_status run_steps(ch_encoder *encoder, size_t index, const unsigned char *text, size_t size,
                            bool first);
 
+/* A word before the text. Hugging Face's library, whose ids models are trained with, puts a word that an empty match
+ * added before the text twice: its bytes, then its characters as if they were of the byte alphabet. */
+static ch_status encode_added(ch_encoder *encoder, const unsigned char *word, size_t size) {
+  ch_text *doubled = &encoder->doubled;
+  doubled->size = 0;
+  ch_text_put(doubled, (const char *)word, size);
+  for (size_t at = 0, length; at < size; at += length ? length : 1) {
+    uint32_t character = 0;
+    length = ch_utf8_decode(word + at, word + size, &character);
+    int byte = length ? ch_character_to_byte(character) : -1;
+    if (byte >= 0) ch_text_put(doubled, &(char){(char)byte}, 1);
+  }
+  if (doubled->failed) return no_memory(encoder);
+  return encode_word(encoder, (const unsigned char *)doubled->data, doubled->size);
+}
+
+static bool is_added(const ch_encoder *encoder, const unsigned char *word, size_t size) {
+  return encoder->tokenizer->byte_level && word >= encoder->normalized_text &&
+         word + size <= encoder->normalized_text + encoder->added;
+}
+
 static ch_status finish_word(ch_encoder *encoder, size_t index, const unsigned char *word, size_t size,
                              bool first) {
   if (index < encoder->tokenizer->step_count) return run_steps(encoder, index, word, size, first);
+  if (encoder->words) {
+    ch_text_put(encoder->words, (const char *)word, size);
+    ch_text_put(encoder->words, "\xff", 1);
+    return encoder->words->failed ? no_memory(encoder) : CH_OK;
+  }
+  if (encoder->added && is_added(encoder, word, size)) return encode_added(encoder, word, size);
   return encoder->tokenizer->byte_level ? encode_word(encoder, word, size)
                                         : encode_characters(encoder, word, size);
 }
@@ -340,10 +370,12 @@ static ch_status split_added(ch_encoder *encoder, const ch_matcher *matcher, con
     const ch_added_token *token = &encoder->tokenizer->added[index];
     search = stop;
     if (token->special && !(encoder->flags & CH_TEXT_SPECIAL)) continue;
-    if (begin < from || !ch_added_token_fits(token, text, from, end, &begin, &stop)) continue;
+    if (!ch_added_token_fits(token, text, from, end, &begin, &stop)) continue;
+    if (token->lstrip && begin < from) begin = from; /* an earlier token took the white space */
+    if (begin >= stop) continue;
     if (begin > from) CH_TRY(segment(encoder, from, (size_t)(begin - from), first && from == text));
     CH_TRY(put_ids(encoder, &token->id, 1));
-    from = search = stop;
+    from = stop; /* which may lie within an earlier token's white space, as in Hugging Face's library */
   }
   return from < end ? segment(encoder, from, (size_t)(end - from), first && from == text) : CH_OK;
 }
@@ -358,14 +390,16 @@ static ch_status encode_segment(ch_encoder *encoder, const unsigned char *text, 
   const char *current = (const char *)text;
   encoder->continued = first && !(encoder->flags & BEGINNINGS);
   encoder->at_start = first && !encoder->continued;
+  encoder->added = 0;
   for (size_t i = 0; i < tokenizer->normalizer_count; i++) {
     ch_text *out = &encoder->normalized[i % 2];
     out->size = 0;
-    CH_TRY(ch_normalize(&tokenizer->normalizers[i], &encoder->regex, current, size, encoder->continued, out,
-                        encoder->error));
+    CH_TRY(ch_normalize(&tokenizer->normalizers[i], &encoder->regex, current, size, encoder->continued,
+                        &encoder->added, out, encoder->error));
     current = out->data ? out->data : "";
     size = out->size;
   }
+  encoder->normalized_text = (const unsigned char *)current;
   return split_added(encoder, &tokenizer->normalized, (const unsigned char *)current, size, true,
                      encode_words);
 }
@@ -401,6 +435,7 @@ void ch_encoder_free(ch_encoder *encoder) {
   }
   for (int i = 0; i < CH_MOST_STEPS; i++) ch_text_free(&encoder->stepped[i]);
   ch_text_free(&encoder->piece);
+  ch_text_free(&encoder->doubled);
   free(encoder->cache);
   free(encoder);
 }
@@ -445,6 +480,18 @@ ch_status ch_encoder_encode(ch_encoder *encoder, const char *text, size_t size, 
   CH_TRY(split_added(encoder, &tokenizer->raw, (const unsigned char *)text, size, true, encode_segment));
   if (flags & CH_TEXT_WHOLE) CH_TRY(put_ids(encoder, tokenizer->suffix, tokenizer->suffix_size));
   return CH_OK;
+}
+
+ch_status ch_encoder_words(ch_encoder *encoder, const char *text, size_t size, ch_text *words,
+                           ch_error *error) {
+  encoder->error = error;
+  encoder->flags = CH_TEXT_BARE;
+  encoder->at_start = true;
+  encoder->continued = false;
+  encoder->words = words;
+  ch_status status = run_steps(encoder, 0, (const unsigned char *)text, size, true);
+  encoder->words = NULL;
+  return status;
 }
 
 ch_status ch_encoder_prefix(ch_encoder *encoder, ch_ids *ids, ch_error *error) {

@@ -151,46 +151,66 @@ static ch_status unicode_form(ch_normalizer_type type, const unsigned char *text
   return check(out, error);
 }
 
-static ch_status replace_string(const ch_normalizer *normalizer, const char *text, size_t size, ch_text *out,
-                                ch_error *error) {
+/* Counts a part of the text as it goes out: `end` is where it ends in the text that comes in. */
+static void count_added(size_t added, size_t end, size_t size, bool whole, size_t *counted) {
+  if (whole)
+    *counted += end <= added ? size : 0;
+  else if (end - size < added)
+    *counted += end <= added ? size : added - (end - size);
+}
+
+static ch_status replace_string(const ch_normalizer *normalizer, const char *text, size_t size, size_t *added,
+                                ch_text *out, ch_error *error) {
   const char *end = text + size;
+  size_t counted = 0;
   for (const char *p = text; p < end;) {
     const char *hit = memmem(p, (size_t)(end - p), normalizer->from, normalizer->from_size);
-    ch_text_put(out, p, (size_t)((hit ? hit : end) - p));
+    const char *stop = hit ? hit : end;
+    ch_text_put(out, p, (size_t)(stop - p));
+    count_added(*added, (size_t)(stop - text), (size_t)(stop - p), false, &counted);
     if (!hit) break;
     ch_text_put(out, normalizer->to, normalizer->to_size);
     p = hit + normalizer->from_size;
+    count_added(*added, (size_t)(p - text), normalizer->to_size, true, &counted);
   }
+  *added = counted;
   return check(out, error);
 }
 
 static ch_status replace_regex(const ch_normalizer *normalizer, ch_regex_scratch *scratch, const char *text,
-                               size_t size, ch_text *out, ch_error *error) {
+                               size_t size, size_t *added, ch_text *out, ch_error *error) {
   ch_split split = {.regex = normalizer->regex, .behavior = CH_SPLIT_ISOLATED};
   ch_split_cursor cursor;
+  ch_split_part part;
+  bool more;
+  size_t counted = 0;
   ch_split_begin(&cursor, &split, scratch, text, size);
   for (;;) {
-    ch_split_part part;
-    bool more;
     CH_TRY(ch_split_next_part(&cursor, &part, &more, error));
-    if (!more) return check(out, error);
-    if (part.is_match)
-      ch_text_put(out, normalizer->to, normalizer->to_size);
-    else
-      ch_text_put(out, (const char *)part.text, part.size);
+    if (!more) break;
+    const char *with = part.is_match ? normalizer->to : (const char *)part.text;
+    size_t length = part.is_match ? normalizer->to_size : part.size;
+    size_t end = (size_t)(part.text + part.size - (const unsigned char *)text);
+    ch_text_put(out, with, length);
+    count_added(*added, end, length, part.is_match, &counted);
   }
+  *added = counted;
+  return check(out, error);
 }
 
 ch_status ch_normalize(const ch_normalizer *normalizer, ch_regex_scratch *scratch, const char *text,
-                       size_t size, bool continued, ch_text *out, ch_error *error) {
+                       size_t size, bool continued, size_t *added, ch_text *out, ch_error *error) {
   switch (normalizer->type) {
   case CH_NORMALIZE_PREPEND:
-    if (size > 0 && !continued) ch_text_put(out, normalizer->to, normalizer->to_size);
+    if (size > 0 && !continued) {
+      ch_text_put(out, normalizer->to, normalizer->to_size);
+      if (*added) *added += normalizer->to_size;
+    }
     ch_text_put(out, text, size);
     return check(out, error);
   case CH_NORMALIZE_REPLACE:
-    return normalizer->regex ? replace_regex(normalizer, scratch, text, size, out, error)
-                             : replace_string(normalizer, text, size, out, error);
+    return normalizer->regex ? replace_regex(normalizer, scratch, text, size, added, out, error)
+                             : replace_string(normalizer, text, size, added, out, error);
   default:
     return unicode_form(normalizer->type, (const unsigned char *)text, size, out, error);
   }

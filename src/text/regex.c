@@ -41,7 +41,7 @@ typedef struct reading {
 static bool copy(reading *r, size_t size) {
   ch_text_put(r->out, r->at, size);
   r->at += size;
-  return true;
+  return size > 0;
 }
 
 static bool begins(const reading *r, const char *text) {
@@ -63,6 +63,13 @@ static bool read_category(reading *r) {
   return strstr(names, name) && copy(r, size + 4);
 }
 
+/* The bytes of \x{1e00}; 0 when it is not written so. */
+static size_t number_size(const reading *r) {
+  size_t digits = r->end - r->at > 3 && r->at[2] == '{' ? strspn(r->at + 3, "0123456789abcdefABCDEF") : 0;
+  return digits > 0 && digits <= 6 && r->at + 3 + digits < r->end && r->at[3 + digits] == '}' ? digits + 4
+                                                                                              : 0;
+}
+
 /* An escape; `single` tells the end of a range from a set. */
 static bool read_escape(reading *r, bool in_class, bool *single) {
   *single = false;
@@ -70,6 +77,10 @@ static bool read_escape(reading *r, bool in_class, bool *single) {
   char c = r->at[1];
   if (c == 'p' || c == 'P') return read_category(r);
   if (c == 'd') return copy(r, 2);
+  if (c == 'x') {
+    *single = true;
+    return copy(r, number_size(r));
+  }
   if (c == 's' || (c == 'S' && !in_class)) {
     ch_text_printf(r->out, in_class ? "%s" : c == 's' ? "[%s]" : "[^%s]", white_space);
     r->at += 2;
@@ -84,7 +95,10 @@ static bool read_member(reading *r, bool *single, uint32_t *character) {
   *single = true;
   *character = (unsigned char)*r->at;
   if (*r->at == '\\') {
-    *character = r->end - r->at > 1 && !strchr("rntf", r->at[1]) ? (unsigned char)r->at[1] : 0;
+    char c = r->end - r->at > 1 ? r->at[1] : 0;
+    *character = c == 'x' && number_size(r) ? (uint32_t)strtoul(r->at + 3, NULL, 16)
+                 : strchr("rntf", c)        ? 0
+                                            : (unsigned char)c;
     return read_escape(r, true, single);
   }
   if (*r->at == '[' || begins(r, "&&") || !*r->at) return false;
@@ -268,18 +282,24 @@ static ch_status no_memory(const char *file, ch_error *error) {
   return ch_fail(error, CH_ERROR_MEMORY, "no memory for a pattern of %s", file);
 }
 
-/* Appends a pattern with [:punct:] spelled out: punctuation and symbols. Oniguruma before 6.9.9 leaves the symbols out. */
-static void spell_punctuation(const char *pattern, size_t size, ch_text *out) {
+/* Appends a pattern with what Oniguruma before 6.9.9 reads otherwise spelled out: symbols are not of its [:punct:], and it
+ * does not repeat \R. */
+static void spell_for_all_versions(const char *pattern, size_t size, ch_text *out) {
   static const struct {
     const char *from, *to;
-  } names[] = {{"[:punct:]", "\\p{P}\\p{S}"}, {"[:^punct:]", "[^\\p{P}\\p{S}]"}};
+    bool in_class;
+  } names[] = {{"[:punct:]", "\\p{P}\\p{S}", true},
+               {"[:^punct:]", "[^\\p{P}\\p{S}]", true},
+               {"\\R", "(?>\\r\\n|[\\n-\\r\\x{85}\\x{2028}\\x{2029}])", false}};
   int depth = 0; /* of classes */
   for (size_t i = 0; i < size;) {
     size_t taken = pattern[i] == '\\' && i + 1 < size ? 2 : 1;
     const char *with = NULL;
-    for (int n = 0; n < 2 && depth > 0; n++) {
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
       size_t length = strlen(names[n].from);
-      if (length > size - i || memcmp(pattern + i, names[n].from, length) != 0) continue;
+      if (names[n].in_class != (depth > 0) || length > size - i ||
+          memcmp(pattern + i, names[n].from, length) != 0)
+        continue;
       with = names[n].to;
       taken = length;
     }
@@ -297,7 +317,7 @@ static ch_status compile_pattern(ch_regex *regex, const char *pattern, size_t si
   OnigErrorInfo info;
   ch_text spelled = {0}, fast = {0};
   prepare();
-  spell_punctuation(pattern, size, &spelled);
+  spell_for_all_versions(pattern, size, &spelled);
   if (spelled.failed) return no_memory(file, error);
   const OnigUChar *text = (const OnigUChar *)(spelled.data ? spelled.data : "");
   int code = onig_new(&regex->pattern, text, text + spelled.size, ONIG_OPTION_NONE, ONIG_ENCODING_UTF8,

@@ -153,11 +153,13 @@ static ch_status add_normalized(ch_tokenizer *tokenizer, size_t index, ch_error 
   const ch_added_token *token = &tokenizer->added[index];
   ch_text text = {0}, next = {0};
   ch_regex_scratch scratch = {0};
+  size_t added_bytes = 0;
   ch_status status = ch_regex_scratch_open(&scratch, error);
   ch_text_put(&text, token->content, token->size);
   for (size_t i = 0; status == CH_OK && i < tokenizer->normalizer_count; i++) {
     next.size = 0;
-    status = ch_normalize(&tokenizer->normalizers[i], &scratch, text.data, text.size, false, &next, error);
+    status = ch_normalize(&tokenizer->normalizers[i], &scratch, text.data, text.size, false, &added_bytes,
+                          &next, error);
     ch_text swap = text;
     text = next;
     next = swap;

@@ -27,6 +27,10 @@ ch_status ch_text_check_flags(unsigned flags, unsigned known, const char *what, 
 /* Appends what the tokenizer puts before a text by default. */
 ch_status ch_encoder_prefix(ch_encoder *encoder, ch_ids *ids, ch_error *error);
 
+/* Appends the words that the pre-tokenizer cuts well-formed UTF-8 into, each with a byte 0xFF after it. */
+ch_status ch_encoder_words(ch_encoder *encoder, const char *text, size_t size, ch_text *words,
+                           ch_error *error);
+
 /* A place at or after `from` where the text can be cut so that encoding the two parts (the second with
  * no flag) gives the same ids as the whole; `size` when none is found. */
 ch_status ch_encoder_safe_cut(ch_encoder *encoder, const char *text, size_t size, size_t from, size_t *cut,

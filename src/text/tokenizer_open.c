@@ -18,6 +18,8 @@ static int32_t named_token(const ch_tokenizer *tokenizer, const json_t *config, 
   return ch_vocabulary_find(&tokenizer->vocabulary, json_string_value(value), json_string_length(value));
 }
 
+enum { MOST_CONFIG = 1 << 28 };
+
 /* tokenizer_config.json is optional; where it is there, its names win over guesses. */
 static ch_status read_config(ch_tokenizer *tokenizer, const char *directory, ch_error *error) {
   char *path = ch_path_join(directory, "tokenizer_config.json");
@@ -26,9 +28,15 @@ static ch_status read_config(ch_tokenizer *tokenizer, const char *directory, ch_
   json_t *config = NULL;
   ch_status status = CH_OK;
   if (ch_is_file(path)) {
+    char *text = NULL;
+    size_t size = 0;
+    status = ch_read_file(path, MOST_CONFIG, &text, &size, error);
+    size_t mark = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     /* "model_max_length" may be 10^30, which is no integer to the library */
-    config = json_load_file(path, JSON_DECODE_INT_AS_REAL, &problem);
-    if (!json_is_object(config))
+    if (status == CH_OK)
+      config = json_loadb(text + mark, size - mark, JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, &problem);
+    free(text);
+    if (status == CH_OK && !json_is_object(config))
       status = ch_fail(error, CH_ERROR_FORMAT, "%s is not a JSON object%s%s", path, config ? "" : ": ",
                        config ? "" : problem.text);
   }
@@ -50,8 +58,15 @@ static ch_status load(const char *path, const ch_map *map, ch_tokenizer **tokeni
   const char *text = (const char *)map->data;
   size_t at = 0;
   if (map->size == 0) return ch_fail(error, CH_ERROR_FORMAT, "%s is empty; a tokenizer is needed", path);
+  bool wide = map->size >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0);
+  if (wide || (map->size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0))
+    return ch_fail(error, CH_ERROR_FORMAT,
+                   "%s begins with a byte order mark%s, which tokenizer.json must not have; save it as UTF-8 "
+                   "without one",
+                   path, wide ? " of UTF-16" : "");
   while (at < map->size && strchr(" \t\r\n", text[at]) && text[at]) at++;
-  if (at < map->size && text[at] == '{')
+  size_t length = strlen(path);
+  if ((at < map->size && text[at] == '{') || (length > 5 && strcmp(path + length - 5, ".json") == 0))
     return ch_tokenizer_from_json(text, map->size, path, tokenizer, error);
   if (text[0] == '\n')
     return ch_fail(error, CH_ERROR_FORMAT,

@@ -211,12 +211,17 @@ static ch_status read_digits(ch_tokenizer *tokenizer, const json_t *json, ch_err
   return add_pattern(tokenizer, single ? "\\p{N}" : "\\p{N}+", CH_SPLIT_ISOLATED, error);
 }
 
-/* Unicode's punctuation, and what else ASCII has of it. */
+/* What ASCII and Unicode 7 have of punctuation: the tables of Hugging Face's library are that old. */
+#define PUNCTUATION                                                                                          \
+  "[[\\p{P}$+<=>\\^`|~\\x{166d}\\x{111c9}]&&[^\\x{61d}\\x{9fd}\\x{a76}\\x{c77}\\x{c84}\\x{1b7d}"             \
+  "\\x{1b7e}\\x{2e43}-\\x{2e5d}\\x{10ead}\\x{10f55}-\\x{10f89}\\x{1144b}-\\x{1145d}\\x{11660}-\\x{1166c}"    \
+  "\\x{116b9}\\x{1183b}-\\x{11ef8}\\x{11fff}\\x{12ff1}\\x{12ff2}\\x{16e97}-\\x{16fe2}\\x{1e95e}\\x{1e95f}]]"
+
 static ch_status read_punctuation(ch_tokenizer *tokenizer, const json_t *json, ch_error *error) {
   const char *name = json_string_value(json_object_get(json, "behavior"));
   ch_split_behavior behavior = CH_SPLIT_ISOLATED;
   CH_TRY(read_behavior(tokenizer, name ? name : "Isolated", &behavior, error));
-  return add_pattern(tokenizer, "[\\p{P}$+<=>\\^`|~]", behavior, error);
+  return add_pattern(tokenizer, PUNCTUATION, behavior, error);
 }
 
 /* \w as Unicode's rules for regular expressions have it, which here is not Oniguruma's. */

@@ -15,12 +15,12 @@ enum { HEADS = 4, HEAD = 64 };
 static void export_model(const char *model, const char *path) {
   ch_model *from;
   ch_absorbed plain;
-  bool exact;
+  const char *loss;
   must(ch_model_load(model, CH_WEIGHTS_MAPPED, &from, &problem));
   must(ch_absorb(from, &(ch_absorb_options){0}, &plain, &problem));
   const ch_gguf_export how = {
       .name = "test", .own = true, .type = ch_gguf_main_type(&plain.params, plain.tensors)};
-  must(ch_gguf_write(path, &plain.config, &plain.params, plain.tensors, &how, &exact, &problem));
+  must(ch_gguf_write(path, &plain.config, &plain.params, plain.tensors, &how, &loss, &problem));
   ch_absorbed_free(&plain);
   ch_model_unload(from);
 }

@@ -13,7 +13,7 @@ typedef struct desk {
   char directory[64], path[96], back[96];
   ch_model *model;
   ch_absorbed plain;
-  bool exact;
+  const char *loss;
 } desk;
 
 static void open_desk(desk *d, const char *model) {
@@ -25,7 +25,7 @@ static void open_desk(desk *d, const char *model) {
 
 static ch_status write_as(desk *d, ch_block_type type, const ch_tokenizer *tokenizer) {
   const ch_gguf_export how = {.name = "test", .type = type, .tokenizer = tokenizer};
-  return ch_gguf_write(d->path, &d->plain.config, &d->plain.params, d->plain.tensors, &how, &d->exact,
+  return ch_gguf_write(d->path, &d->plain.config, &d->plain.params, d->plain.tensors, &how, &d->loss,
                        &problem);
 }
 
@@ -275,7 +275,7 @@ static void stacks_have_the_type_of_their_matrices(void **state) {
   d.plain.tensors[index].dtype = CH_BF16;
   const ch_gguf_export own = {.name = "test", .type = CH_BLOCK_F32, .own = true};
   assert_int_not_equal(
-      ch_gguf_write(d.path, &d.plain.config, &d.plain.params, d.plain.tensors, &own, &d.exact, &problem),
+      ch_gguf_write(d.path, &d.plain.config, &d.plain.params, d.plain.tensors, &own, &d.loss, &problem),
       CH_OK);
   assert_non_null(strstr(problem.message, "matrices of several types"));
   close_desk(&d);
