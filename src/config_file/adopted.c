@@ -238,7 +238,8 @@ static bool slides_in(const json_t *root, const ch_adopted_family *of, const jso
   }
   for (size_t i = 0; every == 0 && i < json_array_size(nope); i++)
     if (json_integer_value(json_array_get(nope, i)) == layer) return true;
-  if (every) ch_json_whole(json_object_get(root, "sliding_window_pattern"), &every);
+  if (every && of->local_theta != 0)
+    ch_json_whole(json_object_get(root, "sliding_window_pattern"), &every); /* Gemma 3's */
   return every > 0 && (layer + 1) % every != 0;
 }
 
@@ -267,8 +268,8 @@ static ch_status take_local_rope(const json_t *root, const ch_adopted_family *of
   CH_TRY(check_types(root, layers, where, error));
   if (!of->local_rope) return CH_OK;
   json_t *theta = json_object_get(given, "rope_theta"), *list = json_array();
-  if (!theta) theta = json_object_get(root, "rope_local_base_freq");
-  if (given && !is_type(given, "default")) {
+  if (!theta && of->local_theta != 0) theta = json_object_get(root, "rope_local_base_freq");
+  if (json_is_object(given) && !is_type(given, "default")) {
     json_decref(list);
     return ch_fail(
         error, CH_ERROR_CONFIG,
@@ -313,6 +314,12 @@ static int64_t window_of(const json_t *root, const ch_adopted_family *of, const 
 /* The window, and which layers have it: all, or those that the family's keys say. */
 static ch_status take_window(const json_t *root, const ch_adopted_family *of, const json_t *ours,
                              const char *where, ch_config *config, ch_error *error) {
+  bool listed = json_is_array(json_object_get(root, "layer_types")) && any_slides(root, of, ours),
+       asked = json_is_true(json_object_get(root, "use_sliding_window"));
+  if (of->window_asked && listed && !asked && json_is_integer(json_object_get(root, "sliding_window")))
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"layer_types\" names sliding_attention, but \"use_sliding_window\" is not true",
+                   where);
   config->sliding_window = window_of(root, of, ours);
   if (!config->sliding_window || !of->window_by_layer) return CH_OK;
   if (config->num_hidden_layers > CH_MAX_LISTED_LAYERS)
@@ -451,6 +458,11 @@ static ch_status read_gemma(const json_t *root, const char *where, json_t *ours,
 
 /* --- all of it ------------------------------------------------------------------------------------------------- */
 
+/* Returns true for a value that is there and neither null nor an object. */
+static bool is_no_rotation(const json_t *value) {
+  return value && !json_is_null(value) && !json_is_object(value);
+}
+
 /* Keys of every family whose values are looked into, or refused. */
 static ch_status check_forms(const json_t *root, const char *where, ch_error *error) {
   static const char *const scalings[] = {"rope_parameters", "rope_scaling"};
@@ -465,7 +477,7 @@ static ch_status check_forms(const json_t *root, const char *where, ch_error *er
     given = json_object_get(root, scalings[i]);
     const json_t *full = json_object_get(given, "full_attention"),
                  *slides = json_object_get(given, "sliding_attention");
-    if (json_is_object(given) && ((full && !json_is_object(full)) || (slides && !json_is_object(slides))))
+    if (json_is_object(given) && (is_no_rotation(full) || is_no_rotation(slides)))
       return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" by types of layers needs an object {...} for each",
                      where, scalings[i]);
     if (given && !json_is_null(given) && !json_is_object(given))

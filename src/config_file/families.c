@@ -156,11 +156,26 @@ static json_t *same_in_all_layers(json_t *rope) {
   return json_is_object(of[0]) ? of[0] : of[1];
 }
 
-static bool scales_by_context(const json_t *rope) {
+static const char *type_of(const json_t *rope) {
   const json_t *type = json_object_get(rope, "rope_type");
   if (!json_is_string(type)) type = json_object_get(rope, "type");
-  const char *name = json_string_value(type);
+  return json_string_value(type);
+}
+
+static bool scales_by_context(const json_t *rope) {
+  const char *name = type_of(rope);
   return name && (strcmp(name, "llama3") == 0 || strcmp(name, "yarn") == 0 || strcmp(name, "longrope") == 0);
+}
+
+/* YaRN without a factor stretches the original context to the model's. */
+static void settle_factor(const json_t *root, const json_t *context, json_t *rope) {
+  const json_t *factor = json_object_get(rope, "factor");
+  const char *type = type_of(rope);
+  if (!factor || !json_is_null(factor) || !type || strcmp(type, "yarn") != 0) return;
+  if (!context || json_is_null(context)) context = json_object_get(rope, "original_max_position_embeddings");
+  double to = json_number_value(json_object_get(root, "max_position_embeddings")),
+         from = json_number_value(context);
+  if (to > 0 && from > 0) json_object_set_new(rope, "factor", json_real(to / from));
 }
 
 /* A copy in which one object says how positions turn. transformers takes "rope_scaling" before "rope_parameters", and the original
@@ -183,6 +198,7 @@ static ch_status settle_rotation(const json_t *root, const char *where, const ch
         "same for all layers",
         where, name, model_type);
   rope = json_copy(rope);
+  settle_factor(root, context, rope);
   if (context && !json_is_null(context) && scales_by_context(rope)) json_object_set(rope, original, context);
   if (strcmp(name, "rope_scaling") == 0) json_object_del(copy, "rope_parameters");
   return json_object_set_new(copy, name, rope) == 0

@@ -151,6 +151,24 @@ class PublishedFiles(unittest.TestCase):
                             self.put(config)
                             self.check()
 
+    def test_yarn_without_a_factor_stretches_to_the_context(self):
+        for family in ("llama", "gpt_oss", "deepseek_v3"):
+            with self.subTest(family):
+                config = self.make(family)
+                self.put({**config, "rope_parameters": {**YARN, "factor": None, "original_max_position_embeddings": 32}})
+                self.check()
+
+    def test_of_two_spellings_that_differ_rope_scaling_counts(self):
+        config = self.make("llama")
+        self.put({**config, "rope_theta": 800.0, "rope_scaling": {**YARN, "original_max_position_embeddings": 32},
+                  "rope_parameters": {"rope_type": "default", "rope_theta": 300.0}})
+        self.check()
+
+    def test_windows_in_layers_that_are_not_asked_for_are_refused(self):
+        self.put({**self.make("smollm3"), "layer_types": ["sliding_attention", "full_attention"], "sliding_window": 16})
+        with self.assertRaisesRegex(AssertionError, '"use_sliding_window" is not true'):
+            self.ours()
+
     def test_longrope_of_phi3(self):
         base = self.make("phi3")
         for top in (16, 32, None):
@@ -181,6 +199,9 @@ class PublishedFiles(unittest.TestCase):
                         self.put(config)
                         self.check()
             config = self.make(family, layer_types=types, sliding_window=16)
+            config["rope_parameters"]["sliding_attention"] = None
+            self.put(config)
+            self.check()
             config.pop("rope_parameters")
             config["rope_scaling"] = {**YARN, "original_max_position_embeddings": 32}
             self.put(config)
