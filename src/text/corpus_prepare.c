@@ -191,7 +191,6 @@ static bool round_is_full(const preparation *p) {
 
 static ch_status add_document(preparation *p, const char *text, size_t size, ch_corpus_split split,
                               ch_error *error) {
-  p->documents++;
   for (size_t first = 0; first < size;) {
     size_t cut = size;
     if (size - first > SEGMENT_BYTES)
@@ -210,6 +209,7 @@ static ch_status encode_texts(preparation *p, ch_error *error) {
     text->released = 0;
     for (ch_text_part part; ch_division_next(&p->division, i, &walk, &part);) {
       p->done_bytes = text->before + walk.place;
+      p->documents += walk.rest.size == 0; /* of a document in two parts, the second is counted */
       CH_TRY(add_document(p, part.text, part.size, part.split, error));
     }
     CH_TRY(finish_round(p, error)); /* items never outlive their text's turn */

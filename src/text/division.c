@@ -167,7 +167,9 @@ ch_status ch_division_open(ch_division *d, const char *const *paths, int count,
   for (; d->count < count; d->count++) {
     ch_source_text *text = &d->texts[d->count];
     CH_TRY(ch_text_file_open(&text->file, paths[d->count], error));
-    text->separator = ch_separator_resolve(options->separator, text->file.text, text->file.size);
+    text->separator = text->file.documents
+                          ? CH_SEPARATOR_MARKER
+                          : ch_separator_resolve(options->separator, text->file.text, text->file.size);
     text->before = d->bytes;
     d->bytes += text->file.size;
   }
