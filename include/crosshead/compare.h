@@ -200,9 +200,12 @@ typedef void (*ch_compare_rung_sink)(int32_t index, int32_t rungs, int64_t param
 /* Fill with ch_compare_defaults, then set data or images, out, and what should differ: members may be added in later
  * versions. All that it points to is the caller's and must last until ch_compare_mechanisms has returned. */
 typedef struct ch_compare_settings {
-  const char *data;   /* a UTF-8 text file, or several separated by commas; a part is kept for validation */
-  const char *images; /* instead: a directory of CIFAR or IDX files, to train Vision Transformers on */
-  const char *out;    /* directory; each model is a subdirectory */
+  const char
+      *data; /* a UTF-8 text file, or several separated by commas; a part is kept for validation, without */
+  const char
+      *validation_text; /* text files that validate; then all of `data` trains. NULL: a twentieth of `data` */
+  const char *images;   /* instead: a directory of CIFAR or IDX files, to train Vision Transformers on */
+  const char *out;      /* directory; each model is a subdirectory */
   /* Names separated by commas, e.g. "mha,gqa:4,mla" (default "mha,gqa,mqa"; ch_mechanism_name_at lists them), or
    * config.json files. */
   const char *mechanisms;

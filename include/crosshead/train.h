@@ -109,6 +109,8 @@ typedef struct ch_train_settings {
   bool documents_apart; /* attention stays inside documents */
   /* share of the data that is kept for validation, if there are no validation files; 0 = a twentieth */
   double validation;
+  /* Text files as `data` has them, which validate in place of a share, so that all of `data` trains; NULL: the share. */
+  const char *validation_text;
   /* Length of the run, one of the three; all 0 = one pass over the text, ten over images. */
   int64_t tokens, steps, epochs;
   int64_t batch, sequence,

@@ -30,6 +30,8 @@ static ch_status open_text(ch_training *t, ch_error *error) {
                        .documents = t->options.documents,
                        .separator = (ch_separator)s->documents,
                        .validation = s->validation,
+                       .validation_text = s->validation_text,
+                       .begin = s->init_from != NULL,
                        .report = tell_preparation,
                        .context = t};
   if (!o.tokenizer && s->init_from && !t->resumed) o.tokenizer = s->init_from;

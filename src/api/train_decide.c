@@ -54,6 +54,9 @@ static ch_status check_lengths(const ch_train_settings *s, ch_error *error) {
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "tokens, steps, epochs and crop cannot be negative, and validation must be a share from 0 "
                    "to less than 1");
+  if (s->validation > 0 && s->validation_text)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "validation and validation_text exclude each other; give one of them");
   if (s->data && s->images)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--data and --images say the same; give one of them");
   return CH_OK;
@@ -121,6 +124,7 @@ static ch_status check_kind(const ch_training *t, ch_error *error) {
                  {"tokenizer", s->tokenizer, false},
                  {"documents", s->documents_apart, false},
                  {"separator", s->documents != CH_DOCUMENTS_AUTO, false},
+                 {"validation FILE", s->validation_text, false},
                  {"images", s->images, true},
                  {"augment", s->augment != CH_TRAIN_AUGMENT_USUAL, true},
                  {"crop", s->crop, true},

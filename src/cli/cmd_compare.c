@@ -418,7 +418,7 @@ static ch_status foresee(const arguments *a, const ch_compare_settings *settings
 
 /* Options that mean nothing to what is compared on. */
 static ch_status check_kind(const arguments *a, ch_error *error) {
-  static const char *const of_text[] = {"vocab", "tokenizer", "tokens", "seq", NULL};
+  static const char *const of_text[] = {"vocab", "tokenizer", "validation", "tokens", "seq", NULL};
   static const char *const of_images[] = {"epochs", "patch", "image-size", NULL};
   bool images = a->lineup.settings.images != NULL;
   for (const char *const *name = images ? of_text : of_images; *name; name++)

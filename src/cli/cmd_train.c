@@ -60,7 +60,7 @@ static void keep(const ch_training_arguments *a, ch_training_view *view, ch_keep
 static ch_status train(const ch_training_arguments *a, ch_training_view *view, char **json, ch_error *error) {
   ch_train_settings settings;
   CH_TRY(ch_job_agree(check(a, error), error));
-  ch_training_read(a, &settings);
+  CH_TRY(ch_job_agree(ch_training_read(a, &settings, error), error));
   settings.option_names = true;
   settings.start = ch_training_show_start;
   settings.step = ch_training_show_step;

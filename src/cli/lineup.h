@@ -117,10 +117,16 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
    .max = 4000000,                                                                                           \
    .help =                                                                                                   \
        "Vocabulary size of the tokenizer that is trained (default: chosen from --params and the text)."},    \
+      {.name = "tokenizer",                                                                                  \
+       .type = CH_OPTION_PATH,                                                                               \
+       .offset = (at) + CH_LINEUP(settings.tokenizer),                                                       \
+       .metavar = "FILE",                                                                                    \
+       .help =                                                                                               \
+           "A tokenizer.json, or a directory that has one (default: a tokenizer is trained on the text)."},  \
   {                                                                                                          \
-    .name = "tokenizer", .type = CH_OPTION_PATH, .offset = (at) + CH_LINEUP(settings.tokenizer),             \
+    .name = "validation", .type = CH_OPTION_PATH, .offset = (at) + CH_LINEUP(settings.validation_text),      \
     .metavar = "FILE",                                                                                       \
-    .help = "A tokenizer.json, or a directory that has one (default: a tokenizer is trained on the text)."   \
+    .help = "A text to validate on (default: a twentieth of --data, which then does not train)."             \
   }
 #define CH_LINEUP_TOKENS(at)                                                                                 \
   {                                                                                                          \

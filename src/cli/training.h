@@ -11,15 +11,16 @@
 
 typedef struct ch_training_arguments {
   const char *positional[CH_POSITIONAL_MAX];
-  const char *out, *runs, *schedule, *dtype, *separator, *augment, *engine;
+  const char *out, *runs, *schedule, *dtype, *separator, *augment, *engine, *validation;
   bool json, force;
   int64_t seed, threads;
   ch_train_settings settings; /* members whose options were given; the others are not set */
 } ch_training_arguments;
 
 extern const ch_option ch_training_option_table[];
-/* The settings that the command line asks for. */
-void ch_training_read(const ch_training_arguments *arguments, ch_train_settings *settings);
+/* The settings that the command line asks for. Errors: a --validation that is a number, but no share. */
+ch_status ch_training_read(const ch_training_arguments *arguments, ch_train_settings *settings,
+                           ch_error *error);
 
 /* Progress on standard error. */
 typedef struct ch_training_view {

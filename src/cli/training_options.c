@@ -211,13 +211,13 @@ const ch_option ch_training_option_table[] = {
      .help = "What separates documents: the marker <|endoftext|>, blank lines, or nothing. auto takes the "
              "marker if the text has one."},
     {.name = "validation",
-     .type = CH_OPTION_NUMBER,
-     .offset = SET(validation),
-     .metavar = "SHARE",
-     .min = 1e-6,
-     .max = 0.5,
+     .type = CH_OPTION_TEXT,
+     .offset = AT(validation),
+     .metavar = "SHARE|FILE",
      .default_value = "0.05",
-     .help = "Share of the text that is kept for validation (of images, if they have no test files)."},
+     .help = "Share of the text that is kept for validation (of images, if they have no test files), or a "
+             "text that "
+             "validates, so that all of --data trains."},
     {.name = "", .help = "Images"},
     {.name = "augment",
      .type = CH_OPTION_CHOICE,
@@ -347,7 +347,21 @@ static int place_of(const char *name, const char *const *choices) {
   return i;
 }
 
-void ch_training_read(const ch_training_arguments *a, ch_train_settings *settings) {
+/* A share, or the name of a text. */
+static ch_status read_validation(const char *text, ch_train_settings *settings, ch_error *error) {
+  double share;
+  if (!ch_parse_number(text, &share)) {
+    settings->validation_text = text;
+    return CH_OK;
+  }
+  settings->validation = share;
+  return share >= 1e-6 && share <= 0.5
+             ? CH_OK
+             : ch_fail(error, CH_ERROR_ARGUMENT, "--validation: %s is no share from 1e-06 to 0.5, nor a file",
+                       text);
+}
+
+ch_status ch_training_read(const ch_training_arguments *a, ch_train_settings *settings, ch_error *error) {
   static const unsigned augments[] = {CH_TRAIN_AUGMENT_USUAL, CH_TRAIN_AUGMENT_NONE, CH_TRAIN_FLIP,
                                       CH_TRAIN_CROP, CH_TRAIN_FLIP | CH_TRAIN_CROP};
   const size_t first = offsetof(ch_training_arguments, settings), last = first + sizeof a->settings;
@@ -363,4 +377,5 @@ void ch_training_read(const ch_training_arguments *a, ch_train_settings *setting
   if (strcmp(a->engine, "pytorch") == 0) settings->engine = CH_ENGINE_PYTORCH;
   if (ch_option_given(a, "compute")) settings->type = ch_precision_of(a->dtype);
   if (ch_option_given(a, "seed")) settings->seed = (uint64_t)a->seed;
+  return ch_option_given(a, "validation") ? read_validation(a->validation, settings, error) : CH_OK;
 }

@@ -21,7 +21,7 @@ static ch_status add(ch_document_set *set, int64_t *capacity, ch_document docume
 
 static ch_status find_documents(ch_document_set *set, ch_separator separator, ch_error *error) {
   const ch_text_file *file = &set->file;
-  separator = ch_separator_resolve(separator, file->text, file->size);
+  separator = file->documents ? CH_SEPARATOR_MARKER : ch_separator_resolve(separator, file->text, file->size);
   size_t place = 0;
   int64_t capacity = 0;
   ch_document document;

@@ -32,23 +32,34 @@ static ch_status count_tokens(const char *path, ch_data *data, ch_error *error) 
   return CH_OK;
 }
 
-static ch_status estimate_tokens(const ch_data_options *options, ch_data *data, ch_error *error) {
+static ch_status add_bytes(const char *names, int64_t *bytes, ch_error *error) {
   char **paths;
   size_t count;
   ch_status status = CH_OK;
-  CH_TRY(ch_text_paths(options->data, &paths, &count, error));
+  CH_TRY(ch_text_paths(names, &paths, &count, error));
   for (size_t i = 0; status == CH_OK && i < count; i++) {
     ch_text_file file;
     status = ch_text_file_open(&file, paths[i], error);
-    if (status == CH_OK) data->text_bytes += (int64_t)file.size;
+    if (status == CH_OK) *bytes += (int64_t)file.size;
     if (status == CH_OK) ch_text_file_close(&file);
   }
   free(paths);
-  int64_t tokens = (data->text_bytes + BYTES_OF_A_TOKEN - 1) / BYTES_OF_A_TOKEN;
-  data->validation_tokens = (int64_t)(options->validation * (double)tokens);
-  data->train_tokens = tokens - data->validation_tokens;
-  data->vocab_size = options->vocab_size;
   return status;
+}
+
+static int64_t tokens_of(int64_t bytes) {
+  return (bytes + BYTES_OF_A_TOKEN - 1) / BYTES_OF_A_TOKEN;
+}
+
+static ch_status estimate_tokens(const ch_data_options *options, ch_data *data, ch_error *error) {
+  int64_t validating = 0;
+  CH_TRY(add_bytes(options->data, &data->text_bytes, error));
+  if (options->validation_text) CH_TRY(add_bytes(options->validation_text, &validating, error));
+  int64_t tokens = tokens_of(data->text_bytes), kept = (int64_t)(options->validation * (double)tokens);
+  data->validation_tokens = options->validation_text ? tokens_of(validating) : kept;
+  data->train_tokens = options->validation_text ? tokens : tokens - kept;
+  data->vocab_size = options->vocab_size;
+  return CH_OK;
 }
 
 static ch_status ask_tokenizer(const char *path, ch_data *data, ch_error *error) {

@@ -250,6 +250,7 @@ static ch_status open_text(ch_compare_setup *setup, bool continued, bool dry, ch
                              .sequence = s->sequence,
                              .seed = s->seed,
                              .validation = validation_share,
+                             .validation_text = s->validation_text,
                              .report = on_prepare,
                              .context = setup};
   if (!s->tokenizer) CH_TRY(choose_vocabulary(setup, &options.vocab_size, error));

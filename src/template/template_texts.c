@@ -111,10 +111,50 @@ static json_t *replace(const call *c) {
   return NULL;
 }
 
+/* Letters with case, and what may stand in a word between them without ending it (Unicode's Cased and Case_Ignorable). */
+static bool has_case(uint32_t code) {
+  utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)code);
+  return category == UTF8PROC_CATEGORY_LU || category == UTF8PROC_CATEGORY_LL ||
+         category == UTF8PROC_CATEGORY_LT || utf8proc_isupper((utf8proc_int32_t)code) ||
+         utf8proc_islower((utf8proc_int32_t)code);
+}
+
+static bool is_passed_over(uint32_t code) {
+  static const uint32_t marks[] = {'\'',   '.',    ':',    0xb7,   0x387,  0x55f,  0x5f4,  0x2018, 0x2019,
+                                   0x2024, 0x2027, 0xfe13, 0xfe52, 0xfe55, 0xff07, 0xff0e, 0xff1a};
+  for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+    if (marks[i] == code) return true;
+  utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)code);
+  return category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_ME ||
+         category == UTF8PROC_CATEGORY_CF || category == UTF8PROC_CATEGORY_LM ||
+         category == UTF8PROC_CATEGORY_SK;
+}
+
+/* Returns true when a sigma ends its word, and has another small letter therefore: a letter with case is before it, and none after. */
+static bool ends_word(const unsigned char *text, const unsigned char *sigma, const unsigned char *after,
+                      const unsigned char *end) {
+  uint32_t code = 0;
+  bool before = false;
+  while (sigma > text) {
+    do sigma--;
+    while (sigma > text && (*sigma & 0xc0) == 0x80);
+    if (ch_utf8_decode(sigma, end, &code) == 0) return false;
+    if (is_passed_over(code)) continue;
+    before = has_case(code);
+    break;
+  }
+  while (before && after < end) {
+    size_t length = ch_utf8_decode(after, end, &code);
+    if (length == 0 || !is_passed_over(code)) return length == 0 || !has_case(code);
+    after += length;
+  }
+  return before;
+}
+
 /* Upper or lower case from character `first` on; before it, the other. */
 static json_t *change_case(const call *c, bool upper_first, bool upper) {
   const unsigned char *p = (const unsigned char *)json_string_value(c->self);
-  const unsigned char *end = p + json_string_length(c->self);
+  const unsigned char *start = p, *end = p + json_string_length(c->self);
   ch_text text = {0};
   for (bool first = true; p < end; first = false) {
     uint32_t code = 0;
@@ -125,6 +165,7 @@ static json_t *change_case(const call *c, bool upper_first, bool upper) {
       changed = utf8proc_totitle(changed);
     else
       changed = upper ? utf8proc_toupper(changed) : utf8proc_tolower(changed);
+    if (code == 0x3a3 && changed == 0x3c3 && ends_word(start, p, p + length, end)) changed = 0x3c2;
     ch_text_put(&text, (const char *)out, ch_utf8_encode((uint32_t)changed, out));
     /* The one letter that becomes two: a capital I with a dot keeps the dot. */
     if (code == 0x130 && changed != 0x130) ch_text_puts(&text, "\xcc\x87");

@@ -1,4 +1,5 @@
 /* Values of templates as Python sees them: truth, equality, order, str(), repr(), json.dumps(). */
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,13 +10,14 @@
 #include "template/template_private.h"
 
 json_t *ch_template_undefined(void) {
-  static json_t undefined = {.type = JSON_NULL, .refcount = (size_t)-1}; /* as jansson's own json_null() */
-  return &undefined;
+  static const json_t undefined = {.type = JSON_NULL,
+                                   .refcount = (size_t)-1}; /* as jansson's own json_null() */
+  return (json_t *)(uintptr_t)&undefined;
 }
 
 json_t *ch_template_callable(void) {
-  static json_t callable = {.type = JSON_TRUE, .refcount = (size_t)-1};
-  return &callable;
+  static const json_t callable = {.type = JSON_TRUE, .refcount = (size_t)-1};
+  return (json_t *)(uintptr_t)&callable;
 }
 
 /* A byte that begins the keys of whole numbers. */

@@ -14,9 +14,13 @@
 
 typedef struct ch_corpus_options {
   ch_separator separator;
-  double validation;   /* share of the text kept for validation, 0 … 0.5 */
+  double validation; /* share of the text kept for validation, 0 … 0.5 */
+  /* texts that validate, in place of a share, which must be 0; NULL: none */
+  const char *const *validation_paths;
+  int validation_count;
   uint64_t seed;       /* of the choice which documents validate */
   int64_t pack_length; /* 0: concatenate; else windows of this many tokens, best-fit packed */
+  bool begin; /* what the tokenizer puts before a text by default (a beginning token) begins every document */
 } ch_corpus_options;
 
 /* AUTO, 5 %, seed 0, concatenated. */

@@ -113,8 +113,12 @@ static ch_status encode_items(preparation *p, ch_error *error) {
     item *it = &p->items[i];
     int thread = omp_get_thread_num();
     it->ids.size = 0;
-    it->status = ch_encoder_encode(p->encoders[thread], it->text, it->size, it->continued ? 0 : CH_TEXT_BARE,
-                                   &it->ids, &errors[thread]);
+    it->status = CH_OK;
+    if (p->options->begin && !it->continued)
+      it->status = ch_encoder_prefix(p->encoders[thread], &it->ids, &errors[thread]);
+    if (it->status == CH_OK)
+      it->status = ch_encoder_encode(p->encoders[thread], it->text, it->size,
+                                     it->continued ? 0 : CH_TEXT_BARE, &it->ids, &errors[thread]);
     if (it->status == CH_OK && it->ends_document) {
       if (ch_ids_reserve(&it->ids, 1))
         it->ids.data[it->ids.size++] = p->end_token;
@@ -191,7 +195,6 @@ static bool round_is_full(const preparation *p) {
 
 static ch_status add_document(preparation *p, const char *text, size_t size, ch_corpus_split split,
                               ch_error *error) {
-  p->documents++;
   for (size_t first = 0; first < size;) {
     size_t cut = size;
     if (size - first > SEGMENT_BYTES)
@@ -210,6 +213,7 @@ static ch_status encode_texts(preparation *p, ch_error *error) {
     text->released = 0;
     for (ch_text_part part; ch_division_next(&p->division, i, &walk, &part);) {
       p->done_bytes = text->before + walk.place;
+      p->documents += walk.rest.size == 0; /* of a document in two parts, the second is counted */
       CH_TRY(add_document(p, part.text, part.size, part.split, error));
     }
     CH_TRY(finish_round(p, error)); /* items never outlive their text's turn */
@@ -259,7 +263,7 @@ static ch_status join(preparation *p, ch_writer *writer, FILE *validation, ch_er
                              .train_tokens = p->streams[CH_SPLIT_TRAIN].tokens,
                              .validation_tokens = p->streams[CH_SPLIT_VALIDATION].tokens,
                              .documents = p->documents,
-                             .text_bytes = p->division.bytes,
+                             .text_bytes = p->division.training_bytes,
                              .pack_length = (uint64_t)p->options->pack_length,
                              .tokenizer = ch_tokenizer_fingerprint(p->tokenizer),
                              .content = p->streams[0].hash * 31 + p->streams[1].hash,

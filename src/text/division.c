@@ -154,6 +154,8 @@ static ch_status choose(ch_division *d, const char *first_path, ch_error *error)
 }
 
 static ch_status check_share(const ch_corpus_options *options, ch_error *error) {
+  if (options->validation_count > 0 && options->validation != 0)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "a text of its own validates, and no share of the others");
   if (options->validation >= 0 && options->validation <= 0.5) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT, "the validation share must lie between 0 and 0.5");
 }
@@ -162,14 +164,20 @@ ch_status ch_division_open(ch_division *d, const char *const *paths, int count,
                            const ch_corpus_options *options, ch_error *error) {
   *d = (ch_division){.options = options};
   CH_TRY(check_share(options, error));
-  d->texts = calloc((size_t)count, sizeof *d->texts);
+  int all = count + options->validation_count;
+  d->training = count;
+  d->texts = calloc((size_t)all, sizeof *d->texts);
   if (!d->texts) return ch_fail(error, CH_ERROR_MEMORY, "no memory to open the texts");
-  for (; d->count < count; d->count++) {
+  for (; d->count < all; d->count++) {
     ch_source_text *text = &d->texts[d->count];
-    CH_TRY(ch_text_file_open(&text->file, paths[d->count], error));
-    text->separator = ch_separator_resolve(options->separator, text->file.text, text->file.size);
+    const char *path = d->count < count ? paths[d->count] : options->validation_paths[d->count - count];
+    CH_TRY(ch_text_file_open(&text->file, path, error));
+    text->separator = text->file.documents
+                          ? CH_SEPARATOR_MARKER
+                          : ch_separator_resolve(options->separator, text->file.text, text->file.size);
     text->before = d->bytes;
     d->bytes += text->file.size;
+    if (d->count < count) d->training_bytes += text->file.size;
   }
   return choose(d, paths[0], error);
 }
@@ -228,7 +236,9 @@ bool ch_division_next(const ch_division *d, int number, ch_division_walk *walk, 
   if (!ch_next_document(text->separator, text->file.text, text->file.size, &walk->place, &part->text,
                         &part->size))
     return false;
-  size_t start = validation_start(d, part, text->before + (uint64_t)(part->text - text->file.text));
+  size_t start = number >= d->training
+                     ? 0
+                     : validation_start(d, part, text->before + (uint64_t)(part->text - text->file.text));
   part->split = start == 0 ? CH_SPLIT_VALIDATION : CH_SPLIT_TRAIN;
   if (start > 0 && start < part->size) cut_document(part, start, &walk->rest);
   return true;

@@ -31,16 +31,18 @@ typedef struct ch_division {
   const ch_corpus_options *options;
   ch_source_text *texts;
   int count;
-  uint64_t bytes;     /* of all texts */
-  bool by_document;   /* else the tail validates */
-  uint64_t threshold; /* without `chosen`: documents with a hash up to this validate */
+  int training;            /* texts from this number on validate, whole */
+  uint64_t bytes;          /* of all texts */
+  uint64_t training_bytes; /* of those before `training` */
+  bool by_document;        /* else the tail validates */
+  uint64_t threshold;      /* without `chosen`: documents with a hash up to this validate */
   ch_chosen_document
       *chosen; /* [chosen_count], by rising hash; NULL: the lowest hashes are the wanted share */
   size_t chosen_count;
   uint64_t tail_start; /* byte where validation begins */
 } ch_division;
 
-/* Opens the texts and chooses: of `separator`, `validation` and `seed`, as ch_corpus_prepare says. `paths` and `options` must
+/* Opens the texts, after them those that validate, and chooses: of `separator`, `validation` and `seed`, as ch_corpus_prepare says. `paths` and `options` must
    outlive it. Release with ch_division_close, also after a failure. */
 ch_status ch_division_open(ch_division *division, const char *const *paths, int count,
                            const ch_corpus_options *options, ch_error *error);

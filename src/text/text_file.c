@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "text/hash.h"
+#include "text/json_lines.h"
 #include "base/mistaken.h"
 #include "base/utf8.h"
 
@@ -68,14 +69,47 @@ static ch_status check_text(ch_text_file *file, ch_error *error) {
       file->path, text[broken], mark + broken);
 }
 
+/* Packed files are no text, and unpacking them is simple to do before. */
+static ch_status check_packed(const ch_text_file *file, ch_error *error) {
+  static const struct {
+    const char *begin, *program;
+  } kinds[] = {{"\x1f\x8b", "gzip"}, {"BZh", "bzip2"}, {"\x28\xb5\x2f\xfd", "zstd"}, {"\xfd\x37zXZ", "xz"}};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    size_t size = strlen(kinds[i].begin);
+    if (file->map.size > size && memcmp(file->map.data, kinds[i].begin, size) == 0)
+      return ch_fail(error, CH_ERROR_FORMAT, "%s is packed with %s; unpack it first: %s -d -k %s", file->path,
+                     kinds[i].program, kinds[i].program, file->path);
+  }
+  return CH_OK;
+}
+
+/* Puts the documents of JSON lines in place of the file. */
+static ch_status take_json_lines(ch_text_file *file, ch_error *error) {
+  ch_map documents;
+  CH_TRY(ch_json_lines_map(file->path, file->text, file->size, &documents, error));
+  ch_map_close(&file->map);
+  file->map = documents;
+  file->text = (const char *)documents.data;
+  file->size = documents.size;
+  return CH_OK;
+}
+
 ch_status ch_text_file_open(ch_text_file *file, const char *path, ch_error *error) {
   *file = (ch_text_file){.path = path};
   CH_TRY(ch_map_open(path, &file->map, error));
+  ch_status status = check_packed(file, error);
+  if (status != CH_OK) {
+    ch_text_file_close(file);
+    return status;
+  }
   size_t mark = file->map.size >= 3 && memcmp(file->map.data, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
   file->text = (const char *)(mark ? file->map.data + mark : file->map.data); /* NULL for an empty file */
   file->size = file->map.size - mark;
-  ch_status status = file->size == 0 ? ch_fail(error, CH_ERROR_FORMAT, "%s is empty; text is needed", path)
-                                     : check_text(file, error);
+  file->documents = file->size > 0 && ch_is_json_lines(path, file->text, file->size);
+  if (file->documents) status = take_json_lines(file, error);
+  if (status == CH_OK)
+    status = file->size == 0 ? ch_fail(error, CH_ERROR_FORMAT, "%s is empty; text is needed", path)
+                             : check_text(file, error);
   if (status != CH_OK) ch_text_file_close(file);
   return status;
 }

@@ -2,6 +2,7 @@
 #ifndef CH_TEXT_TEXT_FILE_H
 #define CH_TEXT_TEXT_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,11 +14,12 @@ typedef struct ch_text_file {
   ch_map map;
   const char *text; /* without a byte order mark */
   size_t size;
-  uint64_t hash; /* of the text */
+  uint64_t hash;  /* of the text */
+  bool documents; /* from JSON lines: CH_DOCUMENT_MARKER separates documents */
 } ch_text_file;
 
-/* Maps a file, reads it once with all cores and checks it: an empty file is an error, so is one of which more than a
- * thousandth is NUL, and one with a byte that is not UTF-8, whose offset in the file the sentence names. */
+/* Maps a file, reads it once with all cores and checks it. Of JSON lines (text/json_lines.h) the documents are the text. An empty
+ * file is an error, so is a packed one (gzip, ...), one of which more than a thousandth is NUL, and one with a byte that is not UTF-8, whose offset in the file the sentence names. */
 ch_status ch_text_file_open(ch_text_file *file, const char *path, ch_error *error);
 void ch_text_file_close(ch_text_file *file);
 /* Marks [from, to) as not needed for now, so that a large file does not fill the memory. */

@@ -23,8 +23,9 @@ struct ch_data_parts {
   const ch_data_options *options; /* while opening */
   char *directory;
   char *tokens_path, *tokenizer_path, *record_path;
-  char **texts; /* of the text files; NULL for a token file */
-  size_t text_count;
+  char **texts;            /* of the text files; NULL for a token file */
+  char **validation_texts; /* text files that validate; NULL: none */
+  size_t text_count, validation_count;
   json_t *record; /* what the files should have been made from */
   ch_tokenizer *tokenizer;
   ch_corpus *corpus;
@@ -50,12 +51,13 @@ static json_t *hex(uint64_t number) {
 }
 
 /* The texts' sizes and hashes: reads them once. */
-static ch_status describe_texts(struct ch_data_parts *p, json_t *list, ch_error *error) {
-  for (size_t i = 0; i < p->text_count; i++) {
+static ch_status describe_texts(struct ch_data_parts *p, char *const *texts, size_t count, json_t *list,
+                                ch_error *error) {
+  for (size_t i = 0; i < count; i++) {
     ch_text_file file;
-    if (!report_text((void *)(uintptr_t)p->options, "reading the text", (double)i, (double)p->text_count))
+    if (!report_text((void *)(uintptr_t)p->options, "reading the text", (double)i, (double)count))
       return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted while reading the text");
-    CH_TRY(ch_text_file_open(&file, p->texts[i], error));
+    CH_TRY(ch_text_file_open(&file, texts[i], error));
     json_t *text = json_pack("{sI so}", "bytes", (json_int_t)file.size, "hash", hex(file.hash));
     ch_text_file_close(&file);
     if (json_array_append_new(list, text) != 0) return no_memory(p->options, error);
@@ -63,18 +65,28 @@ static ch_status describe_texts(struct ch_data_parts *p, json_t *list, ch_error 
   return CH_OK;
 }
 
+static double share_of(const ch_data_options *o) {
+  return o->validation_text ? 0 : o->validation > 0 ? o->validation : usual_validation;
+}
+
 /* Fills p->record with everything that the tokenizer and the token file depend on: for a trained tokenizer the text
    and the vocabulary size asked for, for a given one its content. */
 static ch_status describe(struct ch_data_parts *p, ch_error *error) {
   const ch_data_options *o = p->options;
   static const char *const separators[] = {"auto", "marker", "blank-lines", "none"};
-  double validation = o->validation > 0 ? o->validation : usual_validation;
+  double validation = share_of(o);
   json_t *texts = json_array();
   p->record = json_pack("{si so sI sf ss}", "version", 1, "texts", texts, "packed",
                         (json_int_t)(o->documents ? o->sequence : 0), "validation", validation, "separator",
                         separators[o->separator]);
   if (!p->record) return no_memory(o, error);
-  CH_TRY(describe_texts(p, texts, error));
+  CH_TRY(describe_texts(p, p->texts, p->text_count, texts, error));
+  if (p->validation_texts) {
+    json_t *validating = json_array();
+    if (json_object_set_new(p->record, "validation_texts", validating) != 0) return no_memory(o, error);
+    CH_TRY(describe_texts(p, p->validation_texts, p->validation_count, validating, error));
+  }
+  if (o->begin && json_object_set_new(p->record, "begins", json_true()) != 0) return no_memory(o, error);
   int failed;
   if (o->tokenizer)
     failed = json_object_set_new(p->record, "tokenizer", hex(ch_tokenizer_fingerprint(p->tokenizer)));
@@ -98,7 +110,12 @@ static bool same_origin(const struct ch_data_parts *p, const json_t *stored) {
   static const char *const keys[] = {"version", "texts", "packed", "validation", "separator"};
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
     if (!json_equal(json_object_get(stored, keys[i]), json_object_get(p->record, keys[i]))) return false;
+  const json_t *validating = json_object_get(p->record, "validation_texts"),
+               *before = json_object_get(stored, "validation_texts");
+  if ((validating || before) && !json_equal(validating, before)) return false;
   if (p->options->fixed && !p->options->tokenizer) return true;
+  bool begins = json_is_true(json_object_get(stored, "begins"));
+  if (!p->options->fixed && begins != p->options->begin) return false;
   const json_t *given = json_object_get(p->record, "tokenizer");
   return given ? json_equal(json_object_get(stored, "tokenizer"), given)
                : json_equal(json_object_get(stored, "trained"), json_object_get(p->record, "trained"));
@@ -123,11 +140,15 @@ static bool files_fit(const struct ch_data_parts *p) {
 
 /* --- making them --------------------------------------------------------------------------------------------- */
 
-static ch_corpus_options corpus_options(const ch_data_options *o) {
+static ch_corpus_options corpus_options(const struct ch_data_parts *p) {
+  const ch_data_options *o = p->options;
   ch_corpus_options options;
   ch_corpus_options_default(&options);
   options.separator = o->separator;
-  options.validation = o->validation > 0 ? o->validation : usual_validation;
+  options.validation = share_of(o);
+  options.validation_paths = (const char *const *)p->validation_texts;
+  options.validation_count = (int)p->validation_count;
+  options.begin = o->begin;
   options.pack_length = o->documents ? o->sequence : 0;
   return options;
 }
@@ -147,7 +168,8 @@ static ch_status train_tokenizer(struct ch_data_parts *p, ch_error *error) {
         "token) or more; raise vocab_size or give a --tokenizer",
         (long long)o->vocab_size, CH_BPE_FIRST_MERGE);
   const char *const *texts = (const char *const *)p->texts;
-  const ch_corpus_options options = corpus_options(o);
+  ch_corpus_options options = corpus_options(p);
+  options.validation_count = 0; /* only what would be left out of the texts themselves matters */
   ch_text_spans *validation = NULL;
   ch_division division;
   ch_status status = ch_division_open(&division, texts, (int)p->text_count, &options, error);
@@ -173,7 +195,7 @@ static bool report_corpus(void *context, uint64_t done, uint64_t total, int64_t 
 
 static ch_status prepare_tokens(struct ch_data_parts *p, ch_error *error) {
   const ch_data_options *o = p->options;
-  const ch_corpus_options options = corpus_options(o);
+  const ch_corpus_options options = corpus_options(p);
   return ch_corpus_prepare((const char *const *)p->texts, (int)p->text_count, p->tokenizer, &options,
                            p->tokens_path, report_corpus, (void *)(uintptr_t)o, error);
 }
@@ -274,6 +296,10 @@ static ch_status set_tokens_path(struct ch_data_parts *p, const char *path, ch_e
 
 /* With `fixed` and no text named: opens the files of the directory, or the token file that its record names. */
 static ch_status take_directory(struct ch_data_parts *p, ch_error *error) {
+  if (p->options->validation_text)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--validation goes with --data; leave both out to go on with the text of %s",
+                   p->directory);
   json_t *stored = stored_record(p);
   const char *elsewhere = json_string_value(json_object_get(stored, "token_file"));
   ch_status status = CH_OK;
@@ -288,9 +314,29 @@ static ch_status take_directory(struct ch_data_parts *p, ch_error *error) {
                            error);
 }
 
+/* The texts that validate must not train too, and are no token files. */
+static ch_status find_validation_texts(struct ch_data_parts *p, ch_error *error) {
+  const ch_data_options *o = p->options;
+  if (!o->validation_text) return CH_OK;
+  CH_TRY(ch_text_paths(o->validation_text, &p->validation_texts, &p->validation_count, error));
+  for (size_t i = 0; i < p->validation_count; i++) {
+    const char *path = p->validation_texts[i];
+    if (ch_corpus_recognise(path))
+      return ch_fail(error, CH_ERROR_ARGUMENT, "%s is a token file; --validation takes a text", path);
+    for (size_t t = 0; t < p->text_count; t++)
+      if (ch_same_file(path, p->texts[t]))
+        return ch_fail(
+            error, CH_ERROR_ARGUMENT,
+            "%s would train and validate; give another text with --validation, or the share of this one",
+            path);
+  }
+  return CH_OK;
+}
+
 static ch_status take_text(struct ch_data_parts *p, ch_error *error) {
   const ch_data_options *o = p->options;
   CH_TRY(ch_text_paths(o->data, &p->texts, &p->text_count, error));
+  CH_TRY(find_validation_texts(p, error));
   if (o->tokenizer) CH_TRY(ch_tokenizer_open(o->tokenizer, &p->tokenizer, error));
   if (o->tokenizer) CH_TRY(check_tokenizer(p, error));
   CH_TRY(describe(p, error));
@@ -327,6 +373,11 @@ static ch_status open_tokenizer_of(struct ch_data_parts *p, ch_error *error) {
 
 /* A token file that was made elsewhere is not copied; the record names it. */
 static ch_status take_token_file(struct ch_data_parts *p, ch_error *error) {
+  if (p->options->validation_text)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "%s is a token file, which holds its validation part; leave --validation out, or give the text",
+        p->options->data);
   char *path = realpath(p->options->data, NULL);
   ch_status status = set_tokens_path(p, path ? path : p->options->data, error);
   free(path);
@@ -374,9 +425,12 @@ static ch_status check_corpus(const struct ch_data_parts *p, const ch_corpus_inf
                    "shorter --seq",
                    (long long)info->train_tokens, (long long)o->sequence);
   if (ch_corpus_windows(p->corpus, CH_SPLIT_VALIDATION, o->sequence) < 1)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "the text is too short to keep a part of it for validation (%lld tokens); use more text",
-                   (long long)info->validation_tokens);
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        o->validation_text
+            ? "the text that validates is too short (%lld tokens); use more text"
+            : "the text is too short to keep a part of it for validation (%lld tokens); use more text",
+        (long long)info->validation_tokens);
   return CH_OK;
 }
 
@@ -451,6 +505,7 @@ void ch_data_close(ch_data *data) {
   free(p->tokenizer_path);
   free(p->record_path);
   free(p->texts);
+  free(p->validation_texts);
   free(p);
   *data = (ch_data){0};
 }

@@ -31,6 +31,10 @@ typedef struct ch_data_options {
   bool documents; /* keep documents apart: fill document_start, and pack documents so that few are cut */
   ch_separator separator; /* what separates documents in the text */
   double validation;      /* share of the text that is kept for validation; 0: a twentieth */
+  const char
+      *validation_text; /* as `data`, text files: they validate, and all of `data` trains; NULL: the share */
+  bool
+      begin; /* for a model that exists: documents begin with what the tokenizer puts before a text by default */
   /* Called now and then with the current stage; if it returns false, the call ends with CH_ERROR_INTERRUPTED. May
      be NULL. */
   bool (*report)(void *context, const char *stage, double done, double total);

@@ -108,7 +108,7 @@ static int64_t tokens_of(const json_t *item) {
   char *text = NULL;
   ch_ids ids = {0};
   assert_true(asprintf(&text, "%s%s", field(item, "input"), field(item, "answer_prefix")) > 0);
-  assert_int_equal(ch_tokenizer_encode(tokenizer, text, strlen(text), CH_TEXT_WHOLE, &ids, NULL), CH_OK);
+  assert_int_equal(ch_tokenizer_encode(tokenizer, text, strlen(text), CH_TEXT_BARE, &ids, NULL), CH_OK);
   int64_t count = (int64_t)ids.size;
   free(text);
   ch_ids_free(&ids);

@@ -41,8 +41,8 @@ ch_status ch_ruler_tokens(ch_ruler_making *m, const char *text, int64_t *tokens,
   const ch_ruler_request *r = m->request;
   if (r->progress && !r->progress(m->done < m->total ? m->done : m->total, m->total, r->user))
     return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted while the items were made");
-  m->ids.size = 0;
-  CH_TRY(ch_encoder_encode(m->encoder, text, strlen(text), CH_TEXT_SPECIAL | CH_TEXT_WHOLE, &m->ids, error));
+  m->ids.size = 0; /* as RULER counts: without what the tokenizer puts around a text */
+  CH_TRY(ch_encoder_encode(m->encoder, text, strlen(text), CH_TEXT_SPECIAL | CH_TEXT_BARE, &m->ids, error));
   *tokens = (int64_t)m->ids.size;
   return CH_OK;
 }

@@ -118,7 +118,7 @@ static int64_t larger(int64_t a, int64_t b) {
 static ch_status make_needles(ch_ruler_making *m, int64_t count, json_t *list, ch_error *error) {
   const ch_ruler *r = m->ruler;
   int64_t needles = larger(r->num_needle_k, r->num_needle_q) * r->num_needle_v;
-  ch_ruler_fit fit = {.make = ch_ruler_needles, .length = m->length, .written = m->request->written};
+  ch_ruler_fit fit = {.make = ch_ruler_needles, .length = m->most, .written = m->request->written};
   if (r->type_haystack == CH_RULER_ESSAY) CH_TRY(ch_ruler_read_haystack(m, error));
   fit.step = r->type_haystack == CH_RULER_ESSAY ? 500 : m->length < 4096 ? 5 : 25;
   fit.least = needles;
@@ -162,7 +162,7 @@ static ch_status make_tracking(ch_ruler_making *m, int64_t count, json_t *list, 
   ch_ruler_fit fit = {.make = ch_ruler_tracking,
                       .step = m->length < 4096 ? 5 : 10,
                       .least = m->ruler->num_hops + 1,
-                      .length = m->length,
+                      .length = m->most,
                       .written = m->request->written,
                       .extra = m->example_tokens};
   fit.step = larger(fit.step, fit.least);
@@ -175,7 +175,7 @@ static ch_status make_common(ch_ruler_making *m, int64_t count, json_t *list, ch
                             .sample = 4096,
                             .step = larger(10, m->ruler->num_cw),
                             .least = m->ruler->num_cw,
-                            .length = m->length,
+                            .length = m->most,
                             .written = m->request->written,
                             .halves = true};
   return fit_items(m, &fit, count, list, error);
@@ -190,7 +190,7 @@ static ch_status make_questions(ch_ruler_making *m, int64_t count, json_t *list,
                             .sample = larger(10, least),
                             .step = larger(10, least),
                             .least = least,
-                            .length = m->length,
+                            .length = m->most,
                             .written = m->request->written};
   return fit_items(m, &fit, count, list, error);
 }
@@ -246,8 +246,15 @@ static ch_status make_length(ch_ruler_making *m, int64_t count, json_t *list, ch
   ch_python_seed(&m->random, m->seed);
   ch_numpy_seed(&m->numbers, m->seed);
   CH_TRY(ch_ruler_read_words(m, error));
-  if (m->length <= m->request->written) return ch_ruler_too_short(m, m->request->written + 1, error);
+  if (m->most <= m->request->written) return ch_ruler_too_short(m, m->request->written + 1, error);
   return makers[m->ruler->kind](m, count, list, error);
+}
+
+static ch_status count_around(ch_ruler_making *m, int64_t *count, ch_error *error) {
+  m->ids.size = 0;
+  CH_TRY(ch_encoder_encode(m->encoder, "", 0, CH_TEXT_WHOLE, &m->ids, error));
+  *count = (int64_t)m->ids.size;
+  return CH_OK;
 }
 
 ch_status ch_ruler_make(const ch_ruler_request *request, json_t **items, ch_error *error) {
@@ -262,8 +269,11 @@ ch_status ch_ruler_make(const ch_ruler_request *request, json_t **items, ch_erro
   for (int i = 0; i < length_count; i++) m.total += lengths[i] * count;
   json_t *list = json_array();
   ch_status status = list ? ch_encoder_new(request->tokenizer, &m.encoder, error) : ch_ruler_no_memory(error);
+  int64_t around = 0; /* tokens that the tokenizer puts around a text, which the model sees too */
+  if (status == CH_OK) status = count_around(&m, &around, error);
   for (int i = 0; status == CH_OK && i < length_count; i++) {
     m.length = lengths[i];
+    m.most = m.length < request->window - around ? m.length : request->window - around;
     status = make_length(&m, count, list, error);
   }
   ch_encoder_free(m.encoder);

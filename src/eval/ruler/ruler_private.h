@@ -27,7 +27,8 @@ typedef struct ch_ruler_making {
   ch_arena arena;
   ch_encoder *encoder;
   ch_ids ids;
-  int64_t length;      /* of the items being made: RULER's max_seq_length */
+  int64_t length; /* of the items being made: RULER's max_seq_length */
+  int64_t most;   /* the same, less where the model would not see it with what the tokenizer puts around it */
   int64_t done, total; /* tokens, for progress */
   uint32_t seed;
   ch_python_random random;  /* Python's module `random` */

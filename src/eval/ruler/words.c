@@ -197,7 +197,7 @@ static ch_status too_short(ch_ruler_making *m, ch_ruler_made *made, ch_error *er
 
 ch_status ch_ruler_frequent(ch_ruler_making *m, int64_t items, json_t *list, ch_error *error) {
   ch_ruler_made made = {0};
-  int64_t room = m->length - m->request->written, fitting = 0, tokens;
+  int64_t room = m->most - m->request->written, fitting = 0, tokens;
   bool stands_out;
   ch_status status = make_coded(m, room, &fitting, &made, &tokens, &stands_out, error);
   for (int64_t i = 0; status == CH_OK && i < items; i++) {

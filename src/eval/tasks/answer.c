@@ -162,8 +162,10 @@ static ch_status match(const ch_answer_rules *rules, ch_template_scope *scope, j
 
 /* --- recall -------------------------------------------------------------------------------------------------- */
 
-/* As RULER's postprocess_pred: control characters are line breaks. Takes the text. */
-static json_t *printable(json_t *text) {
+/* As RULER's postprocess_pred: control characters are line breaks, and white space at the ends goes, also what control
+   characters became. Takes the text. */
+static json_t *printable(ch_template_scope *scope, json_t *text, ch_error *error) {
+  apply(scope, "strip", &text, error);
   const char *from = json_string_value(text);
   char *copy = from ? strdup(from) : NULL;
   for (char *c = copy; c && *c; c++)
@@ -171,12 +173,13 @@ static json_t *printable(json_t *text) {
   json_t *result = copy ? json_string(copy) : NULL;
   free(copy);
   json_decref(text);
+  apply(scope, "strip", &result, error);
   return result;
 }
 
 static ch_status recall(const ch_answer_rules *rules, ch_template_scope *scope, json_t *filtered,
                         const char *const *targets, int count, double *score, ch_error *error) {
-  json_t *answer = printable(json_incref(filtered));
+  json_t *answer = printable(scope, json_incref(filtered), error);
   apply(scope, "lower", &answer, error);
   ch_status status = answer ? CH_OK : failed(error);
   int found = 0;

@@ -379,7 +379,25 @@ static ch_status choose_first(making *m, const json_t *fields, const char *group
   return found == m->fewshot->count ? CH_OK : too_few(m, found, error);
 }
 
-/* Drawn as the harness draws them: one more than needed where the item itself may come. */
+/* Draws from the items that differ from this one. */
+static ch_status draw_others(making *m, const json_t *fields, int64_t *chosen, ch_error *error) {
+  const ch_items *pool = m->fewshot->pool;
+  int64_t *others = malloc(((size_t)pool->count + 1) * sizeof *others), count = 0;
+  if (!others) return no_memory(error);
+  for (int64_t i = 0; i < pool->count; i++)
+    if (!same_item(pool->data[i].fields, fields)) others[count++] = i;
+  ch_status status = CH_OK;
+  if (count < m->fewshot->count)
+    status = too_few(m, count, error);
+  else if (!ch_python_sample(&m->random, count, m->fewshot->count, chosen))
+    status = no_memory(error);
+  for (int i = 0; status == CH_OK && i < m->fewshot->count; i++) chosen[i] = others[chosen[i]];
+  free(others);
+  return status;
+}
+
+/* Drawn as the harness draws them: one more than needed where the item itself may come, and again, without its copies, where
+   several of them came. */
 static ch_status choose_random(making *m, const json_t *fields, int64_t *chosen, ch_error *error) {
   const ch_items *pool = m->fewshot->pool;
   bool extra = m->task->fewshot_extra || m->fewshot->own;
@@ -388,7 +406,7 @@ static ch_status choose_random(making *m, const json_t *fields, int64_t *chosen,
   if (!ch_python_sample(&m->random, pool->count, drawn, chosen)) return no_memory(error);
   for (int64_t i = 0; i < drawn && found < m->fewshot->count; i++)
     if (!extra || !same_item(pool->data[chosen[i]].fields, fields)) chosen[found++] = chosen[i];
-  return found == m->fewshot->count ? CH_OK : too_few(m, found, error);
+  return found == m->fewshot->count ? CH_OK : draw_others(m, fields, chosen, error);
 }
 
 static ch_status put_examples(making *m, int64_t index, const char *group, ch_text *text, ch_error *error) {
