@@ -271,8 +271,8 @@ typedef struct ch_compare_settings {
   int64_t task_items; /* the most items of each task (RULER: so many are made); default 100, 0 = all */
   bool remeasure;     /* time training and decoding of all models again, also of those that are finished */
   int32_t threads;    /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
-  /* PyTorch trains the models; everything else, decoding speed too, is this library's. As in ch_train_settings; a comparison keeps
-   * its engine. */
+  /* Who trains the models; everything else, decoding speed too, is this library's. As in ch_train_settings, but `device` may
+   * name several, with commas: one for each group of `ranks`. A comparison keeps its engine. */
   ch_training_engine engine;
   const char *device, *python;
   /* The ranks of a job (ranks.h), or NULL. Groups of ranks_per_run of them (default 1; it must divide them) train a run each; a

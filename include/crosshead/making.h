@@ -3,6 +3,7 @@
  *
  *   train.h     training on a text
  *   batches.h   the batches of a run, for training elsewhere
+ *   engine.h    who computes the steps
  *   compare.h   attention mechanisms trained side by side
  *   sweep.h     learning rates that are stable, and where losses go
  *   fit.h       scaling laws and loss spikes of curves
@@ -27,6 +28,7 @@
 #include <crosshead/convert.h>
 #include <crosshead/curve.h>
 #include <crosshead/documents.h>
+#include <crosshead/engine.h>
 #include <crosshead/evaluate.h>
 #include <crosshead/fit.h>
 #include <crosshead/ladder.h>

@@ -12,6 +12,7 @@
 #include "base/progress.h"
 #include "cli/command.h"
 #include "cli/destination.h"
+#include "cli/devices.h"
 #include "cli/interrupt.h"
 #include "cli/job.h"
 #include "cli/keep.h"
@@ -492,6 +493,7 @@ static ch_status run(const void *given, ch_error *error) {
   ch_text command = {0};
   display d = {.arguments = a, .out = a->lineup.settings.out};
   ch_compare_settings settings = ch_lineup_settings(&a->lineup);
+  CH_TRY(ch_devices_spread(&settings, error));
   bool leads = ch_job_leads();
   settings.tolerance = a->tolerance / 100;
   settings.tune = a->tune ? MOST_TRIED_RATES : 0;

@@ -10,6 +10,7 @@
 #include "base/progress.h"
 #include "cli/command.h"
 #include "cli/destination.h"
+#include "cli/devices.h"
 #include "cli/interrupt.h"
 #include "cli/job.h"
 #include "cli/keep.h"
@@ -244,6 +245,7 @@ static ch_status sweep_rates(const arguments *a, ch_error *error) {
   settings.step = on_step;
   settings.run = on_run;
   settings.compare.failed = on_failed;
+  CH_TRY(ch_devices_spread(&settings.compare, error));
   settings.compare.ranks = ch_job_ranks();
   const char *data = settings.compare.data;
   bool leads = ch_job_leads();
@@ -279,7 +281,7 @@ static void on_coordinate_model(const char *name, int64_t width, int32_t index, 
 static ch_status check_options(const arguments *a, ch_error *error) {
   static const char *const of_sweeps[] = {
       "params", "match",       "hidden",      "tokens", "schedule",      "warmup",      "jobs",
-      "budget", "evaluations", "eval-tokens", "runs",   "ranks-per-run", "micro-batch", NULL};
+      "budget", "evaluations", "eval-tokens", "runs",   "ranks-per-run", "micro-batch", "engine", "device", "python", NULL};
   for (int i = 0; of_sweeps[i]; i++)
     if (ch_option_given(a, of_sweeps[i]))
       return ch_fail(error, CH_ERROR_ARGUMENT, "--%s does not count with --coordinate-check; leave it out",

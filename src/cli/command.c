@@ -126,6 +126,7 @@ static ch_status run_between_outputs(const ch_command *command, ch_error *error)
   ch_interrupt_on_leaving(leave);
   status = command->run(running.parsed.arguments, error);
   running.command = NULL;
+  leads = ch_job_leads(); /* the command may have made several processes */
   status = leads ? ch_destinations_close(&running.outputs, status, error) : status;
   return ch_job_agree(status, error);
 }
@@ -150,6 +151,7 @@ static int run(const ch_command *command, int argc, char **argv) {
   else if (status == CH_OK && !running.parsed.help)
     status = run_between_outputs(command, &error);
   ch_parsed_free(&running.parsed);
+  leads = ch_job_leads();
   if (status != CH_OK && leads) print_error(command->name, error.message);
   int exit_status = exit_status_of(status);
   /* A launcher may end all processes when it sees one end with a failure, so they end together, after the sentence. */

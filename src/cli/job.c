@@ -22,6 +22,10 @@ ch_status ch_job_join(ch_error *error) {
   return ch_fail(error, status, "rank %d: %s", rank, reason.message);
 }
 
+ch_status ch_job_fork(int count, ch_error *error) {
+  return ch_ranks_fork(count, &job, error);
+}
+
 void ch_job_leave(void) {
   ch_ranks_leave(job);
   job = NULL;

@@ -18,6 +18,7 @@
 #include "experiment/shares.h"
 #include "tensor/kernels.h"
 #include "text/hash.h"
+#include "experiment/train_run.h"
 #include "train/schedule.h"
 #include "train/worker.h"
 
@@ -228,8 +229,9 @@ static ch_status train(worker *w, const char *directory, ch_error *error) {
   pool *p = w->pool;
   ch_train_options training = p->setup.training;
   const ch_compare_settings *s = &p->setup.settings;
+  char *device = ch_compare_device_of(&p->setup);
   const ch_worker trains = {
-      .python = s->python, .device = s->device, .text = s->out, .micro_batch = s->micro_batch};
+      .python = s->python, .device = device, .text = s->out, .micro_batch = s->micro_batch};
   ch_train_events events = {
       .worker = s->engine == CH_ENGINE_PYTORCH ? &trains : NULL, .context = w, .started = on_started, .step = on_step, .interrupted = on_interrupted};
   training.lr = w->run->swept.lr;
@@ -240,9 +242,12 @@ static ch_status train(worker *w, const char *directory, ch_error *error) {
   ch_stability_begin(&w->watch, training.steps);
   const ch_trainer_start start = {
       .ranks = p->setup.crew.own, .stop = events.interrupted, .stop_context = events.context};
-  CH_TRY(
-      ch_trainer_create_over(&start, &w->run->model->config, &training, &w->data.source, &w->trainer, error));
-  ch_status status = ch_train_run(w->trainer, directory, true, &events, error);
+  ch_status status =
+      ch_trainer_create_over(&start, &w->run->model->config, &training, &w->data.source, &w->trainer, error);
+  bool made = status == CH_OK;
+  if (made) status = ch_train_run(w->trainer, directory, true, &events, error);
+  free(device);
+  if (!made) return status;
   bool finite = status != CH_ERROR_NUMERIC;
   if (status == CH_ERROR_NUMERIC || (status == CH_ERROR_INTERRUPTED && w->hopeless)) status = CH_OK;
   if (status == CH_OK) {

@@ -1,7 +1,9 @@
 /* Training one model of a comparison, by this process or by a group of ranks. */
+#define _GNU_SOURCE
 #include "experiment/train_run.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -86,14 +88,26 @@ static ch_status finish(running *run, ch_trainer *trainer, const char *directory
   return ch_compare_on_images(setup) ? CH_OK : ch_data_give_tokenizer(&setup->data, directory, error);
 }
 
+/* The device of this process's group, of those that the settings name; the caller's. NULL: none is named, or no memory. */
+char *ch_compare_device_of(const ch_compare_setup *setup) {
+  const char *from = setup->settings.device;
+  int64_t each = setup->settings.ranks_per_run > 0 ? setup->settings.ranks_per_run : 1;
+  for (int64_t group = ch_ranks_rank(setup->settings.ranks) / each; from && group > 0; group--) {
+    from = strchr(from, ',');
+    from = from ? from + 1 : NULL;
+  }
+  return from ? strndup(from, strcspn(from, ",")) : NULL;
+}
+
 static ch_status train(running *run, const ch_planned_model *planned, const char *directory,
                        ch_compared *model, ch_error *error) {
   ch_compare_setup *setup = run->setup;
   ch_rank_group *own = setup->crew.own;
   ch_step_times *times = &run->times;
   const ch_compare_settings *s = &setup->settings;
+  char *device = ch_compare_device_of(setup);
   const ch_worker worker = {
-      .python = s->python, .device = s->device, .text = s->out, .micro_batch = s->micro_batch};
+      .python = s->python, .device = device, .text = s->out, .micro_batch = s->micro_batch};
   ch_train_events events = {.context = run,
                             .worker = s->engine == CH_ENGINE_PYTORCH ? &worker : NULL,
                             .started = on_started,
@@ -126,6 +140,7 @@ static ch_status train(running *run, const ch_planned_model *planned, const char
 done:
   ch_trainer_free(trainer);
   free(times->seconds);
+  free(device);
   return status;
 }
 

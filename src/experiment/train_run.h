@@ -13,6 +13,9 @@ ch_status ch_compare_read_run(ch_compare_setup *setup, int model, uint64_t seed,
 ch_status ch_compare_train_run(ch_compare_setup *setup, int model, uint64_t seed, int run, int runs,
                                bool *began, ch_error *error);
 
+/* The device that this process trains on with PyTorch; the caller's. NULL: PyTorch chooses it. */
+char *ch_compare_device_of(const ch_compare_setup *setup);
+
 /* Finds the rate of a model, which all its runs then have, by runs with the first seed. Those that are finished are read. */
 ch_status ch_compare_tune_model(ch_compare_setup *setup, int model, bool *began, ch_error *error);
 /* The same from finished runs alone; *known is false where one is missing. */

@@ -1,0 +1,247 @@
+/* Ranks that are forks of one process: a transport over socket pairs, one between any two of them. */
+#define _GNU_SOURCE
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "ranks/ranks.h"
+
+enum { MOST_BYTES = 1 << 16, GATHER_TAG = -1, BROADCAST_TAG = -2 };
+
+/* A message that nobody has taken yet. */
+typedef struct letter {
+  struct letter *next;
+  int from, tag;
+  size_t bytes;
+  char data[];
+} letter;
+
+typedef struct office {
+  int rank, count;
+  int *sockets; /* [count] to each other rank; -1: oneself, or one that has left */
+  pid_t *children;
+  letter *first, **last; /* in the order in which they came */
+  char packet[MOST_BYTES + sizeof(int)];
+} office;
+
+/* Something to receive: from one rank, or for a gather from all others. */
+typedef struct wish {
+  int from, tag; /* from: -1 = everybody, into `data` + rank * bytes */
+  char *data;
+  size_t bytes;
+  bool got[]; /* [count] */
+} wish;
+
+static void lose(int rank) {
+  fprintf(stderr, "crosshead: process %d of this job has ended\n", rank);
+  exit(EXIT_FAILURE);
+}
+
+/* --- letters ------------------------------------------------------------------------------------------------- */
+
+static void post(office *o, int to, int tag, const void *data, size_t bytes) {
+  struct iovec parts[] = {{&tag, sizeof tag}, {(void *)(uintptr_t)data, bytes}};
+  const struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+  if (o->sockets[to] < 0 || bytes > MOST_BYTES) lose(to);
+  while (sendmsg(o->sockets[to], &message, MSG_NOSIGNAL) < 0)
+    if (errno != EINTR) lose(to);
+}
+
+/* Takes what has come from one rank. */
+static void fetch_from(office *o, int from) {
+  ssize_t size;
+  while (o->sockets[from] >= 0 &&
+         (size = recv(o->sockets[from], o->packet, sizeof o->packet, MSG_DONTWAIT)) != -1) {
+    if (size < (ssize_t)sizeof(int)) { /* it has left */
+      close(o->sockets[from]);
+      o->sockets[from] = -1;
+      return;
+    }
+    size_t bytes = (size_t)size - sizeof(int);
+    letter *l = malloc(sizeof *l + bytes);
+    if (!l) lose(o->rank);
+    *l = (letter){.from = from, .bytes = bytes};
+    memcpy(&l->tag, o->packet, sizeof l->tag);
+    memcpy(l->data, o->packet + sizeof l->tag, bytes);
+    *o->last = l;
+    o->last = &l->next;
+  }
+}
+
+static letter *take(office *o, int from, int tag) {
+  fetch_from(o, from);
+  letter **at = &o->first;
+  while (*at && ((*at)->from != from || (*at)->tag != tag)) at = &(*at)->next;
+  letter *found = *at;
+  if (!found) {
+    if (o->sockets[from] < 0) lose(from);
+    return NULL;
+  }
+  *at = found->next;
+  if (!found->next) o->last = at;
+  return found;
+}
+
+/* --- the transport ------------------------------------------------------------------------------------------- */
+
+static uint64_t new_wish(const office *o, int from, int tag, void *data, size_t bytes) {
+  wish *w = calloc(1, sizeof *w + (size_t)o->count * sizeof *w->got);
+  if (!w) lose(o->rank);
+  w->from = from;
+  w->tag = tag;
+  w->data = data;
+  w->bytes = bytes;
+  return (uint64_t)(uintptr_t)w;
+}
+
+static void send_to(void *context, int to, int tag, const void *data, size_t bytes, uint64_t *handle) {
+  post(context, to, tag, data, bytes);
+  *handle = 0;
+}
+
+static void receive(void *context, int from, int tag, void *data, size_t bytes, uint64_t *handle) {
+  *handle = new_wish(context, from, tag, data, bytes);
+}
+
+static void gather(void *context, void *all, size_t bytes_each, uint64_t *handle) {
+  office *o = context;
+  for (int r = 0; r < o->count; r++)
+    if (r != o->rank) post(o, r, GATHER_TAG, (char *)all + (size_t)o->rank * bytes_each, bytes_each);
+  *handle = new_wish(o, -1, GATHER_TAG, all, bytes_each);
+}
+
+static void broadcast(void *context, int root, void *data, size_t bytes, uint64_t *handle) {
+  office *o = context;
+  *handle = root == o->rank ? 0 : new_wish(o, root, BROADCAST_TAG, data, bytes);
+  for (int r = 0; root == o->rank && r < o->count; r++)
+    if (r != root) post(o, r, BROADCAST_TAG, data, bytes);
+}
+
+static bool done(void *context, uint64_t *handle) {
+  office *o = context;
+  wish *w = (wish *)(uintptr_t)*handle;
+  bool all = true;
+  for (int r = 0; w && r < o->count; r++) {
+    if (w->got[r] || (w->from >= 0 ? r != w->from : r == o->rank)) continue;
+    letter *l = take(o, r, w->tag);
+    w->got[r] = l != NULL;
+    all = all && l;
+    if (l && l->bytes != w->bytes) lose(r); /* a message of another kind */
+    if (l) memcpy(w->data + (w->from < 0 ? (size_t)r * w->bytes : 0), l->data, l->bytes);
+    free(l);
+  }
+  if (all) {
+    free(w);
+    *handle = 0;
+  }
+  return all;
+}
+
+static bool waits(void *context, int tag) {
+  office *o = context;
+  for (int r = 0; r < o->count; r++) fetch_from(o, r);
+  for (const letter *l = o->first; l; l = l->next)
+    if (l->tag == tag) return true;
+  return false;
+}
+
+/* Nobody divides these ranks: each does work of its own. */
+static void *split(void *context, int group, int *rank, int *count) {
+  (void)context;
+  (void)group;
+  (void)rank;
+  (void)count;
+  return NULL;
+}
+
+static void leave(void *context) {
+  office *o = context;
+  for (int r = 0; r < o->count; r++)
+    if (o->sockets[r] >= 0) close(o->sockets[r]);
+  for (int r = 1; o->rank == 0 && r < o->count; r++)
+    while (o->children[r] > 0 && waitpid(o->children[r], NULL, 0) < 0 && errno == EINTR) continue;
+  for (letter *l = o->first, *next; l; l = next) {
+    next = l->next;
+    free(l);
+  }
+  free(o->sockets);
+  free(o->children);
+  free(o);
+}
+
+static const ch_transport transport = {.send = send_to,
+                                       .receive = receive,
+                                       .gather = gather,
+                                       .broadcast = broadcast,
+                                       .done = done,
+                                       .waits = waits,
+                                       .split = split,
+                                       .leave = leave};
+
+/* --- the processes ------------------------------------------------------------------------------------------- */
+
+/* ends [count][count]: the socket of the first rank to the second. */
+static bool connect_all(int count, int *ends) {
+  for (int i = 0; i < count * count; i++) ends[i] = -1;
+  for (int a = 0; a < count; a++)
+    for (int b = a + 1; b < count; b++) {
+      int pair[2];
+      if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return false;
+      ends[a * count + b] = pair[0];
+      ends[b * count + a] = pair[1];
+    }
+  return true;
+}
+
+/* Keeps the sockets of one rank. */
+static void settle(office *o, int rank, const int *ends) {
+  o->rank = rank;
+  for (int a = 0; a < o->count; a++)
+    for (int b = 0; b < o->count; b++) {
+      int end = ends[a * o->count + b];
+      if (a == rank) o->sockets[b] = end;
+      if (a != rank && end >= 0) close(end);
+    }
+}
+
+static void fork_all(office *o, const int *ends) {
+  pid_t parent = getpid();
+  int rank = 0;
+  fflush(NULL);
+  for (int r = 1; r < o->count && rank == 0; r++) {
+    o->children[r] = fork();
+    if (o->children[r] == 0) rank = r;
+    if (o->children[r] < 0) lose(r);
+  }
+  if (rank > 0) prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (rank > 0 && getppid() != parent) _exit(EXIT_FAILURE);
+  settle(o, rank, ends);
+}
+
+ch_status ch_ranks_fork(int count, ch_rank_group **ranks, ch_error *error) {
+  *ranks = NULL;
+  if (count < 1) return ch_fail(error, CH_ERROR_ARGUMENT, "%d processes are none; give 1 or more", count);
+  office *o = calloc(1, sizeof *o);
+  int *ends = calloc((size_t)count * (size_t)count, sizeof *ends);
+  if (o) {
+    o->count = count;
+    o->last = &o->first;
+    o->sockets = calloc((size_t)count, sizeof *o->sockets);
+    o->children = calloc((size_t)count, sizeof *o->children);
+  }
+  if (!o || !ends || !o->sockets || !o->children)
+    return ch_fail(error, CH_ERROR_MEMORY, "no memory for %d processes", count);
+  if (!connect_all(count, ends))
+    return ch_fail(error, CH_ERROR_IO, "cannot connect %d processes: %s", count, strerror(errno));
+  fork_all(o, ends);
+  free(ends);
+  return ch_ranks_create(&transport, o, o->rank, count, ranks, error);
+}
