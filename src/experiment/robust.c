@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/median.h"
-#include "experiment/statistics.h"
+#include "laws/statistics.h"
 
 static const double huber = 1.345, bisquare = 4.685;
 
