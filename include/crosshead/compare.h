@@ -244,11 +244,13 @@ typedef struct ch_compare_settings {
   uint64_t seed;              /* seed of the first run; default 1 */
   /* Runs of each model, with `seed` and those that follow it; default 1, at most CH_COMPARE_MOST_SEEDS. */
   int64_t seeds;
-  /* Adds seeds, one at a time and only to the models between which they decide, until the verdict is "take" or `budget`
-   * seconds of training are spent; those of all runs count, also of runs that were finished earlier. A difference is then
-   * called one only beyond the noise of all looks together. `budget` must be set with it, and only with it. */
+  /* Adds seeds, one at a time and to those models where they lower the risk of the answer most, until that is at most `risk` or
+   * `budget` seconds of training are spent; those of all runs count, also of runs that were finished earlier. Confidence is
+   * then that of all looks together. `budget` must be set with it, and only with it. */
   bool until_decided;
   double budget;
+  double
+      risk; /* the most that the answer may be behind the best, as a share of its loss (of images); default 0.01 */
   /* Validation tokens (or images) of an evaluation; 0 = all, but of text at most 1/30 of `tokens`, or 32768 if that is
    * more. */
   int64_t eval_tokens;
@@ -257,6 +259,10 @@ typedef struct ch_compare_settings {
    * Of images, of those whose top-1 accuracy is at most this share below the highest, the one with the fewest
    * parameters of attention. Default 0.01. */
   double tolerance;
+  /* Of text: the most bytes, at 16 bits per element, that the recommended model may keep in its cache for a token; with
+   * `users`, for that many users of `context` tokens each. 0 (default): any. */
+  double cache_budget;
+  int64_t users; /* 0 (default): cache_budget is that of a token */
   /* Also compares at other sizes, in directories of their own below `out`, and fits laws of loss against FLOPs to all
    * (ladder.h): the numbers of parameters, separated by commas, `parameters` always among them, at least four; "": that, its
    * half, quarter and eighth. Tokens are in proportion to parameters. The first of `mechanisms` is the baseline. NULL
@@ -329,7 +335,7 @@ CH_API ch_status ch_compare_check(const ch_compare_settings *settings, ch_error 
  *
  * The same settings continue what lies in OUT, and a finished comparison may be given more seeds, or more mechanisms
  * after those that it has, or, with a constant schedule, more tokens (epochs); then only what is new is trained.
- * tolerance, remeasure, threads, command and the callbacks may differ.
+ * tolerance, cache_budget, users, risk, remeasure, threads, command and the callbacks may differ.
  *
  * *comparison (may be NULL) becomes what was found; release it with ch_comparison_free. Errors: CH_ERROR_INTERRUPTED
  * when a callback stopped it; CH_ERROR_ARGUMENT for settings out of range, names that are not known (the nearest is
@@ -389,32 +395,48 @@ CH_API int32_t ch_comparison_count(const ch_comparison *comparison);
 /* Run `index` of 0 ... count - 1, seed by seed; it belongs to the comparison. NULL for another index. */
 CH_API const ch_compared *ch_comparison_run(const ch_comparison *comparison, int32_t index);
 
-/* *run becomes a run, with the first seed, of the model that is recommended (settings->tolerance says how) or, while the
- * verdict is another than "take", that the means recommend; it belongs to the comparison. */
+/* *run becomes a run, with the first seed, of the model that is recommended; it belongs to the comparison. NULL if no model is
+ * trained or none fits settings->cache_budget. */
 CH_API ch_status ch_comparison_recommended(const ch_comparison *comparison, const ch_compared **run,
                                            ch_error *error);
 
 typedef enum ch_verdict_kind {
-  CH_VERDICT_TAKE = 0,                /* names[0], with 95 % confidence; or there is one model only */
-  CH_VERDICT_NOT_DISTINGUISHABLE = 1, /* one of `names`, and the seeds so far do not tell which */
+  CH_VERDICT_TAKE = 0, /* names[0], with 95 % confidence; or there is one model only */
+  CH_VERDICT_NOT_DISTINGUISHABLE =
+      1, /* names[0], and the seeds so far do not exclude that another would be as good a choice */
   CH_VERDICT_UNDECIDED =
-      2 /* too few seeds for any statement; names[0], if there is one, is the choice by the means */
+      2 /* too few seeds to know the risk; names[0], if there is one, is the choice by the means */
 } ch_verdict_kind;
 
 /* "take", "not_distinguishable", "undecided"; static storage. */
 CH_API const char *ch_verdict_kind_name(ch_verdict_kind kind);
 
-/* Which model `tolerance` asks for, as far as the noise between seeds lets one say. */
+/* What to take where a cache may have cache_bytes_per_token, but not as many as the choice before has. */
+typedef struct ch_comparison_choice {
+  const char *name;             /* as `mechanisms` spells it */
+  double cache_bytes_per_token; /* at 16 bits per element; of images, parameters of attention */
+  double loss;                  /* mean over seeds; of images, top-1 accuracy */
+  /* The 95 % interval of how far it is behind the best model of any size, as a share of the best loss (of images: in
+   * accuracy). behind_high: INFINITY while the seeds say nothing about it. */
+  double behind_low, behind_high;
+  double
+      behind_tokens; /* the share of training tokens that would make up for behind_high, by the curve; NAN: not known */
+  const char *const
+      *tied_with; /* [tied_count] models whose means differ from its by no more than chance may explain */
+  int32_t tied_count;
+} ch_comparison_choice;
+
+/* Which model to take, and the risk of it. */
 typedef struct ch_comparison_decision {
   ch_verdict_kind kind;
-  const char *const *names; /* [name_count], the choice by the means first; as `mechanisms` spells them */
+  const char *const *names; /* [name_count], the choice first, then others that it may turn out to be */
   int32_t name_count;
-  const char *sentence;
-  int64_t seeds; /* the largest number of seeds of any model */
-  /* How many more seeds of the models that are still candidates would leave fewer of `names`, in most cases one; `sentence`
-   * says which. 0: none are needed; -1: not known, or too many. */
-  int64_t more_seeds;
-  double more_seconds; /* seconds of training for them */
+  const char *sentence; /* the answer: lines separated by newlines, of which the first names one choice */
+  int64_t seeds;        /* the largest number of seeds of any model */
+  /* [choice_count], the largest cache first: the recommended model, before it models with larger caches that are better beyond
+   * the noise, and after it the best model at each smaller cache. With settings->cache_budget the recommended model alone. */
+  const ch_comparison_choice *choices;
+  int32_t choice_count;
 } ch_comparison_decision;
 
 /* *decision becomes the verdict, in one piece of memory that is the caller's: release it with ch_free. The names belong to

@@ -1,6 +1,7 @@
 /* The public functions that compare mechanisms: a run with its report beside the results, and what was found as text. */
 #include <crosshead/compare.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,9 @@
 #include "experiment/compare.h"
 #include "experiment/configure.h"
 #include "experiment/forecast.h"
+#include "experiment/group_law.h"
 #include "experiment/ladder.h"
+#include "experiment/plan.h"
 #include "experiment/presets.h"
 #include "experiment/results_json.h"
 #include "report/forecast_text.h"
@@ -158,34 +161,55 @@ ch_status ch_comparison_recommended(const ch_comparison *comparison, const ch_co
   ch_summary summary;
   ch_status status = ch_summarise(comparison, &summary, error);
   int pick = status == CH_OK ? summary.decision.pick : -1;
-  if (pick >= 0) *run = summary.groups[pick].runs[0];
+  *run = pick >= 0 ? summary.groups[pick].runs[0] : NULL;
   ch_arena_free(&summary.arena);
   return status;
 }
 
-/* The decision, its names and its sentence in one piece of memory. */
+static ch_comparison_choice choice_of(const ch_comparison *comparison, const ch_summary *summary, int group,
+                                      const char **ties) {
+  const ch_group *g = &summary->groups[group];
+  const ch_standing *s = &summary->decision.standings[group];
+  bool images = g->runs[0]->images;
+  double unit = images ? 1 : summary->groups[0].quality;
+  double more = images ? -1 : ch_group_more_tokens(g, &comparison->training, s->high);
+  int tied[CH_COMPARE_MOST], count = ch_verdict_ties(summary, group, tied);
+  for (int i = 0; i < count; i++) ties[i] = summary->groups[tied[i]].runs[0]->name;
+  return (ch_comparison_choice){.name = g->runs[0]->name,
+                                .cache_bytes_per_token = ch_group_cost(g),
+                                .loss = g->quality,
+                                .behind_low = s->low / unit,
+                                .behind_high = s->high / unit,
+                                .behind_tokens = more >= 0 ? more : NAN,
+                                .tied_with = ties,
+                                .tied_count = count};
+}
+
+/* The decision, its choices, names and sentence in one piece of memory. */
 static ch_status copy_decision(const ch_comparison *comparison, const ch_summary *summary,
                                ch_comparison_decision **decision, ch_error *error) {
   const ch_decision *d = &summary->decision;
-  bool open = d->kind == CH_VERDICT_NOT_DISTINGUISHABLE && d->more_seeds > 0;
-  size_t names = (size_t)summary->count;
+  size_t names = (size_t)summary->count, choices = (size_t)d->choice_count;
   ch_text sentence = {0};
   ch_verdict_sentence(summary, comparison, &sentence);
   ch_comparison_decision *copy =
-      sentence.failed ? NULL : malloc(sizeof *copy + names * sizeof *copy->names + sentence.size + 1);
+      sentence.failed ? NULL
+                      : malloc(sizeof *copy + choices * sizeof *copy->choices +
+                               (choices + 1) * names * sizeof *copy->names + sentence.size + 1);
   if (copy) {
-    const char **list = (const char **)(copy + 1);
-    char *words = (char *)(list + names);
+    ch_comparison_choice *listed = (ch_comparison_choice *)(copy + 1);
+    const char **list = (const char **)(listed + choices);
+    char *words = (char *)(list + (choices + 1) * names);
     memcpy(words, sentence.data, sentence.size + 1);
+    for (size_t i = 0; i < choices; i++)
+      listed[i] = choice_of(comparison, summary, d->choices[i], list + (i + 1) * names);
     *copy = (ch_comparison_decision){.kind = d->kind,
                                      .names = list,
                                      .name_count = ch_verdict_names(summary, list),
                                      .sentence = words,
                                      .seeds = summary->seeds,
-                                     .more_seeds = open                         ? d->more_seeds
-                                                   : d->kind == CH_VERDICT_TAKE ? 0
-                                                                                : -1,
-                                     .more_seconds = open ? d->more_seconds : 0};
+                                     .choices = listed,
+                                     .choice_count = d->choice_count};
     *decision = copy;
   }
   ch_text_free(&sentence);

@@ -155,7 +155,7 @@ bool ch_parse_bytes(const char *text, int64_t *bytes) {
   char word[32];
   size_t length = strlen(text);
   if (length < 2 || length >= sizeof word) return ch_parse_count(text, bytes);
-  bool named = text[length - 1] == 'B', decimal = named && strchr("kKMGT", text[length - 2]);
+  bool named = text[length - 1] == 'B', decimal = named && strchr("kKMGT0123456789.", text[length - 2]);
   if (named && !decimal && text[length - 2] != 'i') return false;
   snprintf(word, sizeof word, "%.*s", (int)(length - decimal), text);
   return ch_parse_count(word, bytes);

@@ -24,7 +24,7 @@ const char *ch_nearest_name(const char *word, const char *const *names);
 
 /* "10M" -> 10000000 (k, M, G, T: powers of 1000; KiB, MiB, GiB, TiB: of 1024; 1.5M is fine). False when not a count. */
 bool ch_parse_count(const char *text, int64_t *count);
-/* A count of bytes: as a count, and "24GB" is "24G". A B alone is no unit here. */
+/* A count of bytes: as a count, and "24GB" is "24G". A B alone means bytes, not billions: "200B" is 200. */
 bool ch_parse_bytes(const char *text, int64_t *bytes);
 /* A finite number, the whole string. */
 bool ch_parse_number(const char *text, double *number);

@@ -27,7 +27,8 @@ typedef struct arguments {
   ch_lineup lineup;
   const char *runs, *only;
   int64_t threads;
-  double tolerance; /* in percent */
+  const char *cache_budget;
+  double tolerance, risk; /* in percent */
   bool json, force, dry_run, tune;
 } arguments;
 
@@ -202,11 +203,36 @@ static const ch_option options[] = {
      .help = "Train nothing. Combine what all shares have trained, into the same results that a "
              "single process writes."},
     {.name = "", .help = "Verdict"},
+    {.name = "cache-budget",
+     .type = CH_OPTION_TEXT,
+     .offset = AT(cache_budget),
+     .metavar = "SIZE",
+     .help = "The largest cache that the answer may have: bytes per token, as in 200B or 2KiB. With "
+             "--context and "
+             "--users: of all users' contexts together, as in 8GB."},
+    {.name = "users",
+     .type = CH_OPTION_COUNT,
+     .offset = SET(users),
+     .metavar = "N",
+     .min = 1,
+     .max = 1 << 30,
+     .help = "With --cache-budget: users with --context tokens each who share it."},
     {.name = "until-decided",
      .type = CH_OPTION_FLAG,
      .offset = SET(until_decided),
-     .help = "Add seeds until one model can be recommended or --budget is spent. Models that can "
-             "no longer be recommended get none."},
+     .help =
+         "Add seeds where they lower the risk of the answer most, until it is at most --risk or --budget is "
+         "spent."},
+    {.name = "risk",
+     .type = CH_OPTION_NUMBER,
+     .offset = AT(risk),
+     .metavar = "PERCENT",
+     .default_value = "1",
+     .min = 0,
+     .max = 100,
+     .help = "With --until-decided: stop when the answer is, with 95 % confidence, at most PERCENT behind "
+             "the best. "
+             "With --images: PERCENT points."},
     {.name = "budget",
      .type = CH_OPTION_TIME,
      .offset = SET(budget),
@@ -440,6 +466,20 @@ static ch_status read_share(const arguments *a, ch_compare_settings *settings, c
                  a->only);
 }
 
+static ch_status read_cache_budget(const arguments *a, ch_compare_settings *settings, ch_error *error) {
+  int64_t bytes = 0;
+  if (ch_option_given(a, "risk") && !settings->until_decided)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--risk is for --until-decided; give both or neither");
+  if (!a->cache_budget) return CH_OK;
+  if (!ch_parse_bytes(a->cache_budget, &bytes) || bytes < 1)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "--cache-budget: '%.60s' is not a size; write one like 200B, 2KiB (2^11) or 8GB (8 * 10^9)",
+        a->cache_budget);
+  settings->cache_budget = (double)bytes;
+  return CH_OK;
+}
+
 /* A share has no results to show: those come when all are put together. */
 static ch_status print_share(const ch_compare_settings *settings, const ch_comparison *comparison,
                              ch_error *error) {
@@ -496,6 +536,7 @@ static ch_status run(const void *given, ch_error *error) {
   CH_TRY(ch_devices_spread(&settings, error));
   bool leads = ch_job_leads();
   settings.tolerance = a->tolerance / 100;
+  settings.risk = a->risk / 100;
   settings.tune = a->tune ? MOST_TRIED_RATES : 0;
   settings.preparation = on_preparation;
   settings.prepared = on_prepared;
@@ -512,6 +553,7 @@ static ch_status run(const void *given, ch_error *error) {
   settings.user = &d;
   settings.ranks = ch_job_ranks();
   CH_TRY(read_share(a, &settings, error));
+  CH_TRY(read_cache_budget(a, &settings, error));
   CH_TRY(ch_compare_check(&settings, error));
   CH_TRY(check_kind(a, error));
   CH_TRY(ch_job_agree(leads ? begin(a, &settings, &d, error) : CH_OK, error));

@@ -249,14 +249,14 @@ static ch_status tune_models(comparing *c, ch_error *error) {
   return CH_OK;
 }
 
-/* --- seeds until a verdict --------------------------------------------------------------------------------------- */
+/* --- seeds until the risk is small --------------------------------------------------------------------------------- */
 
-/* One more seed for the models whose losses the decision depends on. */
+/* One more seed for the models with which it lowers the risk most. */
 typedef struct seed_round {
   bool needs[CH_COMPARE_MOST]; /* of the plan's models */
   int count;
-  double spent, costs,
-      hopes; /* seconds of all runs; of this round; and, at best, until one candidate fewer is left */
+  double spent, costs; /* seconds of all runs; of this round */
+  double risk;         /* before it */
 } seed_round;
 
 static int group_of(const ch_summary *summary, const char *name) {
@@ -268,19 +268,21 @@ static int group_of(const ch_summary *summary, const char *name) {
 /* Follows from the runs with the first `seeds` seeds alone, so a comparison that is continued plans the same rounds. */
 static ch_status plan_round(const ch_compare_setup *setup, int seeds, seed_round *next, ch_error *error) {
   ch_summary summary;
+  bool needs[CH_COMPARE_MOST];
   *next = (seed_round){.count = 0};
   ch_status status = ch_summarise_first(setup->comparison, seeds, &summary, error);
-  const ch_decision *d = &summary.decision;
+  if (status == CH_OK) {
+    next->count = ch_decision_next_seeds(&summary, needs);
+    next->risk = ch_decision_risk(&summary);
+  }
   for (int i = 0; status == CH_OK && i < setup->plan.count; i++) {
     int group = group_of(&summary, setup->plan.models[i].name);
+    if (group < 0) continue;
     double seconds = ch_group_seconds(&summary.groups[group]);
     next->spent += seconds * summary.groups[group].count;
-    next->needs[i] = d->standings[group].active;
-    if (!next->needs[i]) continue;
-    next->costs += seconds;
-    next->count++;
+    next->needs[i] = next->count > 0 && needs[group];
+    if (next->needs[i]) next->costs += seconds;
   }
-  next->hopes = d->kind == CH_VERDICT_NOT_DISTINGUISHABLE ? d->hope_seconds : next->costs;
   ch_arena_free(&summary.arena);
   return status;
 }
@@ -292,15 +294,14 @@ static void add_round(comparing *c, const seed_round *next, uint64_t seed) {
     if (next->needs[i]) c->runs[setup->comparison->planned++] = (planned_run){.model = i, .seed = seed};
 }
 
-/* Adds seed after seed until the decision is made, or the budget does not suffice: for the next seed, or for excluding
-   one more model even if the differences were larger by a standard error. */
+/* Adds seed after seed until the risk is small enough or the budget does not suffice for the next one. */
 static ch_status decide(comparing *c, ch_error *error) {
   const ch_compare_settings *s = &c->setup->settings;
   for (int seed = (int)s->seeds; seed < CH_COMPARE_MOST_SEEDS && c->failures.count == 0; seed++) {
     seed_round next;
     int before = c->setup->comparison->planned;
     CH_TRY(plan_round(c->setup, seed, &next, error));
-    if (next.count < 2 || next.spent + fmax(next.costs, next.hopes) > s->budget) break;
+    if (next.count < 2 || next.risk <= s->risk || next.spent + next.costs > s->budget) break;
     add_round(c, &next, s->seed + (uint64_t)seed);
     CH_TRY(make_runs(c, before, error));
   }

@@ -1,16 +1,10 @@
-/* From intervals of differences to a decision: multiple comparisons with the best. Losses count as they are and accuracies
-   with the other sign, so that less is better. */
+/* From means and their intervals to a choice for every cache. */
 #include "experiment/decide.h"
 
 #include <math.h>
 
+#include "experiment/plan.h"
 #include "experiment/summary.h"
-
-/* The intervals of all pairs, row minus column, [count * count]. */
-typedef struct intervals {
-  int count;
-  double *low, *high;
-} intervals;
 
 static bool on_images(const ch_group *group) {
   return group->runs[0]->images;
@@ -18,7 +12,7 @@ static bool on_images(const ch_group *group) {
 
 double ch_group_cost(const ch_group *group) {
   const ch_compared *run = group->runs[0];
-  return run->images ? (double)run->parameters_attention : ch_compared_cache(run);
+  return run->images ? (double)run->parameters_attention : ch_compared_cache_bytes(run);
 }
 
 double ch_group_seconds(const ch_group *group) {
@@ -31,6 +25,10 @@ double ch_group_seconds(const ch_group *group) {
   return group->count ? sum / group->count : 0;
 }
 
+double ch_group_behind(const ch_group *group, const ch_group *of) {
+  return on_images(group) ? of->quality - group->quality : group->quality - of->quality;
+}
+
 /* --- by the means ------------------------------------------------------------------------------------------------ */
 
 /* Losses compare by their ratio, accuracies by their difference. */
@@ -38,198 +36,144 @@ static double limit_of(const ch_group *best, double tolerance) {
   return on_images(best) ? tolerance : tolerance * best->quality;
 }
 
-static double behind(const ch_group *group, const ch_group *best) {
-  return on_images(group) ? best->quality - group->quality : group->quality - best->quality;
-}
-
 /* The groups are sorted, the best first: of equal costs the earlier one stays. */
 static int pick_by_means(const ch_summary *summary, double limit) {
   int pick = 0;
   for (int i = 1; i < summary->count; i++)
-    if (behind(&summary->groups[i], &summary->groups[0]) <= limit &&
+    if (ch_group_behind(&summary->groups[i], &summary->groups[0]) <= limit &&
         ch_group_cost(&summary->groups[i]) < ch_group_cost(&summary->groups[pick]))
       pick = i;
   return pick;
 }
 
+/* The best group that costs less than, or at most, so much; -1: none does. */
+static int best_below(const ch_summary *summary, double cost, bool inclusive) {
+  for (int i = 0; i < summary->count; i++) {
+    double own = ch_group_cost(&summary->groups[i]);
+    if (own < cost || (inclusive && own <= cost)) return i;
+  }
+  return -1;
+}
+
+/* --- choices ----------------------------------------------------------------------------------------------------- */
+
+/* Larger caches than the pick's whose models are better beyond the noise, the pick, and the best at each smaller size. */
+static void list_choices(ch_summary *summary, bool alone) {
+  ch_decision *d = &summary->decision;
+  double cost = ch_group_cost(&summary->groups[d->pick]), last = INFINITY;
+  for (int i = 0; !alone && i < d->pick; i++) {
+    double own = ch_group_cost(&summary->groups[i]);
+    if (own <= cost || own >= last || !ch_difference_of(summary, i, d->pick)->beyond_noise) continue;
+    last = own;
+    d->choices[d->choice_count++] = i;
+  }
+  for (int i = d->pick; i >= 0;
+       i = alone ? -1 : best_below(summary, ch_group_cost(&summary->groups[i]), false))
+    d->choices[d->choice_count++] = i;
+}
+
 /* --- by the intervals -------------------------------------------------------------------------------------------- */
 
-static double low_of(const intervals *all, int a, int b) {
-  return all->low[a * all->count + b];
+static bool is_worse(const ch_summary *summary, int group, int other) {
+  return ch_difference_of(summary, group, other)->beyond_noise &&
+         ch_group_behind(&summary->groups[group], &summary->groups[other]) > 0;
 }
 
-static double high_of(const intervals *all, int a, int b) {
-  return all->high[a * all->count + b];
-}
-
-/* The intervals as they are, or as they would be with `more` seeds of the active groups and the same means and noise;
-   to each side narrower by `closer` standard errors of today's means, which may be off by so much. */
-static void fill(const ch_comparison *comparison, const ch_summary *summary, int more, double closer,
-                 intervals *all) {
-  int active = 0;
-  for (int i = 0; more && i < summary->count; i++) active += summary->decision.standings[i].active;
-  double degrees = summary->degrees + more * fmax(active - 1, 0);
-  double error = ch_error_of_interval(comparison, summary->count, summary->seeds + more);
-  double t = ch_student_t(error, degrees);
-  for (int a = 0; a < summary->count; a++)
-    for (int b = 0; b < summary->count; b++) {
-      const ch_difference *d = ch_difference_of(summary, a, b);
-      double mean = on_images(&summary->groups[a]) ? -d->mean : d->mean, half = INFINITY;
-      if (d->pairs > 1)
-        half = fmax(0, t * sqrt(d->variance / (d->pairs + more)) - closer * sqrt(d->variance / d->pairs));
-      if (a == b) half = 0;
-      all->low[a * all->count + b] = mean - half;
-      all->high[a * all->count + b] = mean + half;
-    }
-}
-
-static bool may_be_best(const intervals *all, int group) {
-  for (int i = 0; i < all->count; i++)
-    if (low_of(all, group, i) > 0) return false;
-  return true;
-}
-
-/* How far a group is behind the best, whichever of those that may be the best it is. */
-static void place(const intervals *all, int group, double limit, ch_standing *standing) {
-  bool any = false;
-  *standing = (ch_standing){.low = INFINITY};
-  for (int best = 0; best < all->count; best++) {
-    if (!may_be_best(all, best)) continue;
-    any = true;
-    standing->low = fmin(standing->low, fmax(0, low_of(all, group, best)));
-    standing->high = fmax(standing->high, fmax(0, high_of(all, group, best)));
-  }
-  if (!any) *standing = (ch_standing){.low = 0, .high = INFINITY}; /* seeds contradict each other */
-  standing->place = standing->low > limit ? CH_OUT : standing->high <= limit ? CH_WITHIN : CH_OPEN;
-}
-
-/* Whether the rule cannot choose a group: it is excluded; or another is as cheap and better; or another is cheaper and
-   within the tolerance, or better than one that is. */
-static bool is_excluded(const ch_summary *summary, const intervals *all, const ch_standing *standings,
-                        int group) {
-  if (standings[group].place == CH_OUT) return true;
+/* Returns true if the rule cannot choose a group, unless the means are off by more than chance: it is not within the tolerance;
+   another that costs no more is better; or another that costs less is within the tolerance. */
+static bool is_excluded(const ch_summary *summary, int group) {
+  const ch_decision *d = &summary->decision;
   double cost = ch_group_cost(&summary->groups[group]);
-  for (int i = 0; i < all->count; i++) {
+  if (d->standings[group].low > d->limit) return true;
+  for (int i = 0; i < summary->count; i++) {
     double other = ch_group_cost(&summary->groups[i]);
-    if (i != group && other <= cost && low_of(all, group, i) > 0) return true;
-    if (other < cost && standings[i].place == CH_WITHIN) return true;
+    if (i != group && other <= cost && is_worse(summary, group, i)) return true;
+    if (other < cost && d->standings[i].high <= d->limit) return true;
   }
   return false;
 }
 
-/* Returns the number of candidates. */
-static int judge(const ch_summary *summary, const intervals *all, double limit, ch_standing *standings) {
-  int candidates = 0;
-  for (int i = 0; i < all->count; i++) place(all, i, limit, &standings[i]);
-  for (int i = 0; i < all->count; i++)
-    for (int k = 0; k < all->count; k++)
-      if (standings[k].place == CH_WITHIN && low_of(all, k, i) > 0) standings[i].place = CH_WITHIN;
-  for (int i = 0; i < all->count; i++) {
-    standings[i].candidate = !is_excluded(summary, all, standings, i);
-    candidates += standings[i].candidate;
-  }
-  return candidates;
-}
-
-/* Candidates need more seeds. If it is open whether one of them is within the tolerance, so do the groups that may be
-   the best. */
-static void activate(const intervals *all, ch_standing *standings) {
-  bool open = false;
-  for (int i = 0; i < all->count; i++)
-    open = open || (standings[i].candidate && standings[i].place == CH_OPEN);
-  for (int i = 0; i < all->count; i++)
-    standings[i].active = standings[i].candidate || (open && may_be_best(all, i));
-}
-
-/* --- how much more ----------------------------------------------------------------------------------------------- */
-
-static bool would_leave(const ch_comparison *comparison, const ch_summary *summary, int candidates, int more,
-                        double closer, intervals *all, ch_standing *scratch) {
-  fill(comparison, summary, more, closer, all);
-  return judge(summary, all, summary->decision.limit, scratch) <= candidates;
-}
-
-/* The fewest further seeds that leave at most so many candidates, or -1. With more seeds the intervals only shrink, and what they
-   exclude stays excluded. */
-static int seeds_to_leave(const ch_comparison *comparison, const ch_summary *summary, int candidates,
-                          double closer, intervals *all, ch_standing *scratch) {
-  int few = 0, enough = CH_COMPARE_MOST_SEEDS - summary->seeds;
-  if (enough < 1 || !would_leave(comparison, summary, candidates, enough, closer, all, scratch)) return -1;
-  while (enough - few > 1) {
-    int middle = (few + enough) / 2;
-    if (would_leave(comparison, summary, candidates, middle, closer, all, scratch))
-      enough = middle;
-    else
-      few = middle;
-  }
-  return enough;
-}
-
-/* How few candidates the largest possible number of seeds would leave, and how many seeds that takes. */
-static void look_ahead(const ch_comparison *comparison, ch_summary *summary, intervals *all,
-                       ch_standing *scratch) {
+/* Under a budget that excludes the rule's choice, whatever is tied with the best that fits. */
+static void find_candidates(ch_summary *summary, double budget, bool rule) {
   ch_decision *d = &summary->decision;
-  d->would_stay = d->candidates;
-  d->more_seeds = -1;
-  if (summary->seeds >= CH_COMPARE_MOST_SEEDS) return;
-  fill(comparison, summary, CH_COMPARE_MOST_SEEDS - summary->seeds, 0, all);
-  int least = judge(summary, all, d->limit, scratch);
-  if (least >= d->candidates) return;
-  d->more_seeds = seeds_to_leave(comparison, summary, least, 0, all, scratch);
-  fill(comparison, summary, d->more_seeds, 0, all);
-  d->would_stay = judge(summary, all, d->limit, scratch);
-  for (int i = 0; i < summary->count; i++) d->standings[i].would_stay = scratch[i].candidate;
+  for (int i = 0; i < summary->count; i++) {
+    bool fits = ch_group_cost(&summary->groups[i]) <= budget;
+    bool may = rule ? !is_excluded(summary, i) : !is_worse(summary, i, d->pick);
+    d->standings[i].candidate = i == d->pick || (fits && may);
+    d->candidates += d->standings[i].candidate;
+  }
 }
 
-static double seconds_of(const ch_summary *summary, int seeds) {
-  double seconds = 0;
-  for (int i = 0; i < summary->count; i++)
-    if (summary->decision.standings[i].active) seconds += ch_group_seconds(&summary->groups[i]);
-  return seeds < 0 ? INFINITY : seeds * seconds;
-}
-
-static ch_status decide(const ch_comparison *comparison, ch_summary *summary, intervals *all,
-                        ch_standing *scratch) {
+ch_status ch_decide(const ch_comparison *comparison, ch_summary *summary, const ch_best *best,
+                    ch_error *error) {
+  size_t count = (size_t)summary->count;
+  double budget = comparison->cache_budget > 0 ? comparison->cache_budget : INFINITY;
   ch_decision *d = &summary->decision;
-  fill(comparison, summary, 0, 0, all);
-  d->candidates = judge(summary, all, d->limit, d->standings);
-  if (summary->fewest < 2 && summary->count > 1) {
-    for (int i = 0; i < summary->count; i++) d->standings[i].active = true;
-    return CH_OK;
-  }
-  if (d->candidates == 0) return CH_OK;
-  d->kind = d->candidates == 1 ? CH_VERDICT_TAKE : CH_VERDICT_NOT_DISTINGUISHABLE;
-  if (d->candidates == 1) {
-    for (int i = 0; i < summary->count; i++)
-      if (d->standings[i].candidate) d->pick = i;
-    d->surely_best = true;
-    for (int i = 0; i < summary->count; i++)
-      if (i != d->pick && may_be_best(all, i)) d->surely_best = false;
-    return CH_OK;
-  }
-  for (int i = summary->count; i-- > 0 && !d->standings[d->pick].candidate;)
-    if (d->standings[i].candidate) d->pick = i;
-  activate(all, d->standings);
-  look_ahead(comparison, summary, all, scratch);
-  d->more_seconds = seconds_of(summary, d->more_seeds);
-  d->hope_seconds =
-      seconds_of(summary, seeds_to_leave(comparison, summary, d->candidates - 1, 1, all, scratch));
+  *d = (ch_decision){.kind = CH_VERDICT_UNDECIDED, .pick = -1};
+  if (!count) return CH_OK;
+  d->standings = ch_arena_alloc(&summary->arena, count * sizeof *d->standings);
+  d->choices = ch_arena_alloc(&summary->arena, count * sizeof *d->choices);
+  if (!d->standings || !d->choices)
+    return ch_fail(error, CH_ERROR_MEMORY, "no memory to decide between the mechanisms");
+  for (size_t i = 0; i < count; i++)
+    d->standings[i] = (ch_standing){.low = best->low[i], .high = best->high[i]};
+  d->known = summary->degrees > 0;
+  d->limit = limit_of(&summary->groups[0], comparison->tolerance);
+  d->pick = pick_by_means(summary, d->limit);
+  bool rule = ch_group_cost(&summary->groups[d->pick]) <= budget;
+  if (!rule) d->pick = best_below(summary, budget, true);
+  if (d->pick < 0) return CH_OK;
+  list_choices(summary, comparison->cache_budget > 0);
+  find_candidates(summary, budget, rule);
+  if (count == 1 || (d->known && d->candidates == 1)) d->kind = CH_VERDICT_TAKE;
+  if (d->known && d->candidates > 1) d->kind = CH_VERDICT_NOT_DISTINGUISHABLE;
   return CH_OK;
 }
 
-ch_status ch_decide(const ch_comparison *comparison, ch_summary *summary, ch_error *error) {
-  size_t count = (size_t)summary->count, pairs = count * count;
-  ch_decision *d = &summary->decision;
-  *d = (ch_decision){.kind = CH_VERDICT_UNDECIDED, .best = -1, .pick = -1};
-  if (!count) return CH_OK;
-  double *ends = ch_arena_alloc(&summary->arena, 2 * pairs * sizeof *ends);
-  ch_standing *scratch = ch_arena_alloc(&summary->arena, count * sizeof *scratch);
-  d->standings = ch_arena_alloc(&summary->arena, count * sizeof *d->standings);
-  if (!ends || !scratch || !d->standings)
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory to decide between the mechanisms");
-  intervals all = {summary->count, ends, ends + pairs};
-  d->best = 0;
-  d->limit = limit_of(&summary->groups[0], comparison->tolerance);
-  d->pick = pick_by_means(summary, d->limit);
-  return decide(comparison, summary, &all, scratch);
+/* --- more seeds -------------------------------------------------------------------------------------------------- */
+
+static double share(const ch_summary *summary, double distance) {
+  return on_images(&summary->groups[0]) ? distance : distance / summary->groups[0].quality;
+}
+
+double ch_decision_risk(const ch_summary *summary) {
+  const ch_decision *d = &summary->decision;
+  return d->pick < 0 ? INFINITY : share(summary, d->standings[d->pick].high);
+}
+
+/* How far the pick may be behind a group, now or if both had `more` seeds and means and noise stayed. */
+static double reach(const ch_summary *summary, int group, int more) {
+  const ch_difference *difference = ch_difference_of(summary, summary->decision.pick, group);
+  double chance = difference->high - difference->mean, pairs = fmax(1, difference->pairs);
+  return ch_group_behind(&summary->groups[summary->decision.pick], &summary->groups[group]) +
+         chance * sqrt(pairs / (pairs + more));
+}
+
+int ch_decision_next_seeds(const ch_summary *summary, bool *needs) {
+  const ch_decision *d = &summary->decision;
+  int count = 0, best = 0;
+  double gain = -INFINITY, left = -INFINITY;
+  for (int i = 0; i < summary->count; i++) needs[i] = !d->known;
+  if (!d->known || d->pick < 0) return d->pick < 0 ? 0 : summary->count;
+  /* The pick with the groups that it may be furthest behind, in that order, as many as are worth most. */
+  int order[CH_COMPARE_MOST];
+  for (int i = 0; i < summary->count; i++) {
+    int at = count;
+    if (i == d->pick) continue;
+    for (; at > 0 && reach(summary, i, 0) > reach(summary, order[at - 1], 0); at--) order[at] = order[at - 1];
+    order[at] = i;
+    count++;
+  }
+  if (count == 0) return 0;
+  double now = reach(summary, order[0], 0), costs = ch_group_seconds(&summary->groups[d->pick]);
+  for (int n = 0; n < count; n++) {
+    costs += ch_group_seconds(&summary->groups[order[n]]);
+    left = fmax(left, reach(summary, order[n], 1));
+    double then = fmax(left, n + 1 < count ? reach(summary, order[n + 1], 0) : -INFINITY);
+    double rate = (now - then) / (costs > 0 ? costs : n + 2);
+    if (rate > gain) gain = rate, best = n + 1;
+  }
+  needs[d->pick] = true;
+  for (int n = 0; n < best; n++) needs[order[n]] = true;
+  return best + 1;
 }

@@ -30,3 +30,11 @@ bool ch_group_law(const ch_group *group, const ch_compared_training *training, c
   free(losses);
   return fine;
 }
+
+double ch_group_more_tokens(const ch_group *group, const ch_compared_training *training, double gap) {
+  ch_scaling_law law;
+  double tokens = (double)group->runs[0]->tokens_trained;
+  if (!(tokens > 0) || !isfinite(gap) || !ch_group_law(group, training, &law)) return -1;
+  double above = ch_scaling_law_loss(&law, tokens) - law.floor.value; /* (D_c / D)^alpha */
+  return above > gap ? pow(1 - gap / above, -1 / law.alpha.value) - 1 : INFINITY;
+}

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "experiment/ladder_ranges.h"
-#include "experiment/statistics.h"
+#include "laws/statistics.h"
 
 enum { DRAWS = 200 };
 /* Own floors are taken sooner than chance alone would have it: one floor of laws that differ makes multipliers wrong, and own

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "experiment/robust.h"
-#include "experiment/statistics.h"
+#include "laws/statistics.h"
 
 enum { HELD = 48 };
 static const double outside = 0.05; /* of an interval */

@@ -36,7 +36,8 @@ struct ch_comparison {
   const char *engine;      /* that trained: "native", "pytorch" */
   const char *device;      /* of PyTorch: as the user named it; NULL: its first accelerator, else the CPU */
   double tolerance; /* the verdict takes the smallest cache among models within this share of the best loss */
-  ch_match match;   /* what was made equal */
+  double cache_budget;     /* bytes of cache per token that the choice may have; 0: any */
+  ch_match match;          /* what was made equal */
   int64_t cache_per_token; /* with CH_MATCH_CACHE */
   double budget_seconds;   /* of training, with CH_MATCH_TIME */
   bool until_decided;      /* seeds were added until a verdict: intervals are widened for all looks */

@@ -137,7 +137,7 @@ static json_t *differences_to_json(const ch_summary *summary) {
     for (int k = i + 1; k < summary->count; k++) {
       const ch_group *a = &summary->groups[k], *b = &summary->groups[i];
       const ch_difference *d = ch_difference_of(summary, k, i);
-      bool known = d->pairs > 1;
+      bool known = isfinite(d->high);
       json_array_append_new(
           list, json_pack("{s:s, s:s, s:s, s:i, s:f, s:o, s:o, s:o}", "name", a->name, "minus", b->name, "of",
                           a->runs[0]->images ? "top1" : "validation_loss", "pairs", d->pairs, "mean", d->mean,
@@ -150,46 +150,75 @@ static json_t *differences_to_json(const ch_summary *summary) {
 
 /* --- the verdict ------------------------------------------------------------------------------------------------- */
 
-/* The names that a verdict is about, or what more seeds would leave of them; what the means say first. */
-static json_t *verdict_names(const ch_summary *summary, bool left) {
-  const char *names[CH_COMPARE_MOST];
+static json_t *names_to_json(const char *const *names, int count) {
   json_t *list = json_array();
-  int count = left ? ch_verdict_left(summary, names) : ch_verdict_names(summary, names);
   for (int i = 0; list && i < count; i++) json_array_append_new(list, json_string(names[i]));
   return list;
 }
 
-static json_t *standings_to_json(const ch_summary *summary) {
-  static const char *const places[] = {[CH_WITHIN] = "within", [CH_OPEN] = "open", [CH_OUT] = "out"};
+/* A distance from the best, as a share of the best loss (of images). */
+static json_t *share_to_json(const ch_summary *summary, double distance) {
+  const ch_group *best = &summary->groups[0];
+  return ch_json_finite(best->runs[0]->images ? distance : distance / best->quality);
+}
+
+static json_t *standing_to_json(const ch_summary *summary, int group) {
+  const ch_standing *s = &summary->decision.standings[group];
+  bool known = isfinite(s->high);
+  return json_pack("{s:o, s:o}", "low", known ? share_to_json(summary, s->low) : json_null(), "high",
+                   share_to_json(summary, s->high));
+}
+
+static json_t *choices_to_json(const ch_comparison *comparison, const ch_summary *summary) {
+  const ch_decision *d = &summary->decision;
   json_t *list = json_array();
-  for (int i = 0; list && i < summary->count; i++) {
-    const ch_standing *s = &summary->decision.standings[i];
-    json_array_append_new(list, json_pack("{s:s, s:o, s:o, s:s, s:b}", "name", summary->groups[i].name, "low",
-                                          ch_json_finite(s->low), "high", ch_json_finite(s->high),
-                                          "tolerance", places[s->place], "candidate", s->candidate));
+  for (int i = 0; list && i < d->choice_count; i++) {
+    int ties[CH_COMPARE_MOST], group = d->choices[i], count = ch_verdict_ties(summary, group, ties);
+    const ch_group *g = &summary->groups[group];
+    const char *names[CH_COMPARE_MOST];
+    for (int k = 0; k < count; k++) names[k] = summary->groups[ties[k]].runs[0]->name;
+    double more = g->runs[0]->images || !d->known
+                      ? -1
+                      : ch_group_more_tokens(g, &comparison->training, d->standings[group].high);
+    json_array_append_new(list,
+                          json_pack("{s:s, s:f, s:f, s:o, s:o, s:o}", "name", g->runs[0]->name,
+                                    g->runs[0]->images ? "parameters_attention" : "cache_bytes_per_token",
+                                    ch_group_cost(g), g->runs[0]->images ? "top1" : "loss", g->quality,
+                                    "behind", standing_to_json(summary, group), "behind_tokens",
+                                    more >= 0 ? ch_json_finite(more) : json_null(), "tied_with",
+                                    names_to_json(names, count)));
   }
+  return list;
+}
+
+static json_t *standings_to_json(const ch_summary *summary) {
+  json_t *list = json_array();
+  for (int i = 0; list && i < summary->count; i++)
+    json_array_append_new(list, json_pack("{s:s, s:o, s:b}", "name", summary->groups[i].runs[0]->name,
+                                          "behind", standing_to_json(summary, i), "candidate",
+                                          summary->decision.standings[i].candidate));
   return list;
 }
 
 static json_t *verdict_to_json(const ch_comparison *comparison, const ch_summary *summary) {
   const ch_decision *d = &summary->decision;
-  bool open = d->kind == CH_VERDICT_NOT_DISTINGUISHABLE, several = summary->count > 1 && summary->fewest > 1;
+  const char *names[CH_COMPARE_MOST];
+  int count = ch_verdict_names(summary, names);
   ch_text sentence = {0};
   ch_verdict_sentence(summary, comparison, &sentence);
   json_t *verdict =
       sentence.failed
           ? NULL
-          : json_pack("{s:s, s:o, s:s, s:i, s:o, s:o, s:o, s:s, s:b, s:f, s:o, s:o, s:o}", "kind",
-                      ch_verdict_kind_name(d->kind), "names", verdict_names(summary, false), "sentence",
-                      sentence.data, "seeds", summary->seeds, "more_seeds",
-                      open && d->more_seeds > 0 ? json_integer(d->more_seeds) : json_null(), "more_seconds",
-                      open && d->more_seeds > 0 ? json_real(d->more_seconds) : json_null(), "would_leave",
-                      open ? verdict_names(summary, d->more_seeds > 0) : json_null(), "correction",
-                      "multiple comparisons with the best; intervals by Bonferroni over all pairs",
-                      "until_decided", comparison->until_decided, "confidence", 0.95, "error_of_an_interval",
-                      several ? json_real(summary->error) : json_null(), "degrees_of_freedom",
-                      several ? json_real(summary->degrees) : json_null(), "behind_the_best",
-                      several ? standings_to_json(summary) : json_array());
+          : json_pack(
+                "{s:s, s:o, s:s, s:i, s:o, s:o, s:s, s:b, s:o, s:f, s:f, s:f, s:f}", "kind",
+                ch_verdict_kind_name(d->kind), "names", names_to_json(names, count), "sentence",
+                sentence.data, "seeds", summary->seeds, "choices", choices_to_json(comparison, summary),
+                "behind_the_best", standings_to_json(summary), "method",
+                "multiple comparison with the best (Hsu, Dunnett), seeds as blocks, moderated variances",
+                "until_decided", comparison->until_decided, "cache_budget",
+                comparison->cache_budget > 0 ? json_real(comparison->cache_budget) : json_null(),
+                "confidence", 0.95, "error", summary->error, "deviation", summary->deviation,
+                "degrees_of_freedom", summary->degrees);
   ch_text_free(&sentence);
   return verdict;
 }

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 #include "base/median.h"
-#include "experiment/statistics.h"
+#include "laws/statistics.h"
 
 static const double huber = 1.345, bisquare = 4.685;
 

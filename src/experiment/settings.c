@@ -103,6 +103,9 @@ static const setting settings_table[] = {
     {COUNT("--seeds", seeds, 1, CH_COMPARE_MOST_SEEDS), .free = true},
     {NUMBER("--tolerance", tolerance, 0, 1), .counts = COUNTS_IN_COMPARISONS, .free = true},
     {NUMBER("--budget", budget, 0, NONE), .counts = COUNTS_IN_COMPARISONS, .free = true},
+    {NUMBER("--risk", risk, 0, 1), .counts = COUNTS_IN_COMPARISONS, .free = true},
+    {NUMBER("--cache-budget", cache_budget, 0, NONE), .counts = COUNTS_IN_COMPARISONS, .free = true},
+    {COUNT("--users", users, 0, 1 << 30), .counts = COUNTS_IN_COMPARISONS, .free = true},
 };
 enum { SETTINGS = sizeof settings_table / sizeof *settings_table };
 
@@ -156,6 +159,7 @@ void ch_compare_defaults(ch_compare_settings *settings) {
                                     .seed = 1,
                                     .seeds = 1,
                                     .tolerance = 0.01,
+                                    .risk = 0.01,
                                     .task_items = 100,
                                     .ranks_per_run = 1};
 }
@@ -233,6 +237,22 @@ static ch_status check_ladder(const ch_compare_settings *s, ch_error *error) {
   return s->ladder ? ch_ladder_sizes(s, CH_COMPARE_USUAL_PARAMS, sizes, &count, error) : CH_OK;
 }
 
+/* The budget of caches: of a token, or of all users' contexts together. */
+static ch_status check_cache_budget(const ch_compare_settings *s, ch_error *error) {
+  if (s->cache_budget > 0 && s->images)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--cache-budget is for comparisons on text; images have no cache");
+  if (s->users > 0 && !(s->cache_budget > 0))
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--users is for --cache-budget, the memory that their caches share");
+  if (s->users > 0 && s->context == 0)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "--users needs --context, the tokens that each of them has; without both, --cache-budget is "
+        "that of a token");
+  return CH_OK;
+}
+
 /* What shares cannot have: runs that follow from other runs, or from measurements. */
 static ch_status check_shares(const ch_compare_settings *s, ch_error *error) {
   const char *option = s->collect ? "--collect" : "--only";
@@ -291,6 +311,7 @@ ch_status ch_compare_settings_complete(const ch_compare_settings *given, ch_expe
   for (int i = 0; i < SETTINGS; i++)
     if (counts(&settings_table[i], &settings, experiment))
       CH_TRY(check_range(&settings_table[i], &settings, error));
+  if (experiment == CH_EXPERIMENT_COMPARISON) CH_TRY(check_cache_budget(&settings, error));
   CH_TRY(check_match(&settings, experiment, error));
   CH_TRY(check_ladder(&settings, error));
   CH_TRY(check_shares(&settings, error));

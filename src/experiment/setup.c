@@ -174,6 +174,7 @@ ch_status ch_compare_setup_describe(ch_compare_setup *setup, ch_error *error) {
   c->version = CH_VERSION_STRING;
   c->created = now(arena);
   c->tolerance = s->tolerance;
+  c->cache_budget = s->cache_budget / (s->users > 0 ? (double)s->users * (double)s->context : 1);
   c->match = s->match;
   c->cache_per_token = s->cache_per_token;
   c->budget_seconds = setup->plan.budget_seconds;

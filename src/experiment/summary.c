@@ -1,4 +1,4 @@
-/* Means, spreads and paired differences over seeds, with intervals that hold together. */
+/* Means and spreads over seeds, and how far differences may be chance. */
 #include "experiment/summary.h"
 
 #include <math.h>
@@ -37,75 +37,72 @@ static const ch_compared *run_of_seed(const ch_group *group, uint64_t seed) {
   return NULL;
 }
 
-/* The difference over common seeds, with the pair's own variance. */
-static ch_difference pair_of(const ch_group *a, const ch_group *b) {
-  double values[CH_COMPARE_MOST_SEEDS];
-  ch_difference d = {.low = -INFINITY, .high = INFINITY};
-  for (int i = 0; i < a->count; i++) {
-    const ch_compared *other = run_of_seed(b, a->runs[i]->seed);
-    if (other) values[d.pairs++] = ch_compared_quality(a->runs[i]) - ch_compared_quality(other);
-  }
-  ch_spread spread = ch_spread_of(values, d.pairs);
-  d.mean = spread.mean;
-  d.variance = spread.deviation * spread.deviation;
-  return d;
+static int common_seeds(const ch_group *a, const ch_group *b) {
+  int count = 0;
+  for (int i = 0; i < a->count; i++) count += run_of_seed(b, a->runs[i]->seed) != NULL;
+  return count;
 }
 
-/* The residuals of the runs after the means of mechanisms and of seeds are subtracted. */
-static double degrees_of(const ch_summary *summary) {
-  int degrees = 1 - summary->count;
+/* A mechanism is a group, a seed a block. Less is better, so accuracies get the other sign. */
+static ch_status fit_runs(ch_summary *summary, ch_blocked *fit, ch_error *error) {
+  int count = 0, blocks = 0;
+  for (int g = 0; g < summary->count; g++) count += summary->groups[g].count;
+  ch_blocked_value *values = ch_arena_alloc(&summary->arena, ((size_t)count + 1) * sizeof *values);
+  uint64_t *seeds = ch_arena_alloc(&summary->arena, ((size_t)count + 1) * sizeof *seeds);
+  if (!values || !seeds) return ch_fail(error, CH_ERROR_MEMORY, "no memory to summarise the comparison");
+  count = 0;
   for (int g = 0; g < summary->count; g++)
     for (int i = 0; i < summary->groups[g].count; i++) {
-      bool earlier = false;
-      for (int before = 0; before < g && !earlier; before++)
-        earlier = run_of_seed(&summary->groups[before], summary->groups[g].runs[i]->seed) != NULL;
-      degrees += earlier; /* of every seed, all runs but the first */
+      const ch_compared *run = summary->groups[g].runs[i];
+      int block = 0;
+      while (block < blocks && seeds[block] != run->seed) block++;
+      if (block == blocks) seeds[blocks++] = run->seed;
+      double quality = ch_compared_quality(run);
+      values[count++] = (ch_blocked_value){g, block, run->images ? -quality : quality};
     }
-  return degrees;
+  return ch_blocked_fit(values, count, summary->count, blocks, &summary->arena, fit, error);
 }
 
-static double pooled_variance(const ch_summary *summary) {
-  double sum = 0, weights = 0;
-  for (int a = 0; a < summary->count; a++)
-    for (int b = 0; b < a; b++) {
-      const ch_difference *d = ch_difference_of(summary, a, b);
-      if (d->pairs < 2) continue;
-      sum += (d->pairs - 1) * d->variance;
-      weights += d->pairs - 1;
-    }
-  return weights > 0 ? sum / weights : 0;
-}
-
-double ch_error_of_interval(const ch_comparison *comparison, int groups, int seeds) {
-  double error = 0.05 / fmax(1, groups * (groups - 1) / 2.0);
-  if (!comparison->until_decided) return error;
-  /* One look for every number of seeds from the first on; the shares of all looks add up to 1. */
+/* Where seeds are added until the risk is small, every number of seeds from the first on is a look; the errors of all looks add up to 5 %. */
+static double error_of(const ch_comparison *comparison, int seeds) {
+  if (!comparison->until_decided) return 0.05;
   double first = fmax(2, (double)comparison->training.seeds), now = fmax(first, seeds);
-  return error * (first - 1) / (now * (now - 1));
+  return 0.05 * (first - 1) / (now * (now - 1));
 }
 
-static ch_status measure_noise(const ch_comparison *comparison, ch_summary *summary, ch_error *error) {
+static void fill_differences(ch_summary *summary, const ch_blocked *fit, const ch_best *best) {
   int count = summary->count;
-  summary->differences =
-      ch_arena_alloc(&summary->arena, ((size_t)count * (size_t)count + 1) * sizeof *summary->differences);
-  if (!summary->differences) return ch_fail(error, CH_ERROR_MEMORY, "no memory to summarise the comparison");
   for (int a = 0; a < count; a++)
-    for (int b = 0; b < count; b++)
-      summary->differences[a * count + b] = pair_of(&summary->groups[a], &summary->groups[b]);
-  double pooled = pooled_variance(summary);
-  summary->degrees = degrees_of(summary);
-  summary->error = ch_error_of_interval(comparison, count, summary->seeds);
-  double t = ch_student_t(summary->error, summary->degrees);
-  for (int i = 0; i < count * count; i++) {
-    ch_difference *d = &summary->differences[i];
-    if (d->pairs < 2 || i / count == i % count) continue;
-    d->variance = fmax(d->variance, pooled);
-    double half = t * sqrt(d->variance / d->pairs);
-    d->low = d->mean - half;
-    d->high = d->mean + half;
-    d->beyond_noise = d->low > 0 || d->high < 0;
+    for (int b = 0; b < count; b++) {
+      double chance = best->tie[a * count + b];
+      ch_difference *d = &summary->differences[a * count + b];
+      d->mean = summary->groups[a].quality - summary->groups[b].quality;
+      d->low = d->mean - chance;
+      d->high = d->mean + chance;
+      d->pairs = common_seeds(&summary->groups[a], &summary->groups[b]);
+      d->beyond_noise = !ch_best_tied(fit, best, a, b);
+    }
+}
+
+/* Means first: groups are sorted by them, and the fit of the sorted ones is what differences and intervals follow from. */
+static ch_status analyse(const ch_comparison *comparison, ch_summary *summary, ch_error *error) {
+  size_t count = (size_t)summary->count;
+  ch_blocked fit;
+  ch_best best;
+  for (int pass = 0; pass < 2; pass++) {
+    CH_TRY(fit_runs(summary, &fit, error));
+    for (int g = 0; g < summary->count; g++)
+      summary->groups[g].quality = summary->groups[g].runs[0]->images ? -fit.means[g] : fit.means[g];
+    if (pass == 0) sort(summary);
   }
-  return CH_OK;
+  summary->deviation = fit.deviation;
+  summary->degrees = fmax(0, fit.degrees);
+  summary->error = error_of(comparison, summary->seeds);
+  CH_TRY(ch_best_compare(&fit, summary->error, &summary->arena, &best, error));
+  summary->differences = ch_arena_alloc(&summary->arena, (count * count + 1) * sizeof *summary->differences);
+  if (!summary->differences) return ch_fail(error, CH_ERROR_MEMORY, "no memory to summarise the comparison");
+  fill_differences(summary, &fit, &best);
+  return ch_decide(comparison, summary, &best, error);
 }
 
 const ch_difference *ch_difference_of(const ch_summary *summary, int a, int b) {
@@ -120,6 +117,7 @@ static ch_status group_runs(const ch_comparison *comparison, int most_seeds, ch_
   summary->groups = ch_arena_alloc(&summary->arena, count * sizeof *summary->groups);
   for (int i = 0; summary->groups && i < comparison->count; i++) {
     const ch_compared *run = &comparison->models[i];
+    if (most_seeds && run->seed - comparison->training.seed >= (uint64_t)most_seeds) continue;
     ch_group *group = find(summary, run->name);
     if (!group) {
       group = &summary->groups[summary->count++];
@@ -127,7 +125,6 @@ static ch_status group_runs(const ch_comparison *comparison, int most_seeds, ch_
                           .runs = ch_arena_alloc(&summary->arena, count * sizeof(ch_compared *))};
     }
     if (!group->runs) return ch_fail(error, CH_ERROR_MEMORY, "no memory to summarise the comparison");
-    if (most_seeds && group->count == most_seeds) continue;
     group->runs[group->count++] = run;
   }
   return summary->groups ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory to summarise the comparison");
@@ -141,11 +138,8 @@ ch_status ch_summarise_first(const ch_comparison *comparison, int most_seeds, ch
     int seeds = summary->groups[i].count;
     if (seeds > summary->seeds) summary->seeds = seeds;
     if (i == 0 || seeds < summary->fewest) summary->fewest = seeds;
-    summary->groups[i].quality = ch_group_spread(&summary->groups[i], ch_compared_quality).mean;
   }
-  sort(summary);
-  CH_TRY(measure_noise(comparison, summary, error));
-  return ch_decide(comparison, summary, error);
+  return analyse(comparison, summary, error);
 }
 
 ch_status ch_summarise(const ch_comparison *comparison, ch_summary *summary, ch_error *error) {

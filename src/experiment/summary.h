@@ -5,45 +5,41 @@
 
 #include "experiment/decide.h"
 #include "experiment/results.h"
-#include "experiment/statistics.h"
+#include "laws/statistics.h"
 
 /* The runs of one name, one per seed, in the order of the comparison. */
 struct ch_group {
   const char *name;
   const ch_compared **runs; /* [count] */
   int count;
-  double quality; /* mean of ch_compared_quality */
+  double quality; /* mean of ch_compared_quality; adjusted for seeds where some are missing */
 };
 
-/* The quality of one group minus that of another, over the seeds that both have. */
+/* The quality of one group minus that of another. */
 typedef struct ch_difference {
-  double mean;
   double
-      /* standard deviation of a single seed's difference: the larger of the pair's own and the pooled one */
-      variance;
-  double low, high;  /* the interval; infinite with fewer than two pairs */
+      mean; /* over the seeds that both have or, if seeds are missing, adjusted for seeds (laws/blocked.h) */
+  double low, high;  /* how far it may be from that by chance; infinite if that is not known */
   int pairs;         /* seeds that both have */
-  bool beyond_noise; /* 0 lies outside the interval */
+  bool beyond_noise; /* the two are not tied: 0 lies outside */
 } ch_difference;
 
 struct ch_summary {
   ch_group *groups; /* the best first */
   int count;
-  int seeds, fewest; /* the most and the fewest runs of any name */
-  /* Noise. With 95 % confidence all intervals are right together: Bonferroni over the pairs of mechanisms and, where seeds
-     are added until a verdict, over its looks. The pooled variance is the mean of the pairs' variances, which in the layout
-     of seeds and mechanisms is twice the residual mean square. */
+  int seeds, fewest;          /* the most and the fewest runs of any name */
   ch_difference *differences; /* [count * count], of row minus column */
-  double degrees;             /* degrees of freedom of the pooled variance: (mechanisms - 1) (seeds - 1) */
-  double error;               /* probability that each interval is wrong */
+  double deviation,
+      degrees;  /* of the noise between seeds: of a run, and its degrees of freedom; 0 with one seed */
+  double error; /* probability that a statement is wrong */
   ch_decision decision;
   ch_arena arena;
 };
 
 /* Validation loss or, on images, top-1 accuracy. */
 double ch_compared_quality(const ch_compared *run);
-/* Groups the comparison's runs by name, and decides; the groups point to the runs. Only the first `most_seeds` runs of each
-   name count; 0: all. Release with ch_arena_free(&summary->arena). */
+/* Groups the comparison's runs by name, and decides; the groups point to the runs. Only runs with the first `most_seeds` seeds
+   count; 0: all. Release with ch_arena_free(&summary->arena). */
 ch_status ch_summarise_first(const ch_comparison *comparison, int most_seeds, ch_summary *summary,
                              ch_error *error);
 ch_status ch_summarise(const ch_comparison *comparison, ch_summary *summary, ch_error *error);
@@ -53,7 +49,4 @@ ch_spread ch_group_spread(const ch_group *group, ch_compared_value *value);
 
 /* The difference of two groups, by their indices. */
 const ch_difference *ch_difference_of(const ch_summary *summary, int a, int b);
-/* The error probability of each interval when every group has `seeds` seeds. */
-double ch_error_of_interval(const ch_comparison *comparison, int groups, int seeds);
-
 #endif

@@ -84,9 +84,9 @@ static void put_mark(const ch_summary *summary, int rank, ch_text *html) {
   const ch_decision *d = &summary->decision;
   const char *mark = NULL;
   if (summary->count < 2) return;
-  if (rank == d->pick) mark = d->kind == CH_VERDICT_UNDECIDED ? "for now" : NULL;
-  if (d->standings[rank].candidate && d->kind == CH_VERDICT_NOT_DISTINGUISHABLE) mark = "candidate";
-  if (d->standings[rank].candidate && d->kind == CH_VERDICT_TAKE) mark = "take this";
+  for (int i = 0; i < d->choice_count; i++)
+    if (d->choices[i] == rank) mark = "choice";
+  if (rank == d->pick) mark = d->known ? "take this" : "for now";
   if (mark) ch_text_printf(html, " <span class=\"take\">%s</span>", mark);
 }
 

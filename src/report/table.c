@@ -326,6 +326,11 @@ static void put_spikes(const ch_summary *summary, ch_text *text) {
   if (text->size > before) ch_text_puts(text, "\n");
 }
 
+static void put_standings(const ch_summary *summary, const ch_comparison *comparison, ch_text *text) {
+  (void)comparison;
+  ch_verdict_standings(summary, text);
+}
+
 /* The notes below the table, a line each. */
 static void put_notes(const ch_comparison *comparison, const ch_columns *columns, ch_summary *summary,
                       ch_text *text) {
@@ -341,11 +346,12 @@ static void put_notes(const ch_comparison *comparison, const ch_columns *columns
   put_speed_notes(columns, summary, text);
   put_rates(summary, text);
   put_spikes(summary, text);
-  if (summary->count > 1 && summary->fewest > 1) {
-    ch_verdict_standings(summary, text);
-    ch_text_puts(text, "\n");
-    ch_verdict_noise(summary, comparison, text);
-    ch_text_puts(text, "\n");
+  void (*const of_risk[])(const ch_summary *, const ch_comparison *,
+                          ch_text *) = {put_standings, ch_verdict_tokens, ch_verdict_noise};
+  for (size_t i = 0; i < sizeof of_risk / sizeof *of_risk; i++) {
+    size_t before = text->size;
+    of_risk[i](summary, comparison, text);
+    if (text->size > before) ch_text_puts(text, "\n");
   }
   if (ch_comparison_warnings(comparison, summary, &summary->arena, &warnings, &error) != CH_OK) {
     text->failed = true;

@@ -81,7 +81,7 @@ static void seeds_are_added_until_the_verdict_and_after_an_interruption(void **s
   ch_error error = {0};
   ch_compare_settings options = small("until");
   /* Models that hardly learn have nearly the same loss: two seeds show that one is less than twice the other. */
-  options.tolerance = 1;
+  options.tolerance = options.risk = 1;
   options.lr = 1e-6;
   options.until_decided = true;
   options.budget = 1e9;

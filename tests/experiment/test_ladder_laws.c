@@ -11,7 +11,7 @@
 #include <crosshead/ladder.h>
 
 #include "base/random.h"
-#include "experiment/statistics.h"
+#include "laws/statistics.h"
 #include "sanitized.h"
 
 enum { MOST = 4, RUNGS = 8, SHARES = 2 };

@@ -1,6 +1,6 @@
 /* Means, spreads and Student's t. */
-#ifndef CH_EXPERIMENT_STATISTICS_H
-#define CH_EXPERIMENT_STATISTICS_H
+#ifndef CH_LAWS_STATISTICS_H
+#define CH_LAWS_STATISTICS_H
 
 typedef struct ch_spread {
   double mean, deviation; /* deviation: the sample's (n - 1); 0 for one value */

@@ -1,5 +1,5 @@
 /* Statistics of few values. */
-#include "experiment/statistics.h"
+#include "laws/statistics.h"
 
 #include <math.h>
 

@@ -1,0 +1,44 @@
+/* How often the statements of a comparison are right, on made-up losses: bench_coverage [DRAWS]
+ *
+ * Columns: the intervals of how far each mechanism is behind the best, on average and of the mechanism that is worst off; all upper
+ * bounds together; all intervals along the front together; two equal mechanisms stated as tied; and the length of the intervals as a share of those
+ * that Bonferroni's correction over all pairs gives. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/laws/coverage.h"
+
+typedef struct layout {
+  const char *name;
+  double step; /* between the means of neighbours, in standard deviations */
+  bool last;   /* the noisy mechanism is the last one, else the first and best */
+} layout;
+
+int main(int count, char **arguments) {
+  static const char *const noises[] = {"equal", "unequal", "skewed"};
+  static const layout layouts[] = {
+      {"alike", 0, false}, {"close", 1, false}, {"apart", 3, false}, {"apart, worst noisy", 3, true}};
+  static const int groups[] = {2, 3, 5, 9}, seeds[] = {2, 3, 5, 10};
+  int draws = count > 1 ? atoi(arguments[1]) : 2000;
+  printf("mechanisms seeds noise    means               intervals  worst  bounds  front   tied  length\n");
+  for (int g = 0; g < 4; g++)
+    for (int noise = NOISE_EQUAL; noise <= NOISE_SKEWED; noise++)
+      for (int s = 0; s < 4; s++)
+        for (int l = 0; l < 4; l++) {
+          coverage_truth t = {.groups = groups[g], .seeds = seeds[s], .noise = (coverage_noise)noise};
+          coverage c;
+          if (layouts[l].last && noise != NOISE_UNEQUAL) continue;
+          for (int i = 0; i < t.groups; i++) t.means[i] = layouts[l].step * i;
+          t.noisy = layouts[l].last ? t.groups - 1 : 0;
+          if (draws < 1 || !coverage_measure(&t, draws, 1, &c)) return 1;
+          printf("%10d %5d %-8s %-19s %9.1f %6.1f %7.1f %6.1f", t.groups, t.seeds, noises[noise],
+                 layouts[l].name, 100 * c.statements, 100 * c.least, 100 * c.bounds, 100 * c.front);
+          if (layouts[l].step == 0)
+            printf(" %6.1f", 100 * c.pairs);
+          else
+            printf("      -");
+          printf(" %7.2f\n", c.length / c.earlier);
+          fflush(stdout);
+        }
+  return 0;
+}

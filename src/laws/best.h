@@ -1,0 +1,25 @@
+/* Multiple comparisons with the best (Hsu 1984): how far each group may be behind the best one, whichever that is. Less is
+ * better. */
+#ifndef CH_LAWS_BEST_H
+#define CH_LAWS_BEST_H
+
+#include "laws/blocked.h"
+
+typedef struct ch_best {
+  int groups;
+  /* [groups]: the interval of how far a group's mean is behind the least. high: INFINITY where nothing is known. low is 0 unless the
+     group is surely worse than the one with the least mean. */
+  double *low, *high;
+  /* [groups * groups]: how far two means may be apart by chance. Groups whose means are no further apart than `tie` are tied;
+     `margin`, which is smaller, is that of a single statement about a group and the best. */
+  double *tie, *margin;
+} ch_best;
+
+/* error: the probability that an interval is wrong, as 0.05. The arrays go into `arena`. */
+ch_status ch_best_compare(const ch_blocked *fit, double error, ch_arena *arena, ch_best *best,
+                          ch_error *failure);
+
+/* True if the means of a and b differ by no more than chance may explain. */
+bool ch_best_tied(const ch_blocked *fit, const ch_best *best, int a, int b);
+
+#endif

@@ -1,0 +1,37 @@
+/* Means of groups that were observed in the same blocks, and how well their differences are known.
+ *
+ * The model is value = mean of the group + effect of the block + noise. Here a group is a mechanism and a block a seed, which
+ * gives all mechanisms the same batches: what it does to all of them is no noise of a difference.
+ *
+ * Groups need not be equally noisy. Their variances are drawn towards each other by empirical Bayes, as limma does for genes
+ * (Smyth 2004): sigma_i^2 is scaled inverse chi-square with d0 degrees of freedom around s0^2. Few groups say little about d0
+ * and s0, so the estimates are averaged over both, weighed by how likely they make the residuals. Equal residuals then give the
+ * pooled variance with nearly all degrees of freedom, and a group that is noisier than the others keeps most of its own. */
+#ifndef CH_LAWS_BLOCKED_H
+#define CH_LAWS_BLOCKED_H
+
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+
+typedef struct ch_blocked_value {
+  int group, block; /* 0 ... groups - 1, 0 ... blocks - 1 */
+  double value;
+} ch_blocked_value;
+
+typedef struct ch_blocked {
+  int groups;
+  double *
+      means; /* [groups]: those of the values where every group is in every block; else adjusted to the mean block */
+  double deviation, degrees; /* of the residuals of all groups: standard deviation, degrees of freedom */
+  /* [groups * groups], of a difference of two means: standard error and degrees of freedom. The error is INFINITY where the
+     blocks say nothing about it. */
+  double *errors, *freedom;
+} ch_blocked;
+
+/* Each group has at least one value, and one at most in a block. The arrays go into `arena`. */
+ch_status ch_blocked_fit(const ch_blocked_value *values, int count, int groups, int blocks, ch_arena *arena,
+                         ch_blocked *fit, ch_error *error);
+
+#endif

@@ -1,0 +1,23 @@
+/* Dunnett's critical values: how far the largest of several differences from one mean strays. */
+#ifndef CH_LAWS_DUNNETT_H
+#define CH_LAWS_DUNNETT_H
+
+#include <stdbool.h>
+
+/* Means are compared with one of them by Student's t statistics that are correlated by a half, as they are when all means
+   have the same variance. Prepared once for a number of comparisons; then values for any degrees of freedom are cheap. */
+enum { CH_DUNNETT_POINTS = 361 };
+#define CH_DUNNETT_STEP 0.025
+typedef struct ch_dunnett {
+  /* The probability that, with a known variance, one of the statistics exceeds i * CH_DUNNETT_STEP: as it is, and its
+     magnitude. */
+  double above[CH_DUNNETT_POINTS], outside[CH_DUNNETT_POINTS];
+} ch_dunnett;
+
+/* comparisons: at least 1. */
+void ch_dunnett_prepare(int comparisons, ch_dunnett *dunnett);
+/* The value that some statistic exceeds with probability `error`; `outside`: that some magnitude exceeds. Degrees of freedom
+   below 1 count as 1, and without any (0 or less) the value is INFINITY. */
+double ch_dunnett_value(const ch_dunnett *dunnett, bool outside, double error, double degrees);
+
+#endif

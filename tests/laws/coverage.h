@@ -1,0 +1,125 @@
+/* How often statements about made-up losses are right: what test_best.c checks quickly and bench/coverage.c measures at length. */
+#ifndef TESTS_LAWS_COVERAGE_H
+#define TESTS_LAWS_COVERAGE_H
+
+#include <math.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "laws/best.h"
+#include "laws/statistics.h"
+
+enum { COVERAGE_MOST_GROUPS = 9, COVERAGE_MOST_SEEDS = 10 };
+
+typedef enum coverage_noise { NOISE_EQUAL, NOISE_UNEQUAL, NOISE_SKEWED } coverage_noise;
+
+/* What is true of made-up losses: group g has the mean means[g] and noise of deviation 1; a seed's effect is 5 times as large.
+   Unequal: one group has three times the noise. Skewed: the noise is exponential. */
+typedef struct coverage_truth {
+  int groups, seeds;
+  coverage_noise noise;
+  int noisy; /* the group that is noisier */
+  double means[COVERAGE_MOST_GROUPS];
+} coverage_truth;
+
+/* Shares of the draws. */
+typedef struct coverage {
+  double statements; /* mean over groups: how often its interval has the truth */
+  double least;      /* the same of the group that is worst off */
+  double bounds;     /* all upper bounds are right together */
+  double front;      /* with caches in a random order: all intervals along the front of loss against cache */
+  double pairs;      /* groups 0 and 1, if they are equal, are tied */
+  double length,
+      earlier; /* mean length of the intervals, and of those of the method before: Bonferroni over all pairs */
+} coverage;
+
+static inline void coverage_draw(const coverage_truth *t, ch_random *random, ch_blocked_value *values) {
+  for (int s = 0; s < t->seeds; s++) {
+    double effect = 5 * ch_random_normal(random);
+    for (int g = 0; g < t->groups; g++) {
+      double noise =
+          t->noise == NOISE_SKEWED ? -log(1 - ch_random_uniform(random)) - 1 : ch_random_normal(random);
+      if (t->noise == NOISE_UNEQUAL && g == t->noisy) noise *= 3;
+      values[s * t->groups + g] = (ch_blocked_value){g, s, t->means[g] + effect + noise};
+    }
+  }
+}
+
+/* The mean length of the intervals that Bonferroni's correction over all pairs gives, with the larger of a pair's own and the
+   pooled variance. */
+static inline double coverage_earlier(const coverage_truth *t, const ch_blocked_value *values) {
+  int n = t->groups, s = t->seeds;
+  double variance[COVERAGE_MOST_GROUPS][COVERAGE_MOST_GROUPS],
+      mean[COVERAGE_MOST_GROUPS][COVERAGE_MOST_GROUPS];
+  double pooled = 0, length = 0, critical = ch_student_t(0.05 / (n * (n - 1) / 2.0), (n - 1) * (s - 1));
+  for (int a = 0; a < n; a++)
+    for (int b = 0; b < n; b++) {
+      double d[COVERAGE_MOST_SEEDS];
+      for (int i = 0; i < s; i++) d[i] = values[i * n + a].value - values[i * n + b].value;
+      ch_spread spread = ch_spread_of(d, s);
+      mean[a][b] = spread.mean;
+      variance[a][b] = spread.deviation * spread.deviation;
+      pooled += variance[a][b] / (n * (n - 1));
+    }
+  for (int i = 0; i < n; i++) {
+    double low = INFINITY, high = 0;
+    for (int b = 0; b < n; b++) {
+      bool may = true;
+      for (int k = 0; k < n; k++)
+        may = may && (k == b || mean[b][k] <= critical * sqrt(fmax(variance[b][k], pooled) / s));
+      double half = i == b ? 0 : critical * sqrt(fmax(variance[i][b], pooled) / s);
+      if (may) low = fmin(low, fmax(0, mean[i][b] - half));
+      if (may) high = fmax(high, mean[i][b] + half);
+    }
+    length += (high - fmin(low, high)) / n;
+  }
+  return length;
+}
+
+/* Returns false if memory is out. */
+static inline bool coverage_measure(const coverage_truth *t, int draws, uint64_t stream, coverage *c) {
+  int n = t->groups, right[COVERAGE_MOST_GROUPS] = {0};
+  double least = INFINITY;
+  for (int g = 0; g < n; g++) least = fmin(least, t->means[g]);
+  *c = (coverage){0};
+  for (int d = 0; d < draws; d++) {
+    ch_blocked_value values[COVERAGE_MOST_GROUPS * COVERAGE_MOST_SEEDS];
+    ch_random random;
+    ch_arena arena = {0};
+    ch_blocked fit;
+    ch_best best;
+    ch_error error;
+    bool bounds = true, front = true;
+    double lowest = INFINITY;
+    ch_random_seed(&random, (uint64_t)d, stream);
+    coverage_draw(t, &random, values);
+    if (ch_blocked_fit(values, n * t->seeds, n, t->seeds, &arena, &fit, &error) != CH_OK ||
+        ch_best_compare(&fit, 0.05, &arena, &best, &error) != CH_OK)
+      return false;
+    uint64_t key = ch_random_u64(&random);
+    for (int i = 0; i < n; i++) { /* the smallest cache first */
+      int g = (int)ch_random_permute((uint64_t)i, (uint64_t)n, key);
+      double behind = t->means[g] - least;
+      bool holds = best.low[g] <= behind && behind <= best.high[g];
+      right[g] += holds;
+      bounds = bounds && behind <= best.high[g];
+      if (fit.means[g] >= lowest) continue;
+      lowest = fit.means[g];
+      front = front && holds;
+    }
+    c->bounds += (double)bounds / draws;
+    c->front += (double)front / draws;
+    c->pairs += (double)ch_best_tied(&fit, &best, 0, 1) / draws;
+    for (int g = 0; g < n; g++) c->length += (best.high[g] - best.low[g]) / n / draws;
+    c->earlier += coverage_earlier(t, values) / draws;
+    ch_arena_free(&arena);
+  }
+  c->least = 1;
+  for (int g = 0; g < n; g++) {
+    c->statements += (double)right[g] / draws / n;
+    c->least = fmin(c->least, (double)right[g] / draws);
+  }
+  return true;
+}
+
+#endif
