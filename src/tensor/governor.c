@@ -42,13 +42,6 @@ ch_status ch_governor_check(ch_error *error) {
                  "CROSSHEAD_WORKERS is '%.40s'; set it to all, or to varied, or unset it", wanted_workers());
 }
 
-ch_status ch_governor_check(ch_error *error) {
-  const char *wanted = getenv("CROSSHEAD_WORKERS");
-  if (!wanted || all_always()) return CH_OK;
-  return ch_fail(error, CH_ERROR_ARGUMENT, "CROSSHEAD_WORKERS is '%.40s'; set it to all, or unset it",
-                 wanted);
-}
-
 void ch_governor_init(ch_governor *governor, int threads, bool busy) {
   *governor = (ch_governor){.workers = {threads},
                             .choices = 1,
