@@ -12,7 +12,7 @@
 #include "formats/pieces.h"
 #include "io/companions.h"
 
-enum { MOST_BYTES = 8 << 20 };
+enum { MOST_BYTES = 64 << 20 };
 
 static const char usual[] = "default", gguf_key[] = "tokenizer.chat_template";
 
@@ -98,13 +98,23 @@ static ch_status add_value(ch_chat *chat, const char *where, const json_t *value
   return CH_OK;
 }
 
+/* These files may name tokens with the character U+0000, which the project's own JSON may not. */
 static ch_status add_json(ch_chat *chat, const char *directory, const char *file, ch_error *error) {
-  char *path = ch_path_join(directory, file);
-  json_t *root = NULL;
+  char *path = ch_path_join(directory, file), *text = NULL;
+  size_t size = 0, mark = 0;
+  json_error_t why;
   if (!path) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", directory);
-  ch_status status = ch_is_file(path) ? ch_json_read(path, MOST_BYTES, &root, error) : CH_OK;
+  ch_status status = ch_is_file(path) ? ch_read_file(path, MOST_BYTES, &text, &size, error) : CH_OK;
+  if (text && size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) mark = 3;
+  json_t *root =
+      text ? json_loadb(text + mark, size - mark, JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, &why) : NULL;
+  if (text && !root)
+    status = json_error_code(&why) == json_error_out_of_memory
+                 ? ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path)
+                 : ch_fail(error, CH_ERROR_FORMAT, "%s is not a JSON object: %s", path, why.text);
   if (status == CH_OK) status = add_value(chat, path, json_object_get(root, "chat_template"), error);
   json_decref(root);
+  free(text);
   free(path);
   return status;
 }

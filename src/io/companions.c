@@ -6,6 +6,9 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json.h"
+
+enum { MOST_CONFIG_BYTES = 1 << 20 };
 
 static const char *const tokenizers[] = {"tokenizer.json", "tokenizer.bin", NULL};
 /* Of these transformers makes a tokenizer and its chats; processors are those of images. */
@@ -18,8 +21,8 @@ static const char *const beside_tokenizers[] = {"tokenizer_config.json",
                                                 "chat_template.jinja",
                                                 "chat_template.json",
                                                 NULL};
-static const char *const others[] = {"generation_config.json", "preprocessor_config.json",
-                                     "processor_config.json", NULL};
+static const char *const processors[] = {"preprocessor_config.json", "processor_config.json", NULL};
+static const char generation[] = "generation_config.json";
 
 /* Copies a file if it exists. */
 static ch_status copy_one(const char *from, const char *to, const char *name, ch_error *error) {
@@ -68,12 +71,45 @@ ch_status ch_companions_copy_of_tokenizer(const char *from, const char *to, ch_e
   return status;
 }
 
+/* The list of ids that config.json ends texts with; NULL where it is no list of several. A config.json that is written has room for the
+   first. */
+static json_t *ends_of(const char *directory) {
+  char *path = ch_path_join(directory, "config.json");
+  json_t *root = NULL, *ends = NULL;
+  if (path && ch_is_file(path) && ch_json_read(path, MOST_CONFIG_BYTES, &root, NULL) == CH_OK)
+    ends = json_incref(json_object_get(root, "eos_token_id"));
+  json_decref(root);
+  free(path);
+  if (json_array_size(ends) > 1) return ends;
+  json_decref(ends);
+  return NULL;
+}
+
+static ch_status write_ends(const char *directory, json_t *ends, ch_error *error) {
+  char *path = ch_path_join(directory, generation);
+  json_t *root = json_pack("{s:O}", "eos_token_id", ends);
+  char *text = root ? ch_json_dump(root, JSON_INDENT(2)) : NULL;
+  ch_status status = path && text ? ch_write_file(path, text, strlen(text), error)
+                                  : ch_fail(error, CH_ERROR_MEMORY, "no memory to write to %s", directory);
+  free(text);
+  json_decref(root);
+  free(path);
+  return status;
+}
+
 ch_status ch_companions_copy_generation(const char *from, const char *to, ch_error *error) {
-  return copy_one(from, to, "generation_config.json", error);
+  char *path = ch_path_join(from, generation);
+  bool there = path && ch_is_file(path);
+  free(path);
+  json_t *ends = there ? NULL : ends_of(from);
+  ch_status status = ends ? write_ends(to, ends, error) : copy_one(from, to, generation, error);
+  json_decref(ends);
+  return status;
 }
 
 ch_status ch_companions_copy(const char *from, const char *to, ch_error *error) {
   CH_TRY(copy_all(from, to, tokenizers, error));
   CH_TRY(ch_companions_copy_of_tokenizer(from, to, error));
-  return copy_all(from, to, others, error);
+  CH_TRY(ch_companions_copy_generation(from, to, error));
+  return copy_all(from, to, processors, error);
 }

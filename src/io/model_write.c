@@ -1,5 +1,6 @@
 /* Writes a model directory: weights converted as they go, then the configuration. */
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,14 +36,27 @@ static void widen(const char *stored, ch_dtype dtype, int64_t n, bool wide, doub
   ch_kernels_best(wide ? CH_F64 : CH_F32)->convert_from(ch_team_here(), n, stored, dtype, out);
 }
 
+/* The largest magnitude of n values of F32; NaN if one is not finite. Magnitudes are in the order of their bits. */
+static double largest_of_floats(const float *values, int64_t n) {
+  uint32_t most = 0;
+  for (int64_t i = 0; i < n; i++) {
+    uint32_t bits;
+    memcpy(&bits, &values[i], sizeof bits);
+    bits &= 0x7fffffff;
+    most = bits > most ? bits : most;
+  }
+  float value;
+  memcpy(&value, &most, sizeof value);
+  return isfinite(value) ? (double)value : NAN;
+}
+
 /* The largest magnitude of n values, F64 where they are wide and else F32; NaN if one is not finite. */
 static double largest(const double *values, bool wide, int64_t n) {
-  const float *narrow = (const float *)(const void *)values;
   double most = 0;
+  if (!wide) return largest_of_floats((const float *)(const void *)values, n);
   for (int64_t i = 0; i < n; i++) {
-    double size = fabs(wide ? values[i] : (double)narrow[i]);
-    if (!isfinite(size)) return NAN;
-    most = fmax(most, size);
+    if (!isfinite(values[i])) return NAN;
+    most = fmax(most, fabs(values[i]));
   }
   return most;
 }

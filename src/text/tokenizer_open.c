@@ -71,14 +71,14 @@ static ch_status load(const char *path, const ch_map *map, ch_tokenizer **tokeni
   if (text[0] == '\n')
     return ch_fail(error, CH_ERROR_FORMAT,
                    "%s looks like a SentencePiece model, which is not read; its tokenizer.json is", path);
-  CH_TRY(ch_refuse_mistaken(path, map->data, map->size, true, error));
   return ch_tokenizer_from_bin(map->data, map->size, path, tokenizer, error);
 }
 
 static ch_status open_file(const char *path, ch_tokenizer **tokenizer, ch_error *error) {
   ch_map map;
   CH_TRY(ch_map_open(path, &map, error));
-  ch_status status = load(path, &map, tokenizer, error);
+  ch_status status = ch_refuse_mistaken(path, map.data, map.size, true, error);
+  if (status == CH_OK) status = load(path, &map, tokenizer, error);
   ch_map_close(&map);
   if (status != CH_OK) return status;
   (*tokenizer)->directory = directory_of(path);
