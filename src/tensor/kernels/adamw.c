@@ -15,9 +15,9 @@ void KERNEL(adamw)(const ch_team *team, int64_t n, void *weight, const void *gra
     const real *restrict gradient = grad;
     for (int64_t i = first; i < last; i++) {
       real g = gradient[i] * scale;
-      mean[i] = b1 * mean[i] + rest1 * g;
-      square[i] = b2 * square[i] + rest2 * g * g;
-      w[i] -= step * mean[i] / ((real)sqrt(square[i] * c2) + epsilon) + keep * w[i];
+      mean[i] = real_fma(b1, mean[i], rest1 * g);
+      square[i] = real_fma(b2, square[i], rest2 * g * g);
+      w[i] -= real_fma(keep, w[i], step * mean[i] / ((real)sqrt(square[i] * c2) + epsilon));
     }
   }
 }

@@ -45,9 +45,9 @@ static void clamped_back_range(int64_t first, int64_t last, const glu_rows *rows
       vec gate = load_some(rows->gate + at, left), up = load_some(rows->up + at, left);
       vec d = load_some(dy + at, left), g = vec_min(gate, limit), s = vec_sigmoid(rows->alpha * g);
       vec u = vec_min(vec_max(up, -limit), limit) + 1;
-      sum += d * (g * s * u);
+      sum = vec_fma(d, g * s * u, sum);
       d *= scale;
-      vec dgate = choose(gate > limit, zero, d * u * (s * (1 + rows->alpha * g * (1 - s))));
+      vec dgate = choose(gate > limit, zero, d * u * silu_slope(rows->alpha * g, s));
       vec dup = choose((up > limit) | (up < -limit), zero, d * (g * s));
       if (to->gate) put(to->gate + at, dgate, left, to->accumulate_gate);
       if (to->up) put(to->up + at, dup, left, to->accumulate_up);

@@ -94,8 +94,7 @@ void KERNEL(swiglu_backward)(const ch_team *team, int64_t n, const void *gate, c
       int64_t left = last - i;
       vec g = load_some((const real *)gate + i, left), u = load_some((const real *)up + i, left);
       vec d = load_some((const real *)dy + i, left), s = vec_sigmoid(g);
-      /* silu'(g) = s (1 + g (1 - s)) */
-      if (dgate) put((real *)dgate + i, d * u * (s * (1 + g * (1 - s))), left, accumulate_gate);
+      if (dgate) put((real *)dgate + i, d * u * silu_slope(g, s), left, accumulate_gate);
       if (dup) put((real *)dup + i, d * (g * s), left, accumulate_up);
     }
   }
@@ -123,7 +122,7 @@ void KERNEL(gelu_backward)(const ch_team *team, int64_t n, const void *x, const 
       vec v = load_some((const real *)x + i, last - i), d = load_some((const real *)dy + i, last - i),
           density;
       vec normal = vec_normal(v, &density);
-      put((real *)dx + i, d * (normal + v * density), last - i, accumulate);
+      put((real *)dx + i, d * vec_fma(v, density, normal), last - i, accumulate);
     }
   }
 }
@@ -137,7 +136,7 @@ ALWAYS_INLINE vec within_steps(vec x) {
 ALWAYS_INLINE vec tanh_gate(vec x) {
   const real slope = (real)1.5957691216057308; /* 2 sqrt(2 / pi) */
   x = within_steps(x);
-  return vec_sigmoid(slope * x * (1 + (real)0.044715 * x * x));
+  return vec_sigmoid(slope * x * vec_fma((real)0.044715 * x, x, splat(1)));
 }
 
 static void gelu_tanh_range(int64_t first, int64_t last, int64_t n, const real *x, real *y) {
@@ -162,8 +161,8 @@ void KERNEL(gelu_tanh_backward)(const ch_team *team, int64_t n, const void *x, c
     for (int64_t i = first; i < last; i += VL) {
       vec v = load_some((const real *)x + i, last - i), d = load_some((const real *)dy + i, last - i);
       vec s = tanh_gate(v), near = within_steps(v);
-      vec steep = slope * (1 + (real)(3 * 0.044715) * near * near);
-      put((real *)dx + i, d * (s + near * s * (1 - s) * steep), last - i, accumulate);
+      vec steep = slope * vec_fma((real)(3 * 0.044715) * near, near, splat(1));
+      put((real *)dx + i, d * vec_fma(near * s * (1 - s), steep, s), last - i, accumulate);
     }
   }
 }

@@ -213,7 +213,7 @@ static void swiglu_rows_back(int64_t first, int64_t last, int64_t n, const real 
       vec s = vec_sigmoid(g), silu = g * s;
       sum = vec_fma(d, silu * u, sum);
       d *= scale[r];
-      store_some(dgate + at, d * u * (s * (1 + g * (1 - s))), left); /* silu'(g) = s (1 + g (1 - s)) */
+      store_some(dgate + at, d * u * silu_slope(g, s), left);
       store_some(dup + at, d * silu, left);
     }
     dscale[r] = lanes_sum(sum);

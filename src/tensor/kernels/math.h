@@ -146,6 +146,11 @@ ALWAYS_INLINE vec vec_sigmoid(vec x) {
   return 1 / (1 + vec_exp(-x));
 }
 
+/* The slope of silu(x) = x s at x, for s = sigmoid(x): s (1 + x (1 - s)). */
+ALWAYS_INLINE vec silu_slope(vec x, vec s) {
+  return s * vec_fma(x, 1 - s, splat(1));
+}
+
 /* tanh x. Small x by Lambert's continued fraction, x / (1 + x^2 / (3 + x^2 / (5 + x^2 / (7 + x^2 / 9)))), so that no
    digits cancel; its relative error grows as x^10, and is below the type's rounding where it is used. */
 ALWAYS_INLINE vec vec_tanh(vec x) {

@@ -66,12 +66,12 @@ static void rmsnorm_row_backward(int64_t n, const real *x, const real *w, real s
     for (int j = 0; j < 2; j++)
       dots[j] = vec_fma(load(w + i + j * VL) * load(dy + i + j * VL), load(x + i + j * VL), dots[j]);
   real dot = lanes_sum(dots[0] + dots[1]);
-  for (; i < n; i++) dot += w[i] * dy[i] * x[i];
+  for (; i < n; i++) dot = real_fma(w[i] * dy[i], x[i], dot);
   real back = s * s * dot / (real)n;
   if (accumulate)
-    for (i = 0; i < n; i++) dx[i] += s * (w[i] * dy[i] - x[i] * back);
+    for (i = 0; i < n; i++) dx[i] = real_fma(s, real_fma(-x[i], back, w[i] * dy[i]), dx[i]);
   else
-    for (i = 0; i < n; i++) dx[i] = s * (w[i] * dy[i] - x[i] * back);
+    for (i = 0; i < n; i++) dx[i] = s * real_fma(-x[i], back, w[i] * dy[i]);
 }
 
 void KERNEL(rmsnorm_backward)(const ch_team *team, int64_t rows, int64_t n, int64_t slices, const void *x,
@@ -90,7 +90,7 @@ void KERNEL(rmsnorm_backward)(const ch_team *team, int64_t rows, int64_t n, int6
         const real *in = (const real *)x + r * n, *out_gradient = (const real *)dy + r * n;
         real s = ((const real *)rstd)[r], *restrict sums = partial + r % slices * n;
         if (dweight)
-          for (int64_t i = 0; i < n; i++) sums[i] += out_gradient[i] * in[i] * s;
+          for (int64_t i = 0; i < n; i++) sums[i] = real_fma(out_gradient[i] * in[i], s, sums[i]);
         if (dx)
           rmsnorm_row_backward(n, in, (const real *)weight + r % slices * n, s, out_gradient,
                                (real *)dx + r * n, accumulate);
@@ -113,7 +113,7 @@ static void find_moments(int64_t n, const real *x, double eps, real moments[2]) 
 
 static void normalise_row(int64_t n, const real *x, const real moments[2], const real *w, const real *b,
                           real *restrict y) {
-  for (int64_t i = 0; i < n; i++) y[i] = (x[i] - moments[0]) * moments[1] * w[i] + b[i];
+  for (int64_t i = 0; i < n; i++) y[i] = real_fma((x[i] - moments[0]) * moments[1], w[i], b[i]);
 }
 
 void KERNEL(layernorm_forward)(const ch_team *team, int64_t rows, int64_t n, const void *x,

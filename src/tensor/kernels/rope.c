@@ -27,7 +27,7 @@ ALWAYS_INLINE void turn_half(int64_t half, const real *c, const real *s, real si
     int64_t left = half - i;
     vec cosine = load_some(c + i, left), sine = load_some(s + i, left) * sign;
     vec a = load_some(x + i, left), b = load_some(x + half + i, left);
-    vec first = a * cosine - b * sine, second = b * cosine + a * sine;
+    vec first = vec_fnma(b, sine, a * cosine), second = vec_fma(a, sine, b * cosine);
     if (accumulate) {
       first += load_some(y + i, left);
       second += load_some(y + half + i, left);
@@ -42,7 +42,7 @@ ALWAYS_INLINE void turn_interleaved(int64_t half, const real *c, const real *s, 
                                     real *y, bool accumulate) {
   for (int64_t i = 0; i < half; i++) {
     real sine = s[i] * sign, a = x[2 * i], b = x[2 * i + 1];
-    real first = a * c[i] - b * sine, second = b * c[i] + a * sine;
+    real first = real_fma(-b, sine, a * c[i]), second = real_fma(a, sine, b * c[i]);
     y[2 * i] = accumulate ? y[2 * i] + first : first;
     y[2 * i + 1] = accumulate ? y[2 * i + 1] + second : second;
   }
@@ -105,8 +105,8 @@ ALWAYS_INLINE void add_angles(int64_t half, const real *a, const real *b, real *
     int64_t left = half - i;
     vec ca = load_some(a + i, left), sa = load_some(a + half + i, left);
     vec cb = load_some(b + i, left), sb = load_some(b + half + i, left);
-    store_some(sum + i, ca * cb - sa * sb, left);
-    store_some(sum + half + i, sa * cb + ca * sb, left);
+    store_some(sum + i, vec_fnma(sa, sb, ca * cb), left);
+    store_some(sum + half + i, vec_fma(ca, sb, sa * cb), left);
   }
 }
 
@@ -150,13 +150,13 @@ ALWAYS_INLINE void turn_half_state(const ch_dtype dtype, const ch_rope_states *c
     int64_t left = half - i;
     vec ca = load_some(base + i, left), sa = load_some(base + half + i, left);
     vec cb = load_some(level + i, left), sb = load_some(level + half + i, left);
-    vec cosine = ca * cb - sa * sb, sine = sa * cb + ca * sb;
+    vec cosine = vec_fnma(sa, sb, ca * cb), sine = vec_fma(ca, sb, sa * cb);
     for (int64_t h = 0; h < c->heads; h++) {
       const char *in = x + (h * c->head_dim + turned) * size;
       real *out = y + h * c->head_dim + turned;
       vec a = load_state(dtype, in, i, left), b = load_state(dtype, in, half + i, left);
-      store_some(out + i, a * cosine - b * sine, left);
-      store_some(out + half + i, b * cosine + a * sine, left);
+      store_some(out + i, vec_fnma(b, sine, a * cosine), left);
+      store_some(out + half + i, vec_fma(a, sine, b * cosine), left);
     }
   }
   for (int64_t h = 0; kept > 0 && h < c->heads; h++)

@@ -87,7 +87,7 @@ static void row_gradient(const ch_short_conv *a, const real *weights, const void
   for (int64_t c = 0; c < a->channels; c += VL) {
     const int64_t left = a->channels - c;
     vec z = sum_taps(a, weights, rows, seen, c), s = vec_sigmoid(z);
-    vec d = load_some((const real *)dy + r * a->channels + c, left) * s * (1 + z * (1 - s));
+    vec d = load_some((const real *)dy + r * a->channels + c, left) * silu_slope(z, s);
     store_some(dz + c, d, left);
     for (int64_t j = 0; dweights && j < seen; j++)
       put(dweights + j * a->channels + c, d * load_some(rows[j] + c, left), left, true);
