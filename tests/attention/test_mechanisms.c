@@ -39,8 +39,9 @@ static void the_registry_and_the_tests_know_the_same(void **state) {
     if (!t) fail_msg("no file of tests/attention/mechanisms defines \"%s\"", (*m)->name);
     if (!t->with_experts->attention || !t->long_texts->attention || !t->learns->attention)
       fail_msg("%s is not tried with experts, on long texts and in training", t->name);
-    assert_ptr_equal(ch_mechanism_find(t->name), *m);
-    assert_string_equal(ch_mechanism_names()[registered], t->name);
+    if (ch_mechanism_find(t->name) != *m || strcmp(ch_mechanism_names()[registered], t->name) != 0)
+      fail_msg("the registry has another mechanism than %s under this name, or its list says %s", t->name,
+               ch_mechanism_names()[registered]);
   }
   while (tested_mechanisms()[tested]) tested++;
   assert_int_equal(registered, tested);
@@ -52,21 +53,30 @@ static bool is_of(const char *tested, const char *preset) {
   return strlen(preset) == length && strncmp(tested, preset, length) == 0;
 }
 
+static void check_preset(const ch_mechanism *m, const tested_preset *t) {
+  ch_config config = of_preset(t->name);
+  ch_error error = {0};
+  int64_t count;
+  if (ch_preset_check(t->name, &error) != CH_OK ||
+      ch_count_parameters(&config, CH_COUNT_ALL, &count, &error) != CH_OK)
+    fail_msg("%s, preset %s: %s", m->name, t->name, error.message);
+  if (strcmp(config.attention.type, m->name) != 0)
+    fail_msg("%s, preset %s: makes a model of type %s", m->name, t->name, config.attention.type);
+  int64_t elements = ch_state_elements(&config), layers = config.num_hidden_layers;
+  if (elements != t->elements * layers)
+    fail_msg("%s, preset %s: a token writes %lld elements in %lld layers; its test file says %lld per layer, "
+             "so %lld",
+             m->name, t->name, (long long)elements, (long long)layers, (long long)t->elements,
+             (long long)(t->elements * layers));
+}
+
 /* Every preset with and, where it takes one, without a number makes a model of its mechanism with its cache. */
 static void every_preset_makes_a_model_of_its_cache(void **state) {
   (void)state;
   for (const ch_mechanism *const *m = ch_mechanisms(); *m; m++) {
     const tested_preset *tested = tested_mechanism_find((*m)->name)->presets;
-    assert_true((*m)->presets && (*m)->presets->name);
-    for (const tested_preset *t = tested; t->name; t++) {
-      ch_config config = of_preset(t->name);
-      ch_error error = {0};
-      int64_t count;
-      assert_int_equal(ch_preset_check(t->name, &error), CH_OK);
-      assert_string_equal(config.attention.type, (*m)->name);
-      assert_int_equal(ch_state_elements(&config), t->elements * config.num_hidden_layers);
-      assert_int_equal(ch_count_parameters(&config, CH_COUNT_ALL, &count, &error), CH_OK);
-    }
+    if (!(*m)->presets || !(*m)->presets->name) fail_msg("%s has no presets", (*m)->name);
+    for (const tested_preset *t = tested; t->name; t++) check_preset(*m, t);
     for (const ch_preset *p = (*m)->presets; p->name; p++) {
       bool plain = false, numbered = false;
       for (const tested_preset *t = tested; t->name; t++)
@@ -74,7 +84,7 @@ static void every_preset_makes_a_model_of_its_cache(void **state) {
       if (!plain || numbered != (p->number != NULL))
         fail_msg("tests/attention/mechanisms do not try %s, alone%s", p->name,
                  p->number ? " and with a number" : "");
-      assert_true(*p->summary);
+      if (!*p->summary) fail_msg("%s, preset %s: has no summary for --help", (*m)->name, p->name);
     }
   }
 }

@@ -40,7 +40,7 @@ const chartBars = (function () {
           tooltip: { signal: "datum.name + (datum.part ? ', ' + datum.part : '') + ': ' + format(datum.to - datum.from, ',.6~r')" },
         } } },
         /* Two gaps at the end of a bar that is longer than the axis. */
-        ...[9, 15].map((back) => ({ type: "rect", from: { data: "bars" }, encode: { update: {
+        ...(figure.cut ? [9, 15] : []).map((back) => ({ type: "rect", from: { data: "bars" }, encode: { update: {
           x: { scale: "x", field: "end", offset: { signal: "(datum.to < 0 ? 1 : -1) * " + back } }, width: { signal: "datum.is_cut ? 2.5 : 0" }, y: { scale: "names", field: "name" }, height: { scale: "names", band: 1 }, fill: { value: colours.card },
         } } })),
         { type: "rule", from: { data: "bars" }, encode: { update: { x: { scale: "x", field: "low" }, x2: { scale: "x", field: "high" }, y: middle, stroke: { value: colours.ink }, strokeWidth: { value: 1.5 } } } },
