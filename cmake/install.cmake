@@ -25,9 +25,13 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/crosshead-config-version.
 install(FILES ${PROJECT_BINARY_DIR}/crosshead-config.cmake ${PROJECT_BINARY_DIR}/crosshead-config-version.cmake
               cmake/FindOneDNN.cmake cmake/FindLAPACKE.cmake cmake/FindCSV.cmake DESTINATION ${package_dir})
 
-# The pkg-config files find their prefix from where they lie, so that `cmake --install --prefix` may choose it late.
+# The pkg-config files find their prefix from where they lie, so that `cmake --install --prefix` may choose it late. Only under /usr they
+# name it: pkg-config leaves out directories that compilers search anyway, but does not recognise them behind "..".
 file(RELATIVE_PATH pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
-string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
+string(REGEX REPLACE "/$" "" pc_prefix "\${pcfiledir}/${pc_to_prefix}")
+if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+  set(pc_prefix /usr)
+endif()
 # Libraries that only a static link needs are named as they were found here, not required as packages: pkg-config would demand their
 # development files, and pass on their flags, to those who link the shared library.
 set(crosshead_links ${JANSSON_LDFLAGS} ${PCRE2_LDFLAGS} ${ONIGURUMA_LDFLAGS} ${UTF8PROC_LDFLAGS})

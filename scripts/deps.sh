@@ -26,7 +26,7 @@ if ! command -v dpkg-query >/dev/null 2>&1; then
 fi
 missing=
 for package in $wanted; do
-  dpkg-query -W -f='${db:Status-Status} ' "$package" 2>/dev/null | grep -qw installed || missing="$missing $package"
+  dpkg-query -W -f='${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed || missing="$missing $package"
 done
 [ -n "$missing" ] || exit 0
 
