@@ -287,13 +287,14 @@ BLOCKS = [(0x20, 0x7F), (0xA0, 0x250), (0x250, 0x530), (0x530, 0x1000), (0x1000,
 BLOCKS += [(0x3200, 0xA000), (0xA000, 0xD7A4), (0xF900, 0xFFF0), (0x10300, 0x10450), (0x1D100, 0x1D7FF), (0x20000, 0x20100)]
 
 
-BECAME_LETTERS = {*map(chr, range(0x363, 0x370)), "\u0f82", "\u0f83"}  # marks, until Unicode 16
+# Marks that became letters, and letters that were given capitals, in Unicode 16
+CHANGED = {*map(chr, range(0x363, 0x370)), "\u0f82", "\u0f83", "\u0264", "\u019b"}
 
 
 def character(pick):
     while True:
         c = chr(pick.randrange(*pick.choice(BLOCKS)))
-        if OLD.category(c) not in ("Cn", "Cs", "Co") and c not in BECAME_LETTERS:
+        if OLD.category(c) not in ("Cn", "Cs", "Co") and c not in CHANGED:
             return c
 
 
