@@ -119,9 +119,6 @@ ch_status ch_json_parse(const char *text, size_t size, const char *where, json_t
     text += 3;
     size -= 3;
   }
-  if (size >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0))
-    return ch_fail(error, CH_ERROR_FORMAT, "%s begins with the byte order mark of UTF-16; JSON is UTF-8",
-                   where);
   *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);
   if (!*root) *root = parse_tolerant(text, size, &why);
   if (!*root) CH_TRY(ch_refuse_mistaken(where, text, size, true, error));

@@ -3,7 +3,6 @@
 #include "text/regex.h"
 
 #include <oniguruma.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -235,46 +234,40 @@ static bool fast_is_letter(const pcre2_code *code, pcre2_match_data *data, uint3
   return pcre2_match(code, text, size, 0, PCRE2_NO_UTF_CHECK, data, NULL) > 0;
 }
 
-static int word_types[4];
-static bool same_unicode;
+static int type_named(const char *name) {
+  return ONIG_ENCODING_UTF8->property_name_to_ctype(ONIG_ENCODING_UTF8, (OnigUChar *)name,
+                                                    (OnigUChar *)name + strlen(name));
+}
+
+static bool is_of_type(uint32_t character, int type) {
+  return type > 0 && ONIG_ENCODING_UTF8->is_code_ctype(character, (OnigCtype)type);
+}
 
 /* Both libraries must be of one version of Unicode: each of these letters came with another version. */
-static bool compare_versions(void) {
+static bool same_unicode(void) {
   static const uint32_t letters[] = {0x10fe0, 0x10e80, 0x1df00, 0x11f04, 0x2ebf0, 0x105c0, 0x323b0};
-  int letter =
-      ONIG_ENCODING_UTF8->property_name_to_ctype(ONIG_ENCODING_UTF8, (OnigUChar *)"L", (OnigUChar *)"L" + 1);
+  int letter = type_named("L");
   pcre2_code *code = compile_fast("\\p{L}", 5);
   pcre2_match_data *data = pcre2_match_data_create(1, NULL);
   bool same = code && data && letter > 0;
   for (size_t i = 0; i < sizeof letters / sizeof *letters && same; i++)
-    same = fast_is_letter(code, data, letters[i]) ==
-           (ONIG_ENCODING_UTF8->is_code_ctype(letters[i], (OnigCtype)letter) != 0);
+    same = fast_is_letter(code, data, letters[i]) == is_of_type(letters[i], letter);
   pcre2_match_data_free(data);
   pcre2_code_free(code);
   return same;
 }
 
-static void prepare_library(void) {
-  static const char *const types[] = {"Alphabetic", "M", "Nd", "Pc"};
+/* When the library is loaded: what Oniguruma prepares is not made for threads. */
+__attribute__((constructor)) static void prepare_oniguruma(void) {
   OnigEncoding encodings[] = {ONIG_ENCODING_UTF8};
   onig_initialize(encodings, 1);
-  for (int i = 0; i < 4; i++)
-    word_types[i] = ONIG_ENCODING_UTF8->property_name_to_ctype(ONIG_ENCODING_UTF8, (OnigUChar *)types[i],
-                                                               (OnigUChar *)types[i] + strlen(types[i]));
-  same_unicode = compare_versions();
-}
-
-static void prepare(void) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, prepare_library);
 }
 
 bool ch_is_word_character(unsigned code_point) {
-  prepare();
+  static const char *const types[] = {"Alphabetic", "M", "Nd", "Pc"};
   if (code_point > 0x10ffff) return false;
   for (int i = 0; i < 4; i++)
-    if (word_types[i] > 0 && ONIG_ENCODING_UTF8->is_code_ctype(code_point, (OnigCtype)word_types[i]))
-      return true;
+    if (is_of_type(code_point, type_named(types[i]))) return true;
   return code_point == 0x200c || code_point == 0x200d;
 }
 
@@ -316,7 +309,6 @@ static ch_status compile_pattern(ch_regex *regex, const char *pattern, size_t si
                                  ch_error *error) {
   OnigErrorInfo info;
   ch_text spelled = {0}, fast = {0};
-  prepare();
   spell_for_all_versions(pattern, size, &spelled);
   if (spelled.failed) return no_memory(file, error);
   const OnigUChar *text = (const OnigUChar *)(spelled.data ? spelled.data : "");
@@ -333,7 +325,7 @@ static ch_status compile_pattern(ch_regex *regex, const char *pattern, size_t si
                          file, pattern, (char *)message);
   }
   ch_text_free(&spelled);
-  if (same_unicode && translate(pattern, size, &fast)) regex->fast = compile_fast(fast.data, fast.size);
+  if (translate(pattern, size, &fast) && same_unicode()) regex->fast = compile_fast(fast.data, fast.size);
   ch_text_free(&fast);
   return CH_OK;
 }

@@ -37,8 +37,8 @@ static long left;
 static bool locked;
 
 static int exclude_library(struct dl_phdr_info *library, size_t size, void *data) {
-  static const char *const names[] = {"libgomp", "libdnnl",     "libstdc++", "blas",
-                                      "lapack",  "libgfortran", "libOpenCL", "ld-linux"};
+  static const char *const names[] = {"libgomp",     "libdnnl",   "libstdc++", "blas",   "lapack",
+                                      "libgfortran", "libOpenCL", "ld-linux",  "libonig"};
   (void)size;
   (void)data;
   bool found = false;

@@ -7,7 +7,7 @@
 
 /* From now on allocations are counted, and number n (from 1) fails, once. Those that libgomp, oneDNN, BLAS, the C++
    library and the dynamic linker ask for are neither counted nor failed: they end the process by themselves when memory
-   is out, and Crosshead cannot know. */
+   is out, and Crosshead cannot know. Nor are Oniguruma's: its compiler frees a block twice then. */
 void failing_start(long n);
 /* Counts no longer; whether allocation n came. */
 bool failing_stop(void);
