@@ -99,6 +99,7 @@ class CrossheadLM(LM):  # type: ignore[misc,unused-ignore]
             options = dict(requests[members[0]].args[1])
             until = options.get("until") or []
             until = [until] if isinstance(until, str) else list(until)
+            until += [self.model.decode([end]) for end in self.model.end_tokens]  # also where an end token is spelt out
             limit = next((int(options[name]) for name in _LIMITS if options.get(name) is not None), self.max_gen_toks)
             if limit >= self.window:
                 raise ArgumentError(
