@@ -1,8 +1,6 @@
 /* The public functions for models and their text: checks of what callers pass, and the internal calls behind them. */
 #include "infer/api.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,36 +83,12 @@ static ch_status open_files(const char *directory, const ch_model_settings *sett
   return status[first];
 }
 
-/* --- forked processes -------------------------------------------------------------------------------------------- */
-
-static atomic_bool was_forked; /* this process, after its parent had threads */
-
-static void note_fork(void) {
-  atomic_store(&was_forked, true);
-}
-
-static void watch_forks(void) {
-  pthread_atfork(NULL, NULL, note_fork);
-}
-
-ch_status ch_api_check_process(ch_error *error) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  if (atomic_load(&was_forked))
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "this process was forked after its parent had opened a model, whose threads fork() does "
-                   "not copy; fork before "
-                   "that, or start another program");
-  pthread_once(&once, watch_forks);
-  return CH_OK;
-}
-
 ch_status ch_model_open_with(const char *directory, const ch_model_settings *settings, ch_model **model,
                              ch_error *error) {
   if (!directory || !model)
     return ch_api_missing(error, directory ? "where the model goes" : "the directory's name");
   const ch_model_settings none = {0};
   *model = NULL;
-  CH_TRY(ch_api_check_process(error));
   ch_model *opened = NULL;
   ch_tokenizer *tokenizer = NULL;
   ch_status status = open_files(directory, settings ? settings : &none, &opened, &tokenizer, error);

@@ -9,9 +9,6 @@
 
 /* "WHAT is NULL". */
 ch_status ch_api_missing(ch_error *error, const char *what);
-/* CH_ERROR_ARGUMENT in a process that was forked after this had been called: OpenMP would wait for threads that fork() does not
-   copy. */
-ch_status ch_api_check_process(ch_error *error);
 /* What a cache stores by four settings: `cache`, and those of keys, values and latents, where they differ. */
 ch_status ch_api_cache_types(const ch_precision asked[1 + CH_STATE_ROLES], ch_cache_types *types,
                              ch_error *error);

@@ -134,7 +134,6 @@ ch_status ch_session_create(const ch_model *model, const ch_session_settings *se
                             ch_error *error) {
   if (!model || !session) return ch_api_missing(error, "the model or where the session goes");
   *session = NULL;
-  CH_TRY(ch_api_check_process(error));
   ch_session_options options;
   CH_TRY(resolve_options(model, settings, &options, error));
   CH_TRY(ch_session_new(&model->config, &model->params, model->weights.tensors, &options, session, error));

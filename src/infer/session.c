@@ -2,7 +2,6 @@
 #include "infer/session.h"
 
 #include "base/progress.h"
-#include "infer/api.h"
 #include "infer/gate_table.h"
 
 #include <math.h>
@@ -137,7 +136,6 @@ static ch_status pass(ch_session *session, int64_t first, int64_t sequences, con
 /* Checked before anything is fed, so that a refused call leaves the session as it was. */
 static ch_status check_tokens(const ch_session *session, int64_t first, int64_t sequences,
                               const int32_t *tokens, size_t count, const float **logits, ch_error *error) {
-  CH_TRY(ch_api_check_process(error));
   if (!tokens || !logits)
     return ch_fail(error, CH_ERROR_ARGUMENT, "%s is NULL", tokens ? "where the logits go" : "the tokens");
   if (first < 0 || first + sequences > session->options.sequences)
