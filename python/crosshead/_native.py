@@ -2,6 +2,7 @@
 
 import glob
 import os
+import re
 from typing import Any, Optional
 
 # GCC's OpenMP lets threads that wait spin. Where two OpenMP runtimes share a process (ours and PyTorch's), the spinning threads
@@ -20,11 +21,41 @@ except ImportError as error:
 ffi: Any = _cdef.ffi
 
 
-def _load(name: str) -> Any:
+class _Library:
+    """A library whose functions are looked up once. After fork() a child of a process that has computed gets an error in place of
+    those that compute: OpenMP would wait for threads that fork() has not copied."""
+
+    _used = False
+    _forked = False
+
+    def __init__(self, library: Any, computes: str) -> None:
+        self._library, self._computes = library, re.compile(computes)
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._library, name)
+        if self._computes.match(name):
+            if _Library._forked:
+                from crosshead.errors import ForkedError
+
+                raise ForkedError(
+                    "this process was forked after its parent had computed with Crosshead, whose threads fork() does not copy; start it with "
+                    'multiprocessing.get_context("spawn"), or fork before the first call'
+                )
+            _Library._used = True
+        setattr(self, name, value)
+        return value
+
+    def _begin_child(self) -> None:
+        for name in [name for name in vars(self) if name.startswith("ch_")]:
+            delattr(self, name)
+        _Library._forked = _Library._used
+
+
+def _load(name: str, computes: str) -> Any:
     found = glob.glob(os.path.join(os.path.dirname(os.path.abspath(__file__)), f"lib{name}.so.*"))
     file = f"lib{name}.so.{_cdef.soname}"
     try:
-        return ffi.dlopen(found[0] if len(found) == 1 else file, ffi.RTLD_NOW)
+        return _Library(ffi.dlopen(found[0] if len(found) == 1 else file, ffi.RTLD_NOW), computes)
     except OSError as error:
         if f"{file}: cannot open" in str(error):
             raise ImportError(
@@ -38,9 +69,13 @@ def _load(name: str) -> Any:
 
 
 #: libcrosshead, which runs models. It is loaded first: libcrosshead-train needs it.
-running = _load("crosshead")
+running = _load("crosshead", "ch_(model_open|session_(create|feed|step|fork|copy)|generate)")
 #: libcrosshead-train, which makes models.
-making = _load("crosshead-train")
+making = _load("crosshead-train", "ch_(?!.*_(defaults|free|name|json|table|verdict)$)")
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=running._begin_child)
+    os.register_at_fork(after_in_child=making._begin_child)
 
 
 def text(pointer: Any) -> Optional[str]:

@@ -55,6 +55,10 @@ class BusyError(Error, RuntimeError):
     """A session is used by two threads, or by a callback of its own work, at the same time."""
 
 
+class ForkedError(Error, RuntimeError):
+    """A process that was forked after its parent had computed: it has no threads to compute with."""
+
+
 _BY_STATUS: Dict[int, Type[Error]] = {
     1: ArgumentError,
     2: ReadWriteError,

@@ -13,12 +13,14 @@ except ImportError as error:
 
 import numpy as np
 
+from crosshead.errors import ArgumentError
 from crosshead.generation import generate
 from crosshead.model import Model
 from crosshead.scoring import score
 from crosshead.session import Session
 
 _PART = 256  # tokens whose logits exist at once
+_LIMITS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")  # the harness's names, the first that is there counts
 
 
 @register_model("crosshead")  # type: ignore[untyped-decorator,no-untyped-call,misc,unused-ignore]
@@ -54,7 +56,7 @@ class CrossheadLM(LM):  # type: ignore[misc,unused-ignore]
         found = []
         with Session(self.model, max_tokens=self.window, threads=self.threads) as session:
             for request in requests:
-                ids = self.model.encode(request.args[0])
+                ids = self._encode(request.args[0])
                 windows = get_rolling_token_windows(ids, self._first(), self.window, 1)
                 found.append(sum(self._window(session, *make_disjoint_window(window)) for window in windows))
         return found
@@ -65,7 +67,14 @@ class CrossheadLM(LM):  # type: ignore[misc,unused-ignore]
 
         tokenizer = running.ch_model_tokenizer(self.model._open())
         begin = int(running.ch_tokenizer_bos(tokenizer))
-        return begin if begin >= 0 else int(running.ch_tokenizer_eos(tokenizer))
+        first = begin if begin >= 0 else int(running.ch_tokenizer_eos(tokenizer))
+        if first < 0:
+            raise ArgumentError(f"{self.model.directory} names no beginning and no end token, which stands before texts without context")
+        return first
+
+    def _encode(self, text: str) -> List[int]:
+        """With what the tokenizer adds around a text by default, unless the text has its beginning token already."""
+        return self.model.encode(text, special=True, whole=not text.startswith(self.model.decode([self._first()])))
 
     def _window(self, session: Session, context: List[int], targets: List[int]) -> float:
         tokens = (context + targets)[:-1]
@@ -90,7 +99,12 @@ class CrossheadLM(LM):  # type: ignore[misc,unused-ignore]
             options = dict(requests[members[0]].args[1])
             until = options.get("until") or []
             until = [until] if isinstance(until, str) else list(until)
-            limit = int(options.get("max_gen_toks", self.max_gen_toks))
+            until += [self.model.decode([end]) for end in self.model.end_tokens]  # also where an end token is spelt out
+            limit = next((int(options[name]) for name in _LIMITS if options.get(name) is not None), self.max_gen_toks)
+            if limit >= self.window:
+                raise ArgumentError(
+                    f"max_gen_toks of {limit} leaves no room for a prompt in the {self.window} tokens that the model sees; it must be smaller"
+                )
             sampled = options.get("do_sample", False) or options.get("temperature", 0) > 0
             prompts = [self._prompt(requests[i].args[0], limit) for i in members]
             count = min(self.sequences, len(prompts))
@@ -101,15 +115,24 @@ class CrossheadLM(LM):  # type: ignore[misc,unused-ignore]
                 max_tokens=limit,
                 temperature=options.get("temperature", 1.0) if sampled else 0,
                 top_p=options.get("top_p", 1.0) if sampled else 1.0,
-                stop=[stop for stop in until if stop],
+                # A blank that begins a text is not there when it is decoded by itself, so it ends nothing.
+                stop=[stop for stop in until if stop and not stop.startswith(" ")],
             )
             for i, text in zip(members, made.texts()):
-                found[i] = text.text
+                found[i] = self._answer(text.tokens, until)
         return [text or "" for text in found]
 
     def _prompt(self, text: str, limit: int) -> List[int]:
         """The end of a prompt that leaves room for the answer."""
-        return self.model.encode(text, begin=True)[-max(1, self.window - limit) :]
+        return self._encode(text)[-(self.window - limit) :]
+
+    def _answer(self, tokens: List[int], until: List[str]) -> str:
+        """What was written, decoded by itself, up to the first of the stop strings."""
+        text = self.model.decode(tokens, special=False)
+        for stop in until:
+            if stop:
+                text = text.split(stop)[0]
+        return text
 
 
 if __name__ == "__main__":

@@ -103,16 +103,19 @@ class Model:
         result: Result = parse("Info", take(out[0]))
         return result
 
-    def encode(self, text: str, *, begin: bool = False, special: bool = False) -> List[int]:
+    def encode(self, text: str, *, begin: bool = False, special: bool = False, whole: bool = False) -> List[int]:
         """The token ids of a text.
 
         begin: a text begins here, and the beginning-of-text token goes in front if the tokenizer uses one.
+        whole: the text is whole, and what the tokenizer adds around a text by default goes around it (add_special_tokens of Hugging
+        Face's tokenizers); not with begin.
         special: special tokens that are written out become their ids; never set it for text that a stranger wrote.
         """
         if not isinstance(text, str):
             raise TypeError(f"text must be a string, not {type(text).__name__}")
         model, data, error, count = self._open(), text.encode("utf-8"), new_error(), ffi.new("size_t *")
         flags = (running.CH_TEXT_BEGINS if begin else 0) | (running.CH_TEXT_SPECIAL if special else 0)
+        flags |= running.CH_TEXT_WHOLE if whole else 0
         capacity = len(data) + 16
         ids = ffi.new("int32_t[]", capacity)
         status = running.ch_encode_text(model, data, len(data), flags, ids, capacity, count, error)

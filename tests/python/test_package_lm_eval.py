@@ -57,17 +57,31 @@ class Harness(unittest.TestCase):
 
     def test_rolls_over_a_text_longer_than_the_window(self):
         model, text = self.lm.model, pathlib.Path(small.text()).read_text()[:700]
-        ids = model.encode(text)
+        ids = model.encode(text, whole=True)
         self.assertGreater(len(ids), 2 * self.lm.window)
         found = self.lm.loglikelihood_rolling([request(text), request(text[:50])])
         first = self.lm._first()
-        self.assertAlmostEqual(found[1], by_hand(model, [first] + model.encode(text[:50])), places=3)
+        self.assertAlmostEqual(found[1], by_hand(model, [first] + model.encode(text[:50], whole=True)), places=3)
         window, expected, before = self.lm.window, 0.0, [first] + ids
         for start in range(0, len(ids), window):
             end = min(start + window, len(ids))
             begin = max(0, end - window)  # the harness moves the last window back, so that it is full
             expected += by_hand(model, before[begin : end + 1]) - by_hand(model, before[begin : start + 1])
         self.assertAlmostEqual(found[0], expected, places=2)
+
+    def test_begins_and_ends_texts_as_the_command_does(self):
+        """With a tokenizer that puts a beginning token and a blank in front of a text, which are no part of what is decoded."""
+        from crosshead.lm_eval import CrossheadLM
+
+        lm, text = CrossheadLM(str(small.ROOT / "tests/data/TinyStories-656K")), "Once upon a time there was a dog."
+        self.assertAlmostEqual(lm.loglikelihood_rolling([request(text)])[0], -58.0184, places=3)  # HFLM of lm_eval 0.4.13
+        self.assertAlmostEqual(lm.loglikelihood_rolling([request("<s>Hello there")])[0], -103.470, places=2)
+        options = {"until": ["zzz"], "max_gen_toks": 4, "do_sample": False}
+        self.assertEqual(lm.generate_until([request("Tom and Lily", options)]), ["are friends. They like to play "])
+        self.assertEqual(lm.generate_until([request("Once upon a time", {"until": [" "], "max_new_tokens": 9})]), [","])
+        for limit in (512, 600):
+            with self.assertRaisesRegex(crosshead.ArgumentError, f"max_gen_toks of {limit} leaves no room"):
+                lm.generate_until([request("Once", {"until": ["."], "max_gen_toks": limit})])
 
     def test_generates_until_a_stop_string(self):
         whole = self.lm.generate_until([request("To be", {"until": [], "max_gen_toks": 8})])[0]
