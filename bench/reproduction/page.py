@@ -259,7 +259,11 @@ def tables(claims, results):
     for claim in claims:
         kind = re.sub(r" \(.*", "", claim["verdict"]).split(":")[0]
         counts[kind] = counts.get(kind, 0) + 1
-    made["counts"] = [f"{len(claims)} claims: " + ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items(), key=lambda each: -each[1])) + "."]
+    undecided = [claim for claim in claims if claim["verdict"].startswith("not decided") and "p" in claim]
+    alone = [claim["id"] for claim in undecided if 2 * min(claim["for"], claim["against"]) <= LEVEL]
+    made["counts"] = [f"{len(claims)} claims: " + ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items(), key=lambda each: -each[1])) + ".", "",
+                      f"Of the {len(undecided)} that are not decided together, {len(alone)} are decided one by one: their own statement has 95 % confidence, as each "
+                      f"statement of `crosshead compare` has ({', '.join(alone)})."]
     return made
 
 

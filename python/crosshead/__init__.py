@@ -10,7 +10,7 @@ docs/python.md of the project explains the package.
 
 from crosshead import structs
 from crosshead._native import version as __version__
-from crosshead.comparing import Comparison, Verdict, compare, config, foresee
+from crosshead.comparing import Behind, Choice, Comparison, Verdict, compare, config, foresee
 from crosshead.errors import (
     ArgumentError,
     BusyError,
@@ -34,7 +34,9 @@ from crosshead.session import Session
 
 __all__ = [
     "ArgumentError",
+    "Behind",
     "BusyError",
+    "Choice",
     "ClosedError",
     "Comparison",
     "ConfigError",

@@ -2,6 +2,7 @@
 
 import html
 import json
+import math
 import os
 import sys
 import time
@@ -21,13 +22,34 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Behind:
+    """The 95 % interval of how far a choice is behind the best model, as a share of the best loss; None: not known."""
+
+    low: Optional[float]
+    high: Optional[float]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What to take where a cache may have this many bytes per token, but not as many as the choice before has."""
+
+    name: str
+    cache_bytes_per_token: float
+    loss: float
+    behind: Behind
+    behind_tokens: Optional[float]  #: the share of training tokens that would make up for behind.high
+    tied_with: List[str]
+
+
+@dataclass(frozen=True)
 class Verdict:
-    """Which model to take, as far as the noise between seeds lets one say."""
+    """Which model to take at each size of the cache, and the risk of it."""
 
     kind: str
     names: List[str]
     sentence: str
     seeds: int
+    choices: List[Choice]
 
 
 @dataclass(frozen=True)
@@ -147,11 +169,28 @@ def _text(function: Any, comparison: Any) -> str:
     return take(out[0])
 
 
+def _known(value: float) -> Optional[float]:
+    return value if math.isfinite(value) else None
+
+
+def _choice(choice: Any) -> Choice:
+    high = _known(choice.behind_high)
+    return Choice(
+        text(choice.name) or "",
+        choice.cache_bytes_per_token,
+        choice.loss,
+        Behind(None if high is None else choice.behind_low, high),
+        _known(choice.behind_tokens),
+        [text(choice.tied_with[i]) or "" for i in range(choice.tied_count)],
+    )
+
+
 def _verdict(comparison: Any) -> Verdict:
     error, out = new_error(), ffi.new("ch_comparison_decision **")
     check(making.ch_comparison_verdict(comparison, out, error), error)
     decision = out[0]
     names = [text(decision.names[i]) or "" for i in range(decision.name_count)]
-    verdict = Verdict(text(making.ch_verdict_kind_name(decision.kind)) or "", names, text(decision.sentence) or "", decision.seeds)
+    choices = [_choice(decision.choices[i]) for i in range(decision.choice_count)]
+    verdict = Verdict(text(making.ch_verdict_kind_name(decision.kind)) or "", names, text(decision.sentence) or "", decision.seeds, choices)
     running.ch_free(decision)
     return verdict

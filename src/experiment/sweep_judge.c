@@ -100,10 +100,39 @@ static void choose(const ch_sweep *sweep, ch_sweep_choice *choice) {
   choice->whole = seen == sweep->planned / sweep->mechanisms;
 }
 
+/* --- mechanisms -------------------------------------------------------------------------------------------------- */
+
+/* The runs at each mechanism's best rate, as those of a comparison: its verdict is that of the sweep. Without memory there are
+   none. */
+static void compare_best(ch_sweep *sweep) {
+  ch_comparison *about = &sweep->about;
+  about->models = ch_arena_alloc(&about->arena, ((size_t)sweep->count + 1) * sizeof *about->models);
+  about->count = 0;
+  about->tolerance = 0.01;
+  for (int m = 0; about->models && m < sweep->mechanisms; m++)
+    for (int i = 0; i < sweep->count; i++) {
+      const ch_swept *run = &sweep->runs[i];
+      if (!same_mechanism(run, &sweep->choices[m]) || run->lr != sweep->choices[m].lowest) continue;
+      about->models[about->count++] =
+          (ch_compared){.name = run->name,
+                        .directory = run->directory,
+                        .mechanism = run->mechanism,
+                        .seed = (uint64_t)run->seed,
+                        .validation_loss = run->validation_loss,
+                        .cache_elements_per_token = run->cache_bytes_per_token / CH_CACHE_ELEMENT_BYTES,
+                        .cache_bytes_per_token = run->cache_bytes_per_token,
+                        .tokens_trained = run->tokens_trained,
+                        .train_tokens_per_second = run->train_tokens_per_second,
+                        .curve = run->curve,
+                        .curve_points = run->curve_points};
+    }
+}
+
 void ch_sweep_judge(ch_sweep *sweep) {
   for (int m = 0; m < sweep->mechanisms; m++) {
     find_stuck(sweep, &sweep->choices[m]);
     choose(sweep, &sweep->choices[m]);
   }
   for (int i = 0; i < sweep->count; i++) fit_law(sweep, &sweep->runs[i]);
+  compare_best(sweep);
 }

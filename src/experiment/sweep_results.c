@@ -170,8 +170,8 @@ json_t *ch_sweep_to_json(const ch_sweep *sweep) {
   for (int i = 0; i < sweep->count; i++) json_array_append_new(runs, ch_swept_to_json(&sweep->runs[i], true));
   for (int m = 0; m < sweep->mechanisms; m++)
     json_array_append_new(choices, choice_to_json(&sweep->choices[m]));
-  static const char *const of_comparisons[] = {"models", "summary", "differences", "tolerance", "verdict"};
-  for (int i = 0; i < 5; i++) json_object_del(object, of_comparisons[i]);
+  static const char *const of_comparisons[] = {"models", "summary", "differences", "tolerance"};
+  for (int i = 0; i < 4; i++) json_object_del(object, of_comparisons[i]);
   json_object_del(json_object_get(object, "training"), "lr");
   json_object_set_new(object, "complete", json_boolean(sweep->count == sweep->planned));
   json_object_set_new(object, "jobs", json_integer(sweep->jobs));

@@ -8,9 +8,11 @@
 #include "experiment/stability.h"
 
 struct ch_sweep {
-  ch_comparison about; /* command, version, data, training, machine; no models. Its arena holds everything */
-  double budget;       /* tokens that losses are extrapolated to */
-  int64_t skip;        /* tokens before the first point that laws are fitted to */
+  /* Command, version, data, training, machine; and as models the runs at each mechanism's rate of the lowest loss, from which the
+     verdict follows. Its arena holds everything. */
+  ch_comparison about;
+  double budget; /* tokens that losses are extrapolated to */
+  int64_t skip;  /* tokens before the first point that laws are fitted to */
   int64_t jobs, threads;
   ch_swept *runs; /* [count], in the order of mechanisms, rates, seeds */
   int count, planned;
@@ -18,7 +20,7 @@ struct ch_sweep {
   int mechanisms;
 };
 
-/* Fits laws, tells which runs are stuck, and chooses rates; choices [mechanisms] have their names. */
+/* Fits laws, tells which runs are stuck, chooses rates, and compares the mechanisms at their best rates; choices [mechanisms] have their names. */
 void ch_sweep_judge(ch_sweep *sweep);
 
 /* JSON both ways. result.json of a run holds what training gave; conclusions are drawn again. */

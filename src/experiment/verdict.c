@@ -237,7 +237,8 @@ static void put_nothing_fits(const ch_summary *summary, const ch_comparison *com
     if (ch_group_cost(&summary->groups[i]) < ch_group_cost(&summary->groups[least])) least = i;
   ch_text_puts(text, "No model fits ");
   put_count(floor(comparison->cache_budget), text);
-  ch_text_printf(text, " bytes of cache per token: the smallest, %s, needs ", summary->groups[least].name);
+  ch_text_puts(text, floor(comparison->cache_budget) == 1 ? " byte" : " bytes");
+  ch_text_printf(text, " of cache per token: the smallest, %s, needs ", summary->groups[least].name);
   put_count(ceil(ch_group_cost(&summary->groups[least])), text);
   ch_text_puts(text, ".");
 }

@@ -37,6 +37,14 @@ static double second_spread(const ch_compared *run) {
   return run->decode_spread;
 }
 
+static bool training_unsteady(const ch_compared *run) {
+  return run->train_unsteady;
+}
+
+static bool second_unsteady(const ch_compared *run) {
+  return run->decode_unsteady;
+}
+
 static json_t *axis(const char *title, const char *word, bool log, int base) {
   return json_pack("{s:s, s:s, s:b, s:i}", "title", title, "word", word, "log", log, "base", base);
 }
@@ -58,8 +66,10 @@ static json_t *quality_points(const ch_summary *summary) {
   for (int i = 0; i < summary->count; i++) {
     const ch_group *group = &summary->groups[i];
     ch_spread spread = ch_group_spread(group, shown_quality);
-    json_t *point = json_pack("{s:s, s:i, s:f, s:f}", "name", group->name, "colour", i, "x",
-                              cost(group->runs[0]), "y", spread.mean);
+    bool chosen = false;
+    for (int k = 0; k < summary->decision.choice_count; k++) chosen |= summary->decision.choices[k] == i;
+    json_t *point = json_pack("{s:s, s:i, s:f, s:f, s:b}", "name", group->name, "colour", i, "x",
+                              cost(group->runs[0]), "y", spread.mean, "chosen", chosen);
     if (spread.count > 1) {
       put(point, "low", json_real(spread.mean - spread.deviation));
       put(point, "high", json_real(spread.mean + spread.deviation));
@@ -69,17 +79,13 @@ static json_t *quality_points(const ch_summary *summary) {
   return list;
 }
 
-/* The Pareto front: groups that no other beats in both quality and cost, the cheapest first. Groups are
-   sorted by quality: one is on the front if it is cheaper than all before it. */
+/* The choices, the cheapest first. */
 static json_t *front(const ch_summary *summary) {
   json_t *list = json_array();
-  double cheapest = INFINITY;
-  for (int i = 0; i < summary->count; i++) {
-    const ch_group *group = &summary->groups[i];
-    double price = cost(group->runs[0]);
-    if (price >= cheapest) continue;
-    cheapest = price;
-    json_array_insert_new(list, 0, json_pack("[f, f]", price, ch_group_spread(group, shown_quality).mean));
+  for (int i = summary->decision.choice_count; i-- > 0;) {
+    const ch_group *group = &summary->groups[summary->decision.choices[i]];
+    json_array_append_new(
+        list, json_pack("[f, f]", cost(group->runs[0]), ch_group_spread(group, shown_quality).mean));
   }
   return list;
 }
@@ -100,10 +106,11 @@ json_t *ch_figure_quality(const ch_summary *summary, const ch_comparison *compar
   return json_pack(
       "{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "id", "quality", "kind", "points", "title",
       images ? "Accuracy against parameters of attention" : "Quality against cache", "note",
-      images ? "Up and to the left is better: a higher accuracy with fewer parameters. The line joins the "
-               "models that no other model beats in both."
-             : "Down and to the left is better: a lower loss with a smaller cache. The line joins the models "
-               "that no other model beats in both.",
+      images
+          ? "Up and to the left is better: a higher accuracy with fewer parameters. The line joins the "
+            "choices, which have a ring."
+          : "Down and to the left is better: a lower loss with a smaller cache. The line joins the choices, "
+            "which have a ring.",
       "x",
       images ? axis("parameters of attention", "parameters", true, 10)
              : byte_axis("KV cache per token at 16 bits", "cache"),
@@ -187,7 +194,8 @@ json_t *ch_figure_curves(const ch_summary *summary, const ch_comparison *compari
                 axis(images ? "training images" : "training tokens", images ? "images" : "tokens", false, 10),
                 "y", axis(images ? "loss, nats per image" : "loss, nats per token", "loss", false, 10),
                 "series", series, "switches", "second-half", "log-x", "log-y");
-  put(figure, "off", json_pack("[s]", "fitted law")); /* hidden until switched on: they crowd the figure */
+  /* Hidden until switched on: training losses are noisier, and laws crowd the figure. */
+  put(figure, "off", json_pack("[s, s]", "training", "fitted law"));
   if (summary->seeds > 1)
     put(figure, "note",
         json_string("Lines are means over seeds. Bands show the range of validation losses."));
@@ -268,13 +276,18 @@ json_t *ch_figure_seeds(const ch_summary *summary) {
 
 /* `spread`: half the distance between the quartiles of a run's measurements. */
 static json_t *bars_of(const ch_summary *summary, const char *id, const char *title, const char *unit,
-                       ch_compared_value *value, ch_compared_value *spread) {
+                       ch_compared_value *value, ch_compared_value *spread,
+                       bool (*unsteady)(const ch_compared *run)) {
   json_t *bars = json_array();
-  bool ranged = false;
+  bool ranged = false, doubtful = false;
   for (int i = 0; i < summary->count; i++) {
     const ch_group *group = &summary->groups[i];
     double mean = ch_group_spread(group, value).mean, half = ch_group_spread(group, spread).mean;
-    json_t *bar = json_pack("{s:s, s:i, s:f}", "name", group->name, "colour", i, "value", mean);
+    bool doubt = false;
+    for (int k = 0; k < group->count; k++) doubt |= unsteady(group->runs[k]);
+    doubtful |= doubt;
+    json_t *bar = json_pack("{s:o, s:i, s:f}", "name", json_sprintf("%s%s", group->name, doubt ? " ?" : ""),
+                            "colour", i, "value", mean);
     if (half > 0) {
       put(bar, "low", json_real(mean - half));
       put(bar, "high", json_real(mean + half));
@@ -284,21 +297,25 @@ static json_t *bars_of(const ch_summary *summary, const char *id, const char *ti
   }
   json_t *figure = json_pack("{s:s, s:s, s:s, s:o, s:o}", "id", id, "kind", "bars", "title", title, "x",
                              axis(unit, "speed", false, 10), "bars", bars);
-  if (ranged) put(figure, "note", json_string("Lines show the spread: half of the measurements lie in it."));
+  if (ranged || doubtful)
+    put(figure, "note",
+        json_sprintf("%s%s%s", ranged ? "Lines show the spread: half of the measurements lie in it." : "",
+                     ranged && doubtful ? " " : "", doubtful ? "? not steady." : ""));
   return figure;
 }
 
 json_t *ch_figure_training_speed(const ch_summary *summary) {
   const char *unit = on_images(summary) ? "images per second" : "tokens per second";
-  return bars_of(summary, "training-speed", "Training speed", unit, training_rate, training_spread);
+  return bars_of(summary, "training-speed", "Training speed", unit, training_rate, training_spread,
+                 training_unsteady);
 }
 
 json_t *ch_figure_second_speed(const ch_summary *summary) {
   if (on_images(summary))
     return bars_of(summary, "seeing-speed", "Classifying images", "images per second", second_rate,
-                   second_spread);
+                   second_spread, second_unsteady);
   return bars_of(summary, "decoding-speed", "Decoding one sequence", "tokens per second", second_rate,
-                 second_spread);
+                 second_spread, second_unsteady);
 }
 
 /* --- decoding by depth ------------------------------------------------------------------------------------------- */

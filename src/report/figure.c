@@ -95,12 +95,24 @@ static void put_scripts(ch_text *html) {
   }
 }
 
+/* The first of several lines is the answer; the others explain it. */
+static void put_answer(const char *answer, ch_text *html) {
+  const char *more = strchr(answer, '\n');
+  if (more) {
+    ch_text first = {0};
+    ch_text_printf(&first, "%.*s", (int)(more - answer), answer);
+    ch_text_puts(html, "<strong>");
+    ch_page_escaped(&first, html);
+    ch_text_puts(html, "</strong>");
+  }
+  ch_html_escape(more ? more : answer, html);
+}
+
 static bool put_shell_part(const void *context, const char *name, size_t length, ch_text *html) {
   const ch_page_head *head = context;
   const struct {
     const char *name, *text;
-  } texts[] = {
-      {"kicker", head->kicker}, {"title", head->title}, {"answer", head->answer}, {"version", head->version}};
+  } texts[] = {{"kicker", head->kicker}, {"title", head->title}, {"version", head->version}};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
     if (strlen(texts[i].name) == length && strncmp(texts[i].name, name, length) == 0) {
       ch_html_escape(texts[i].text, html);
@@ -108,6 +120,8 @@ static bool put_shell_part(const void *context, const char *name, size_t length,
     }
   if (length == 7 && strncmp(name, "created", 7) == 0)
     put_created(head->created, html);
+  else if (length == 6 && strncmp(name, "answer", 6) == 0)
+    put_answer(head->answer, html);
   else if (length == 5 && strncmp(name, "style", 5) == 0)
     ch_text_puts(html, (const char *)ch_embedded_page_css);
   else if (length == 7 && strncmp(name, "scripts", 7) == 0)

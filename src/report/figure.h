@@ -14,7 +14,7 @@
  *            "style": "marks" | "thin" | "dashed" (else a plain line),
  *            "band": [[x, low, high], ...]}], "switches": any of "log-x", "log-y", "second-half"; "on": those that are on at
  *            first; "off": groups that are hidden at first
- * points   "x", "y", "points": [{"name", "colour", "x", "y", optional "low", "high" of y}], optional
+ * points   "x", "y", "points": [{"name", "colour", "x", "y", optional "low", "high" of y, "chosen": true (with a ring)}], optional
  *            "front": [[x, y], ...] (a line), "limit": {"y", "name", "better": "low" | "high"} (what is good enough)
  * bars     "x", "bars": [{"name", "colour", "value", optional "low", "high"}]; or of parts: "parts": [name, ...], "bars": [{"name", "values"}];
  *            optional "colours": [name, ...] (a legend of the colours), "cut": a size above 0 at which longer bars are cut off

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "experiment/presets.h"
 #include "experiment/results_json.h"
 #include "report/compare_figures.h"
 #include "report/embedded.h"
@@ -61,7 +62,7 @@ static void put_basis(const ch_page *p, ch_text *html) {
                             : " tokens of text that no model was trained on.");
 }
 
-static void put_notice(const ch_page *p, ch_text *html) {
+static void put_unfinished(const ch_page *p, ch_text *html) {
   const ch_comparison *c = p->comparison;
   if (c->count != c->planned)
     ch_text_printf(
@@ -72,6 +73,9 @@ static void put_notice(const ch_page *p, ch_text *html) {
   else if (c->open)
     ch_text_puts(html, "<p class=\"notice\">Unfinished: more seeds may follow. Run the same command again to "
                        "continue.</p>\n");
+}
+
+static void put_notice(const ch_page *p, ch_text *html) {
   for (int i = 0; i < p->warnings->count; i++) {
     ch_text_puts(html, "<p class=\"notice\">Warning: ");
     ch_html_escape(p->warnings->list[i].sentence, html);
@@ -126,9 +130,9 @@ static void put_cell(const ch_column *column, const ch_group *group, bool best, 
                         "aria-label=\"best\">★</span>%s"
                       : "<td>%s",
                  value);
-  if (deviation) ch_text_printf(html, " <small>%s</small>", deviation);
   if (ch_column_is_unsteady(column, group))
-    ch_text_puts(html, " <span title=\"not steady\" role=\"img\" aria-label=\"not steady\">?</span>");
+    ch_text_puts(html, "<span title=\"not steady\" role=\"img\" aria-label=\"not steady\">?</span>");
+  if (deviation) ch_text_printf(html, " <small>%s</small>", deviation);
   ch_text_puts(html, "</td>");
 }
 
@@ -167,6 +171,23 @@ static void put_table(const ch_page *p, ch_text *html) {
     ch_text_puts(html, "<p class=\"note\">? A speed that is not steady: " CH_UNSTEADY_NOTE "</p>\n");
 }
 
+/* What each name stands for: "gqa:4" is gqa. */
+static void put_full_names(const ch_page *p, ch_text *html) {
+  const ch_preset *preset;
+  ch_text_puts(html, "<dl class=\"names\">\n");
+  for (int i = 0; i < p->summary->count; i++) {
+    const char *name = p->summary->groups[i].runs[0]->name;
+    size_t length = strcspn(name, ":+");
+    for (int k = 0; (preset = ch_preset_at(k)) != NULL; k++) {
+      if (strlen(preset->name) != length || strncmp(preset->name, name, length) != 0) continue;
+      ch_text_printf(html, "<dt>%s</dt><dd>", preset->name);
+      ch_html_escape(preset->summary, html);
+      ch_text_puts(html, "</dd>\n");
+    }
+  }
+  ch_text_puts(html, "</dl>\n");
+}
+
 static void put_shapes(const ch_page *p, ch_text *html) {
   static const char *const headings[] = {"layers",          "width",     "query heads",
                                          "key-value heads", "head size", "FFN width"};
@@ -190,6 +211,7 @@ static void put_shapes(const ch_page *p, ch_text *html) {
     ch_text_puts(html, "</tr>\n");
   }
   ch_text_puts(html, "</tbody>\n</table>\n");
+  put_full_names(p, html);
 }
 
 /* --- figures ----------------------------------------------------------------------------------------------------- */
@@ -267,6 +289,7 @@ static const struct {
   const char *name;
   void (*put)(const ch_page *p, ch_text *html);
 } parts[] = {
+    {"unfinished", put_unfinished},
     {"notice", put_notice},
     {"table", put_table},
     {"rule", put_rule},

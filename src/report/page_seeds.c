@@ -59,13 +59,10 @@ void ch_page_put_noise(const ch_page *p, ch_text *html) {
   ch_page_escaped(&sentence, html);
   ch_text_puts(html, "</p>\n");
   put_pairs(p, html);
-  ch_text_puts(
-      html,
-      "<p class=\"note\">Mean of the row minus mean of the column, over the seeds that both have, ± half of "
-      "the "
-      "interval. Bold: larger than the noise. The variance of a pair is the larger of its own and the one "
-      "pooled over all pairs, which takes the noise of all mechanisms to be alike.</p>\n"
-      "</section>\n");
+  ch_text_puts(html, "<p class=\"note\">Mean of the row minus mean of the column, over the seeds that both "
+                     "have, ± what may be "
+                     "chance. Bold: larger than the noise; the others are tied.</p>\n"
+                     "</section>\n");
 }
 
 /* --- laws ---------------------------------------------------------------------------------------------------- */
@@ -93,7 +90,8 @@ void ch_page_put_laws(const ch_page *p, ch_text *html) {
     if (!ch_group_law(&p->summary->groups[i], &p->comparison->training, &law)) continue;
     if (!begun)
       ch_text_puts(html,
-                   "<section aria-labelledby=\"laws-heading\">\n<h2 id=\"laws-heading\">Fitted laws</h2>\n"
+                   "<section aria-labelledby=\"laws-heading\">\n<details class=\"laws\">"
+                   "<summary id=\"laws-heading\">Fitted laws</summary>\n"
                    "<div class=\"scroll\" role=\"region\" aria-labelledby=\"laws-heading\" tabindex=\"0\">\n"
                    "<table>\n<thead>\n<tr><th scope=\"col\">mechanism</th><th scope=\"col\">α</th>"
                    "<th scope=\"col\">D<sub>c</sub></th><th scope=\"col\">L<sub>0</sub></th></tr>\n</thead>\n"
@@ -111,5 +109,5 @@ void ch_page_put_laws(const ch_page *p, ch_text *html) {
         "</tbody>\n</table>\n</div>\n<p class=\"note\">L(D) = (D<sub>c</sub>/D)<sup>α</sup> + L<sub>0</sub> "
         "is fitted to the training losses after the warm-up, with 95 % intervals. The learning rate falls "
         "during these runs: the laws compare the curves and say little about longer "
-        "training.</p>\n</section>\n");
+        "training.</p>\n</details>\n</section>\n");
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "experiment/verdict.h"
 #include "experiment/warnings.h"
 
 enum { COLUMNS = 9, CELL = 80 };
@@ -141,6 +142,15 @@ void ch_sweep_table_write(const ch_sweep *sweep, ch_text *text) {
                "(D_c/D)^alpha + L_0 fitted to the validation losses, with 95 % intervals.\n");
   for (int m = 0; m < sweep->mechanisms; m++) {
     ch_sweep_sentence(&sweep->choices[m], text);
+    ch_text_puts(text, "\n");
+  }
+  if (sweep->mechanisms > 1 && sweep->about.count > 0) {
+    ch_summary summary;
+    ch_error error;
+    ch_text_puts(text, "At the rate of each one's lowest loss: ");
+    text->failed |= ch_summarise(&sweep->about, &summary, &error) != CH_OK;
+    if (!text->failed) ch_verdict_sentence(&summary, &sweep->about, text);
+    ch_arena_free(&summary.arena);
     ch_text_puts(text, "\n");
   }
   put_warnings(sweep, text);

@@ -90,6 +90,9 @@ class Comparing(unittest.TestCase):
         self.assertEqual([model.lr for model in found.results.models], [4e-3, 6e-3])
         self.assertEqual([name for name, _ in begun], ["mha", "mla"])
         self.assertIn(found.verdict.kind, ("take", "not_distinguishable", "undecided"))
+        written = found.results.to_dict()["verdict"]["choices"]
+        self.assertEqual([choice.name for choice in found.verdict.choices], [choice["name"] for choice in written])
+        self.assertEqual(found.verdict.choices[0].behind.high, written[0]["behind"]["high"])
         self.assertIn(found.verdict.sentence.split(".")[0], str(found).replace("\n", " "))
         self.assertIn("<iframe", found._repr_html_())
         self.assertTrue(os.path.exists(os.path.join(out, "report.html")))

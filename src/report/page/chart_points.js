@@ -5,7 +5,7 @@ const chartPoints = (function () {
     const { colours } = options, write = figure.x.unit === "bytes" ? parts.bytes : parts.short;
     const points = figure.points.map((p) => ({
       name: p.name, x: p.x, y: p.y, price: write(p.x), low: p.low === undefined ? p.y : p.low, high: p.high === undefined ? p.y : p.high,
-      colour: parts.colour(colours, p.colour), shape: parts.symbol(p.colour),
+      colour: parts.colour(colours, p.colour), shape: parts.symbol(p.colour), chosen: !!p.chosen,
     }));
     const limit = figure.limit;
     const ys = points.flatMap((p) => [p.low, p.high]).concat(limit ? [limit.y] : []);
@@ -24,12 +24,15 @@ const chartPoints = (function () {
     }
     marks.push({ type: "line", name: "joined", from: { data: "front" }, encode: { update: Object.assign({ stroke: { value: colours.quiet }, strokeWidth: { value: 1.5 } }, at) } });
     marks.push({ type: "rule", name: "ranges", from: { data: "points" }, encode: { update: { x: at.x, y: { scale: "y", field: "low" }, y2: { scale: "y", field: "high" }, stroke: { field: "colour" }, strokeWidth: { value: 1.5 } } } });
+    marks.push({ type: "symbol", name: "rings", from: { data: "points" }, encode: { update: Object.assign({
+      shape: { value: "circle" }, size: { value: 420 }, fill: { value: "transparent" }, stroke: { value: colours.accent }, strokeWidth: { value: 2.5 }, opacity: { signal: "datum.chosen ? 1 : 0" },
+    }, at) } });
     marks.push({ type: "symbol", name: "marks", from: { data: "points" }, encode: { update: Object.assign({
       fill: { field: "colour" }, shape: { field: "shape" }, size: { value: 130 }, stroke: { value: colours.card }, strokeWidth: { value: 1 },
       tooltip: { signal: "datum.name + ': ' + format(datum.y, '.4f') + ', ' + datum.price" },
     }, at) } });
-    marks.push({ type: "text", from: { data: "marks" }, encode: { enter: { text: { field: "datum.name" }, fill: { value: colours.ink }, fontSize: { value: 12 }, fontWeight: { value: 600 } } },
-      transform: [{ type: "label", size: { signal: "[width, height]" }, anchor: ["right", "left", "top", "bottom", "top-right", "bottom-right", "top-left", "bottom-left"], offset: [4], padding: 4, avoidMarks: ["joined", "ranges"].concat(limit ? ["limit", "edge"] : []) }] });
+    marks.push({ type: "text", from: { data: "marks" }, encode: { enter: { text: { field: "datum.name" }, fill: { value: colours.ink }, fontSize: { value: 12 }, fontWeight: { signal: "datum.datum.chosen ? 700 : 500" } } },
+      transform: [{ type: "label", sort: { field: "datum.datum.chosen", order: "descending" }, size: { signal: "[width, height]" }, anchor: ["right", "left", "top", "bottom", "top-right", "bottom-right", "top-left", "bottom-left"], offset: [8], padding: 4, avoidMarks: ["ranges"].concat(limit ? ["limit", "edge"] : []) }] });
     return parts.frame(options, options.height, {
       data: [{ name: "points", values: points }, { name: "front", values: front }], scales: [x.scale, y.scale], axes: [x.shown, y.shown], marks,
     });
@@ -41,5 +44,5 @@ const chartPoints = (function () {
     return { columns, rows: figure.points.map((p) => [p.name, p.x, p.y].concat(ranged ? [p.low, p.high] : [])) };
   }
 
-  return { spec, table, height: (width) => Math.max(300, Math.min(400, width * 0.42)) };
+  return { spec, table, height: (width) => Math.max(260, Math.min(360, width * 0.34)) };
 })();
