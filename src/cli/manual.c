@@ -150,6 +150,8 @@ void ch_manual(ch_text *page) {
       ".TP\n.BR OMP_WAIT_POLICY \", \" GOMP_SPINCOUNT \", \" OPENBLAS_NUM_THREADS\n"
       "How threads wait, and how many of them linear algebra has. The program sets the last two "
       "when they are not set: short waits, and one thread.\n"
+      ".TP\n.B CROSSHEAD_PYTHON\nThe Python that\n.B \\-\\-engine pytorch\nstarts; without it that "
+      "of an active virtual environment\n(VIRTUAL_ENV), or python3.\n"
       ".TP\n.B CROSSHEAD_WORKERS\nIf it is\n.BR all ,\nall threads compute at all times. Otherwise "
       "fewer of them "
       "compute while other programs keep the processors busy; results are the same. If it is\n.BR varied ,\n"
