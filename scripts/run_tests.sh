@@ -30,8 +30,11 @@ skipped() { # skipped NAMES...: those that CTest has counted as skipped
 status=0
 summary=$(mktemp)
 trap 'rm -f "$summary"' EXIT
-ctest --test-dir "$build" --output-on-failure -j "$jobs" "$@" |
-  awk -v summary="$summary" '/^[0-9]+% tests passed/ { held = 1 } held { print > summary; next } { print; fflush() }' || status=$?
+held= # awk would do this in a line, but Debian's holds lines back
+ctest --test-dir "$build" --output-on-failure -j "$jobs" "$@" | while IFS= read -r line; do
+  [[ ! $line =~ ^[0-9]+%\ tests\ passed ]] || held=yes
+  if [ "$held" ]; then printf '%s\n' "$line" >>"$summary"; else printf '%s\n' "$line"; fi
+done || status=$?
 skipped $(sed -n 's/^\t *[0-9]* - \(.*\) (Skipped)$/\1/p' "$summary")
 cat "$summary"
 exit "$status"

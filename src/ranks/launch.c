@@ -13,6 +13,7 @@
 #ifndef CH_MPI_MODULE_DIRECTORY
 #define CH_MPI_MODULE_DIRECTORY ""
 #endif
+enum { BUILT_WITH_MPI = sizeof CH_MPI_MODULE_DIRECTORY > 1 };
 
 static const char module_name[] = "crosshead-mpi.so";
 
@@ -61,14 +62,14 @@ static void *open_module(void) {
                          : -1;
       if (length > 0 && (size_t)length < sizeof path) module = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     }
-  if (!module && *CH_MPI_MODULE_DIRECTORY)
+  if (!module && BUILT_WITH_MPI)
     module = dlopen(CH_MPI_MODULE_DIRECTORY "/crosshead-mpi.so", RTLD_NOW | RTLD_GLOBAL);
   return module;
 }
 
 static ch_status no_module(int count, ch_error *error) {
   const char *reason = dlerror();
-  if (!*CH_MPI_MODULE_DIRECTORY && !getenv("CROSSHEAD_MPI"))
+  if (!BUILT_WITH_MPI && !getenv("CROSSHEAD_MPI"))
     return ch_fail(
         error, CH_ERROR_IO,
         "%d processes were started to work together, and this build has no MPI; build Crosshead where MPI is "
