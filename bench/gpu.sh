@@ -9,7 +9,7 @@ python=${PYTHON:-python3}
 out=build/gpu
 device=cuda
 last=
-size="--params 10M --tokens 8M --batch 32 --seq 512"
+size="--params 10M --tokens 1M --batch 16 --seq 512"
 for word; do
   case $last in
   --out) out=$word ;;

@@ -17,11 +17,12 @@ typedef struct ch_rank_group ch_rank_group;
  * by the thread that will train. Errors: CH_ERROR_IO, if the process was started as one of several and MPI cannot be loaded, or
  * this build has none. The module crosshead-mpi.so brings MPI; CROSSHEAD_MPI names another file than the installed one. */
 CH_API ch_status ch_ranks_join(ch_rank_group **ranks, ch_error *error);
-/* Makes `count` ranks of this process, without MPI: it becomes rank 0, and count - 1 children return from this call too, with the
- * other numbers; each must leave and end. For work whose ranks exchange short messages: a comparison that trains a run in
- * each (compare.h), not a training step. Called before any thread is started. Errors, in rank 0 alone: CH_ERROR_ARGUMENT,
- * CH_ERROR_IO, CH_ERROR_MEMORY. */
-CH_API ch_status ch_ranks_fork(int count, ch_rank_group **ranks, ch_error *error);
+/* Makes this process rank `rank` of `count` on one machine, without MPI: sockets [count] are connected to the others (AF_UNIX,
+ * SOCK_SEQPACKET; that of the own rank is not looked at), and ch_ranks_leave closes them. For work whose ranks exchange messages
+ * below 64 KiB: a comparison that trains a run in each (compare.h), not a training step. A rank that the others lose ends
+ * them. Errors: CH_ERROR_ARGUMENT, CH_ERROR_MEMORY. */
+CH_API ch_status ch_ranks_over_sockets(int rank, int count, const int *sockets, ch_rank_group **ranks,
+                                       ch_error *error);
 /* Leaves the job, which waits until all ranks leave. Nothing of the ranks may be used afterwards. NULL is fine. */
 CH_API void ch_ranks_leave(ch_rank_group *ranks);
 

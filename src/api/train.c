@@ -99,7 +99,11 @@ static ch_status drive(ch_training *t, const char *from, ch_error *error) {
   CH_TRY(ch_trainer_create_over(&start, &t->config, &t->options, ch_training_source(t), &t->trainer, error));
   if (from && !t->resumed) CH_TRY(ch_trainer_load_weights(t->trainer, from, error));
   const ch_train_settings *s = t->settings;
-  const ch_worker worker = {.python = s->python, .device = s->device, .text = t->text, .micro_batch = s->micro_batch, .prepare = s->prepare};
+  const ch_worker worker = {.python = s->python,
+                            .device = s->device,
+                            .text = t->text,
+                            .micro_batch = s->micro_batch,
+                            .prepare = s->prepare};
   const ch_train_events events = {.context = t,
                                   .worker = s->engine == CH_ENGINE_PYTORCH ? &worker : NULL,
                                   .started = tell_start,

@@ -302,7 +302,9 @@ static void on_begin(const ch_compare_position *at, const ch_compared *model, vo
 static bool on_step(const ch_compare_position *at, void *user) {
   display *d = user;
   const ch_train_step *step = &at->step;
-  d->seconds = d->seconds > 0 ? 0.9 * d->seconds + 0.1 * step->seconds : step->seconds;
+  /* A first step that compiles says nothing about those that follow. */
+  bool like_others = d->seconds > 0 && d->seconds < 4 * step->seconds;
+  d->seconds = like_others ? 0.9 * d->seconds + 0.1 * step->seconds : step->seconds;
   if (!ch_progress_due(&d->progress)) return true;
   char rate[32], left[32];
   double tokens = (double)step->tokens / (double)step->step / (d->seconds > 0 ? d->seconds : 1);

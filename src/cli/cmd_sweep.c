@@ -280,8 +280,9 @@ static void on_coordinate_model(const char *name, int64_t width, int32_t index, 
 /* The options of a sweep over rates that a coordinate check does not have. */
 static ch_status check_options(const arguments *a, ch_error *error) {
   static const char *const of_sweeps[] = {
-      "params", "match",       "hidden",      "tokens", "schedule",      "warmup",      "jobs",
-      "budget", "evaluations", "eval-tokens", "runs",   "ranks-per-run", "micro-batch", "engine", "device", "python", NULL};
+      "params",      "match",  "hidden",      "tokens",      "schedule", "warmup",
+      "jobs",        "budget", "evaluations", "eval-tokens", "runs",     "ranks-per-run",
+      "micro-batch", "engine", "device",      "python",      NULL};
   for (int i = 0; of_sweeps[i]; i++)
     if (ch_option_given(a, of_sweeps[i]))
       return ch_fail(error, CH_ERROR_ARGUMENT, "--%s does not count with --coordinate-check; leave it out",

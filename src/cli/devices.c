@@ -44,7 +44,8 @@ static int count_names(const char *list) {
 ch_status ch_devices_spread(ch_compare_settings *settings, ch_error *error) {
   if (settings->engine == CH_ENGINE_NATIVE) {
     if (!settings->device && !settings->python) return CH_OK;
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--%s is for --engine pytorch", settings->device ? "device" : "python");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--%s is for --engine pytorch",
+                   settings->device ? "device" : "python");
   }
   if (ch_job_ranks())
     return ch_fail(error, CH_ERROR_ARGUMENT,
@@ -57,6 +58,7 @@ ch_status ch_devices_spread(ch_compare_settings *settings, ch_error *error) {
   }
   int count = settings->device ? count_names(settings->device) : 1;
   if (count > MOST_DEVICES)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--device names %d devices; %d are the most", count, MOST_DEVICES);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--device names %d devices; %d are the most", count,
+                   MOST_DEVICES);
   return ch_job_fork(count, error);
 }

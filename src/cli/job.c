@@ -1,6 +1,15 @@
 /* The job of this process. */
+#define _GNU_SOURCE
 #include "cli/job.h"
 
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -22,13 +31,52 @@ ch_status ch_job_join(ch_error *error) {
   return ch_fail(error, status, "rank %d: %s", rank, reason.message);
 }
 
+/* ends [count][count]: the socket of the first process to the second. */
+static bool connect_all(int count, int *ends) {
+  for (int i = 0; i < count * count; i++) ends[i] = -1;
+  for (int a = 0; a < count; a++)
+    for (int b = a + 1; b < count; b++) {
+      int pair[2];
+      if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return false;
+      ends[a * count + b] = pair[0];
+      ends[b * count + a] = pair[1];
+    }
+  return true;
+}
+
+/* The number of this process among those that it becomes; -1: one could not be made. */
+static int fork_all(int count) {
+  pid_t parent = getpid();
+  fflush(NULL);
+  for (int r = 1; r < count; r++) {
+    pid_t child = fork();
+    if (child < 0) return -1;
+    if (child > 0) continue;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(EXIT_FAILURE);
+    return r;
+  }
+  return 0;
+}
+
 ch_status ch_job_fork(int count, ch_error *error) {
-  return ch_ranks_fork(count, &job, error);
+  int *ends = calloc((size_t)count * (size_t)count, sizeof *ends), rank = -1;
+  if (!ends) return ch_fail(error, CH_ERROR_MEMORY, "no memory for %d processes", count);
+  if (connect_all(count, ends)) rank = fork_all(count);
+  for (int i = 0; i < count * count; i++)
+    if (ends[i] >= 0 && i / count != rank) close(ends[i]);
+  ch_status status = rank < 0
+                         ? ch_fail(error, CH_ERROR_IO, "cannot make %d processes: %s", count, strerror(errno))
+                         : ch_ranks_over_sockets(rank, count, ends + rank * count, &job, error);
+  free(ends);
+  return status;
 }
 
 void ch_job_leave(void) {
+  bool waits = job && ch_job_leads();
   ch_ranks_leave(job);
   job = NULL;
+  while (waits && (wait(NULL) > 0 || errno == EINTR)) continue; /* those that ch_job_fork made */
 }
 
 ch_rank_group *ch_job_ranks(void) {

@@ -8,7 +8,8 @@
 /* Joins them; a process alone has nothing to do. */
 ch_status ch_job_join(ch_error *error);
 void ch_job_leave(void);
-/* Makes `count` processes of this one, which no launcher started, before it starts a thread. */
+/* Makes `count` processes of this one, which no launcher started, before it starts a thread. The first waits for the others
+   when it leaves. */
 ch_status ch_job_fork(int count, ch_error *error);
 
 /* For the library; NULL: a process alone. */

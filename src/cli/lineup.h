@@ -9,11 +9,13 @@
 
 /* Their values: a member of the command's arguments. */
 typedef struct ch_lineup {
-  ch_compare_settings settings;                                  /* numbers and texts */
-  const char *match, *init, *parametrization, *schedule, *dtype, *engine; /* settings by name: ch_lineup_settings */
+  ch_compare_settings settings; /* numbers and texts */
+  const char *match, *init, *parametrization, *schedule, *dtype,
+      *engine; /* settings by name: ch_lineup_settings */
 } ch_lineup;
 
-extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const ch_lineup_parametrizations[], *const ch_lineup_engines[];
+extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const ch_lineup_parametrizations[],
+                                                                            *const ch_lineup_engines[];
 
 /* Rows of an option table; `at` is the offset of the ch_lineup. */
 #define CH_LINEUP(member) offsetof(ch_lineup, member)

@@ -320,8 +320,9 @@ const ch_option ch_training_option_table[] = {
     {.name = "prepare",
      .type = CH_OPTION_FLAG,
      .offset = SET(prepare),
-     .help = "With --engine pytorch: write what the worker needs and end. `python -m crosshead.worker DIR` then "
-             "trains it, here or on another machine with the same directories."},
+     .help =
+         "With --engine pytorch: write what the worker needs and end. `python -m crosshead.worker DIR` then "
+         "trains it, here or on another machine with the same directories."},
     {.name = "python",
      .type = CH_OPTION_PATH,
      .offset = SET(python),

@@ -43,6 +43,8 @@ bool ch_training_show_step(const ch_train_step *step, void *context) {
   double weight = taken < 20 ? 1 / (double)taken : 0.05;
   view->step = step->step;
   view->smooth_loss += weight * (step->loss - view->smooth_loss);
+  /* A first step that compiles says nothing about those that follow. */
+  if (view->smooth_seconds > 4 * step->seconds) view->smooth_seconds = step->seconds;
   view->smooth_seconds += weight * (step->seconds - view->smooth_seconds);
   bool last = step->step == step->steps;
   if (!last && !ch_progress_due(&view->line)) return true;

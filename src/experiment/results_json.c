@@ -266,10 +266,11 @@ static json_t *devices_to_json(const ch_comparison *about) {
 }
 
 json_t *ch_experiment_to_json(const ch_comparison *about) {
-  return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:s, s:o}", "command", about->command, "version", about->version,
-                   "created", about->created, "data", data_to_json(&about->data), "training",
+  return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:s, s:o}", "command", about->command, "version",
+                   about->version, "created", about->created, "data", data_to_json(&about->data), "training",
                    training_to_json(&about->training, about->data.images), "machine",
-                   ch_machine_to_json(&about->machine), "engine", about->engine, "devices", devices_to_json(about));
+                   ch_machine_to_json(&about->machine), "engine", about->engine, "devices",
+                   devices_to_json(about));
 }
 
 json_t *ch_comparison_to_json(const ch_comparison *c) {

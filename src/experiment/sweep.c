@@ -232,8 +232,11 @@ static ch_status train(worker *w, const char *directory, ch_error *error) {
   char *device = ch_compare_device_of(&p->setup);
   const ch_worker trains = {
       .python = s->python, .device = device, .text = s->out, .micro_batch = s->micro_batch};
-  ch_train_events events = {
-      .worker = s->engine == CH_ENGINE_PYTORCH ? &trains : NULL, .context = w, .started = on_started, .step = on_step, .interrupted = on_interrupted};
+  ch_train_events events = {.worker = s->engine == CH_ENGINE_PYTORCH ? &trains : NULL,
+                            .context = w,
+                            .started = on_started,
+                            .step = on_step,
+                            .interrupted = on_interrupted};
   training.lr = w->run->swept.lr;
   training.seed = (uint64_t)w->run->swept.seed;
   w->hopeless = w->began = false;

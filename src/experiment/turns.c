@@ -196,7 +196,8 @@ static const ch_config *config_of(const ch_compare_setup *setup, const char *nam
 static void begin(ch_compare_setup *setup, timed *all) {
   const ch_comparison *c = setup->comparison;
   for (int i = 0; i < c->count; i++) {
-    bool training = (setup->settings.remeasure || c->models[i].train_unsteady) && setup->settings.engine == CH_ENGINE_NATIVE;
+    bool training = (setup->settings.remeasure || c->models[i].train_unsteady) &&
+                    setup->settings.engine == CH_ENGINE_NATIVE;
     all[i].best = c->models[i];
     all[i].wanted = ch_compare_has_weights(setup, &c->models[i]);
     all[i].config = training ? config_of(setup, c->models[i].name) : NULL;

@@ -6,9 +6,9 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,7 +21,6 @@
 
 enum {
   EXIT_INTERRUPTED = 130, /* the worker's exit status after SIGTERM, with a checkpoint */
-  CANNOT_START = 127,     /* the shell's, for a program that is not there */
   LONGEST_LINE = 1 << 20, /* of the worker's output */
   POLL_MILLISECONDS = 50
 };
@@ -80,32 +79,36 @@ char *ch_python_of(const char *given) {
   return strdup("python3");
 }
 
-/* In the child: becomes the worker. Ctrl-C reaches this process alone, and the worker ends when it does. */
-static void become_worker(const process *p, int output) {
+/* Starts it in a process group of its own: Ctrl-C reaches this process alone. *failure: errno, or 0. */
+static void spawn(process *p, int output, int *failure) {
   const char *arguments[] = {p->python, "-m", "crosshead.worker", p->directory, NULL};
-  int nothing = open("/dev/null", O_RDONLY);
+  posix_spawn_file_actions_t files;
+  posix_spawnattr_t attributes;
   sigset_t none;
   sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, NULL);
-  setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
-  dup2(nothing, STDIN_FILENO);
-  dup2(output, STDOUT_FILENO);
-  execvp(p->python, (char *const *)(uintptr_t)arguments);
-  _exit(CANNOT_START);
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
+  *failure =
+      posix_spawnp(&p->pid, p->python, &files, &attributes, (char *const *)(uintptr_t)arguments, environ);
+  posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&attributes);
 }
 
 static ch_status start(process *p, ch_error *error) {
-  int ends[2];
+  int ends[2], failure;
   if (pipe2(ends, O_CLOEXEC) != 0)
     return ch_fail(error, CH_ERROR_IO, "cannot start a worker: %s", strerror(errno));
-  p->pid = fork();
-  if (p->pid == 0) become_worker(p, ends[1]);
+  spawn(p, ends[1], &failure);
   close(ends[1]);
   p->output = ends[0];
-  if (p->pid > 0) return CH_OK;
+  if (failure == 0) return CH_OK;
   close(ends[0]);
-  return ch_fail(error, CH_ERROR_IO, "cannot start a worker: %s", strerror(errno));
+  return ch_fail(error, CH_ERROR_IO, "%s cannot be started (%s); name a Python with PyTorch with --python",
+                 p->python, strerror(failure));
 }
 
 /* --- what it reports ----------------------------------------------------------------------------------------- */
@@ -152,7 +155,7 @@ static void keep_failure(process *p, const json_t *object) {
   snprintf(p->reason, sizeof p->reason, "%s", text_of(object, "message"));
 }
 
-/* Lines that are not JSON are what a library printed; they go to standard error. */
+/* What is not JSON is none of the worker's. */
 static void take_line(process *p, const char *line, size_t size) {
   json_t *object = json_loadb(line, size, 0, NULL);
   const char *event = text_of(object, "event");
@@ -166,8 +169,6 @@ static void take_line(process *p, const char *line, size_t size) {
     p->events->share(p->events->context, number_of(object, "share", 0));
   else if (strcmp(event, "error") == 0)
     keep_failure(p, object);
-  else if (!object && size > 0)
-    fprintf(stderr, "%.*s\n", (int)size, line);
   json_decref(object);
 }
 
@@ -208,9 +209,6 @@ static ch_status judge(const process *p, int state, ch_error *error) {
     return ch_fail(error, CH_ERROR_INTERRUPTED,
                    "interrupted after step %lld of %lld; `crosshead train --out %s --resume` continues", step,
                    steps, p->directory);
-  if (code == CANNOT_START)
-    return ch_fail(error, CH_ERROR_IO, "%s cannot be started; name a Python with PyTorch with --python",
-                   p->python);
   return ch_fail(error, CH_ERROR_IO, "`%s -m crosshead.worker` ended with status %d%s", p->python, code,
                  p->began ? "; its last checkpoint can be resumed"
                           : "; --python names a Python with PyTorch, transformers and the package crosshead "

@@ -214,6 +214,41 @@ class Resuming(Case):
         self.assertIn("warning", [event for event, _ in self.said])
 
 
+    def test_gradients_that_stay_in_place(self):
+        """As a CUDA graph has them, which is played here by the passes themselves."""
+
+        class Replayed:
+            def __init__(self, passes, micro):
+                self.passes, self.inputs = passes, {name: tensor.clone() for name, tensor in micro.items()}
+
+            def run(self, micro):
+                for name, tensor in micro.items():
+                    self.inputs[name].copy_(tensor)
+                return self.passes(self.inputs)
+
+        experts = {"experts": 4, "active": 2, "expert_intermediate_size": 16, "balance": "loss_free"}
+        words = (self.config({"moe": experts, **attention(type="gqa")}), "--data", self.text, *STEPS)
+        a, b = self.native(*words), self.prepare(*words)
+        driver = worker.Driver(b)
+        driver.trainer.graphs, driver.trainer.micro_batch = True, 2
+        with mock.patch("crosshead.worker.step.Graph", Replayed):
+            self.assertEqual(driver.drive(), 0)
+        self.agree(a, b)
+
+    def test_a_failed_run_does_not_end_a_comparison(self):
+        python = self.folder / "python"
+        python.write_text(f'#!/bin/sh\ncase "$3" in */mla) kill -9 $$ ;; esac\nexec {sys.executable} "$@"\n')
+        python.chmod(0o755)
+        out = self.folder / "compared"
+        ran = shell(CROSSHEAD, "compare", "--data", self.text, "--mechanisms", "mla,mha", "--params", "100k", "--tokens", "2k",
+                    "--batch", "2", "--seq", "64", "--engine", "pytorch", "--device", "cpu,cpu", "--python", python, "--out", out)
+        self.assertEqual(ran.returncode, 1, ran.stderr)
+        self.assertIn("ended by signal 9", ran.stderr)
+        found = json.loads((out / "results.json").read_text())
+        self.assertEqual([model["name"] for model in found["models"]], ["mha"])
+        self.assertEqual((found["engine"], found["devices"]), ("pytorch", ["cpu", "cpu"]))
+
+
 class Processes(Case):
     def start(self, run):
         return subprocess.Popen([sys.executable, "-m", "crosshead.worker", run], stdout=subprocess.PIPE, text=True)

@@ -10,7 +10,11 @@ def main():
     if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         print(USAGE, file=sys.stdout if sys.argv[1:] in (["-h"], ["--help"]) else sys.stderr)
         return 0 if sys.argv[1:] in (["-h"], ["--help"]) else 2
-    from crosshead.worker.messages import Refused, say
+    from crosshead.worker.messages import Refused, end_with_parent, keep_lines_apart, say
+
+    keep_lines_apart()
+    if not sys.stdin.isatty():
+        end_with_parent()
 
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(cache, "crosshead", "inductor"))

@@ -24,7 +24,10 @@ class Balance:
         self.load = None
 
     def begin(self):
-        self.load = [torch.zeros(gate.weight.shape[0], device=gate.weight.device) for gate in self.experts]
+        if self.load is None:
+            self.load = [torch.zeros(gate.weight.shape[0], device=gate.weight.device) for gate in self.experts]
+        for load in self.load:  # in place, since a CUDA graph knows where they are
+            load.zero_()
 
     def term(self, sequences, all_sequences):
         """The balance loss of the micro-batch that the model has just seen, of `sequences` among all of a step; or None."""

@@ -1,7 +1,28 @@
 """What the worker says: lines of JSON on standard output, for the program that started it."""
 
+import ctypes
 import datetime
 import json
+import os
+import signal
+import sys
+
+_lines = sys.stdout
+
+
+def keep_lines_apart():
+    """Whatever else writes to standard output goes to standard error from here on."""
+    global _lines
+    _lines = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+
+def end_with_parent():
+    """SIGTERM comes when the program ends that started the worker (Linux)."""
+    try:
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+    except (OSError, AttributeError):
+        pass
 
 
 class Refused(Exception):
@@ -14,7 +35,7 @@ class Refused(Exception):
 
 def say(event, **members):
     """A line of JSON on standard output, for the program that started the worker."""
-    print(json.dumps({"event": event, **members}), flush=True)
+    print(json.dumps({"event": event, **members}), file=_lines, flush=True)
 
 
 def now():

@@ -37,6 +37,8 @@ def construct(folder, device, dtype):
     config._attn_implementation = "flex_attention" if blocks and torch.device(device).type == "cuda" else "sdpa"
     if not vision:
         config.use_cache = False
+    if torch.device(device).type == "cuda" and config.attention.get("v_head_dim"):
+        torch.backends.cuda.enable_cudnn_sdp(False)  # its backward pass fails where values are narrower than keys
     with torch.device("meta"):
         model = (modeling.CrossheadForImageClassification if vision else modeling.CrossheadForCausalLM)(config)
     model.to_empty(device=device).to(dtype)

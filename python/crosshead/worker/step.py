@@ -8,6 +8,7 @@ import torch.nn.functional as F
 
 from crosshead.worker.balance import Balance
 from crosshead.worker.loss import Head
+from crosshead.worker.messages import say
 
 
 # Numbers of modules that differ from layer to layer. As tensors they are inputs of compiled code; as numbers they would be
@@ -35,6 +36,7 @@ class Optimizer:
 
     def __init__(self, model, options, moments, step):
         self.options, groups = options, {}
+        self.keeps = False
         self.identities = []  # matrices that decay towards the identity, with their rate
         self.names = dict(model.named_parameters())  # a tied matrix once
         for name, parameter in self.names.items():
@@ -82,9 +84,21 @@ class Optimizer:
         pull = lr * self.options["weight_decay"] * (1 - self.adamw.found_inf)
         for parameter in self.identities:
             parameter.diagonal(dim1=-2, dim2=-1).add_(pull.to(parameter.dtype))
-        for parameter in parameters:
-            parameter.grad = None
+        self.forget_gradients()
         return norm
+
+    def keep_gradients(self):
+        """From here on gradients stay where they are in memory, as a CUDA graph needs it, and are set to zero after a step."""
+        self.keeps = True
+        for parameter in self.names.values():
+            parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+
+    def forget_gradients(self):
+        if self.keeps:
+            torch._foreach_zero_([parameter.grad for parameter in self.names.values()])
+            return
+        for parameter in self.names.values():
+            parameter.grad = None
 
 
 def compile_layers(model, device):
@@ -100,6 +114,25 @@ def compile_layers(model, device):
         model.model.norm.compile(dynamic=False)
 
 
+class Graph:
+    """A micro-batch's passes as a CUDA graph: the GPU gets them in one call, and need not wait for Python between kernels."""
+
+    def __init__(self, passes, micro):
+        """passes(micro): loss; it adds the gradients to those that the parameters have."""
+        self.inputs = {name: tensor.clone() for name, tensor in micro.items()}
+        self.graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
+            self.loss = passes(self.inputs)
+
+    def run(self, micro):
+        for name, tensor in micro.items():
+            self.inputs[name].copy_(tensor, non_blocking=True)
+        self.graph.replay()
+        return self.loss
+
+
 class Trainer:
     """The model, its optimizer, and what a step does with a batch."""
 
@@ -111,6 +144,7 @@ class Trainer:
         self.vision = run.unit == "images"
         self.head = Head(self.dtype, compiled)
         self.micro_batch = run.settings.get("micro_batch") or self._first_micro_batch()
+        self.graphs, self.graph, self.seen = compiled, None, 0
         if compiled:
             compile_layers(model, device)
 
@@ -124,6 +158,7 @@ class Trainer:
         if self.micro_batch == 1:
             return False
         self.micro_batch = max(n for n in range(1, self.micro_batch // 2 + 1) if self.run.step_sequences % n == 0)
+        self.graph, self.seen = None, 0
         return True
 
     def autocast(self):
@@ -149,20 +184,41 @@ class Trainer:
         self.balance.begin()
         for part in self.parts(sequences):
             micro = self.place(batch, part)
-            total, objective = self._micro_loss(micro, predicted)
-            term = self.balance.term(self.micro_batch, sequences)
-            (objective if term is None else objective + term).backward()
-            loss += total
+            micro["scale"] = torch.full((), 1 / predicted, device=self.device)
+            loss += self._captured(micro) if self.graphs else self._passes(micro)
         return loss / predicted
 
-    def _micro_loss(self, micro, predicted):
+    def _captured(self, micro):
+        """The passes by a CUDA graph, which the fourth micro-batch makes: by then all is compiled."""
+        self.seen += 1
+        if self.seen <= 3:
+            return self._passes(micro)
+        if self.graph is None:
+            self.optimizer.keep_gradients()
+            try:
+                self.graph = Graph(self._passes, micro)
+            except RuntimeError as error:
+                torch.cuda.synchronize()
+                self.graphs = False
+                say("warning", message=f"this model is trained without a CUDA graph: {str(error).splitlines()[0]}")
+                return self._passes(micro)
+        return self.graph.run(micro)
+
+    def _passes(self, micro):
+        """The summed loss of a micro-batch, whose gradient is added to the parameters'."""
+        sequences = self.run.step_sequences
+        loss, objective = self._micro_loss(micro)
+        term = self.balance.term(self.micro_batch, sequences)
+        (objective if term is None else objective + term).backward()
+        return loss
+
+    def _micro_loss(self, micro):
         """The summed loss, and what is differentiated."""
-        targets = micro["targets"].flatten().long()
+        targets, scale = micro["targets"].flatten().long(), micro["scale"]
         if self.vision:
             smoothing = self.run.options.get("label_smoothing", 0.0)
             loss = F.cross_entropy(self.logits(micro), targets, label_smoothing=smoothing, reduction="sum")
-            return loss.detach(), loss / predicted
-        scale = torch.full((), 1 / predicted, device=self.device)
+            return loss.detach(), loss * scale
         loss = self.head.loss(self.hidden(micro).flatten(0, 1), self.model.lm_head.weight, targets, scale)
         return loss.detach(), loss
 
@@ -182,6 +238,7 @@ class Trainer:
 
     def forget(self):
         """Drops a step that ran out of memory."""
+        self.graph, self.optimizer.keeps = None, False
         self.model.zero_grad(set_to_none=True)
         if self.device.type == "cuda":
             torch.cuda.empty_cache()

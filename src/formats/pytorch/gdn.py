@@ -78,12 +78,13 @@ class GatedDeltaNet(nn.Module):
         before = x.new_zeros(x.shape[0], self.taps - 1, x.shape[2]) if kept is None else kept
         rows = torch.cat((before, x), 1)
         after.append(rows[:, rows.shape[1] - self.taps + 1 :])
+        # A sum of shifted rows, which compiles into one kernel with what follows.
+        weight, count = getattr(self, name + "_conv1d").weight[:, 0].to(rows.dtype), x.shape[1]
+        parts = [rows[:, i : i + count] * weight[:, i] for i in range(self.taps)]
         if starts is not None:  # documents apart: each tap reads where its token's document has begun
-            taps, count = getattr(self, name + "_conv1d").weight[:, 0], x.shape[1]
-            place = torch.arange(count, device=x.device)
-            seen = (place - back >= starts for back in range(self.taps - 1, -1, -1))
-            return F.silu(sum(rows[:, i : i + count] * sees[..., None] * taps[:, i] for i, sees in enumerate(seen)))
-        return F.silu(getattr(self, name + "_conv1d")(rows.transpose(1, 2)).transpose(1, 2))
+            places = torch.arange(count, device=x.device)
+            parts = [part * (places - (self.taps - 1 - i) >= starts)[..., None] for i, part in enumerate(parts)]
+        return F.silu(sum(parts))
 
     def forward(self, x, tokens, cache, opened):
         if tokens.attention_mask is not None:  # padding leaves nothing behind

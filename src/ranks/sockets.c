@@ -1,15 +1,12 @@
-/* Ranks that are forks of one process: a transport over socket pairs, one between any two of them. */
+/* Ranks that are connected by sockets, one between any two of them: processes of one machine, without MPI. */
 #define _GNU_SOURCE
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "ranks/ranks.h"
@@ -26,8 +23,7 @@ typedef struct letter {
 
 typedef struct office {
   int rank, count;
-  int *sockets; /* [count] to each other rank; -1: oneself, or one that has left */
-  pid_t *children;
+  int *sockets;          /* [count] to each other rank; -1: oneself, or one that has left */
   letter *first, **last; /* in the order in which they came */
   char packet[MOST_BYTES + sizeof(int)];
 } office;
@@ -41,8 +37,8 @@ typedef struct wish {
 } wish;
 
 static void lose(int rank) {
-  fprintf(stderr, "crosshead: process %d of this job has ended\n", rank);
-  exit(EXIT_FAILURE);
+  dprintf(STDERR_FILENO, "crosshead: process %d of this job has ended\n", rank);
+  raise(SIGKILL);
 }
 
 /* --- letters ------------------------------------------------------------------------------------------------- */
@@ -166,14 +162,11 @@ static void leave(void *context) {
   office *o = context;
   for (int r = 0; r < o->count; r++)
     if (o->sockets[r] >= 0) close(o->sockets[r]);
-  for (int r = 1; o->rank == 0 && r < o->count; r++)
-    while (o->children[r] > 0 && waitpid(o->children[r], NULL, 0) < 0 && errno == EINTR) continue;
   for (letter *l = o->first, *next; l; l = next) {
     next = l->next;
     free(l);
   }
   free(o->sockets);
-  free(o->children);
   free(o);
 }
 
@@ -186,62 +179,20 @@ static const ch_transport transport = {.send = send_to,
                                        .split = split,
                                        .leave = leave};
 
-/* --- the processes ------------------------------------------------------------------------------------------- */
-
-/* ends [count][count]: the socket of the first rank to the second. */
-static bool connect_all(int count, int *ends) {
-  for (int i = 0; i < count * count; i++) ends[i] = -1;
-  for (int a = 0; a < count; a++)
-    for (int b = a + 1; b < count; b++) {
-      int pair[2];
-      if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return false;
-      ends[a * count + b] = pair[0];
-      ends[b * count + a] = pair[1];
-    }
-  return true;
-}
-
-/* Keeps the sockets of one rank. */
-static void settle(office *o, int rank, const int *ends) {
-  o->rank = rank;
-  for (int a = 0; a < o->count; a++)
-    for (int b = 0; b < o->count; b++) {
-      int end = ends[a * o->count + b];
-      if (a == rank) o->sockets[b] = end;
-      if (a != rank && end >= 0) close(end);
-    }
-}
-
-static void fork_all(office *o, const int *ends) {
-  pid_t parent = getpid();
-  int rank = 0;
-  fflush(NULL);
-  for (int r = 1; r < o->count && rank == 0; r++) {
-    o->children[r] = fork();
-    if (o->children[r] == 0) rank = r;
-    if (o->children[r] < 0) lose(r);
-  }
-  if (rank > 0) prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (rank > 0 && getppid() != parent) _exit(EXIT_FAILURE);
-  settle(o, rank, ends);
-}
-
-ch_status ch_ranks_fork(int count, ch_rank_group **ranks, ch_error *error) {
+ch_status ch_ranks_over_sockets(int rank, int count, const int *sockets, ch_rank_group **ranks,
+                                ch_error *error) {
   *ranks = NULL;
-  if (count < 1) return ch_fail(error, CH_ERROR_ARGUMENT, "%d processes are none; give 1 or more", count);
+  if (count < 1 || rank < 0 || rank >= count)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "rank %d of %d is none; ranks count from 0", rank, count);
   office *o = calloc(1, sizeof *o);
-  int *ends = calloc((size_t)count * (size_t)count, sizeof *ends);
-  if (o) {
-    o->count = count;
-    o->last = &o->first;
-    o->sockets = calloc((size_t)count, sizeof *o->sockets);
-    o->children = calloc((size_t)count, sizeof *o->children);
-  }
-  if (!o || !ends || !o->sockets || !o->children)
+  int *own = calloc((size_t)count, sizeof *own);
+  if (!o || !own) {
+    free(o);
+    free(own);
     return ch_fail(error, CH_ERROR_MEMORY, "no memory for %d processes", count);
-  if (!connect_all(count, ends))
-    return ch_fail(error, CH_ERROR_IO, "cannot connect %d processes: %s", count, strerror(errno));
-  fork_all(o, ends);
-  free(ends);
-  return ch_ranks_create(&transport, o, o->rank, count, ranks, error);
+  }
+  for (int r = 0; r < count; r++) own[r] = r == rank ? -1 : sockets[r];
+  *o = (office){.rank = rank, .count = count, .sockets = own};
+  o->last = &o->first;
+  return ch_ranks_create(&transport, o, rank, count, ranks, error);
 }
