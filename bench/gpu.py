@@ -197,7 +197,11 @@ class Child:
         """Adds the next line of its results; False where the process has failed."""
         for line in self.process.stdout:
             if line.startswith("{"):
-                self.result.update(json.loads(line))
+                said = json.loads(line)
+                if said.get("event") == "warning":
+                    self.result["warning"] = said["message"]
+                    continue
+                self.result.update(said)
                 return True
         self.process.wait()
         self.errors.seek(0)
@@ -223,7 +227,8 @@ def row(result, peak, flops, tokens):
     share = f"{3 * flops * rate / peak:6.1%}" if peak else "      "
     result.update(tokens_per_second=rate, flops_per_token_forward=flops, mfu=3 * flops * rate / peak if peak else None)
     return (f"{result['name']:22s} {rate / 1e3:8.1f} {share} {result['memory_bytes'] / 1e9:7.2f} "
-            f"{result['compile_seconds']:8.1f} {1e3 * result['seconds']:9.2f}")
+            f"{result['compile_seconds']:8.1f} {1e3 * result['seconds']:9.2f}"
+            + (f"  {result['warning'][:100]}" if "warning" in result else ""))
 
 
 def table(arguments):
