@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Trains one run with PyTorch: `python -m crosshead.worker RUN`.
 
 `crosshead train --engine pytorch` prepares RUN and starts this. Anyone can start it again by hand: it continues from the

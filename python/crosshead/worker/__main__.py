@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """python -m crosshead.worker RUN"""
 
 import os

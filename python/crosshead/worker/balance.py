@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """What keeps the choices of experts and heads even: a loss beside the model's, or biases that move."""
 
 import torch

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Batches from libcrosshead, fetched ahead of the steps that need them."""
 
 import queue

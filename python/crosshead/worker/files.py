@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The directory of a run: settings, checkpoint, log and the finished model."""
 
 import fcntl

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """LM head and cross entropy, a chunk of tokens at a time: no tensor has an element for every token and every word."""
 
 import torch

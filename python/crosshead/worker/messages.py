@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """What the worker says: lines of JSON on standard output, for the program that started it."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The model's PyTorch code with the run's weights."""
 
 import importlib.util

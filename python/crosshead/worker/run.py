@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Steps, evaluations and checkpoints of a run, in the order in which the native engine has them."""
 
 import collections

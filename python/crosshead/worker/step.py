@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """A training step: gradient, clipping, AdamW, schedule."""
 
 import contextlib
