@@ -33,7 +33,7 @@ struct ch_comparison {
   ch_compared_data data;
   ch_compared_training training;
   ch_machine machine;
-  const char *engine; /* that trained: "native", "pytorch" */
+  ch_training_engine engine;
   const char *device; /* of PyTorch: as the user named it; NULL: its first accelerator, else the CPU */
   double tolerance; /* the verdict takes the smallest cache among models within this share of the best loss */
   double cache_budget;     /* bytes of cache per token that the choice may have; 0: any */

@@ -285,7 +285,7 @@ static json_t *match_to_json(const ch_comparison *c) {
 
 /* The names of what trained. */
 static json_t *devices_to_json(const ch_comparison *about) {
-  if (strcmp(about->engine, "native") == 0) return json_pack("[s]", "cpu");
+  if (about->engine == CH_ENGINE_NATIVE) return json_pack("[s]", "cpu");
   json_t *devices = json_array();
   char *names = strdup(about->device ? about->device : "default"), *rest = NULL;
   for (char *name = names ? strtok_r(names, ",", &rest) : NULL; name; name = strtok_r(NULL, ",", &rest))
@@ -295,11 +295,11 @@ static json_t *devices_to_json(const ch_comparison *about) {
 }
 
 json_t *ch_experiment_to_json(const ch_comparison *about) {
-  return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:s, s:o}", "command", about->command, "version",
-                   about->version, "created", about->created, "data", data_to_json(&about->data), "training",
-                   training_to_json(&about->training, about->data.images), "machine",
-                   ch_machine_to_json(&about->machine), "engine", about->engine, "devices",
-                   devices_to_json(about));
+  return json_pack(
+      "{s:s, s:s, s:s, s:o, s:o, s:o, s:s, s:o}", "command", about->command, "version", about->version,
+      "created", about->created, "data", data_to_json(&about->data), "training",
+      training_to_json(&about->training, about->data.images), "machine", ch_machine_to_json(&about->machine),
+      "engine", about->engine == CH_ENGINE_NATIVE ? "native" : "pytorch", "devices", devices_to_json(about));
 }
 
 json_t *ch_comparison_to_json(const ch_comparison *c) {

@@ -195,7 +195,7 @@ ch_status ch_compare_setup_describe(ch_compare_setup *setup, ch_error *error) {
                                        .seeds = s->seeds,
                                        .flip = t->flip,
                                        .crop = t->crop};
-  c->engine = s->engine == CH_ENGINE_PYTORCH ? "pytorch" : "native";
+  c->engine = s->engine;
   c->device = s->engine == CH_ENGINE_PYTORCH && s->device ? ch_arena_strdup(arena, s->device) : NULL;
   ch_machine_describe(&c->machine);
   bool fine = !isnan(c->data.token_entropy) && c->data.file && c->data.tokenizer && c->command && c->out &&
