@@ -94,6 +94,7 @@ static const ch_option options[] = {
              "the files, whose pixels are repeated (default: as in the files)."},
     {.name = "", .help = "Text"},
     CH_LINEUP_TOKENIZER(AT(lineup)),
+    CH_LINEUP_VALIDATION(AT(lineup)),
     {.name = "eval-tokens",
      .type = CH_OPTION_COUNT,
      .offset = SET(eval_tokens),

@@ -45,6 +45,7 @@ static void set_defaults(void *given) {
   ch_compare_defaults(&a->lineup.settings);
   a->lineup.schedule = "cosine";
   a->lineup.dtype = "f32";
+  a->lineup.engine = "native";
 }
 
 const ch_command ch_cmd_config = {

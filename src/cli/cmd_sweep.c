@@ -110,6 +110,7 @@ static const ch_option options[] = {
     CH_LINEUP_SIZE(AT(lineup)),
     {.name = "", .help = "Text"},
     CH_LINEUP_TOKENIZER(AT(lineup)),
+    CH_LINEUP_VALIDATION(AT(lineup)),
     {.name = "", .help = "Training"},
     CH_LINEUP_TOKENS(AT(lineup)),
     {.name = "batch",

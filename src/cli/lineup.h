@@ -119,12 +119,12 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
    .max = 4000000,                                                                                           \
    .help =                                                                                                   \
        "Vocabulary size of the tokenizer that is trained (default: chosen from --params and the text)."},    \
-      {.name = "tokenizer",                                                                                  \
-       .type = CH_OPTION_PATH,                                                                               \
-       .offset = (at) + CH_LINEUP(settings.tokenizer),                                                       \
-       .metavar = "FILE",                                                                                    \
-       .help =                                                                                               \
-           "A tokenizer.json, or a directory that has one (default: a tokenizer is trained on the text)."},  \
+  {                                                                                                          \
+    .name = "tokenizer", .type = CH_OPTION_PATH, .offset = (at) + CH_LINEUP(settings.tokenizer),             \
+    .metavar = "FILE",                                                                                       \
+    .help = "A tokenizer.json, or a directory that has one (default: a tokenizer is trained on the text)."   \
+  }
+#define CH_LINEUP_VALIDATION(at)                                                                             \
   {                                                                                                          \
     .name = "validation", .type = CH_OPTION_PATH, .offset = (at) + CH_LINEUP(settings.validation_text),      \
     .metavar = "FILE",                                                                                       \

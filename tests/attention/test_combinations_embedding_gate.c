@@ -44,9 +44,10 @@ int main(void) {
   const char *latents =
       DIMS ", 'layer_group_shares': 'latent', 'q_lora_rank': 3, 'head_norm': true, 'layer_group_size'";
   char attention_of[COMBINATION_TEXT];
-  for (int z = 2; z <= 7; z += 5) {
-    snprintf(attention_of, sizeof attention_of, "%s: %d", latents, z);
+  for (int whole = 0; whole <= 1; whole++) {
+    snprintf(attention_of, sizeof attention_of, "%s: %d", latents, whole ? 3 : 2);
     add_combination_of(&list, 3, 1, "'num_hidden_layers': 3", "mla", attention_of);
+    snprintf(attention_of, sizeof attention_of, "%s: %d", latents, whole ? 5 : 2);
     add_combination_of(&list, 3, 7, "'num_hidden_layers': 5, 'num_attention_heads': 3, 'vocab_size': 2",
                        "mla", attention_of);
   }

@@ -179,7 +179,7 @@ static void hostile_headers_are_refused(void **state) {
       {"{\"a\":" T("\"1\"", 0, 4) "}", 4, "has \"1\" in its shape"},
       {"{\"a\":" T("true", 0, 4) "}", 4, "has true in its shape"},
       {"{\"a\":" T("[1]", 0, 4) "}", 4, "is not described"},
-      {"{\"a\":" T("99999999999999999999", 0, 4) "}", 4, "not valid JSON"},
+      {"{\"a\":" T("99999999999999999999", 0, 4) "}", 4, "has 1e20 in its shape"},
       {"{\"a\":" T("4611686018427387904,4", 0, 4) "}", 4, "overflows"},
       {"{\"a\":" T("4294967296,4294967296,0", 0, 0) "}", 0, "overflows"},
       {"{\"a\":" T("2305843009213693952", 0, 4) "}", 4, "overflows"},
