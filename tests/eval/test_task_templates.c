@@ -114,7 +114,9 @@ static void broken_templates_and_wrong_values_are_refused(void **state) {
       {"{{ 'x' | literal }}", "literal"},
       {"{{ text | int }}", "whole number"},
       {"{{ ((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((1", "more than 64 deep"},
-      {"{% set m = namespace(a='aaaaaaaaaaaaaaaa') %}{% for i in range(60) %}{% set m.a = m.a + m.a %}{% endfor %}", "256 MiB"},
+      {"{% set m = namespace(a='aaaaaaaaaaaaaaaa') %}{% for i in range(60) %}{% set m.a = m.a + m.a %}{% "
+       "endfor %}",
+       "256 MiB"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     ch_error error = {0};
