@@ -118,11 +118,11 @@ static void time_layer(bench *b, const char *filter, int64_t rows, int64_t out, 
     const char *name;
     ch_gemm_shape shape;
   } products[] = {
-      {"y = x W^T", {rows, out, in, in, in, out, false, true, false, false, false}},
-      {"dx = dy W", {rows, in, out, out, in, in, false, false, false, false, false}},
-      {"dx += dy W", {rows, in, out, out, in, in, false, false, true, false, false}},
-      {"dW = dy^T x", {out, in, rows, out, in, in, true, false, false, false, false}},
-      {"dW += dy^T x", {out, in, rows, out, in, in, true, false, true, false, false}},
+      {"y = x W^T", {rows, out, in, in, in, out, false, true, false, false, false, false}},
+      {"dx = dy W", {rows, in, out, out, in, in, false, false, false, false, false, false}},
+      {"dx += dy W", {rows, in, out, out, in, in, false, false, true, false, false, false}},
+      {"dW = dy^T x", {out, in, rows, out, in, in, true, false, false, false, false, false}},
+      {"dW += dy^T x", {out, in, rows, out, in, in, true, false, true, false, false, false}},
   };
   for (int p = 0; p < (backward ? 5 : 1); p++) {
     char name[80];
