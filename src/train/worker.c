@@ -127,8 +127,8 @@ static const char *text_of(const json_t *object, const char *key) {
 
 static void report_step(process *p, const json_t *object) {
   const ch_step_report report = {.step = whole_of(object, "step"),
-                                 .tokens =
-                                     whole_of(object, "step") * ch_train_step_tokens(&p->trainer->options),
+                                 .tokens = whole_of(object, "tokens"),
+                                 .step_tokens = whole_of(object, "step_tokens"),
                                  .loss = number_of(object, "loss", 0),
                                  .lr = number_of(object, "lr", 0),
                                  .grad_norm = number_of(object, "grad_norm", 0),

@@ -53,8 +53,18 @@ class Batches:
         return {name: tensor.pin_memory() for name, tensor in tensors.items()} if self.pinned else tensors
 
 
+def count_text(batch):
+    """The tokens (or images) of a batch without those that fill sequences up: at the end, alone in a document, without a target."""
+    targets = batch["targets"]
+    if "starts" not in batch:
+        return targets.numel()
+    places = torch.arange(targets.shape[1])
+    text = (targets >= 0) | (batch["starts"] != places)
+    return int((text * (places + 1)).amax(1).sum())
+
+
 class Ahead:
-    """The batches of whole steps, each with the number of its targets; a thread fetches the next two."""
+    """The batches of whole steps, each with the numbers of its targets and of its tokens; a thread fetches the next two."""
 
     def __init__(self, batches, step, steps, sequences):
         self.ready = queue.Queue(2)
@@ -66,7 +76,7 @@ class Ahead:
         for s in range(step, steps):
             try:
                 batch = batches.train(s * sequences, sequences)
-                item = batch, int((batch["targets"] >= 0).sum())
+                item = batch, int((batch["targets"] >= 0).sum()), count_text(batch)
             except Exception as error:  # the step that needs the batch raises it
                 item = error
             while not self.ended.is_set():

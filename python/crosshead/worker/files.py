@@ -34,6 +34,7 @@ class Run:
         self.config = json.loads(self.metadata["config"])
         self.step, self.seconds = int(self.metadata["step"]), float(self.metadata["seconds"])
         self.unit = "images" if self.config["model_type"] == "crosshead_vit" else "tokens"
+        self.tokens = int(self.metadata["tokens"])  # (or images), without what fills sequences up
         self.losses, self.validation = [], []
 
     def _read_settings(self):
@@ -54,10 +55,6 @@ class Run:
     @property
     def step_sequences(self):
         return self.options["batch"] * self.options["accumulate"]
-
-    def trained(self, step):
-        """Tokens, or images, after so many steps."""
-        return step * self.step_sequences * self.options["sequence"]
 
     # ---- The checkpoint ----
 
@@ -82,7 +79,7 @@ class Run:
             tensors["losses"] = torch.tensor(self.losses, dtype=torch.float64)
         if self.validation:
             tensors["validation"] = torch.tensor(self.validation, dtype=torch.float64)
-        self.metadata.update(step=str(self.step), seconds=repr(self.seconds))
+        self.metadata.update(step=str(self.step), tokens=str(self.tokens), seconds=repr(self.seconds))
         self._write(tensors, self.metadata, CHECKPOINT)
 
     def save_model(self, weights):

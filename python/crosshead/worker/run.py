@@ -89,7 +89,7 @@ class Driver:
     # ---- Steps ----
 
     def take_step(self, ahead):
-        batch, predicted = ahead.next()
+        batch, predicted, tokens = ahead.next()
         if predicted == 0:
             raise Refused("io", f"step {self.run.step + 1} has nothing to predict")
         began = self.clock.mark()
@@ -109,12 +109,12 @@ class Driver:
         if self.device.type == "cuda":
             results = results.to("cpu", non_blocking=True)
         ended = self.clock.mark()
-        self.pending.append((self.run.step, results, began, ended))
+        self.pending.append((self.run.step, tokens, results, began, ended))
 
     def report(self, wait):
         """Logs the steps that the device has finished; all of them with `wait`, which is for the time between steps."""
-        while self.pending and (wait or len(self.pending) > 2 or self.clock.passed(self.pending[0][3])):
-            step, results, began, ended = self.pending.popleft()
+        while self.pending and (wait or len(self.pending) > 2 or self.clock.passed(self.pending[0][-1])):
+            step, tokens, results, began, ended = self.pending.popleft()
             if not isinstance(ended, float):
                 ended.synchronize()
             loss, norm = results.tolist()
@@ -122,13 +122,13 @@ class Driver:
                 raise Refused("numeric", self._not_finite(step, loss, norm))
             seconds = self.clock.between(began, ended)
             unit = self.run.unit
-            tokens = self.run.trained(1)
             self.run.losses.append(loss)
             self.run.seconds += seconds
+            self.run.tokens += tokens
             lr = rate(self.run.options, step)
-            self.log.write("step", step=step, **{unit: self.run.trained(step)}, loss=loss, lr=lr, grad_norm=norm,
+            self.log.write("step", step=step, **{unit: self.run.tokens}, loss=loss, lr=lr, grad_norm=norm,
                            **{unit + "_per_second": round(tokens / max(seconds, 1e-9), 1)}, seconds=round(seconds, 4))
-            say("step", step=step, loss=loss, lr=lr, grad_norm=norm, seconds=seconds)
+            say("step", step=step, tokens=self.run.tokens, step_tokens=tokens, loss=loss, lr=lr, grad_norm=norm, seconds=seconds)
 
     def _not_finite(self, step, loss, norm):
         weight = next((name for name, tensor in state_of(self.model).items() if not torch.isfinite(tensor).all()), None)
@@ -177,7 +177,7 @@ class Driver:
             run.validation.pop()
         run.validation.append([float(number) for number in point])
         more = dict(zip(("top1", "top5"), point[2:]))
-        self.log.write("evaluation", step=run.step, **{run.unit: run.trained(run.step)}, validation_loss=point[1], **more)
+        self.log.write("evaluation", step=run.step, **{run.unit: run.tokens}, validation_loss=point[1], **more)
         say("evaluation", step=run.step, validation_loss=point[1], **more)
 
     def _evaluate(self, micro):
