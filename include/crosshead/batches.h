@@ -35,7 +35,7 @@ CH_API void ch_batches_describe(const ch_batches *batches, ch_batches_info *info
  * place of tokens, which are then NULL; NULL for text. */
 CH_API ch_status ch_batches_train(ch_batches *batches, int64_t first, int64_t sequences, int32_t *tokens,
                                   int32_t *targets, int32_t *document_start, float *pixels, ch_error *error);
-/* The same for validation sequences. Sequences after the last one have no targets (-1). */
+/* As ch_batches_train, for validation sequences. Sequences after the last one have no targets (-1). */
 CH_API ch_status ch_batches_validate(ch_batches *batches, int64_t first, int64_t sequences, int32_t *tokens,
                                      int32_t *targets, int32_t *document_start, float *pixels,
                                      ch_error *error);

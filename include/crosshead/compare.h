@@ -411,7 +411,7 @@ typedef enum ch_verdict_kind {
 /* "take", "not_distinguishable", "undecided"; static storage. */
 CH_API const char *ch_verdict_kind_name(ch_verdict_kind kind);
 
-/* What to take where a cache may have cache_bytes_per_token, but not as many as the choice before has. */
+/* The model to take for caches from cache_bytes_per_token up to that of the choice before. */
 typedef struct ch_comparison_choice {
   const char *name;             /* as `mechanisms` spells it */
   double cache_bytes_per_token; /* at 16 bits per element; of images, parameters of attention */

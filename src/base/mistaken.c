@@ -81,7 +81,7 @@ ch_status ch_refuse_mistaken(const char *where, const void *data, size_t size, b
 
 /* So many of the first rows count where the weights are there. */
 enum { SIGNS_BESIDE_WEIGHTS = 3 };
-/* What a name in a directory says about it; the first row that has one counts. A pattern is the beginning and the end of a name. */
+/* Names in a directory that give away its kind; the first row with a match counts. A pattern is the beginning and the end of a name. */
 static const struct {
   const char *first, *last, *what;
 } signs[] = {

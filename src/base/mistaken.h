@@ -1,4 +1,4 @@
-/* What a file or a directory is that was taken for a model, or a part of one. */
+/* Recognises files and directories that are no model: pointers, web pages, files of other programs. */
 #ifndef CH_BASE_MISTAKEN_H
 #define CH_BASE_MISTAKEN_H
 

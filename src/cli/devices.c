@@ -12,7 +12,7 @@
 
 enum { MOST_DEVICES = 1024 };
 
-/* What `PYTHON -c CODE` prints as a number; -1: it fails. */
+/* Returns the number that `PYTHON -c CODE` prints, or -1 if it fails. */
 static int ask_python(const char *python, const char *code) {
   ch_text command = {0};
   int number = -1;

@@ -6,7 +6,7 @@
 
 #include "config/config.h"
 
-/* What ch_compare_config promises, as a struct. */
+/* ch_compare_config, with a struct in place of JSON. */
 ch_status ch_configure(const ch_compare_settings *settings, const char *like, ch_config *config,
                        ch_error *error);
 

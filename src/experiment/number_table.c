@@ -158,7 +158,7 @@ static void on_row(int ended_by, void *context) {
 
 /* --- the whole --------------------------------------------------------------------------------------------------- */
 
-/* What separates the cells of a line: a tab, else a semicolon, else a comma that is outside of quotes; else blanks. */
+/* Returns the separator of a line's cells: a tab, else a semicolon, else a comma that is outside of quotes; else blanks. */
 static char separator_of(const char *line) {
   bool quoted = false;
   char best = ' ';

@@ -33,7 +33,7 @@ typedef struct ch_compare_plan {
    empty ones and repetitions are errors. Release with ch_compare_plan_free, also on failure. */
 ch_status ch_compare_plan_names(const char *mechanisms, ch_compare_plan *plan, ch_error *error);
 
-/* What the settings ask of the shared shape. */
+/* The shape that the settings ask for. */
 ch_shape_wishes ch_compare_wishes(const ch_compare_settings *settings);
 
 /* Completes the configurations: vocabulary, the shared shape, presets, context, and FFN widths that match the parameter

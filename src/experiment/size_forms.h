@@ -15,7 +15,7 @@
 
 enum { CH_SIZE_NUMBERS = 5 };
 
-/* What is held fixed while the rest is fitted. */
+/* Quantities that stay fixed while the others are fitted. */
 typedef enum ch_size_held {
   CH_HELD_NOTHING,
   CH_HELD_ALPHA_SIZE,

@@ -104,7 +104,7 @@ static void put_behind(const ch_summary *summary, ch_text *text) {
   ch_text_printf(text, "the best of %d", summary->count);
 }
 
-/* What one seed, or too few, say of the pick. */
+/* The sentence for one seed, or too few. */
 static void put_unknown(const ch_summary *summary, ch_text *text) {
   const ch_group *pick = &summary->groups[summary->decision.pick];
   double behind = shown(summary, ch_group_behind(pick, &summary->groups[0]));

@@ -1,4 +1,4 @@
-/* What a model's files say about chats beside its tokens: templates, and which tokens end a text or a turn. */
+/* A model's chat templates, and the tokens that end a text or a turn. */
 #ifndef CH_FORMATS_CHAT_H
 #define CH_FORMATS_CHAT_H
 

@@ -62,7 +62,7 @@ typedef struct ch_gguf {
 /* Opens and checks a file: counts, lengths and types against the bytes there are, duplicate keys and names, tensors in
    range and apart. Needs memory in proportion to keys and tensors. Release with ch_gguf_close, also after a failure. */
 ch_status ch_gguf_open(const char *path, ch_gguf *file, ch_error *error);
-/* The same of a model that may be split over several files, of which `path` is the first. The others are found by their names,
+/* Opens a model that may be split over several files, of which `path` is the first. The others are found by their names,
    NAME-00002-of-00003.gguf, and checked: each must be there, and be the part that its name says. */
 ch_status ch_gguf_open_parts(const char *path, ch_gguf *file, ch_error *error);
 /* The same on memory (the fuzz target's door); `data` must outlive `file`. */

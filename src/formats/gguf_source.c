@@ -261,7 +261,7 @@ static ch_status open_vocabulary(gguf_source *g, ch_source *source, ch_error *er
   return status;
 }
 
-/* What goes with the vocabulary, whether that is wanted or another comes in its place. */
+/* Reads the metadata that belongs to the vocabulary, even if another tokenizer replaces it. */
 static ch_status open_chat(gguf_source *g, ch_source *source, ch_error *error) {
   ch_chat chat;
   ch_status status = ch_chat_from_gguf(&g->file, source->config.vocab_size, &chat, error);

@@ -137,7 +137,7 @@ static const char *loss_of_added(const ch_tokenizer *tokenizer) {
   return NULL;
 }
 
-/* What surrounds a text is one token before it or after it at most, the beginning and the end. */
+/* At most one token is put before a text and one after it: the beginning and the end. */
 static bool surrounds_plainly(const ch_tokenizer *tokenizer) {
   bool before =
       tokenizer->prefix_size == 0 || (tokenizer->prefix_size == 1 && tokenizer->prefix[0] == tokenizer->bos);

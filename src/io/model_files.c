@@ -228,7 +228,7 @@ static ch_status unknown_tensor(const opening *o, const char *name) {
   return tensor_error(o, CH_ERROR_FORMAT, name, what);
 }
 
-/* What other programs write and nobody reads, of whatever type: tables of frequencies, numbers of positions, masks, and
+/* Tensors that other programs write and nobody reads, of any type: tables of frequencies, numbers of positions, masks, and
    DeepSeek-V3's layers that predict further tokens, which come after the model's own. */
 static bool is_left_over(const ch_config *config, const char *name) {
   static const char *const buffers[] = {"inv_freq",   "original_inv_freq", "long_inv_freq", "cos_cached",

@@ -174,7 +174,7 @@ static void put_figures(const ch_compression_report *r, ch_text *text) {
     put_row(text, "decoded tokens/s", b->decode_tokens_per_second, a->decode_tokens_per_second, 1);
 }
 
-/* What a type of the cache's elements does to the model as it was. */
+/* Compares with the original model and a narrower type of cache. */
 static void put_types(const char *title, const ch_compression_figures *before,
                       const ch_compression_figures *f, ch_text *text) {
   if (!f->cache_types) return;

@@ -23,7 +23,7 @@ static void put_row(const char *what, double before, double after, int decimals,
   ch_text_printf(html, "</td><td>%+.2f %%</td></tr>\n", 100 * (after - before) / (before > 0 ? before : 1));
 }
 
-/* What a type of the cache's elements does to the model as it was. */
+/* Compares with the original model and a narrower type of cache. */
 static void put_types(const ch_compression_report *r, const ch_compression_figures *f, ch_text *html) {
   const ch_compression_figures *b = &r->before;
   if (!f->cache_types) return;

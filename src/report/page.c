@@ -171,7 +171,7 @@ static void put_table(const ch_page *p, ch_text *html) {
     ch_text_puts(html, "<p class=\"note\">? A speed that is not steady: " CH_UNSTEADY_NOTE "</p>\n");
 }
 
-/* What each name stands for: "gqa:4" is gqa. */
+/* The full name of each mechanism: "gqa:4" is gqa. */
 static void put_full_names(const ch_page *p, ch_text *html) {
   const ch_preset *preset;
   ch_text_puts(html, "<dl class=\"names\">\n");

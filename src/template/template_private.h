@@ -164,10 +164,10 @@ bool ch_template_put(const ch_template_call *c, ch_text *text, const char *bytes
 
 /* The result of a method or filter: a new value, or NULL with the error filled. */
 json_t *ch_template_apply_call(const ch_template_call *c);
-/* The same without keywords, in the dialect of tasks. */
+/* ch_template_apply_call without keywords, in the dialect of tasks. */
 json_t *ch_template_apply(ch_template_scope *scope, const char *name, json_t *self, json_t *const *in,
                           int count, ch_error *error);
-/* The same for the methods and filters of texts; self is a text. *known: there is one of that name, else NULL without an error. */
+/* Methods and filters of texts; self is a text. *known: there is one of that name, else NULL without an error. */
 json_t *ch_template_apply_to_text(const ch_template_call *c, bool *known);
 /* An argument's text; NULL if there is none, or if it is no text. */
 const char *ch_template_text_argument(const ch_template_call *c, int position, const char *keyword);
@@ -211,7 +211,7 @@ json_t *ch_template_elements(json_t *value, ch_error *error);
 /* text.replace of a pattern, with \1 for groups. */
 json_t *ch_template_regex(ch_template_scope *scope, const json_t *text, const char *pattern,
                           const char *replacement, ch_error *error);
-/* What lm-evaluation-harness's regex filter derives from re.findall: of each match the whole, or its one group, or of several
+/* All matches, as lm-evaluation-harness's regex filter reads re.findall: of each match the whole, or its one group, or of several
    groups the first that is not empty (null: all are). A new list. */
 json_t *ch_template_find_all(ch_template_scope *scope, const json_t *text, const char *pattern,
                              ch_error *error);

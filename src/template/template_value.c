@@ -60,7 +60,7 @@ bool ch_template_equal(const json_t *a, const json_t *b) {
 
 /* --- Python's repr ------------------------------------------------------------------------------------------- */
 
-/* What str.isprintable accepts. */
+/* Returns true for what str.isprintable accepts. */
 static bool is_printable(uint32_t code) {
   switch (utf8proc_category((utf8proc_int32_t)code)) {
   case UTF8PROC_CATEGORY_CC:

@@ -21,7 +21,7 @@ bool ch_regex_is_fast(const ch_regex *regex);
 /* Matches by Oniguruma alone from now on (for tests). */
 void ch_regex_slow_down(ch_regex *regex);
 
-/* What matching needs besides the pattern; one per thread. Zero-initialise. */
+/* Working memory of matching; one per thread. Zero-initialise. */
 typedef struct ch_regex_scratch {
   struct pcre2_real_match_data_8 *data;
   struct pcre2_real_match_context_8 *context;

@@ -101,7 +101,7 @@ static char *copy_text(json_text text) {
   return copy;
 }
 
-/* What is put into the text. */
+/* The replacement. */
 static ch_status set_replacement(const ch_tokenizer *tokenizer, json_text text, ch_normalizer *normalizer,
                                  ch_error *error) {
   normalizer->to = copy_text(text);
@@ -211,7 +211,7 @@ static ch_status read_digits(ch_tokenizer *tokenizer, const json_t *json, ch_err
   return add_pattern(tokenizer, single ? "\\p{N}" : "\\p{N}+", CH_SPLIT_ISOLATED, error);
 }
 
-/* What ASCII and Unicode 7 have of punctuation: the tables of Hugging Face's library are that old. */
+/* Punctuation of ASCII and of Unicode 7, whose tables Hugging Face's library uses. */
 #define PUNCTUATION                                                                                          \
   "[[\\p{P}$+<=>\\^`|~\\x{166d}\\x{111c9}]&&[^\\x{61d}\\x{9fd}\\x{a76}\\x{c77}\\x{c84}\\x{1b7d}"             \
   "\\x{1b7e}\\x{2e43}-\\x{2e5d}\\x{10ead}\\x{10f55}-\\x{10f89}\\x{1144b}-\\x{1145d}\\x{11660}-\\x{1166c}"    \

@@ -27,7 +27,7 @@ static ch_status loss_not_finite(const ch_trainer *trainer, int64_t step, double
 
 /* --- differentiate ------------------------------------------------------------------------------------------- */
 
-/* What a step's sequences hold. */
+/* Counts of a step's sequences. */
 typedef struct contents {
   int64_t predicted; /* tokens, or images, with a target */
   int64_t tokens;    /* (or images), without what fills sequences up */

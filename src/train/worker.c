@@ -155,7 +155,7 @@ static void keep_failure(process *p, const json_t *object) {
   snprintf(p->reason, sizeof p->reason, "%s", text_of(object, "message"));
 }
 
-/* What is not JSON is none of the worker's. */
+/* Lines that are not JSON come from somewhere else, and are skipped. */
 static void take_line(process *p, const char *line, size_t size) {
   json_t *object = json_loadb(line, size, 0, NULL);
   const char *event = text_of(object, "event");

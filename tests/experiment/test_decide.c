@@ -95,7 +95,7 @@ static void the_answer_is_a_choice_for_each_cache(void **state) {
   assert_non_null(strstr(text.data, "e at 96 bytes ("));
   assert_non_null(
       strstr(text.data, ".\nLarger caches buy nothing measurable: b, 1,024 bytes, is tied with a."));
-  /* What is said of d contains its distance, and no zero: it is worse beyond the noise. */
+  /* The interval of d contains its distance, and no zero: it is worse beyond the noise. */
   const ch_standing *d = &s.decision.standings[s.decision.choices[1]];
   assert_true(d->low > 0.05 && d->low < 0.1 && d->high > 0.1 && d->high < 0.15);
   ch_text_free(&text);
@@ -258,7 +258,7 @@ static void seeds_go_where_they_lower_the_risk(void **state) {
   assert_string_equal(s.groups[0].name, "a");
   assert_string_equal(s.groups[2].name, "c");
   ch_arena_free(&s.arena);
-  /* What came before it is as it was. */
+  /* The choices before it do not change. */
   s = summarised(&m.comparison, 3);
   assert_float_equal(ch_decision_risk(&s), risk, 1e-12);
   ch_arena_free(&s.arena);
@@ -290,7 +290,7 @@ static void with_one_seed_the_risk_is_unknown(void **state) {
   ch_arena_free(&s.arena);
 }
 
-/* The same mechanism twice, to the last bit. */
+/* One mechanism twice, to the last bit. */
 static void equal_runs_are_tied(void **state) {
   (void)state;
   static made m;

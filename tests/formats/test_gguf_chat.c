@@ -1,4 +1,4 @@
-/* What GGUF files say about chats: which tokens end a text or a turn, templates, and metadata in types that converters differ in. */
+/* Chats in GGUF files: which tokens end a text or a turn, templates, and metadata in types that converters differ in. */
 #include "formats_testing.h"
 
 #include "formats/chat.h"

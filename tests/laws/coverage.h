@@ -13,7 +13,7 @@ enum { COVERAGE_MOST_GROUPS = 9, COVERAGE_MOST_SEEDS = 10 };
 
 typedef enum coverage_noise { NOISE_EQUAL, NOISE_UNEQUAL, NOISE_SKEWED } coverage_noise;
 
-/* What is true of made-up losses: group g has the mean means[g] and noise of deviation 1; a seed's effect is 5 times as large.
+/* The truth behind made-up losses: group g has the mean means[g] and noise of deviation 1; a seed's effect is 5 times as large.
    Unequal: one group has three times the noise. Skewed: the noise is exponential. */
 typedef struct coverage_truth {
   int groups, seeds;

@@ -1,4 +1,4 @@
-/* What the parts of a tokenizer.json do to texts where other programs were reported to differ. Ids are those of the package
+/* Parts of a tokenizer.json on texts where other programs were reported to differ. Ids are those of the package
  * tokenizers 0.23.3, except where the names of tests say otherwise. */
 #include "text_test.h"
 
@@ -55,7 +55,7 @@ static void an_empty_match_is_replaced_too(void **state) {
                {"(?=[A-Z])", "_", "camelCase", "99 97 109 101 108 95 67 97 115 101"},
                {"x*", "-", "xab", "45 97 45 98 45"},
                {"", "-", "", ""},
-               /* What is put before a text is doubled there. */
+               /* The text put before is doubled there. */
                {"\\\\b", "|", "a b", "124 124 97 124 32 124 98 124"},
                {"x*", "-", "ab", "45 45 97 45 98 45"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
