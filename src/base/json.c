@@ -70,7 +70,9 @@ static bool is_wide(const char *token, size_t length) {
   enum { DIGITS = 18 }; /* as many always fit */
   char number[32];
   size_t sign = length > 0 && token[0] == '-';
-  if (length - sign <= DIGITS || strspn(token + sign, "0123456789") < length - sign) return false;
+  if (length - sign <= DIGITS) return false;
+  for (size_t i = sign; i < length; i++)
+    if (!isdigit((unsigned char)token[i])) return false;
   if (length >= sizeof number) return true;
   snprintf(number, sizeof number, "%.*s", (int)length, token);
   errno = 0;

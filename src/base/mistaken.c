@@ -70,8 +70,8 @@ ch_status ch_refuse_mistaken(const char *where, const void *data, size_t size, b
         "safetensors with transformers: save_pretrained",
         where);
   if (text || !is_text(at, left)) return CH_OK;
-  size_t shown = strcspn(at, "\r\n");
-  if (shown > left) shown = left;
+  size_t shown = 0; /* of the first line; the bytes end without a NUL */
+  while (shown < left && at[shown] != '\r' && at[shown] != '\n') shown++;
   return ch_fail(error, CH_ERROR_FORMAT,
                  "%s is a text that begins with \"%.*s\", not the file itself; download it again", where,
                  (int)(shown < SHOWN ? shown : SHOWN), at);

@@ -19,6 +19,7 @@ static void judge(ch_swept *run, ch_arena *arena) {
   json_decref(object);
   if (run->validation_points > MOST_POINTS) return;
   ch_sweep_judge(&sweep);
+  ch_arena_free(&sweep.about.arena);
   json_decref(ch_swept_to_json(run, true));
 }
 
