@@ -29,8 +29,9 @@ static const size_t MOST_TRIED_BYTES = (size_t)1 << 28;
 /* The plain product packs blocks of B of this many rows and columns. */
 enum { BLOCK_K = 256, BLOCK_N = 64 };
 
-/* Work memory: packed blocks and rows in small integers, a panel of weights, what a panel is rounded from, factors widened. */
-enum { PACKED, PANEL, WIDE_PANEL, WIDE_A, WIDE_B, SPACES };
+/* Work memory: packed blocks and rows in small integers, a panel of weights, what a panel is rounded from, factors widened,
+   columns without gaps. */
+enum { PACKED, PANEL, WIDE_PANEL, WIDE_A, WIDE_B, CLOSE_A, CLOSE_B, COLUMN, SPACES };
 
 typedef struct work_space {
   void *data;
@@ -220,19 +221,54 @@ static ch_status run_pieces(ch_gemm *gemm, const ch_gemm_shape *s, const void *a
   return CH_OK;
 }
 
+/* A column of a factor, without the gaps between its rows. */
+static ch_status close_factor(ch_gemm *gemm, int space, int64_t rows, size_t element, const void **factor,
+                              int64_t *ld, ch_error *error) {
+  void *room;
+  CH_TRY(reserve(gemm, space, (size_t)rows * element, &room, error));
+  for (int64_t i = 0; i < rows; i++)
+    memcpy((char *)room + (size_t)i * element, (const char *)*factor + (size_t)(i * *ld) * element, element);
+  *factor = room;
+  *ld = 1;
+  return CH_OK;
+}
+
+/* oneDNN 3.7's matmul ignores the gaps between the rows of a matrix with one column, so such a matrix is copied. */
+static bool has_gaps(int64_t columns, int64_t ld) {
+  return columns == 1 && ld > 1;
+}
+
+static ch_status run_close(ch_gemm *gemm, const ch_gemm_shape *s, const void *a, const void *b, float *c,
+                           ch_error *error) {
+  const size_t element = ch_dtype_size(s->rounded ? CH_BF16 : CH_F32);
+  const int64_t rows_a = s->transpose_a ? s->k : s->m, rows_b = s->transpose_b ? s->n : s->k;
+  ch_gemm_shape close = *s;
+  void *room = c;
+  if (has_gaps(s->m + s->k - rows_a, s->lda))
+    CH_TRY(close_factor(gemm, CLOSE_A, rows_a, element, &a, &close.lda, error));
+  if (!s->packed && has_gaps(s->n + s->k - rows_b, s->ldb))
+    CH_TRY(close_factor(gemm, CLOSE_B, rows_b, element, &b, &close.ldb, error));
+  if (!has_gaps(s->n, s->ldc)) return run_pieces(gemm, &close, a, b, c, error);
+  close.ldc = 1;
+  CH_TRY(reserve(gemm, COLUMN, (size_t)s->m * sizeof(float), &room, error));
+  float *column = room;
+  for (int64_t i = 0; i < s->m && s->accumulate; i++) column[i] = c[i * s->ldc];
+  CH_TRY(run_pieces(gemm, &close, a, b, column, error));
+  for (int64_t i = 0; i < s->m; i++) c[i * s->ldc] = column[i];
+  return CH_OK;
+}
+
 static ch_status run_product(ch_gemm *gemm, const ch_gemm_shape *s, const void *a, const void *b, void *c,
                              ch_error *error) {
   if (s->m <= 0 || s->n <= 0) return CH_OK;
-  /* oneDNN 3.7 writes a column of results from products of BF16 without the gaps between its rows. */
-  const bool is_column_with_gaps = s->n == 1 && s->ldc > 1 && !s->packed;
-  if (s->rounded && (!gemm->rounds || is_column_with_gaps)) return run_widened(gemm, s, a, b, c, error);
+  if (s->rounded && !gemm->rounds) return run_widened(gemm, s, a, b, c, error);
   if (gemm->kernels->dtype == CH_F64) return run_pieces(gemm, s, a, b, c, error);
   if (s->k <= 0) { /* a sum over nothing */
     for (int64_t i = 0; i < s->m && !s->accumulate; i++)
       gemm->kernels->fill(gemm->team, s->n, 0, (float *)c + i * s->ldc);
     return CH_OK;
   }
-  return run_pieces(gemm, s, a, b, c, error);
+  return run_close(gemm, s, a, b, c, error);
 }
 
 /* Products of BF16 where F32's are faster: those of two such numbers are exact in F32. */
