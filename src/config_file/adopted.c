@@ -9,6 +9,7 @@
 #include "attention/registry.h"
 #include "base/json.h"
 #include "config_file/config_json.h"
+#include "config_file/families.h"
 
 static ch_status read_phi3(const json_t *root, const char *where, json_t *ours, ch_error *error);
 static ch_status read_smollm3(const json_t *root, const char *where, json_t *ours, ch_error *error);
@@ -84,12 +85,12 @@ const ch_adopted_family ch_adopted_families[] = {
      "\"rope_theta\": 1e6, \"attention\": {\"qk_norm\": true}}",
      "rms_norm_eps attention_bias attention_bias=attention_output_bias final_logit_softcapping",
      "hidden_activation", .gated = true, .window_by_layer = true, .window = 4096, .every = 6,
-     .local_rope = true, .local_theta = 10000, .read = read_gemma, .write = ch_adopted_write_gemma},
+     .local_theta = 10000, .older_keys = true, .read = read_gemma, .write = ch_adopted_write_gemma},
     {"olmo3", "Olmo3ForCausalLM",
      "{\"norm_placement\": \"branch\", \"rms_norm_eps\": 1e-5, \"rope_theta\": 5e5, \"attention\": "
      "{\"qk_norm\": true, \"qk_norm_over\": \"all\"}}",
      "rms_norm_eps attention_bias attention_bias=attention_output_bias", "hidden_act", .gated = true,
-     .window_by_layer = true, .window = 4096, .every = 4, .local_rope = true},
+     .window_by_layer = true, .window = 4096, .every = 4, .local_theta = 5e5},
     {"gpt_oss", "GptOssForCausalLM",
      "{\"rms_norm_eps\": 1e-5, \"num_key_value_heads\": 8, \"head_dim\": 64, \"attention_bias\": true, "
      "\"attention_output_bias\": true, \"mlp_bias\": true, \"hidden_act\": \"clamped_swiglu\", "
@@ -118,7 +119,7 @@ bool ch_config_is_adopted(const char *model_type) {
 
 bool ch_config_turns_by_layer(const char *model_type) {
   const ch_adopted_family *of = family_of(model_type);
-  return of && of->local_rope;
+  return of && of->local_theta != 0;
 }
 
 /* --- keys under other names ------------------------------------------------------------------------------------ */
@@ -204,11 +205,28 @@ static bool is_type(const json_t *rope, const char *type) {
   return strcmp(given ? given : "default", type) == 0;
 }
 
+/* The rotation of layers without a window in families that have one per type of layer: rope_parameters.full_attention with
+   the keys of rope_scaling over its own. What rope_parameters says outside its two types has no effect in transformers. */
+static ch_status rope_of_full_layers(const json_t *root, const char *where, json_t **rope, ch_error *error) {
+  json_t *parameters = json_object_get(root, "rope_parameters"),
+         *scaling = json_object_get(root, "rope_scaling"),
+         *given = json_object_get(parameters, "full_attention");
+  bool listed = json_is_object(given);
+  if (json_is_object(parameters) && !listed && json_is_object(scaling))
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s: \"rope_scaling\" changes \"rope_parameters.full_attention\", which is missing; one of the "
+        "two objects must be left out, or \"full_attention\" be given",
+        where);
+  *rope = listed ? json_copy(given) : json_pack("{s:s}", "rope_type", "default");
+  json_object_update(*rope, scaling);
+  if (json_object_get(*rope, "rope_type")) json_object_del(*rope, "type");
+  ch_config_settle_factor(root, NULL, *rope);
+  return CH_OK;
+}
+
 /* rope_parameters, or rope_scaling of older files with theta and share beside it. */
-static void take_rope(const json_t *root, const ch_adopted_family *of, json_t *ours) {
-  const json_t *rope = json_object_get(root, "rope_parameters");
-  if (!json_is_object(rope)) rope = json_object_get(root, "rope_scaling");
-  if (json_is_object(json_object_get(rope, "full_attention"))) rope = json_object_get(rope, "full_attention");
+static void take_rope(const json_t *root, const json_t *rope, const ch_adopted_family *of, json_t *ours) {
   if (of->partial_rotary_factor) {
     json_object_set_new(ours, "partial_rotary_factor", json_real(of->partial_rotary_factor));
     take(root, "partial_rotary_factor", ours, "partial_rotary_factor");
@@ -228,6 +246,20 @@ static void take_rope(const json_t *root, const ch_adopted_family *of, json_t *o
   json_object_set_new(ours, "rope_scaling", scaling);
 }
 
+static ch_status take_rotation(const json_t *root, const ch_adopted_family *of, const char *where,
+                               json_t *ours, ch_error *error) {
+  json_t *full = NULL, *rope = json_object_get(root, "rope_parameters");
+  if (of->local_theta != 0)
+    CH_TRY(rope_of_full_layers(root, where, &full, error));
+  else if (!json_is_object(rope))
+    rope = json_object_get(root, "rope_scaling");
+  take_rope(root, full ? full : rope, of, ours);
+  json_decref(full);
+  if (of->local_theta != 0 && !json_object_get(ours, "rope_theta"))
+    return ch_fail(error, CH_ERROR_CONFIG, "%s: \"rope_theta\" is null where a number is needed", where);
+  return CH_OK;
+}
+
 /* Whether a layer of a family with and without windows has one. */
 static bool slides_in(const json_t *root, const ch_adopted_family *of, const json_t *ours, int64_t layer) {
   const json_t *types = json_object_get(root, "layer_types"), *nope = json_object_get(ours, "nope_layers");
@@ -238,8 +270,7 @@ static bool slides_in(const json_t *root, const ch_adopted_family *of, const jso
   }
   for (size_t i = 0; every == 0 && i < json_array_size(nope); i++)
     if (json_integer_value(json_array_get(nope, i)) == layer) return true;
-  if (every && of->local_theta != 0)
-    ch_json_whole(json_object_get(root, "sliding_window_pattern"), &every); /* Gemma 3's */
+  if (every && of->older_keys) ch_json_whole(json_object_get(root, "sliding_window_pattern"), &every);
   return every > 0 && (layer + 1) % every != 0;
 }
 
@@ -258,7 +289,7 @@ static ch_status check_types(const json_t *root, int64_t layers, const char *whe
       where, (long long)layers);
 }
 
-/* Layers with a window turn by a base of their own, or without the scaling of the others. */
+/* Layers with a window turn by a base of their own and without the scaling of the others. */
 static ch_status take_local_rope(const json_t *root, const ch_adopted_family *of, const char *where,
                                  json_t *ours, ch_error *error) {
   const json_t *given = json_object_get(json_object_get(root, "rope_parameters"), "sliding_attention");
@@ -266,9 +297,9 @@ static ch_status take_local_rope(const json_t *root, const ch_adopted_family *of
   if (!of->window_by_layer || !ch_json_whole(json_object_get(ours, "num_hidden_layers"), &layers))
     return CH_OK;
   CH_TRY(check_types(root, layers, where, error));
-  if (!of->local_rope) return CH_OK;
+  if (of->local_theta == 0) return CH_OK;
   json_t *theta = json_object_get(given, "rope_theta"), *list = json_array();
-  if (!theta && of->local_theta != 0) theta = json_object_get(root, "rope_local_base_freq");
+  if (!theta && of->older_keys) theta = json_object_get(root, "rope_local_base_freq");
   if (json_is_object(given) && !is_type(given, "default")) {
     json_decref(list);
     return ch_fail(
@@ -279,17 +310,20 @@ static ch_status take_local_rope(const json_t *root, const ch_adopted_family *of
   }
   for (int64_t layer = 0; layer < layers && layer < CH_MAX_LISTED_LAYERS; layer++)
     if (slides_in(root, of, ours, layer)) json_array_append_new(list, json_integer(layer));
-  bool differs =
-      of->local_theta || json_object_get(ours, "rope_scaling") ||
-      (theta && json_number_value(theta) != json_number_value(json_object_get(ours, "rope_theta")));
-  if (differs && json_array_size(list)) {
+  theta = theta ? json_deep_copy(theta) : json_real(of->local_theta);
+  bool differs = json_object_get(ours, "rope_scaling") ||
+                 json_number_value(theta) != json_number_value(json_object_get(ours, "rope_theta"));
+  bool local = differs && json_array_size(list), number = json_is_number(theta);
+  if (local) {
     json_object_set(ours, "local_rope_layers", list);
-    if (!theta && !of->local_theta) theta = json_object_get(ours, "rope_theta");
-    json_object_set_new(ours, "local_rope_theta",
-                        theta ? json_deep_copy(theta) : json_real(of->local_theta ? of->local_theta : 10000));
+    json_object_set(ours, "local_rope_theta", theta);
   }
+  json_decref(theta);
   json_decref(list);
-  return CH_OK;
+  if (number || !local) return CH_OK;
+  return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" must be a number", where,
+                 json_object_get(given, "rope_theta") ? "rope_parameters.sliding_attention.rope_theta"
+                                                      : "rope_local_base_freq");
 }
 
 static bool any_slides(const json_t *root, const ch_adopted_family *of, const json_t *ours) {
@@ -496,7 +530,7 @@ static ch_status translate(const json_t *root, const ch_adopted_family *of, cons
   take_id(root, "eos_token_id", ours);
   CH_TRY(take_activation(root, of, where, ours, error));
   const char *position = json_string_value(json_object_get(ours, "position"));
-  if (!position || strcmp(position, "rope") == 0) take_rope(root, of, ours);
+  if (!position || strcmp(position, "rope") == 0) CH_TRY(take_rotation(root, of, where, ours, error));
   CH_TRY(take_local_rope(root, of, where, ours, error));
   if (of->read) CH_TRY(of->read(root, where, ours, error));
   return CH_OK;

@@ -16,10 +16,12 @@ typedef struct ch_adopted_family {
   int64_t every;                /* else all but every so many-th; 0: those that do not turn, */
   bool window_asked;            /* and only with use_sliding_window */
   int64_t window;               /* how long it is, if the file does not say */
-  bool local_rope;              /* layers with a window turn without the scaling of the others, */
-  double local_theta;           /* and by this base, if the file has none; 0: by that of the others */
-  bool windows;                 /* a window of its files counts in all layers */
-  bool square;                  /* heads are as wide together as the model, whatever a file says */
+  double local_theta; /* layers with a window turn without the scaling of the others and by this base, */
+                      /* if the file has none; 0: all layers turn in one way */
+  bool older_keys;    /* of older files: "rope_local_base_freq" for that base and */
+                      /* "sliding_window_pattern" for `every` */
+  bool windows;       /* a window of its files counts in all layers */
+  bool square;        /* heads are as wide together as the model, whatever a file says */
   /* What else the file says; or NULL. */
   ch_status (*read)(const json_t *root, const char *where, json_t *ours, ch_error *error);
   /* The other way: what else `theirs` must say of `ours`; or NULL. */

@@ -77,13 +77,12 @@ static void give_rope(const json_t *ours, const ch_adopted_family *of, json_t *t
     json_t *share = json_object_get(ours, "partial_rotary_factor");
     json_object_set_new(rope, "partial_rotary_factor", share ? json_deep_copy(share) : json_real(1));
   }
-  bool differs = of->local_rope && json_number_value(local) != 0;
-  if (!of->local_theta && !differs) {
+  if (of->local_theta == 0) {
     json_object_set_new(theirs, "rope_parameters", rope);
     return;
   }
   json_t *sliding = json_pack("{s:s}", "rope_type", "default");
-  json_object_set(sliding, "rope_theta", differs ? local : theta);
+  json_object_set(sliding, "rope_theta", json_number_value(local) != 0 ? local : theta);
   json_object_set_new(theirs, "rope_parameters",
                       json_pack("{s:o, s:o}", "full_attention", rope, "sliding_attention", sliding));
 }

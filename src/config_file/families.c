@@ -167,8 +167,7 @@ static bool scales_by_context(const json_t *rope) {
   return name && (strcmp(name, "llama3") == 0 || strcmp(name, "yarn") == 0 || strcmp(name, "longrope") == 0);
 }
 
-/* YaRN without a factor stretches the original context to the model's. */
-static void settle_factor(const json_t *root, const json_t *context, json_t *rope) {
+void ch_config_settle_factor(const json_t *root, const json_t *context, json_t *rope) {
   const json_t *factor = json_object_get(rope, "factor");
   const char *type = type_of(rope);
   if (!factor || !json_is_null(factor) || !type || strcmp(type, "yarn") != 0) return;
@@ -198,7 +197,7 @@ static ch_status settle_rotation(const json_t *root, const char *where, const ch
         "same for all layers",
         where, name, model_type);
   rope = json_copy(rope);
-  settle_factor(root, context, rope);
+  ch_config_settle_factor(root, context, rope);
   if (context && !json_is_null(context) && scales_by_context(rope)) json_object_set(rope, original, context);
   if (strcmp(name, "rope_scaling") == 0) json_object_del(copy, "rope_parameters");
   return json_object_set_new(copy, name, rope) == 0

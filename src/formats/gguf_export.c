@@ -75,7 +75,10 @@ static void put_rotation(writing *w) {
   if (c->position != CH_POSITION_ROPE) return;
   put_whole(w, "rope.dimension_count", ch_rotary_dims(c));
   put_number(w, "rope.freq_base", c->rope_theta);
-  if (c->local_rope_theta != 0) put_number(w, "rope.freq_base_swa", c->local_rope_theta);
+  if (c->local_rope_theta != 0)
+    put_number(w, "rope.freq_base_swa", c->local_rope_theta);
+  else if (strcmp(w->of->name, "gemma3") == 0) /* which has another base where the file does not say one */
+    put_number(w, "rope.freq_base_swa", c->rope_theta);
   put_scaling(w);
 }
 

@@ -79,6 +79,15 @@ static void put_layer_types(ch_metadata *m, json_t *root) {
   json_object_set_new(root, "layer_types", types);
 }
 
+/* Without a base of their own layers with a window have that of the others; the family's class has another default. */
+static void put_local_base(json_t *root) {
+  json_t *theta = json_object_get(root, "rope_local_base_freq");
+  if (!theta) theta = json_object_get(root, "rope_theta");
+  if (!theta) return;
+  json_t *rope = json_pack("{s:{}, s:{s:O}}", "full_attention", "sliding_attention", "rope_theta", theta);
+  json_object_set_new(root, "rope_parameters", rope);
+}
+
 static ch_status put_scaling(ch_metadata *m, const struct architecture *of, json_t *root) {
   ch_rope_scaling scaling = {.truncate = true};
   CH_TRY(ch_metadata_scaling(m, &scaling));
@@ -183,8 +192,10 @@ static ch_status translate(ch_metadata *m, const struct architecture *of, json_t
     CH_TRY(ch_metadata_number(m, numbers[i].gguf, false, &value));
     if (value != 0) json_object_set_new(root, numbers[i].theirs, json_real(value));
   }
-  if (of->windowed && json_object_get(root, "sliding_window"))
+  if (of->windowed && json_object_get(root, "sliding_window")) {
     json_object_set_new(root, "model_type", json_string(of->windowed));
+    put_local_base(root);
+  }
   put_layer_types(m, root);
   CH_TRY(put_scaling(m, of, root));
   if (strcmp(of->family, "phi3") == 0) CH_TRY(put_longrope(m, root));

@@ -207,6 +207,52 @@ class PublishedFiles(unittest.TestCase):
             self.put(config)
             self.check()
 
+    def test_rope_that_is_not_given_by_types_of_layers(self):
+        """One type without the other, keys outside the types, and older keys at the top; what transformers refuses is refused."""
+        default, yarn = {"rope_type": "default"}, {**YARN, "original_max_position_embeddings": 32}
+        parameters = [None, {}, {"full_attention": {**default, "rope_theta": 3e4}}, {"sliding_attention": {**default, "rope_theta": 500.0}},
+                      {"full_attention": {**yarn, "rope_theta": 3e4}}, {"full_attention": {**yarn, "factor": None}}, {"full_attention": {}},
+                      {"full_attention": {**default, "rope_theta": None}}, {"sliding_attention": {**default, "rope_theta": None}},
+                      {"full_attention": {"type": "linear", "factor": 4.0}, "sliding_attention": None},
+                      {**default, "rope_theta": 3e4}, {"rope_theta": 3e4}, yarn, {**yarn, "rope_theta": 3e4, "sliding_attention": default}]
+        top = [{}, {"rope_theta": 2e4}, {"rope_theta": None}, {"rope_theta": 2e4, "rope_local_base_freq": 700.0},
+               {"rope_scaling": yarn}, {"rope_theta": 2e4, "rope_scaling": {"type": "linear", "factor": 8.0}}, {"rope_scaling": {}}]
+        refused = 0
+        for family in ("gemma3_text", "olmo3"):
+            for types in (["sliding_attention", "full_attention"], ["full_attention"] * 2):
+                base = self.make(family, layer_types=types, sliding_window=16)
+                del base["rope_parameters"]
+                for rope in parameters:
+                    for keys in top:
+                        with self.subTest(family=family, types=types, rope=rope, keys=keys):
+                            self.put({**base, **keys, "rope_parameters": rope})
+                            try:
+                                expected = self.theirs()
+                            except (KeyError, TypeError, AttributeError):
+                                refused += 1
+                                with self.assertRaisesRegex(AssertionError, "rope_"):
+                                    self.ours()
+                            else:
+                                self.assertLess(largest_difference(self.ours(), expected), 2e-5)
+        self.assertGreater(refused, 100)
+
+    def test_one_base_for_all_layers_survives_exports(self):
+        """Classes and llama.cpp have a base of their own for layers with a window, where a file says none."""
+        rest = {"gemma3_text": dict(query_pre_attn_scalar=8), "olmo3": dict(tie_word_embeddings=False)}
+        for family, keys in rest.items():
+            with self.subTest(family):
+                config = self.make(family, layer_types=["sliding_attention", "full_attention"], sliding_window=16, **keys)
+                for rope in config["rope_parameters"].values():
+                    rope["rope_theta"] = 700.0
+                self.put(config)
+                self.check()
+                for form, again in (("transformers", f"{self.directory}-{family}"), ("gguf", f"{self.directory}-{family}.gguf")):
+                    subprocess.run([CROSSHEAD, "export", self.directory, "--format", form, "--out", again], check=True, capture_output=True)
+                    if form == "gguf":
+                        subprocess.run([CROSSHEAD, "import", again, "--out", again + ".d"], check=True, capture_output=True)
+                        again += ".d"
+                    self.assertLess(largest_difference(self.ours(again), self.ours()), 1e-6)
+
     def test_rope_by_types_of_layers_elsewhere_must_be_the_same(self):
         config = self.make("qwen3", layer_types=["sliding_attention", "full_attention"], sliding_window=16, use_sliding_window=True)
         same = {"rope_type": "default", "rope_theta": 700.0}
