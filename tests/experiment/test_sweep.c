@@ -249,6 +249,7 @@ static void stuck_runs_and_choices(void **state) {
   ch_sweep_judge(&sweep_of);
   assert_true(choice.chosen == 0.003 && choice.chosen_loss == 5);
   assert_true(choice.lowest == 0.001 && choice.lowest_loss == 4);
+  ch_arena_free(&sweep_of.about.arena);
 }
 
 static int set_up(void **state) {
