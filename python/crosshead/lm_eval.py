@@ -115,7 +115,7 @@ class CrossheadLM(LM):  # type: ignore[misc,unused-ignore]
                 max_tokens=limit,
                 temperature=options.get("temperature", 1.0) if sampled else 0,
                 top_p=options.get("top_p", 1.0) if sampled else 1.0,
-                # A blank that begins a text is not there when it is decoded by itself, so it ends nothing.
+                # Decoding drops a blank that begins a text, so such a blank ends nothing.
                 stop=[stop for stop in until if stop and not stop.startswith(" ")],
             )
             for i, text in zip(members, made.texts()):
@@ -127,7 +127,7 @@ class CrossheadLM(LM):  # type: ignore[misc,unused-ignore]
         return self._encode(text)[-(self.window - limit) :]
 
     def _answer(self, tokens: List[int], until: List[str]) -> str:
-        """What was written, decoded by itself, up to the first of the stop strings."""
+        """The text of the written tokens, up to the first stop string."""
         text = self.model.decode(tokens, special=False)
         for stop in until:
             if stop:

@@ -65,7 +65,7 @@ ch_status ch_trainer_forward(ch_trainer *trainer, int64_t index, ch_pass_sums *s
 ch_status ch_trainer_backward(ch_trainer *trainer, int64_t index, double seed, ch_pass_sums *sums,
                               ch_error *error);
 /* Tokens of a sequence that are text: all but the end tokens that fill it up after its last document, each of which is a document
-   by itself and predicts nothing. document_start may be NULL. */
+   of its own and predicts nothing. document_start may be NULL. */
 int64_t ch_count_text(const int32_t *targets, const int32_t *document_start, int64_t length);
 /* Targets that are not -1. */
 int64_t ch_count_predicted(const int32_t *targets, int64_t count);

@@ -212,7 +212,7 @@ static void planted_differences_are_found(void **state) {
   assert_in_range(told, DRAWS * 9 / 10, DRAWS);
 }
 
-/* After every seed until the two are told apart. */
+/* Decides after every seed until the two differ beyond the noise. */
 static void looking_after_every_seed_misleads_in_one_of_twenty_comparisons(void **state) {
   (void)state;
   static made m;

@@ -35,7 +35,7 @@ SIZES = dict(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_lay
 EXPERTS = dict(num_local_experts=4, num_experts_per_tok=2)
 LATENT = dict(q_lora_rank=None, kv_lora_rank=16, qk_nope_head_dim=8, qk_rope_head_dim=8, v_head_dim=8, num_key_value_heads=4,
               n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, n_group=1, topk_group=1, first_k_dense_replace=1)
-# What a family needs beside SIZES.
+# Keys that a family needs in addition to SIZES.
 FAMILIES = {
     "llama": {}, "mistral": {}, "qwen2": {}, "qwen3": {}, "olmo2": {}, "granite": {}, "smollm3": {}, "seed_oss": {}, "stablelm": {},
     "starcoder2": {}, "glm4": {}, "phi3": {}, "gemma2": {}, "gemma3_text": {}, "olmo3": {},

@@ -27,7 +27,7 @@ def end_with_parent():
 
 
 class Refused(Exception):
-    """What a user is told in one sentence. kind: "config", "io", "memory" or "numeric"."""
+    """An error that the user reads as one sentence. kind: "config", "io", "memory" or "numeric"."""
 
     def __init__(self, kind, sentence):
         super().__init__(sentence)
