@@ -246,21 +246,7 @@ static void take_rope(const json_t *root, const json_t *rope, const ch_adopted_f
   json_object_set_new(ours, "rope_scaling", scaling);
 }
 
-static ch_status take_rotation(const json_t *root, const ch_adopted_family *of, const char *where,
-                               json_t *ours, ch_error *error) {
-  json_t *full = NULL, *rope = json_object_get(root, "rope_parameters");
-  if (of->local_theta != 0)
-    CH_TRY(rope_of_full_layers(root, where, &full, error));
-  else if (!json_is_object(rope))
-    rope = json_object_get(root, "rope_scaling");
-  take_rope(root, full ? full : rope, of, ours);
-  json_decref(full);
-  if (of->local_theta != 0 && !json_object_get(ours, "rope_theta"))
-    return ch_fail(error, CH_ERROR_CONFIG, "%s: \"rope_theta\" is null where a number is needed", where);
-  return CH_OK;
-}
-
-/* Whether a layer of a family with and without windows has one. */
+/* Returns true if a layer has a window, in a family where some layers have one. */
 static bool slides_in(const json_t *root, const ch_adopted_family *of, const json_t *ours, int64_t layer) {
   const json_t *types = json_object_get(root, "layer_types"), *nope = json_object_get(ours, "nope_layers");
   int64_t every = of->every;
@@ -272,6 +258,30 @@ static bool slides_in(const json_t *root, const ch_adopted_family *of, const jso
     if (json_integer_value(json_array_get(nope, i)) == layer) return true;
   if (every && of->older_keys) ch_json_whole(json_object_get(root, "sliding_window_pattern"), &every);
   return every > 0 && (layer + 1) % every != 0;
+}
+
+/* Counts the layers that have a window (or have none). */
+static int64_t count_sliding(const json_t *root, const ch_adopted_family *of, const json_t *ours,
+                             bool sliding) {
+  int64_t layers = 0, count = 0;
+  ch_json_whole(json_object_get(ours, "num_hidden_layers"), &layers);
+  for (int64_t layer = 0; layer < layers && layer < CH_MAX_LISTED_LAYERS; layer++)
+    count += slides_in(root, of, ours, layer) == sliding;
+  return count;
+}
+
+static ch_status take_rotation(const json_t *root, const ch_adopted_family *of, const char *where,
+                               json_t *ours, ch_error *error) {
+  json_t *full = NULL, *rope = json_object_get(root, "rope_parameters");
+  if (of->local_theta != 0)
+    CH_TRY(rope_of_full_layers(root, where, &full, error));
+  else if (!json_is_object(rope))
+    rope = json_object_get(root, "rope_scaling");
+  take_rope(root, full ? full : rope, of, ours);
+  json_decref(full);
+  if (of->local_theta != 0 && !json_object_get(ours, "rope_theta") && count_sliding(root, of, ours, false))
+    return ch_fail(error, CH_ERROR_CONFIG, "%s: \"rope_theta\" is null where a number is needed", where);
+  return CH_OK;
 }
 
 static ch_status check_types(const json_t *root, int64_t layers, const char *where, ch_error *error) {
@@ -326,21 +336,14 @@ static ch_status take_local_rope(const json_t *root, const ch_adopted_family *of
                                                       : "rope_local_base_freq");
 }
 
-static bool any_slides(const json_t *root, const ch_adopted_family *of, const json_t *ours) {
-  int64_t layers = 0, layer = 0;
-  if (!of->window_by_layer) return true; /* those that have a window have it everywhere */
-  ch_json_whole(json_object_get(ours, "num_hidden_layers"), &layers);
-  while (layer < layers && layer < CH_MAX_LISTED_LAYERS && !slides_in(root, of, ours, layer)) layer++;
-  return layer < layers;
-}
-
 /* The window of the layers that slide; 0: none does. */
 static int64_t window_of(const json_t *root, const ch_adopted_family *of, const json_t *ours) {
   const json_t *given = json_object_get(root, "sliding_window");
   int64_t window = given ? 0 : of->window;
   if (json_is_integer(given)) ch_json_whole(given, &window);
   const json_t *asked = json_object_get(root, "use_sliding_window");
-  if (json_is_false(asked) || (of->window_asked && !json_is_true(asked)) || !any_slides(root, of, ours))
+  if (json_is_false(asked) || (of->window_asked && !json_is_true(asked)) ||
+      (of->window_by_layer && !count_sliding(root, of, ours, true)))
     return 0;
   return window < INT32_MAX ? window : 0;
 }
@@ -348,7 +351,7 @@ static int64_t window_of(const json_t *root, const ch_adopted_family *of, const 
 /* The window, and which layers have it: all, or those that the family's keys say. */
 static ch_status take_window(const json_t *root, const ch_adopted_family *of, const json_t *ours,
                              const char *where, ch_config *config, ch_error *error) {
-  bool listed = json_is_array(json_object_get(root, "layer_types")) && any_slides(root, of, ours),
+  bool listed = json_is_array(json_object_get(root, "layer_types")) && count_sliding(root, of, ours, true),
        asked = json_is_true(json_object_get(root, "use_sliding_window"));
   if (of->window_asked && listed && !asked && json_is_integer(json_object_get(root, "sliding_window")))
     return ch_fail(error, CH_ERROR_CONFIG,

@@ -75,6 +75,21 @@ static void rope_is_read_from_old_and_new_keys(void **state) {
   assert_int_equal(c.rope_scaling.type, CH_ROPE_DEFAULT);
 }
 
+/* Layers with windows turn by a base of their own, so nothing reads the base of full attention. */
+static void a_base_that_no_layer_reads_may_be_null(void **state) {
+  (void)state;
+  ch_config c;
+  char *family = as_family("gemma3_text"), *null = changed(family, "rope_theta", "null");
+  read_changed(null, "layer_types", "[\"sliding_attention\", \"sliding_attention\"]", &c);
+  double base = c.local_rope_theta != 0 ? c.local_rope_theta : c.rope_theta;
+  assert_true(base == 10000);
+  free(family);
+  char *one = changed(null, "layer_types", "[\"sliding_attention\", \"full_attention\"]");
+  assert_refused(one, "\"rope_theta\" is null where a number is needed");
+  free(one);
+  free(null);
+}
+
 static void token_ids_may_be_lists_or_null(void **state) {
   (void)state;
   ch_config c;
@@ -195,6 +210,7 @@ int main(void) {
       cmocka_unit_test(families_have_the_defaults_of_transformers),
       cmocka_unit_test(qwen_families_fix_biases_and_norms),
       cmocka_unit_test(rope_is_read_from_old_and_new_keys),
+      cmocka_unit_test(a_base_that_no_layer_reads_may_be_null),
       cmocka_unit_test(token_ids_may_be_lists_or_null),
       cmocka_unit_test(an_active_sliding_window_is_kept),
       cmocka_unit_test(what_a_family_cannot_do_here_is_refused),
