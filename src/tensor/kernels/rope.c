@@ -51,7 +51,7 @@ ALWAYS_INLINE void turn_pairs(const real *x, real *y, vec cosine, vec sine, int6
 /* Pairs (2i, 2i + 1) of all heads of a row. The heads begin `stride` elements apart. */
 ALWAYS_INLINE void turn_interleaved(int64_t half, const real *c, const real *s, real sign, int64_t heads,
                                     int64_t stride, const real *x, real *y, bool accumulate) {
-  vec signs;
+  vec signs = {0};
   for (int i = 0; i < VL; i++) signs[i] = i % 2 ? sign : -sign;
   for (int64_t i = 0; i < half; i += VL) {
     int64_t left = 2 * (half - i);
