@@ -15,10 +15,6 @@
 #include "base/file_names.h"
 #include "cli/recognise.h"
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the names of the outputs");
-}
-
 /* --- what may be replaced ---------------------------------------------------------------------------------------- */
 
 ch_status ch_refuse_standing(const char *option, const char *path, ch_error *error) {
@@ -133,7 +129,7 @@ static char *trimmed(const char *path) {
 static ch_status choose_work(ch_destination *d, ch_error *error) {
   if (asprintf(&d->work, "%s.partial", d->place) < 0) {
     d->work = NULL;
-    return no_memory(error);
+    return ch_no_memory(error);
   }
   ch_occupant s = ch_recognise_partial(d->work);
   bool gone =
@@ -150,7 +146,7 @@ static ch_status choose_work(ch_destination *d, ch_error *error) {
 static ch_status set_aside(ch_destination *d, ch_error *error) {
   if (asprintf(&d->old, "%s.replaced.%ld", d->place, (long)getpid()) < 0) {
     d->old = NULL;
-    return no_memory(error);
+    return ch_no_memory(error);
   }
   if (rename(d->place, d->old) == 0) return CH_OK;
   ch_fail(error, CH_ERROR_IO, "cannot set %s aside as %s: %s", d->place, d->old, strerror(errno));
@@ -173,7 +169,7 @@ static ch_status open_one(ch_destination *d, const ch_command *command, const ch
                           ch_error *error) {
   bool job = d->option->writes == CH_WRITES_JOB, file = d->option->writes == CH_WRITES_FILE;
   d->place = trimmed(d->path);
-  if (!d->place) return no_memory(error);
+  if (!d->place) return ch_no_memory(error);
   ch_occupant standing = ch_recognise(d->place);
   ch_standing_kind kind = standing.kind;
   if (force || !job) CH_TRY(check_all_inputs(d, command, parsed, error));
