@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "api/answer.h"
-#include "experiment/coordinates.h"
+#include "experiment/coordinate_check.h"
 #include "report/coordinates_page.h"
 #include "report/coordinates_text.h"
 #include "tensor/team.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "api/answer.h"
-#include "experiment/capacity.h"
+#include "planner/candidates.h"
 #include "report/capacity_text.h"
 
 void ch_capacity_defaults(ch_capacity_settings *settings) {

@@ -7,10 +7,10 @@
 
 #include "base/file.h"
 #include "base/file_names.h"
-#include "experiment/results_json.h"
-#include "experiment/shares.h"
-#include "experiment/train_run.h"
-#include "experiment/turns.h"
+#include "experiment/findings/comparison_json.h"
+#include "experiment/trial/shares.h"
+#include "experiment/trial/train_run.h"
+#include "experiment/trial/timing_rounds.h"
 
 /* A run of the comparison. Runs are ordered by seed, then by model. */
 typedef struct planned_run {

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "experiment/curve_file.h"
-#include "experiment/results_json.h"
-#include "experiment/sweep_results.h"
+#include "experiment/findings/curve_file.h"
+#include "experiment/findings/comparison_json.h"
+#include "experiment/findings/sweep_results.h"
 
 void ch_fit_defaults(ch_fit_settings *settings) {
   *settings = (ch_fit_settings){.skip = -1};

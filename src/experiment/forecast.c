@@ -7,8 +7,8 @@
 #include "base/file_names.h"
 #include "base/json.h"
 #include "experiment/ladder.h"
-#include "experiment/shares.h"
-#include "experiment/step_timing.h"
+#include "experiment/trial/shares.h"
+#include "experiment/speed/step_timing.h"
 
 enum {
   MOST_RESULT_BYTES = 1 << 26,

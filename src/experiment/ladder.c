@@ -8,9 +8,9 @@
 
 #include "base/file_names.h"
 #include "base/text.h"
-#include "experiment/match.h"
-#include "experiment/setup.h"
-#include "experiment/summary.h"
+#include "experiment/lineup/match_size.h"
+#include "experiment/trial/setup.h"
+#include "experiment/findings/summary.h"
 
 enum { USUAL_RUNGS = CH_LADDER_LEAST_RUNGS, FLOPS_OF_TRAINING = 3 };
 

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "experiment/presets.h"
-#include "experiment/results_json.h"
+#include "experiment/lineup/presets.h"
+#include "experiment/findings/comparison_json.h"
 #include "report/compare_figures.h"
 #include "report/embedded.h"
 #include "report/equal.h"
@@ -14,8 +14,8 @@
 #include "report/matrices.h"
 #include "report/page_private.h"
 #include "report/table.h"
-#include "experiment/verdict.h"
-#include "experiment/warnings.h"
+#include "experiment/findings/verdict.h"
+#include "experiment/findings/warnings.h"
 
 enum { SERIES_COLOURS = 14, MOST_NAMES_IN_TITLE = 4 };
 

@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/file_names.h"
 #include "base/json.h"
 #include "text/bpe_train.h"
 #include "text/division.h"
-#include "train/leftovers.h"
 
 static const double usual_validation = 0.05;
 

@@ -12,8 +12,8 @@
 #include <sys/statvfs.h>
 
 #include "base/file.h"
+#include "base/file_names.h"
 #include "base/progress.h"
-#include "train/leftovers.h"
 #include "train/log.h"
 #include "train/worker.h"
 

@@ -165,8 +165,7 @@ ch_status ch_trainer_plan(ch_trainer *trainer, ch_error *error) {
   const ch_expert_balance *balance = &trainer->balance;
   CH_TRY(ch_relay_create(&trainer->relay, trainer->ranks, &trainer->engine, trainer->trainable, &trainer->set,
                          balance->layers * balance->experts,
-                         trainer->options.micro_batch * trainer->batch.length, trainer->options.sum_by_rank,
-                         error));
+                         trainer->options.micro_batch * trainer->batch.length, error));
   trainer->listener = ch_relay_listener(&trainer->relay);
   return CH_OK;
 }
