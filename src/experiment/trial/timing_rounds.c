@@ -80,7 +80,7 @@ static ch_status fill(ch_compare_setup *setup, const speeds *turns, int count, c
   model->decode_points = turns->depth_count;
   if (model->decode_points == 0) return CH_OK;
   ch_curve_point *curve = ch_arena_alloc(&setup->comparison->arena, sizeof turns->depths);
-  if (!curve) return ch_fail(error, CH_ERROR_MEMORY, "no memory to time %s", model->name);
+  if (!curve) return ch_no_memory(error);
   for (int p = 0; p < model->decode_points; p++) {
     for (int t = 0; t < count; t++) values[t] = turns[t].depths[p].loss;
     curve[p] = (ch_curve_point){turns->depths[p].tokens, ch_median(values, count)};
@@ -130,7 +130,7 @@ static ch_status take_round(ch_compare_setup *setup, int round, timed *all, ch_e
     for (int i = 0; i < c->count; i++) {
       if (!all[i].wanted) continue;
       char *directory = ch_path_join(setup->settings.report.out, c->models[i].directory);
-      if (!directory) return ch_fail(error, CH_ERROR_MEMORY, "no memory to time %s", c->models[i].name);
+      if (!directory) return ch_no_memory(error);
       ch_compare_tell(setup,
                       (ch_compare_event){.kind = CH_COMPARE_EVENT_TIMING,
                                          .as.timing = {round * CH_COMPARE_TURNS + turn,
@@ -179,8 +179,8 @@ static ch_status judge(ch_compare_setup *setup, timed *model, ch_error *error) {
 ch_status ch_compare_keep_run(ch_compare_setup *setup, const ch_compared *model, ch_error *error) {
   char *directory = ch_path_join(setup->settings.report.out, model->directory);
   char *path = directory ? ch_path_join(directory, CH_COMPARE_RESULT) : NULL;
-  ch_status status = path ? ch_write_json(path, ch_compared_to_json(model), CH_DIGITS_EXACT, error)
-                          : ch_fail(error, CH_ERROR_MEMORY, "no memory to keep %s", model->name);
+  ch_status status =
+      path ? ch_write_json(path, ch_compared_to_json(model), CH_DIGITS_EXACT, error) : ch_no_memory(error);
   free(path);
   free(directory);
   if (status == CH_OK)
@@ -228,8 +228,7 @@ static ch_status take_rounds(ch_compare_setup *setup, timed *all, ch_error *erro
 
 ch_status ch_compare_take_turns(ch_compare_setup *setup, ch_error *error) {
   timed *all = calloc((size_t)setup->comparison->count + 1, sizeof *all);
-  ch_status status =
-      all ? take_rounds(setup, all, error) : ch_fail(error, CH_ERROR_MEMORY, "no memory to time the models");
+  ch_status status = all ? take_rounds(setup, all, error) : ch_no_memory(error);
   free(all);
   return status;
 }
