@@ -54,7 +54,7 @@ ch_status ch_compare_mechanisms(const ch_compare_settings *settings, ch_comparis
   if (comparison) *comparison = NULL;
   if (!settings) return ch_answer_missing(error, "the settings");
   ch_comparison *made = calloc(1, sizeof *made);
-  if (!made) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a comparison");
+  if (!made) return ch_no_memory(error);
   const ch_team team = ch_team_of(settings->threads);
   ch_team_before before = ch_team_enter(&team);
   ch_status status = name_settings(
@@ -81,7 +81,7 @@ ch_status ch_compare_foresee(const ch_compare_settings *settings, ch_compare_for
   if (!settings || !forecast) return ch_answer_missing(error, settings ? "forecast" : "the settings");
   ch_compare_forecast *made = calloc(1, sizeof *made);
   *forecast = NULL;
-  if (!made) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the forecast");
+  if (!made) return ch_no_memory(error);
   const ch_team team = ch_team_of(settings->threads);
   ch_team_before before = ch_team_enter(&team);
   ch_status status = name_settings(settings, ch_forecast_make(settings, made, error), error);
@@ -213,7 +213,7 @@ static ch_status copy_decision(const ch_comparison *comparison, const ch_summary
     *decision = copy;
   }
   ch_text_free(&sentence);
-  return copy ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for the verdict");
+  return copy ? CH_OK : ch_no_memory(error);
 }
 
 ch_status ch_comparison_verdict(const ch_comparison *comparison, ch_comparison_decision **decision,

@@ -160,10 +160,6 @@ typedef struct subject {
   double unit; /* of the residual stream: the size of the embeddings at step 0 */
 } subject;
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the coordinate check");
-}
-
 /* 0, then 1, 2 and 5 times powers of ten, and the last. */
 static void choose_points(check *c) {
   static const int64_t factors[] = {1, 2, 5};
@@ -184,7 +180,7 @@ static ch_status list_activations(check *c, ch_coordinate_model *model, const ch
   ch_arena *arena = &c->made->about.arena;
   int points = c->point_count, values = points * c->list.count;
   ch_coordinate *all = ch_arena_alloc(arena, (size_t)count * sizeof *all);
-  if (!all) return no_memory(error);
+  if (!all) return ch_no_memory(error);
   for (int i = 0; i < count; i++) {
     tables *t = &c->tables[i];
     *t = (tables){table(arena, values), table(arena, values), table(arena, points), table(arena, points)};
@@ -194,7 +190,8 @@ static ch_status list_activations(check *c, ch_coordinate_model *model, const ch
                              .changes = t->changes,
                              .slopes = t->slopes,
                              .change_slopes = t->change_slopes};
-    if (!all[i].name || !t->sizes || !t->changes || !t->slopes || !t->change_slopes) return no_memory(error);
+    if (!all[i].name || !t->sizes || !t->changes || !t->slopes || !t->change_slopes)
+      return ch_no_memory(error);
   }
   model->activations = c->activations = all;
   model->activation_count = count;
@@ -387,7 +384,7 @@ static ch_status fill_grid(check *c, ch_error *error) {
          models = (size_t)c->setup.plan.count;
   int64_t *numbers = ch_arena_alloc(&made->about.arena, (widths + points) * sizeof *numbers);
   made->models = ch_arena_alloc(&made->about.arena, models * sizeof *made->models);
-  if (!numbers || !made->models) return no_memory(error);
+  if (!numbers || !made->models) return ch_no_memory(error);
   memcpy(numbers, c->list.widths, widths * sizeof *numbers);
   memcpy(numbers + widths, c->points, points * sizeof *numbers);
   made->grid = (ch_coordinate_grid){.widths = numbers,
@@ -402,7 +399,7 @@ static ch_status fill_grid(check *c, ch_error *error) {
                                     .lr = s->lr};
   for (int m = 0; m < c->setup.plan.count; m++) {
     made->models[m].name = ch_arena_strdup(&made->about.arena, c->setup.plan.models[m].name);
-    if (!made->models[m].name) return no_memory(error);
+    if (!made->models[m].name) return ch_no_memory(error);
   }
   return CH_OK;
 }
@@ -423,12 +420,12 @@ static ch_status prepare(check *c, ch_error *error) {
   size_t bytes = (size_t)(c->sequences * c->setup.settings.sequence) * sizeof *c->tokens;
   c->tokens = malloc(bytes);
   c->targets = malloc(bytes);
-  return c->tokens && c->targets ? CH_OK : no_memory(error);
+  return c->tokens && c->targets ? CH_OK : ch_no_memory(error);
 }
 
 static ch_status write_results(const check *c, ch_error *error) {
   char *path = ch_path_join(c->setup.settings.out, CH_COMPARE_RESULTS);
-  if (!path) return no_memory(error);
+  if (!path) return ch_no_memory(error);
   ch_status status = ch_write_json(path, ch_coordinates_to_json(c->made), CH_DIGITS_SHOWN, error);
   free(path);
   return status;

@@ -18,7 +18,7 @@ ch_status ch_compared_fill_curves(const ch_compare_setup *setup, const ch_progre
   ch_curve_point *curve = ch_arena_alloc(arena, (size_t)(points + 1) * sizeof *curve);
   ch_curve_point *validation =
       ch_arena_alloc(arena, (size_t)(record->validation_points + 1) * sizeof *validation);
-  if (!curve || !validation) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the loss curves");
+  if (!curve || !validation) return ch_no_memory(error);
   for (int p = 0; p < points; p++) {
     int64_t from = record->step * p / points, to = record->step * (p + 1) / points;
     double sum = 0;
@@ -92,7 +92,7 @@ ch_status ch_compared_fill_shape(const ch_compare_setup *setup, const ch_planned
       .seed = setup->training.seed,
       .lr = planned->lr};
   bool fine = model->name && model->mechanism;
-  if (!fine) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the results");
+  if (!fine) return ch_no_memory(error);
   return fill_account(setup, config, model, error);
 }
 

@@ -515,16 +515,12 @@ static ch_status check(const ch_compare_settings *settings, ch_experiment experi
   return status;
 }
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the settings of the comparison");
-}
-
 ch_status ch_compare_settings_check(const ch_compare_settings *settings, ch_experiment experiment,
                                     ch_compare_plan *plan, ch_compare_kept *kept, ch_error *error) {
   *kept = (ch_compare_kept){0};
   json_t *asked = describe(settings, experiment, plan, 0);
   char *path = path_of(settings, experiment);
-  ch_status status = asked && path ? CH_OK : no_memory(error);
+  ch_status status = asked && path ? CH_OK : ch_no_memory(error);
   kept->there = status == CH_OK && ch_is_file(path);
   if (kept->there) status = check(settings, experiment, path, asked, plan, &kept->grown_from, error);
   json_decref(asked);
@@ -543,14 +539,14 @@ ch_status ch_compare_settings_hash(const ch_compare_settings *settings, ch_exper
     *hash = ch_hash_mix(ch_hash_bytes(text, strlen(text), 1), ch_hash_bytes(others, sizeof others, 2));
   free(text);
   json_decref(all);
-  return text ? CH_OK : no_memory(error);
+  return text ? CH_OK : ch_no_memory(error);
 }
 
 ch_status ch_compare_settings_write(const ch_compare_settings *settings, ch_experiment experiment,
                                     const ch_compare_plan *plan, int64_t grown_from, ch_error *error) {
   char *path = path_of(settings, experiment);
   json_t *all = path ? describe(settings, experiment, plan, grown_from) : NULL;
-  ch_status status = all ? ch_write_json(path, all, CH_DIGITS_EXACT, error) : no_memory(error);
+  ch_status status = all ? ch_write_json(path, all, CH_DIGITS_EXACT, error) : ch_no_memory(error);
   free(path);
   return status;
 }

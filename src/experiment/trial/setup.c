@@ -200,7 +200,7 @@ ch_status ch_compare_setup_describe(ch_compare_setup *setup, ch_error *error) {
   ch_machine_describe(&c->machine);
   bool fine = !isnan(c->data.token_entropy) && c->data.file && c->data.tokenizer && c->command && c->out &&
               c->created && c->models;
-  return fine ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for the results");
+  return fine ? CH_OK : ch_no_memory(error);
 }
 
 /* Bytes of the text files; 0 if a file cannot be read, which opening the text will report. */
@@ -320,7 +320,7 @@ static ch_status check_run(const ch_compare_setup *setup, const ch_planned_model
   char *directory = name ? ch_path_join(setup->settings.out, name) : NULL;
   char *path = directory ? ch_path_join(directory, CH_COMPARE_RESULT) : NULL;
   json_t *result = NULL;
-  ch_status status = path ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory to look for trained models");
+  ch_status status = path ? CH_OK : ch_no_memory(error);
   if (status == CH_OK && ch_is_file(path)) status = ch_json_read(path, MOST_RESULT_BYTES, &result, error);
   if (status == CH_OK && result) status = check_result(setup, model, directory, result, error);
   json_decref(result);

@@ -29,7 +29,7 @@ ch_status ch_divide(const double *costs, int count, int shares, int *share_of, c
   bool fine = order && sums;
   free(order);
   free(sums);
-  return fine ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory to divide the runs");
+  return fine ? CH_OK : ch_no_memory(error);
 }
 
 ch_status ch_predict_flops(const ch_compare_setup *setup, int model, double *flops, ch_error *error) {
@@ -49,8 +49,7 @@ ch_status ch_order_pieces(const ch_compare_setup *setup, ch_assignment *pieces, 
   int *order = calloc(room, sizeof *order), *listed_before = calloc(room, sizeof *listed);
   ch_assignment *before = calloc(room, sizeof *before);
   ch_status status = CH_OK;
-  if (!costs || !order || !listed_before || !before)
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to hand out %d runs", count);
+  if (!costs || !order || !listed_before || !before) status = ch_no_memory(error);
   for (int i = 0; status == CH_OK && i < count; i++) {
     before[i] = pieces[i];
     listed_before[i] = listed[i];
@@ -84,8 +83,7 @@ static ch_status divide_units(const ch_compare_setup *setup, double *costs, int 
 
 ch_status ch_compare_divide(const ch_compare_setup *setup, int *share_of, ch_error *error) {
   double *costs = calloc((size_t)setup->plan.count * (size_t)setup->settings.seeds + 1, sizeof *costs);
-  ch_status status = costs ? divide_units(setup, costs, share_of, error)
-                           : ch_fail(error, CH_ERROR_MEMORY, "no memory to divide the runs");
+  ch_status status = costs ? divide_units(setup, costs, share_of, error) : ch_no_memory(error);
   free(costs);
   return status;
 }

@@ -8,15 +8,11 @@
 
 /* --- the list ---------------------------------------------------------------------------------------------------- */
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the tasks");
-}
-
 /* "ruler:vt@256=essays.txt": name and items. RULER's names end before the length. */
 static ch_status read_task(char *word, ch_arena *arena, ch_asked_task *task, ch_error *error) {
   char *equals = strchr(word, '=');
   task->spelling = ch_arena_strdup(arena, word);
-  if (!task->spelling) return no_memory(error);
+  if (!task->spelling) return ch_no_memory(error);
   if (equals) *equals = 0;
   if (!*word || (equals && !equals[1]))
     return ch_fail(error, CH_ERROR_ARGUMENT,
@@ -27,7 +23,7 @@ static ch_status read_task(char *word, ch_arena *arena, ch_asked_task *task, ch_
   if (ch_task_is_ruler_suite(word)) return CH_OK;
   const char *name = ch_arena_printf(arena, "%.*s", (int)(ch_task_name_end(word) - word), word);
   ch_task *known;
-  if (!name) return no_memory(error);
+  if (!name) return ch_no_memory(error);
   CH_TRY(ch_task_open(name, &known, error));
   bool makes_items = known->ruler.kind != CH_RULER_NONE;
   ch_task_free(known);
@@ -44,7 +40,7 @@ ch_status ch_asked_tasks_read(const char *list, ch_arena *arena, ch_asked_task *
   for (const char *c = list; *c; c++) words += *c == ',';
   char *rest = ch_arena_strdup(arena, list);
   ch_asked_task *read = ch_arena_alloc(arena, words * sizeof *read);
-  if (!rest || !read) return no_memory(error);
+  if (!rest || !read) return ch_no_memory(error);
   for (char *word; (word = strsep(&rest, ","));) {
     CH_TRY(read_task(word, arena, &read[*count], error));
     for (int i = 0; i < *count; i++)
@@ -119,7 +115,7 @@ static ch_status ask_model(ch_compare_setup *setup, ch_task_asker ask, const cha
   ch_arena *arena = &setup->comparison->arena;
   ch_compared_task *answers = ch_arena_alloc(arena, (size_t)(model->task_count + count) * sizeof *answers);
   bool answered = false;
-  if (!answers) return no_memory(error);
+  if (!answers) return ch_no_memory(error);
   for (int i = 0; i < model->task_count; i++) answers[i] = model->tasks[i];
   model->tasks = answers;
   for (int t = 0; t < count; t++) {
@@ -144,7 +140,7 @@ ch_status ch_compare_ask_tasks(ch_compare_setup *setup, ch_task_asker ask, bool 
   for (int i = 0; count && i < c->count; i++) {
     if (!ch_compare_has_weights(setup, &c->models[i])) continue;
     const char *directory = ch_arena_printf(&c->arena, "%s/%s", setup->settings.out, c->models[i].directory);
-    if (!directory) return no_memory(error);
+    if (!directory) return ch_no_memory(error);
     CH_TRY(ask_model(setup, ask, directory, tasks, count, &c->models[i], asked, error));
   }
   return CH_OK;

@@ -80,7 +80,7 @@ static ch_status fill(ch_compare_setup *setup, const speeds *turns, int count, c
   model->decode_points = turns->depth_count;
   if (model->decode_points == 0) return CH_OK;
   ch_curve_point *curve = ch_arena_alloc(&setup->comparison->arena, sizeof turns->depths);
-  if (!curve) return ch_fail(error, CH_ERROR_MEMORY, "no memory to time %s", model->name);
+  if (!curve) return ch_no_memory(error);
   for (int p = 0; p < model->decode_points; p++) {
     for (int t = 0; t < count; t++) values[t] = turns[t].depths[p].loss;
     curve[p] = (ch_curve_point){turns->depths[p].tokens, ch_median(values, count)};
@@ -131,7 +131,7 @@ static ch_status take_round(ch_compare_setup *setup, int round, timed *all, ch_e
     for (int i = 0; i < c->count; i++) {
       if (!all[i].wanted) continue;
       char *directory = ch_path_join(setup->settings.out, c->models[i].directory);
-      if (!directory) return ch_fail(error, CH_ERROR_MEMORY, "no memory to time %s", c->models[i].name);
+      if (!directory) return ch_no_memory(error);
       if (s->timing)
         s->timing(round * CH_COMPARE_TURNS + turn, (round + 1) * CH_COMPARE_TURNS, &c->models[i], s->user);
       ch_status status =
@@ -178,8 +178,8 @@ ch_status ch_compare_keep_run(const ch_compare_setup *setup, const ch_compared *
   const ch_compare_settings *s = &setup->settings;
   char *directory = ch_path_join(setup->settings.out, model->directory);
   char *path = directory ? ch_path_join(directory, CH_COMPARE_RESULT) : NULL;
-  ch_status status = path ? ch_write_json(path, ch_compared_to_json(model), CH_DIGITS_EXACT, error)
-                          : ch_fail(error, CH_ERROR_MEMORY, "no memory to keep %s", model->name);
+  ch_status status =
+      path ? ch_write_json(path, ch_compared_to_json(model), CH_DIGITS_EXACT, error) : ch_no_memory(error);
   free(path);
   free(directory);
   if (status == CH_OK && s->timed) s->timed(model, s->user);
@@ -226,8 +226,7 @@ static ch_status take_rounds(ch_compare_setup *setup, timed *all, ch_error *erro
 
 ch_status ch_compare_take_turns(ch_compare_setup *setup, ch_error *error) {
   timed *all = calloc((size_t)setup->comparison->count + 1, sizeof *all);
-  ch_status status =
-      all ? take_rounds(setup, all, error) : ch_fail(error, CH_ERROR_MEMORY, "no memory to time the models");
+  ch_status status = all ? take_rounds(setup, all, error) : ch_no_memory(error);
   free(all);
   return status;
 }

@@ -124,7 +124,7 @@ static ch_status train(running *run, const ch_planned_model *planned, const char
   const ch_batch_source *source = ch_compare_on_images(setup) ? &setup->images.source : &setup->data.source;
   times->room = run->training.steps;
   times->seconds = calloc((size_t)times->room, sizeof *times->seconds);
-  if (!times->seconds) status = ch_fail(error, CH_ERROR_MEMORY, "no memory to time %s", planned->name);
+  if (!times->seconds) status = ch_no_memory(error);
   CH_TRY_GOTO(ch_ranks_agree(own, status, error));
   CH_TRY_GOTO(ch_trainer_create_over(&start, &planned->config, &training, source, &trainer, error));
   ch_load before = ch_load_now();
@@ -165,10 +165,6 @@ static ch_status write_result(const ch_compare_setup *setup, const char *path, j
   return ch_ranks_agree(setup->crew.own, status, error);
 }
 
-static ch_status no_memory(const ch_planned_model *planned, ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to train %s", planned->name);
-}
-
 /* --- runs of the comparison ------------------------------------------------------------------------------------------ */
 
 /* The directory of a run below --out, in the arena, and its result's path, which is the caller's. */
@@ -177,7 +173,7 @@ static ch_status find_run(const ch_compare_setup *setup, const ch_planned_model 
   *name = ch_compare_run_directory(setup, planned, seed);
   *directory = *name ? ch_path_join(setup->settings.out, *name) : NULL;
   *result = *directory ? ch_path_join(*directory, CH_COMPARE_RESULT) : NULL;
-  return *result ? CH_OK : no_memory(planned, error);
+  return *result ? CH_OK : ch_no_memory(error);
 }
 
 ch_status ch_compare_read_run(ch_compare_setup *setup, int model, uint64_t seed, ch_compared *run,
@@ -309,7 +305,7 @@ static ch_status try_rate(ch_compare_setup *setup, const ch_planned_model *plann
   t->name = ch_arena_printf(&setup->comparison->arena, "tune/%s/lr-%.9g", planned->directory, t->lr);
   t->directory = t->name ? ch_path_join(setup->settings.out, t->name) : NULL;
   t->result = t->directory ? ch_path_join(t->directory, CH_COMPARE_TRIED) : NULL;
-  if (!t->result) return no_memory(planned, error);
+  if (!t->result) return ch_no_memory(error);
   bool tried = ch_is_file(t->result);
   if (known) {
     *known = tried;
@@ -324,7 +320,7 @@ static ch_status tune(ch_compare_setup *setup, ch_planned_model *planned, bool *
                       ch_error *error) {
   ch_tune *tune = ch_arena_alloc(&setup->comparison->arena, sizeof *tune);
   ch_compared runs[CH_TUNE_MOST];
-  if (!tune) return ch_fail(error, CH_ERROR_MEMORY, "no memory to try rates");
+  if (!tune) return ch_no_memory(error);
   *tune = (ch_tune){.most = (int)setup->settings.tune};
   const ch_compared *best = NULL;
   for (double lr; (lr = ch_tune_next(tune, planned->lr)) > 0; tune->count++) {
