@@ -31,8 +31,9 @@ static ch_status read_task(char *word, ch_arena *arena, ch_asked_task *task, ch_
   return ch_fail(error, CH_ERROR_ARGUMENT, "--tasks: %.80s needs its items; write %.80s=FILE", word, word);
 }
 
-ch_status ch_asked_tasks_read(const char *list, ch_arena *arena, ch_asked_task **tasks, int *count,
-                              ch_error *error) {
+/* Reads a list (NULL: no task). An empty name, a name that comes twice and one that is no task are CH_ERROR_ARGUMENT. */
+static ch_status read_tasks(const char *list, ch_arena *arena, ch_asked_task **tasks, int *count,
+                            ch_error *error) {
   *count = 0;
   *tasks = NULL;
   if (!list) return CH_OK;
@@ -61,7 +62,7 @@ ch_status ch_asked_tasks_check(const ch_compare_settings *settings, ch_error *er
   if (settings->verdict.task_items < 0)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--task-items is %lld; it is a number of items, or 0 for all",
                    (long long)settings->verdict.task_items);
-  ch_status status = ch_asked_tasks_read(settings->verdict.tasks, &arena, &tasks, &count, error);
+  ch_status status = read_tasks(settings->verdict.tasks, &arena, &tasks, &count, error);
   for (int i = 0; status == CH_OK && i < count; i++)
     if (tasks[i].items && access(tasks[i].items, R_OK) != 0)
       status = ch_fail(error, CH_ERROR_IO, "--tasks: the items of %.80s, %.200s, cannot be read",
@@ -85,7 +86,7 @@ ch_status ch_compare_check_tasks(ch_compare_setup *setup, ch_task_checker check,
   ch_asked_task *tasks;
   int count;
   if (!check) return CH_OK;
-  CH_TRY(ch_asked_tasks_read(setup->settings.verdict.tasks, &c->arena, &tasks, &count, error));
+  CH_TRY(read_tasks(setup->settings.verdict.tasks, &c->arena, &tasks, &count, error));
   for (int t = 0; t < count; t++)
     for (int i = 0; i < setup->plan.count; i++)
       if (!is_like_one_before(&setup->plan, i))
@@ -136,7 +137,7 @@ ch_status ch_compare_ask_tasks(ch_compare_setup *setup, ch_task_asker ask, bool 
   ch_asked_task *tasks;
   int count;
   *asked = false;
-  CH_TRY(ch_asked_tasks_read(setup->settings.verdict.tasks, &c->arena, &tasks, &count, error));
+  CH_TRY(read_tasks(setup->settings.verdict.tasks, &c->arena, &tasks, &count, error));
   for (int i = 0; count && i < c->count; i++) {
     if (!ch_compare_has_weights(setup, &c->models[i])) continue;
     const char *directory =

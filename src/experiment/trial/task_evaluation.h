@@ -22,9 +22,6 @@ typedef ch_status (*ch_task_checker)(const ch_compare_settings *settings, const 
                                      const struct ch_tokenizer *tokenizer, const ch_asked_task *task,
                                      ch_error *error);
 
-/* Reads a list (NULL: no task). An empty name, a name that comes twice and one that is no task are CH_ERROR_ARGUMENT. */
-ch_status ch_asked_tasks_read(const char *list, ch_arena *arena, ch_asked_task **tasks, int *count,
-                              ch_error *error);
 /* The same of settings, where the list is not kept; files of items must be there too. */
 ch_status ch_asked_tasks_check(const ch_compare_settings *settings, ch_error *error);
 
