@@ -13,6 +13,7 @@
 #include "attention/grouped_latents.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "attention/latent_query.h"
 #include "attention/registry.h"
@@ -22,9 +23,9 @@ typedef struct sizes {
   int64_t heads, own, branches, latents, width, all, nope, rope, value;
 } sizes;
 
-/* Absent, there is a branch for every latent, in a mechanism that has branches. */
+/* Absent, there is a branch for every latent, in MLRA, which alone has branches. */
 static int64_t branches_of(const ch_config *config) {
-  if (!ch_mechanism_has_key(ch_mechanism_of(config), "branches")) return 1;
+  if (strcmp(config->attention.type, "mlra") != 0) return 1;
   return config->attention.branches ? config->attention.branches : config->attention.latent_heads;
 }
 
@@ -153,7 +154,7 @@ static const double *slopes_of(ch_builder *builder) {
   if (!own || s.branches == 1) return own;
   double *slopes = ch_arena_alloc(&builder->graph->arena, (size_t)s.heads * sizeof *slopes);
   if (!slopes) {
-    ch_graph_fail(builder->graph, "no memory for ALiBi slopes");
+    ch_graph_no_memory(builder->graph);
     return own;
   }
   for (int64_t h = 0; h < s.heads; h++) slopes[h] = own[h % s.own];

@@ -37,7 +37,7 @@ static ch_angles *angles_of(ch_builder *builder, int64_t rotary) {
   angles = ch_arena_alloc(arena, sizeof *angles);
   double *frequencies = ch_arena_alloc(arena, (size_t)(rotary / 2 + 1) * sizeof *frequencies);
   if (!angles || !frequencies) {
-    ch_graph_fail(builder->graph, "no memory for rotary frequencies");
+    ch_graph_no_memory(builder->graph);
     return NULL;
   }
   set_frequencies(builder, rotary, frequencies);
@@ -98,7 +98,7 @@ const double *ch_alibi_slopes(ch_builder *builder, int64_t first, int64_t step, 
   int64_t heads = builder->config->num_attention_heads;
   double *slopes = ch_arena_alloc(&builder->graph->arena, (size_t)heads * sizeof *slopes);
   if (!slopes) {
-    ch_graph_fail(builder->graph, "no memory for ALiBi slopes");
+    ch_graph_no_memory(builder->graph);
     return NULL;
   }
   alibi_slopes(heads, slopes);
@@ -115,4 +115,13 @@ ch_node *ch_attend_states(ch_builder *builder, ch_node *q, ch_node *keys, ch_nod
   spec.window = seen.window;
   spec.sinks = seen.sinks;
   return ch_op_attend(builder->graph, q, keys, values, builder->document_start, seen.logits, &spec);
+}
+
+ch_seen ch_seen_by(ch_builder *builder) {
+  const ch_config *c = builder->config;
+  ch_seen seen = {.logits = c->attention.sink_logits ? ch_attention_param(builder, "sinks") : NULL};
+  if (!ch_layer_slides(c, builder->layer)) return seen;
+  seen.window = c->sliding_window;
+  seen.sinks = c->attention_sinks;
+  return seen;
 }

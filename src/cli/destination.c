@@ -15,10 +15,6 @@
 #include "base/file_names.h"
 #include "cli/recognise.h"
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the names of the outputs");
-}
-
 /* --- what may be replaced ---------------------------------------------------------------------------------------- */
 
 static ch_status refuse(const char *option, const char *path, const ch_occupant *s, ch_error *error) {
@@ -34,7 +30,8 @@ static ch_status refuse(const char *option, const char *path, const ch_occupant 
                  directory && s->what ? " and " : "", stranger);
 }
 
-ch_status ch_refuse_standing(const char *option, const char *path, ch_error *error) {
+/* Refuses what stands at PATH, in the sentence that all commands have. */
+static ch_status refuse_occupant(const char *option, const char *path, ch_error *error) {
   ch_occupant s = ch_recognise(path);
   return refuse(option, path, &s, error);
 }
@@ -102,7 +99,7 @@ static char *resolve(const char *path) {
 static ch_status choose_work(ch_destination *d, ch_error *error) {
   if (asprintf(&d->work, "%s.partial", d->place) < 0) {
     d->work = NULL;
-    return no_memory(error);
+    return ch_no_memory(error);
   }
   ch_occupant s = ch_recognise(d->work);
   if (s.kind == CH_HOLDS_NOTHING || (!s.stranger[0] && ch_delete_tree(d->work))) return CH_OK;
@@ -117,7 +114,7 @@ static ch_status choose_work(ch_destination *d, ch_error *error) {
 static ch_status set_aside(ch_destination *d, ch_error *error) {
   if (asprintf(&d->old, "%s.replaced.%ld", d->place, (long)getpid()) < 0) {
     d->old = NULL;
-    return no_memory(error);
+    return ch_no_memory(error);
   }
   if (rename(d->place, d->old) == 0) return CH_OK;
   ch_fail(error, CH_ERROR_IO, "cannot set %s aside as %s: %s", d->place, d->old, strerror(errno));
@@ -132,7 +129,7 @@ static ch_status open_one(ch_destination *d, const ch_command *command, const ch
   char here[PATH_MAX];
   bool job = d->option->writes == CH_WRITES_JOB, file = d->option->writes == CH_WRITES_FILE;
   d->place = resolve(d->path);
-  if (!d->place) return no_memory(error);
+  if (!d->place) return ch_no_memory(error);
   ch_occupant s = ch_recognise(d->place);
   bool directory = s.kind == CH_HOLDS_DIRECTORY || s.kind == CH_HOLDS_EMPTY_DIRECTORY;
   bool occupied = s.kind == CH_HOLDS_DIRECTORY || s.kind == CH_HOLDS_FILE;
@@ -248,5 +245,5 @@ ch_status ch_check_job(const char *option, const char *path, const char *setting
   free(file);
   if (own || kind == CH_HOLDS_NOTHING || kind == CH_HOLDS_EMPTY_DIRECTORY || ch_holds_prepared_text(path))
     return CH_OK;
-  return ch_refuse_standing(option, path, error);
+  return refuse_occupant(option, path, error);
 }

@@ -91,7 +91,8 @@ static void put_rank(json_t *ranks, const ch_param *param) {
     json_object_set_new(ranks, name, json_integer((json_int_t)param->shape[first ? 0 : 1]));
 }
 
-json_t *ch_pytorch_tensors(const ch_config *config, const ch_params *params) {
+/* "pytorch" of such a config.json: what the code must know of tensors and no other key says. NULL without memory. */
+static json_t *tensors_to_json(const ch_config *config, const ch_params *params) {
   (void)config;
   json_t *root = json_object(), *tensors = json_object(), *ranks = json_object();
   for (int i = 0; i < params->count; i++) {
@@ -125,15 +126,11 @@ void ch_transformers_choose(ch_source *source, const ch_config *own, bool own_co
 
 /* --- files --------------------------------------------------------------------------------------------------- */
 
-static ch_status no_memory(const char *directory, ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to write to %s", directory);
-}
-
 static ch_status write_file(const char *directory, const char *name, const char *text, ch_error *error) {
   char *path = ch_path_join(directory, name);
   if (!path || !text) {
     free(path);
-    return no_memory(directory, error);
+    return ch_no_memory(error);
   }
   ch_status status = ch_write_file(path, text, strlen(text), error);
   free(path);
@@ -141,8 +138,7 @@ static ch_status write_file(const char *directory, const char *name, const char 
 }
 
 static ch_status write_text(const char *directory, const char *name, ch_text *text, ch_error *error) {
-  ch_status status =
-      text->failed ? no_memory(directory, error) : write_file(directory, name, text->data, error);
+  ch_status status = text->failed ? ch_no_memory(error) : write_file(directory, name, text->data, error);
   ch_text_free(text);
   return status;
 }
@@ -177,7 +173,7 @@ static json_t *with_code(const ch_source *source, json_t *config) {
       vision ? "modeling_crosshead.CrossheadForImageClassification"
              : "modeling_crosshead.CrossheadForCausalLM");
   json_object_update(root, config);
-  json_object_set_new(root, "pytorch", ch_pytorch_tensors(&source->config, &source->params));
+  json_object_set_new(root, "pytorch", tensors_to_json(&source->config, &source->params));
   return root;
 }
 
@@ -185,8 +181,8 @@ static ch_status write_config(const ch_source *source, const char *directory, ch
   ch_text text = {0};
   json_t *config = NULL;
   ch_config_write(&source->config, &text);
-  ch_status status = text.failed ? no_memory(directory, error)
-                                 : ch_json_parse(text.data, text.size, directory, &config, error);
+  ch_status status =
+      text.failed ? ch_no_memory(error) : ch_json_parse(text.data, text.size, directory, &config, error);
   ch_text_free(&text);
   if (status != CH_OK) return status;
   json_t *root = with_code(source, config);

@@ -67,7 +67,7 @@ static ch_status make_hollow(const ch_config *config, const char *path, const ch
   else
     CH_TRY(ch_model_declare(&model->config, &model->params, error));
   model->weights.tensors = calloc((size_t)model->params.count + 1, sizeof *model->weights.tensors);
-  if (!model->weights.tensors) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a model's sizes");
+  if (!model->weights.tensors) return ch_no_memory(error);
   if (!question->typed && has_weights(path)) CH_TRY(ch_model_load(path, CH_WEIGHTS_MAPPED, &stored, error));
   place_tensors(question, stored, model);
   ch_model_unload(stored);
@@ -96,9 +96,7 @@ static void size_weights(const ch_model *model, const ch_capacity_question *ques
 static ch_status size_states(const ch_config *config, const ch_capacity_question *question,
                              ch_capacity_sizes *sizes, ch_error *error) {
   ch_layer_parts *parts = calloc((size_t)config->num_hidden_layers, sizeof *parts);
-  if (!parts)
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for the states of %lld layers",
-                   (long long)config->num_hidden_layers);
+  if (!parts) return ch_no_memory(error);
   ch_state_parts(config, parts);
   sizes->token = (double)ch_state_bytes(config, &question->cache);
   sizes->fixed = (double)ch_fixed_state_bytes(config);
@@ -232,7 +230,8 @@ ch_status ch_capacity_sizes_of(const ch_config *config, const char *path,
 
 /* --- times ------------------------------------------------------------------------------------------------------- */
 
-double ch_device_rate(const ch_device *device, double bytes) {
+/* Bandwidth for reading so many bytes again and again. */
+static double device_rate(const ch_device *device, double bytes) {
   const ch_read_rate *rates = device->rates;
   int count = device->rate_count;
   if (count < 1 || bytes >= rates[count - 1].bytes) return device->read_bandwidth;
@@ -270,7 +269,7 @@ static void expect_step(const ch_capacity_sizes *sizes, const ch_capacity_questi
                        : 0;
   /* States of constant size are read and written. */
   double cache = users * (element * (double)account->cache_elements_at_depth + 2 * sizes->fixed);
-  double rate = device->reading * ch_device_rate(device, sizes->step_weights + cache);
+  double rate = device->reading * device_rate(device, sizes->step_weights + cache);
   double products = product_rate(device, sizes->type, device->computing_step),
          attention = device->flops * device->computing_step;
   double reading = sizes->step_weights / rate, attending = cache / rate,
@@ -287,7 +286,7 @@ static void expect_step(const ch_capacity_sizes *sizes, const ch_capacity_questi
 static void expect_prompt(const ch_capacity_sizes *sizes, const ch_device *device,
                           ch_capacity_expected *expected) {
   double passes = (double)sizes->passes, attention = sizes->prompt_attention_flops;
-  double rate = device->reading * ch_device_rate(device, sizes->pass_weights);
+  double rate = device->reading * device_rate(device, sizes->pass_weights);
   double computing =
       (sizes->prompt_flops - attention) / product_rate(device, sizes->type, device->computing) +
       attention / (device->flops * device->computing);

@@ -32,6 +32,15 @@ void ch_gather_tensor(const ch_trainer *trainer, ch_parameter_group group, int p
   }
 }
 
+size_t ch_trainer_largest(const ch_trainer *trainer) {
+  int64_t most = 1;
+  for (int p = 0; p < trainer->params.count; p++) {
+    int64_t count = ch_param_count(&trainer->params.rows[p]);
+    if (count > most) most = count;
+  }
+  return (size_t)most * ch_dtype_size(trainer->set.dtype);
+}
+
 /* Rank 0 makes room for what is divided. */
 static ch_status reserve(const ch_trainer *trainer, ch_gathered *g, void **room, ch_error *error) {
   const ch_parameter_set *set = &trainer->set;
@@ -47,7 +56,7 @@ static ch_status reserve(const ch_trainer *trainer, ch_gathered *g, void **room,
     enough = g->made[p] != NULL;
     g->tensors[p] = ch_parameter_whole(set, p, g->made[p]);
   }
-  if (!enough) return ch_fail(error, CH_ERROR_MEMORY, "no memory to bring the weights together");
+  if (!enough) return ch_no_memory(error);
   CH_TRY(ch_host_tensors_read(set->memory, trainer->params.count, set->weights, &g->host, error));
   for (int p = 0; p < trainer->params.count; p++)
     if (!g->made[p]) g->tensors[p] = g->host.tensors[p];

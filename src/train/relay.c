@@ -261,14 +261,6 @@ const ch_gradient_listener *ch_relay_listener(const ch_relay *relay) {
   return relay->ranks ? &relay->listener : NULL;
 }
 
-bool ch_relay_adds_to_others(const ch_relay *relay, int64_t index) {
-  return index > 0 && index == ch_relay_first(relay);
-}
-
-bool ch_relay_goes_on(const ch_relay *relay, int64_t index) {
-  return index + 1 < relay->micro_batches;
-}
-
 /* Waits even if asked to stop. It then tells the others once, so that their passes end sooner. */
 static ch_status await_telling(ch_relay *relay, ch_transfer *transfer, ch_status status, ch_error *error) {
   if (await(relay, transfer, status != CH_OK)) return status;
@@ -335,7 +327,7 @@ ch_status ch_relay_create(ch_relay *relay, ch_rank_group *ranks, const ch_engine
   relay->load_room = calloc(count * (size_t)(loads + 2), sizeof *relay->load_room);
   if (!relay->sums || !relay->pieces || !relay->handed_out || !relay->load_room) {
     ch_relay_free(relay);
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory to train over %zu ranks", count);
+    return ch_no_memory(error);
   }
   for (int s = 0; s < relay->count; s++) /* no bytes: it is not passed on */
     if (sums[s].parameter < 0 || travels(relay, sums[s].parameter)) relay->sums[s].bytes = sums[s].bytes;

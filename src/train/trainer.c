@@ -17,6 +17,11 @@ static const size_t preferred_activations = (size_t)640 << 20;
 
 /* --- planning ------------------------------------------------------------------------------------------------ */
 
+/* Returns true if each rank has some columns of the lookup tables of gates. */
+static bool divides_tables(const ch_trainer *trainer) {
+  return trainer->rank_count > 1 && !trainer->options.whole_tables;
+}
+
 static ch_model_graph shape_of(const ch_trainer *trainer, int64_t sequences, bool trainable) {
   return (ch_model_graph){.sequences = sequences,
                           .length = trainer->options.sequence,
@@ -24,7 +29,7 @@ static ch_model_graph shape_of(const ch_trainer *trainer, int64_t sequences, boo
                           .compute = trainer->options.dtype,
                           .head = trainable ? CH_HEAD_LOSS : CH_HEAD_SCORES,
                           .trainable = trainable,
-                          .table_shares = ch_trainer_divides_tables(trainer) ? trainer->rank_count : 0,
+                          .table_shares = divides_tables(trainer) ? trainer->rank_count : 0,
                           .documents = trainer->options.documents,
                           .accumulation =
                               trainable && sequences < trainer->options.batch * trainer->options.accumulate,
@@ -69,17 +74,13 @@ static ch_status choose_micro_batch(ch_trainer *trainer, ch_error *error) {
 
 /* --- who keeps what ------------------------------------------------------------------------------------------- */
 
-bool ch_trainer_divides_tables(const ch_trainer *trainer) {
-  return trainer->rank_count > 1 && !trainer->options.whole_tables;
-}
-
 /* Whether a graph of this shape reads parameters rounded alone: rounded [params] loses those that it reads otherwise. */
 static ch_status find_rounded(ch_trainer *trainer, bool trainable, bool *rounded, ch_error *error) {
   ch_model_graph shape = shape_of(trainer, trainer->options.micro_batch, trainable);
   ch_graph *graph = NULL;
   ch_node *root = NULL;
   ch_model_build(&trainer->config, &trainer->params, &shape, &graph, &root);
-  if (!graph) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a graph");
+  if (!graph) return ch_no_memory(error);
   for (int p = 0; p < trainer->params.count; p++) rounded[p] = rounded[p] && ch_reads_rounded(graph, p);
   ch_graph_free(graph);
   return CH_OK;
@@ -92,7 +93,7 @@ static ch_status choose_keeping(ch_trainer *trainer, ch_keeping *keeping, bool *
   if (several) CH_TRY(find_rounded(trainer, true, rounded, error));
   if (several) CH_TRY(find_rounded(trainer, false, rounded, error));
   for (int p = 0; p < trainer->params.count; p++) {
-    bool table = ch_parameter_is_table(&trainer->params.rows[p]) && ch_trainer_divides_tables(trainer);
+    bool table = ch_parameter_is_table(&trainer->params.rows[p]) && divides_tables(trainer);
     keeping[p] = table ? CH_KEPT_COLUMNS : rounded[p] ? CH_KEPT_ROUNDED : CH_KEPT_WHOLE;
   }
   return CH_OK;
@@ -103,8 +104,8 @@ static ch_status find_keeping(ch_trainer *trainer, ch_keeping **keeping, ch_erro
   size_t count = (size_t)trainer->params.count;
   bool *rounded = calloc(count + 1, sizeof *rounded);
   *keeping = calloc(count + 1, sizeof **keeping);
-  ch_status status = *keeping && rounded ? choose_keeping(trainer, *keeping, rounded, error)
-                                         : ch_fail(error, CH_ERROR_MEMORY, "no memory for a trainer");
+  ch_status status =
+      *keeping && rounded ? choose_keeping(trainer, *keeping, rounded, error) : ch_no_memory(error);
   free(rounded);
   return status;
 }
@@ -120,13 +121,6 @@ static ch_status create_set(ch_trainer *trainer, ch_error *error) {
   if (status == CH_OK && trainer->rank_count > 1) ch_gemm_by_panels(trainer->engine.gemm);
   free(keeping);
   return status;
-}
-
-ch_status ch_trainer_plan_again(ch_trainer *trainer, ch_error *error) {
-  ch_relay_free(&trainer->relay);
-  ch_parameter_set_free(&trainer->set);
-  CH_TRY(create_set(trainer, error));
-  return ch_trainer_plan(trainer, error);
 }
 
 /* Every rank has as many micro-batches of a step as the others. */
@@ -150,7 +144,8 @@ static ch_status check_shares(const ch_trainer *trainer, ch_error *error) {
       ranks, (long long)(o->batch * o->accumulate), ranks);
 }
 
-ch_status ch_trainer_plan(ch_trainer *trainer, ch_error *error) {
+/* Plans both runners for options.micro_batch. Called again when a checkpoint brings another one. */
+static ch_status plan_runners(ch_trainer *trainer, ch_error *error) {
   CH_TRY(check_shares(trainer, error));
   ch_relay_free(&trainer->relay);
   ch_runner_free(trainer->trainable);
@@ -170,22 +165,25 @@ ch_status ch_trainer_plan(ch_trainer *trainer, ch_error *error) {
   return CH_OK;
 }
 
-/* --- creation ------------------------------------------------------------------------------------------------ */
-
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for a trainer");
+ch_status ch_trainer_plan_again(ch_trainer *trainer, ch_error *error) {
+  ch_relay_free(&trainer->relay);
+  ch_parameter_set_free(&trainer->set);
+  CH_TRY(create_set(trainer, error));
+  return plan_runners(trainer, error);
 }
+
+/* --- creation ------------------------------------------------------------------------------------------------ */
 
 ch_status ch_trainer_reserve(ch_trainer *trainer, int64_t steps, int64_t points, ch_error *error) {
   if (steps > trainer->losses_capacity) {
     double *losses = realloc(trainer->losses, (size_t)steps * sizeof *losses);
-    if (!losses) return no_memory(error);
+    if (!losses) return ch_no_memory(error);
     trainer->losses = losses;
     trainer->losses_capacity = steps;
   }
   if (points > trainer->validation_capacity) {
     ch_validation_point *validation = realloc(trainer->validation, (size_t)points * sizeof *validation);
-    if (!validation) return no_memory(error);
+    if (!validation) return ch_no_memory(error);
     trainer->validation = validation;
     trainer->validation_capacity = points;
   }
@@ -213,7 +211,7 @@ static ch_status reserve_batch(ch_trainer *trainer, ch_error *error) {
   trainer->text = calloc((size_t)batch->sequences, sizeof *trainer->text);
   bool enough = trainer->text && (batch->tokens || batch->pixels) && batch->targets &&
                 (batch->document_start || !options->documents);
-  return enough ? CH_OK : no_memory(error);
+  return enough ? CH_OK : ch_no_memory(error);
 }
 
 static ch_status declare(const char *stored, const ch_config *config, ch_params *params, ch_error *error) {
@@ -226,19 +224,10 @@ static const ch_value_memory *memory_of(const ch_trainer *trainer) {
   return trainer->engine.kernels->memory;
 }
 
-size_t ch_trainer_largest(const ch_trainer *trainer) {
-  int64_t most = 1;
-  for (int p = 0; p < trainer->params.count; p++) {
-    int64_t count = ch_param_count(&trainer->params.rows[p]);
-    if (count > most) most = count;
-  }
-  return (size_t)most * ch_dtype_size(trainer->set.dtype);
-}
-
 static ch_status initialise(ch_trainer *trainer, const ch_trainer_start *start, ch_error *error) {
   const ch_parameter_set *set = &trainer->set;
   ch_tensor whole = {.dtype = set->dtype, .data = malloc(ch_trainer_largest(trainer))};
-  if (!whole.data) return no_memory(error);
+  if (!whole.data) return ch_no_memory(error);
   for (int p = 0; p < trainer->params.count; p++) {
     if (!ch_initialise_one(&trainer->params.rows[p], trainer->options.seed, &whole, start->stop,
                            start->stop_context)) {
@@ -263,7 +252,7 @@ static ch_status set_up(ch_trainer *trainer, const ch_trainer_start *start, ch_e
   CH_TRY(create_set(trainer, error));
   CH_TRY(ch_expert_balance_create(&trainer->config, &trainer->params, &trainer->balance, error));
   CH_TRY(reserve_batch(trainer, error));
-  CH_TRY(ch_trainer_plan(trainer, error));
+  CH_TRY(plan_runners(trainer, error));
   int64_t points = options->eval_every > 0 ? options->steps / options->eval_every : 0;
   CH_TRY(ch_trainer_reserve(trainer, options->steps, points + 2, error));
   return initialise(trainer, start, error);
@@ -274,7 +263,7 @@ static ch_status create(const ch_trainer_start *start, const ch_config *config,
                         ch_error *error) {
   CH_TRY(ch_train_options_check(options, config, error));
   ch_trainer *trainer = calloc(1, sizeof *trainer);
-  if (!trainer) return no_memory(error);
+  if (!trainer) return ch_no_memory(error);
   *result = trainer;
   trainer->config = *config;
   trainer->options = *options;
@@ -325,7 +314,7 @@ static ch_status add_up(ch_trainer *trainer, ch_train_memory *memory, ch_error *
                             .masters = (int64_t)set.masters,
                             .moments = (int64_t)set.moments,
                             .activations = (int64_t)activations};
-    if (ch_trainer_divides_tables(trainer))
+    if (divides_tables(trainer))
       here.exchange =
           (int64_t)ch_shards_bytes_of(&trainer->params, real, o->micro_batch * o->sequence, r, ranks);
     here.total =
@@ -339,7 +328,7 @@ static ch_status add_up(ch_trainer *trainer, ch_train_memory *memory, ch_error *
 ch_status ch_trainer_memory(const char *stored, const ch_config *config, const ch_train_options *options,
                             int ranks, ch_train_memory *memory, ch_error *error) {
   ch_trainer *trainer = calloc(1, sizeof *trainer);
-  if (!trainer) return no_memory(error);
+  if (!trainer) return ch_no_memory(error);
   *memory = (ch_train_memory){0};
   trainer->config = *config;
   trainer->options = *options;

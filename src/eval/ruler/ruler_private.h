@@ -78,11 +78,6 @@ typedef struct ch_ruler_fit {
   int64_t extra;           /* tokens that come before every item */
   bool halves;             /* the estimate is doubled as a whole number; else tripled */
 } ch_ruler_fit;
-/* The largest size that fits one item; 0: none does, and *least is what the least size takes. */
-ch_status ch_ruler_find_size(ch_ruler_making *making, const ch_ruler_fit *fit, int64_t *size, int64_t *least,
-                             ch_error *error);
-/* The solved example of a CH_RULER_TRACKING. */
-ch_status ch_ruler_make_example(ch_ruler_making *making, ch_error *error);
 
 /* Word lists, and the text that the request names: as words for needles, as documents with questions. */
 ch_status ch_ruler_read_words(ch_ruler_making *making, ch_error *error);
@@ -101,7 +96,6 @@ ch_status ch_ruler_add(ch_ruler_making *making, ch_ruler_texts *texts, const cha
 int ch_ruler_by_text(const void *a, const void *b);
 void ch_ruler_sort_unique(ch_ruler_texts *texts);
 ch_status ch_ruler_add_question(ch_ruler_making *making, const ch_ruler_question *question, ch_error *error);
-ch_status ch_ruler_no_memory(ch_error *error);
 /* Tokens of a text as the model reads it, what its tokenizer puts around it included. */
 ch_status ch_ruler_tokens(ch_ruler_making *making, const char *text, int64_t *tokens, ch_error *error);
 /* Appends an item to the list. Takes what is made. */
