@@ -70,6 +70,7 @@ as_user() {
 if [ "${FRESH_INSIDE:-}" = yes ]; then
   mount -t proc proc "$system/proc"
   mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts "$system/dev/pts" 2>/dev/null || true # for the log of apt
+  mkdir -p "$system/dev/shm" && mount -t tmpfs -o mode=1777 tmpfs "$system/dev/shm"
   enter root "apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q make" >"$system/tmp/installed" 2>&1 ||
     { cat "$system/tmp/installed"; exit 1; }
   for name in $who; do
