@@ -13,10 +13,6 @@
 
 enum { MOST_RECORD_BYTES = 1 << 16 };
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to train");
-}
-
 void ch_training_control_free(ch_training_control *control) {
   ch_trainer_free(control->run.trainer);
   free(control->run.checkpoint);
@@ -48,7 +44,7 @@ static ch_status read_record(const char *path, char **model, ch_error *error) {
 static ch_status settle_model(const ch_training *t, ch_training_control *control, char *recorded,
                               ch_error *error) {
   char whole[PATH_MAX];
-  const char *asked = t->settings->control;
+  const char *asked = t->settings->model.control;
   if (!asked) {
     control->model = recorded;
     return CH_OK;
@@ -61,7 +57,7 @@ static ch_status settle_model(const ch_training *t, ch_training_control *control
   free(recorded);
   if (other) return CH_ERROR_ARGUMENT;
   control->model = strdup(whole);
-  return control->model ? CH_OK : no_memory(error);
+  return control->model ? CH_OK : ch_no_memory(error);
 }
 
 /* --- whether it can be ------------------------------------------------------------------------------------------- */
@@ -99,7 +95,7 @@ static ch_status check_shapes(const ch_training *t, const ch_training_control *c
 static ch_status compare_files(const char *a, const char *b, const char *name, bool *same, ch_error *error) {
   char *paths[] = {ch_path_join(a, name), ch_path_join(b, name)}, *texts[2] = {NULL, NULL};
   size_t sizes[2] = {0, 0};
-  ch_status status = paths[0] && paths[1] ? CH_OK : no_memory(error);
+  ch_status status = paths[0] && paths[1] ? CH_OK : ch_no_memory(error);
   bool there = status == CH_OK && ch_is_file(paths[0]) && ch_is_file(paths[1]);
   for (int i = 0; i < 2 && there && status == CH_OK; i++)
     status = ch_read_file(paths[i], SIZE_MAX, &texts[i], &sizes[i], error);
@@ -114,9 +110,9 @@ static ch_status compare_files(const char *a, const char *b, const char *name, b
 /* With another tokenizer, the ids of the text would mean other words. */
 static ch_status check_tokenizer(const ch_training *t, const ch_training_control *control, ch_error *error) {
   static const char *const names[] = {"tokenizer.json", "tokenizer.bin"};
-  const char *from = t->settings->init_from;
+  const char *from = t->settings->model.init_from;
   bool same = true;
-  if (!from || t->settings->tokenizer || ch_config_is_vision(&t->config)) return CH_OK;
+  if (!from || t->settings->text.tokenizer || ch_config_is_vision(&t->config)) return CH_OK;
   for (int i = 0; i < 2 && same; i++) CH_TRY(compare_files(from, control->model, names[i], &same, error));
   if (same) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT,
@@ -136,10 +132,10 @@ static ch_status find(const ch_training *t, ch_training_control *control, const 
                       ch_error *error) {
   ch_training *run = &control->run;
   char *recorded = NULL;
-  if (t->settings->resume) CH_TRY(read_record(record, &recorded, error));
+  if (t->settings->model.resume) CH_TRY(read_record(record, &recorded, error));
   CH_TRY(settle_model(t, control, recorded, error));
   if (!control->model) return CH_OK;
-  run->resumed = t->settings->resume && ch_is_file(run->checkpoint);
+  run->resumed = t->settings->model.resume && ch_is_file(run->checkpoint);
   if (run->resumed) {
     ch_train_options stored;
     return ch_checkpoint_read_options(run->checkpoint, &stored, &run->config, NULL, error);
@@ -153,13 +149,14 @@ static ch_status find(const ch_training *t, ch_training_control *control, const 
 ch_status ch_training_find_control(const ch_training *t, ch_training_control *control, ch_error *error) {
   const ch_train_settings *s = t->settings;
   *control = (ch_training_control){0};
-  if (s->control && !s->init_from && !t->resumed)
+  if (s->model.control && !s->model.init_from && !t->resumed)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--control is trained beside a model that exists: give that one with --init-from");
   control->directory = ch_path_join(t->out, CH_TRAIN_CONTROL);
   char *record = ch_path_join(t->out, CH_TRAIN_CONTROL_RECORD);
   if (control->directory) control->run.checkpoint = ch_path_join(control->directory, CH_TRAIN_CHECKPOINT);
-  ch_status status = control->run.checkpoint && record ? find(t, control, record, error) : no_memory(error);
+  ch_status status =
+      control->run.checkpoint && record ? find(t, control, record, error) : ch_no_memory(error);
   free(record);
   return status;
 }
@@ -175,7 +172,7 @@ ch_status ch_training_record_control(const ch_training *t, const ch_training_con
   ch_json_put_string(&text, control->model);
   ch_text_puts(&text, "}\n");
   ch_status status =
-      path && !text.failed ? ch_write_file(path, text.data, text.size, error) : no_memory(error);
+      path && !text.failed ? ch_write_file(path, text.data, text.size, error) : ch_no_memory(error);
   free(path);
   ch_text_free(&text);
   return status;
@@ -184,12 +181,12 @@ ch_status ch_training_record_control(const ch_training *t, const ch_training_con
 ch_status ch_training_open_control(const ch_training *t, ch_training_control *control, ch_error *error) {
   ch_training *run = &control->run;
   control->settings = *t->settings;
-  control->settings.trace = NULL; /* the other run's */
+  control->settings.report.trace = NULL; /* the other run's */
   run->settings = &control->settings;
   run->out = control->directory;
   run->text = t->text;
   run->options = t->options;
-  run->options.micro_batch = t->settings->micro_batch; /* chosen by the model's size */
+  run->options.micro_batch = t->settings->training.micro_batch; /* chosen by the model's size */
   run->is_control = true;
   run->stopped = t->stopped;
   run->data = t->data;

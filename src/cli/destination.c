@@ -15,10 +15,6 @@
 #include "base/file_names.h"
 #include "cli/recognise.h"
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the names of the outputs");
-}
-
 /* --- what may be replaced ---------------------------------------------------------------------------------------- */
 
 static ch_status refuse(const char *option, const char *path, const ch_occupant *s, ch_error *error) {
@@ -102,7 +98,7 @@ static char *resolve(const char *path) {
 static ch_status choose_work(ch_destination *d, ch_error *error) {
   if (asprintf(&d->work, "%s.partial", d->place) < 0) {
     d->work = NULL;
-    return no_memory(error);
+    return ch_no_memory(error);
   }
   ch_occupant s = ch_recognise(d->work);
   if (s.kind == CH_HOLDS_NOTHING || (!s.stranger[0] && ch_delete_tree(d->work))) return CH_OK;
@@ -117,7 +113,7 @@ static ch_status choose_work(ch_destination *d, ch_error *error) {
 static ch_status set_aside(ch_destination *d, ch_error *error) {
   if (asprintf(&d->old, "%s.replaced.%ld", d->place, (long)getpid()) < 0) {
     d->old = NULL;
-    return no_memory(error);
+    return ch_no_memory(error);
   }
   if (rename(d->place, d->old) == 0) return CH_OK;
   ch_fail(error, CH_ERROR_IO, "cannot set %s aside as %s: %s", d->place, d->old, strerror(errno));
@@ -132,7 +128,7 @@ static ch_status open_one(ch_destination *d, const ch_command *command, const ch
   char here[PATH_MAX];
   bool job = d->option->writes == CH_WRITES_JOB, file = d->option->writes == CH_WRITES_FILE;
   d->place = resolve(d->path);
-  if (!d->place) return no_memory(error);
+  if (!d->place) return ch_no_memory(error);
   ch_occupant s = ch_recognise(d->place);
   bool directory = s.kind == CH_HOLDS_DIRECTORY || s.kind == CH_HOLDS_EMPTY_DIRECTORY;
   bool occupied = s.kind == CH_HOLDS_DIRECTORY || s.kind == CH_HOLDS_FILE;

@@ -40,10 +40,6 @@ struct ch_activations {
   ch_error *error;
 };
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to measure activations");
-}
-
 /* --- names --------------------------------------------------------------------------------------------------------- */
 
 /* The parameter that gives a weight its name: the weight itself; for a computed weight, the first of its parameters that
@@ -148,7 +144,7 @@ static void look_at(ch_activations *a, const ch_node *node, const ch_node *root)
 
 static ch_status make_room(ch_activations *a, const ch_graph *graph) {
   a->nodes = malloc((size_t)graph->count * sizeof *a->nodes);
-  if (!a->nodes) return no_memory(a->error);
+  if (!a->nodes) return ch_no_memory(a->error);
   a->graph = graph;
   for (int i = 0; i < graph->count; i++)
     for (int k = 0; k < MOST_OF_NODE; k++) a->nodes[i][k] = (watched){.activation = -1};
@@ -175,7 +171,7 @@ static ch_status make_scores(ch_activations *a, const ch_run *run, const ch_node
     free(a->scores);
     a->score_count = spec->heads * tokens * tokens;
     a->scores = malloc((size_t)a->score_count * sizeof *a->scores);
-    if (!a->scores) return no_memory(a->error);
+    if (!a->scores) return ch_no_memory(a->error);
   }
   for (int64_t h = 0; h < spec->heads; h++) {
     int64_t group = h * spec->kv_heads / spec->heads;
@@ -206,7 +202,7 @@ static ch_status add_values(ch_activations *a, watched *w, const float *x, int64
   ch_activation *activation = &a->list[w->activation];
   if (!w->first) {
     w->first = malloc((size_t)count * sizeof *w->first);
-    if (!w->first) return no_memory(a->error);
+    if (!w->first) return ch_no_memory(a->error);
     memcpy(w->first, x, (size_t)count * sizeof *w->first);
   }
   activation->size += root_mean_square(x, NULL, count);
@@ -248,7 +244,7 @@ ch_status ch_activations_create(const ch_config *config, const ch_params *params
                                 int64_t sequences, int64_t length, ch_activations **result, ch_error *error) {
   *result = NULL;
   ch_activations *a = calloc(1, sizeof *a);
-  if (!a) return no_memory(error);
+  if (!a) return ch_no_memory(error);
   a->params = params;
   a->tokens = tokens;
   ch_status status = set_up(a, config, sequences, length, error);

@@ -34,9 +34,7 @@ ch_status ch_api_compute_type(ch_precision asked, ch_dtype fallback, ch_dtype *d
 ch_status ch_api_cache_roles(const ch_config *config, unsigned *roles, ch_error *error) {
   static const unsigned bits[] = {CH_CACHE_KEYS, CH_CACHE_VALUES, CH_CACHE_LATENTS};
   ch_layer_parts *parts = calloc((size_t)config->num_hidden_layers + 1, sizeof *parts);
-  if (!parts)
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for the states of %lld layers",
-                   (long long)config->num_hidden_layers);
+  if (!parts) return ch_no_memory(error);
   *roles = 0;
   if (!ch_config_is_vision(config)) ch_state_parts(config, parts);
   for (int64_t l = 0; l < config->num_hidden_layers; l++)

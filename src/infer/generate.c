@@ -78,7 +78,7 @@ static ch_status hand_over_held(slot *p, int32_t id, bool *go_on, ch_error *erro
   size_t seen = p->held.size;
   int found = -1;
   ch_text_put(&p->held, p->valid.data ? p->valid.data : "", p->valid.size);
-  if (p->held.failed) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the text of a stop string");
+  if (p->held.failed) return ch_no_memory(error);
   size_t ready = ch_stops_search(asked->stops, asked->stop_count, p->held.data, p->held.size, seen, &found);
   *go_on = call_sink(p, id, p->held.data, ready);
   memmove(p->held.data, p->held.data + ready, p->held.size - ready);
@@ -94,8 +94,7 @@ static ch_status hand_over_held(slot *p, int32_t id, bool *go_on, ch_error *erro
 static ch_status hand_over(slot *p, int32_t id, bool *go_on, ch_error *error) {
   p->valid.size = 0;
   ch_put_valid_utf8(&p->valid, p->decoded.data ? p->decoded.data : "", p->decoded.size);
-  if (p->valid.failed || p->decoded.failed)
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for a token's text");
+  if (p->valid.failed || p->decoded.failed) return ch_no_memory(error);
   if (p->text->asked->stop_count > 0) return hand_over_held(p, id, go_on, error);
   *go_on = call_sink(p, id, p->valid.data, p->valid.size);
   return CH_OK;
@@ -401,7 +400,7 @@ static ch_status reserve_ids(const generation *g, const ch_generation_text *text
   int64_t most = ch_session_capacity(g->session), wanted = text->asked->max_tokens;
   if (wanted > 0 && wanted < most) most = wanted;
   if (!text->asked->ids || ch_ids_reserve(text->asked->ids, (size_t)most)) return CH_OK;
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the ids of %lld tokens", (long long)most);
+  return ch_no_memory(error);
 }
 
 static ch_status check(const generation *g, ch_error *error) {
@@ -429,8 +428,7 @@ static ch_status reserve(generation *g, ch_error *error) {
   for (int64_t i = 0; g->slots && g->top && i < g->count; i++) g->slots[i].top = g->top + i * MOST_TOP;
   return g->slots && g->tokens && g->scratch && g->top && (g->continues || g->prompt_logits)
              ? CH_OK
-             : ch_fail(error, CH_ERROR_MEMORY, "no memory to choose among %lld tokens",
-                       (long long)g->vocabulary);
+             : ch_no_memory(error);
 }
 
 /* The first failure of a text by itself. */

@@ -69,7 +69,7 @@ ch_status ch_session_new(const ch_config *config, const ch_params *params, const
   CH_TRY(ch_config_needs_text(config, "decoding", error));
   CH_TRY(check_options(config, weights, options, error));
   ch_session *session = calloc(1, sizeof *session);
-  if (!session) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a session");
+  if (!session) return ch_no_memory(error);
   *session = (ch_session){.config = config, .params = params, .weights = weights, .options = *options};
   if (session->options.chunk > session->options.context) session->options.chunk = session->options.context;
   ch_status status = CH_OK;
@@ -81,7 +81,7 @@ ch_status ch_session_new(const ch_config *config, const ch_params *params, const
   if (options->precompute_gates)
     CH_TRY_GOTO(ch_gate_table_fill(&session->engine, config, params, weights, session->cache, error));
   session->chunk = malloc((size_t)(options->sequences * session->options.chunk) * sizeof *session->chunk);
-  if (!session->chunk || !session->views) status = ch_fail(error, CH_ERROR_MEMORY, "no memory for a session");
+  if (!session->chunk || !session->views) status = ch_no_memory(error);
 done:
   if (status != CH_OK)
     ch_session_free(session);
@@ -421,7 +421,7 @@ ch_status ch_session_pretend(ch_session *session, int64_t length, uint64_t seed,
   if (!numbers || !placed) {
     free(numbers);
     if (placed) memory->release(placed, 2 * bytes);
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory to fill a cache");
+    return ch_no_memory(error);
   }
   ch_random random;
   ch_random_seed(&random, seed, 0);

@@ -140,7 +140,7 @@ static ch_status draw_all(ladder *l, ch_error *error) {
   l->draws = calloc((size_t)l->count * DRAWS, sizeof *l->draws);
   if (!made || !l->draws) {
     free(made);
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory to fit laws");
+    return ch_no_memory(error);
   }
   ch_random_seed(&random, 1, ch_random_stream_of("ladder"));
   for (int b = 0; b < DRAWS; b++) {
@@ -205,7 +205,7 @@ static ch_status describe(const ladder *l, int m, ch_ladder_laws *made, ch_error
                          .time_multiplier = time_multiplier(l, m, place),
                          .rung_multipliers = multipliers,
                          .rungs = c->rungs};
-  if (!law->name || !multipliers) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the laws");
+  if (!law->name || !multipliers) return ch_no_memory(error);
   if (m != l->baseline) law->multiplier = multiplier(l, m, place, 1, 0);
   for (int i = 0; i < c->rungs; i++)
     multipliers[i] =
@@ -257,7 +257,7 @@ static ch_status find_crossings(ladder *l, ch_ladder_laws *made, ch_error *error
   }
   high = target > 0 ? fmax(high, log(target)) : high + log(farther);
   made->crossings = ch_arena_alloc(&made->arena, (size_t)(l->count * l->count) * sizeof *made->crossings);
-  if (!made->crossings) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the laws");
+  if (!made->crossings) return ch_no_memory(error);
   for (int a = 0; a < l->count; a++)
     for (int b = 0; b < l->count; b++)
       if (a != b) CH_TRY(find_crossing(l, a, b, low, high, made, error));
@@ -278,11 +278,11 @@ static ch_status prepare(const ch_ladder_curve *curves, int count, int baseline,
     read_curves(l, left_out, 0);
     l->tables = ch_ladder_tables_new(l->data, count);
   }
-  if (!l->tables || !l->laws) return ch_fail(error, CH_ERROR_MEMORY, "no memory to fit laws");
+  if (!l->tables || !l->laws) return ch_no_memory(error);
   *shares = fit_all(l, left_out);
   if (!(l->fit.degrees > 0)) return CH_OK;
   l->ranges = ch_ladder_ranges_new(&(ch_ladder_fitted){count, l->data, l->tables, l->laws, l->fit});
-  return l->ranges ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory to fit laws");
+  return l->ranges ? CH_OK : ch_no_memory(error);
 }
 
 /* The largest models, from those below them. */
@@ -305,8 +305,7 @@ static ch_status make(const ch_ladder_curve *curves, int count, int baseline, ch
   ch_status status = prepare(curves, count, baseline, 0, &l, &shares, error);
   made->laws = ch_arena_alloc(&made->arena, n * sizeof *made->laws);
   made->fitted = ch_arena_alloc(&made->arena, n * sizeof *made->fitted);
-  if (status == CH_OK && (!made->laws || !made->fitted))
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory for the laws");
+  if (status == CH_OK && (!made->laws || !made->fitted)) status = ch_no_memory(error);
   if (status == CH_OK) {
     made->count = count;
     made->basis = (ch_ladder_basis){.baseline = baseline,
@@ -356,7 +355,7 @@ ch_status ch_ladder_fit(const ch_ladder_curve *curves, int32_t count, int32_t ba
                    (int)baseline, (int)count - 1);
   for (int m = 0; m < count; m++) CH_TRY(check_curve(&curves[m], error));
   ch_ladder_laws *made = calloc(1, sizeof *made);
-  if (!made) return ch_fail(error, CH_ERROR_MEMORY, "no memory to fit laws");
+  if (!made) return ch_no_memory(error);
   ch_status status = make(curves, count, baseline, made, error);
   if (status == CH_OK)
     *laws = made;

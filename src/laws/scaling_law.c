@@ -383,15 +383,14 @@ static ch_status fit(curve *c, double budget, ch_scaling_law *law, ch_error *err
   if (budget > 0) law->at = estimate_loss(c, &t, at, ch_scaling_law_loss(law, budget), highest);
   set_residuals(c, &best);
   law->systematic = systematic_part(c, &best, scale);
-  return isnan(law->systematic) ? ch_fail(error, CH_ERROR_MEMORY, "no memory to fit a law to %d points", c->n)
-                                : CH_OK;
+  return isnan(law->systematic) ? ch_no_memory(error) : CH_OK;
 }
 
 ch_status ch_scaling_law_fit(const double *tokens, const double *losses, int n, double budget,
                              ch_scaling_law *law, ch_error *error) {
   CH_TRY(check(tokens, losses, n, budget, error));
   double *memory = calloc((size_t)n * 6, sizeof *memory);
-  if (!memory) return ch_fail(error, CH_ERROR_MEMORY, "no memory to fit a law to %d points", n);
+  if (!memory) return ch_no_memory(error);
   curve c = {.log_tokens = memory,
              .loss = memory + n,
              .weight = memory + 2 * (size_t)n,

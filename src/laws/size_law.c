@@ -361,7 +361,7 @@ ch_status ch_size_law_fit(ch_size_form form, const double *sizes, const double *
         "a loss is predicted for a size and a number of tokens; %g parameters and %g tokens are not both",
         at_size, at_tokens);
   double *memory = calloc((size_t)n * (5 + NUMBERS + SMOOTH + 1), sizeof *memory);
-  if (!memory) return ch_fail(error, CH_ERROR_MEMORY, "no memory to fit a law to %d models", (int)n);
+  if (!memory) return ch_no_memory(error);
   points p = {.shape = ch_size_shape_of(form),
               .n = n,
               .x = memory,

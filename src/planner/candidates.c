@@ -164,10 +164,6 @@ static ch_status apply_name(const asked *a, const char *name, ch_config *config,
 
 /* --- one candidate ----------------------------------------------------------------------------------------------- */
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for a plan");
-}
-
 static int64_t whole(double bytes) {
   return bytes < most_bytes ? (int64_t)bytes : INT64_MAX;
 }
@@ -277,11 +273,11 @@ static ch_status measure(const asked *a, const ch_config *config, const char *pa
   candidate->mechanism = ch_arena_strdup(&capacity->arena, config->attention.type);
   candidate->weights = type_name(&capacity->arena, sizes.type);
   candidate->excluded = end_of_context(config, a->question.context, &capacity->arena);
-  if (!candidate->mechanism || !candidate->weights || !candidate->excluded) return no_memory(error);
+  if (!candidate->mechanism || !candidate->weights || !candidate->excluded) return ch_no_memory(error);
   for (int32_t d = 0; d < capacity->device_count; d++) {
     ch_capacity_expected *e = &capacity->expected[d * CH_CAPACITY_MOST + capacity->count];
     expect(a, &sizes, candidate, &capacity->devices[d], &capacity->arena, e);
-    if (!e->excluded) return no_memory(error);
+    if (!e->excluded) return ch_no_memory(error);
   }
   return CH_OK;
 }
@@ -291,7 +287,7 @@ static ch_status exclude(const char *reason, ch_capacity *capacity, ch_error *er
   ch_capacity_candidate *candidate = &capacity->candidates[capacity->count];
   *candidate = (ch_capacity_candidate){.name = candidate->name, .mechanism = "", .weights = ""};
   candidate->excluded = ch_arena_strdup(&capacity->arena, reason);
-  if (!candidate->excluded) return no_memory(error);
+  if (!candidate->excluded) return ch_no_memory(error);
   for (int32_t d = 0; d < capacity->device_count; d++)
     capacity->expected[d * CH_CAPACITY_MOST + capacity->count] =
         (ch_capacity_expected){.excluded = candidate->excluded, .bound = ""};
@@ -304,7 +300,7 @@ static ch_status begin_candidate(const char *name, ch_capacity *capacity, ch_err
                    CH_CAPACITY_MOST);
   ch_capacity_candidate *candidate = &capacity->candidates[capacity->count];
   *candidate = (ch_capacity_candidate){.name = ch_valid_text(&capacity->arena, name)};
-  return candidate->name ? CH_OK : no_memory(error);
+  return candidate->name ? CH_OK : ch_no_memory(error);
 }
 
 static ch_status add_file(const asked *a, const char *path, ch_capacity *capacity, ch_error *error) {
@@ -370,7 +366,7 @@ static ch_status allocate(const ch_capacity_settings *s, ch_capacity *capacity, 
   capacity->candidates = ch_arena_alloc(&capacity->arena, CH_CAPACITY_MOST * sizeof *capacity->candidates);
   capacity->expected =
       ch_arena_alloc(&capacity->arena, devices * CH_CAPACITY_MOST * sizeof *capacity->expected);
-  if (!copies || !capacity->candidates || !capacity->expected) return no_memory(error);
+  if (!copies || !capacity->candidates || !capacity->expected) return ch_no_memory(error);
   memcpy(copies, s->devices, devices * sizeof *copies);
   capacity->devices = copies;
   capacity->device_count = (int32_t)devices;

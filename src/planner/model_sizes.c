@@ -67,7 +67,7 @@ static ch_status make_hollow(const ch_config *config, const char *path, const ch
   else
     CH_TRY(ch_model_declare(&model->config, &model->params, error));
   model->weights.tensors = calloc((size_t)model->params.count + 1, sizeof *model->weights.tensors);
-  if (!model->weights.tensors) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a model's sizes");
+  if (!model->weights.tensors) return ch_no_memory(error);
   if (!question->typed && has_weights(path)) CH_TRY(ch_model_load(path, CH_WEIGHTS_MAPPED, &stored, error));
   place_tensors(question, stored, model);
   ch_model_unload(stored);
@@ -96,9 +96,7 @@ static void size_weights(const ch_model *model, const ch_capacity_question *ques
 static ch_status size_states(const ch_config *config, const ch_capacity_question *question,
                              ch_capacity_sizes *sizes, ch_error *error) {
   ch_layer_parts *parts = calloc((size_t)config->num_hidden_layers, sizeof *parts);
-  if (!parts)
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for the states of %lld layers",
-                   (long long)config->num_hidden_layers);
+  if (!parts) return ch_no_memory(error);
   ch_state_parts(config, parts);
   sizes->token = (double)ch_state_bytes(config, &question->cache);
   sizes->fixed = (double)ch_fixed_state_bytes(config);

@@ -337,7 +337,7 @@ ch_status ch_page_write(const ch_comparison *comparison, ch_text *html, ch_error
     ch_page_begin(&head, html);
     ch_template_fill((const char *)ch_embedded_compare_html, NULL, put_part, &p, html);
     ch_page_end(&head, html);
-    if (html->failed) status = ch_fail(error, CH_ERROR_MEMORY, "no memory for the report");
+    if (html->failed) status = ch_no_memory(error);
   }
   ch_text_free(&title);
   ch_text_free(&answer);

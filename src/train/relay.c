@@ -335,7 +335,7 @@ ch_status ch_relay_create(ch_relay *relay, ch_rank_group *ranks, const ch_engine
   relay->load_room = calloc(count * (size_t)(loads + 2), sizeof *relay->load_room);
   if (!relay->sums || !relay->pieces || !relay->handed_out || !relay->load_room) {
     ch_relay_free(relay);
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory to train over %zu ranks", count);
+    return ch_no_memory(error);
   }
   for (int s = 0; s < relay->count; s++) /* no bytes: it is not passed on */
     if (sums[s].parameter < 0 || travels(relay, sums[s].parameter)) relay->sums[s].bytes = sums[s].bytes;

@@ -209,7 +209,7 @@ static ch_status row_from_json(const json_t *value, int row, const char *where, 
     return wrong(where, rows[row].key, error);
   if (type == ROW_TEXT) {
     char *copy = ch_arena_strdup(arena, json_string_value(value));
-    if (!copy) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", where);
+    if (!copy) return ch_no_memory(error);
     *(const char **)(void *)member = copy;
   } else if (type == ROW_NUMBER) {
     *(double *)(void *)member = json_number_value(value);
@@ -226,7 +226,7 @@ static ch_status curve_from_json(const json_t *list, const char *key, const char
   if (!json_is_array(list)) return wrong(where, key, error);
   size_t size = json_array_size(list);
   ch_curve_point *copies = ch_arena_alloc(arena, (size + 1) * sizeof *copies);
-  if (!copies) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", where);
+  if (!copies) return ch_no_memory(error);
   for (size_t i = 0; i < size; i++) {
     const json_t *point = json_array_get(list, i);
     const json_t *tokens = json_array_get(point, 0), *loss = json_array_get(point, 1);
@@ -242,7 +242,7 @@ static ch_status tried_from_json(const json_t *list, const char *where, ch_arena
                                  ch_error *error) {
   size_t size = json_array_size(list);
   ch_tried_rate *tried = ch_arena_alloc(arena, (size + 1) * sizeof *tried);
-  if (!tried) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", where);
+  if (!tried) return ch_no_memory(error);
   for (size_t i = 0; i < size; i++) {
     const json_t *row = json_array_get(list, i), *lr = json_object_get(row, "lr"),
                  *loss = json_object_get(row, "loss"), *stopped = json_object_get(row, "stopped");
@@ -259,7 +259,7 @@ static ch_status tasks_from_json(const json_t *list, const char *where, ch_arena
                                  ch_error *error) {
   size_t size = json_array_size(list);
   ch_compared_task *tasks = ch_arena_alloc(arena, (size + 1) * sizeof *tasks);
-  if (!tasks) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", where);
+  if (!tasks) return ch_no_memory(error);
   for (size_t i = 0; i < size; i++) {
     const char *task, *metric;
     json_int_t items, limit;
@@ -271,8 +271,7 @@ static ch_status tasks_from_json(const json_t *list, const char *where, ch_arena
     tasks[i].metric = ch_arena_strdup(arena, metric);
     tasks[i].items = items;
     tasks[i].limit = limit;
-    if (!tasks[i].task || !tasks[i].metric)
-      return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", where);
+    if (!tasks[i].task || !tasks[i].metric) return ch_no_memory(error);
   }
   model->tasks = tasks;
   model->task_count = (int32_t)size;
@@ -325,7 +324,7 @@ static size_t join_number_lists(char *text) {
 ch_status ch_write_json(const char *path, json_t *object, int digits, ch_error *error) {
   char *text = object ? ch_json_dump(object, JSON_INDENT(1) | JSON_REAL_PRECISION(digits)) : NULL;
   json_decref(object);
-  if (!text) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", path);
+  if (!text) return ch_no_memory(error);
   size_t length = join_number_lists(text);
   text[length] = '\n'; /* replaces the NUL; from here on the text is written by its length */
   ch_status status = ch_write_file(path, text, length + 1, error);

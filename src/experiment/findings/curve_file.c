@@ -12,15 +12,10 @@
 
 enum { MOST_BYTES = 1 << 30 };
 
-static ch_status no_memory(const char *path, ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path);
-}
-
-static ch_status reserve(ch_arena *arena, size_t count, const char *path, ch_read_curve *curve,
-                         ch_error *error) {
+static ch_status reserve(ch_arena *arena, size_t count, ch_read_curve *curve, ch_error *error) {
   curve->tokens = ch_arena_alloc(arena, (count + 1) * sizeof *curve->tokens);
   curve->losses = ch_arena_alloc(arena, (count + 1) * sizeof *curve->losses);
-  return curve->tokens && curve->losses ? CH_OK : no_memory(path, error);
+  return curve->tokens && curve->losses ? CH_OK : ch_no_memory(error);
 }
 
 static void add(ch_read_curve *curve, double tokens, double loss) {
@@ -42,10 +37,10 @@ static double amount_of(const json_t *line) {
 }
 
 /* Logs say "nan" where a loss is not finite. JSON has no such number, so those lines are left out. */
-static ch_status read_log(const char *path, char *text, bool validation, ch_arena *arena,
-                          ch_read_curve *curve, ch_error *error) {
+static ch_status read_log(char *text, bool validation, ch_arena *arena, ch_read_curve *curve,
+                          ch_error *error) {
   char *rest = text;
-  CH_TRY(reserve(arena, count_lines(text), path, curve, error));
+  CH_TRY(reserve(arena, count_lines(text), curve, error));
   for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
     json_t *object = json_loads(line, 0, NULL);
     const char *event = json_string_value(json_object_get(object, "event"));
@@ -59,11 +54,10 @@ static ch_status read_log(const char *path, char *text, bool validation, ch_aren
 
 /* --- results ----------------------------------------------------------------------------------------------------- */
 
-static ch_status read_points(const char *path, const json_t *list, ch_arena *arena, ch_read_curve *curve,
-                             ch_error *error) {
+static ch_status read_points(const json_t *list, ch_arena *arena, ch_read_curve *curve, ch_error *error) {
   size_t i;
   json_t *point;
-  CH_TRY(reserve(arena, json_array_size(list), path, curve, error));
+  CH_TRY(reserve(arena, json_array_size(list), curve, error));
   json_array_foreach(list, i, point) {
     const json_t *tokens = json_array_get(point, 0), *loss = json_array_get(point, 1);
     if (json_is_number(tokens) && json_is_number(loss))
@@ -92,18 +86,18 @@ static ch_status read_results(const char *path, const json_t *root, bool validat
     return ch_fail(error, CH_ERROR_FORMAT, "%s has no \"models\" and no \"runs\", where curves would be",
                    path);
   *curves = ch_arena_alloc(arena, (json_array_size(list) + 1) * sizeof **curves);
-  if (!*curves) return no_memory(path, error);
+  if (!*curves) return ch_no_memory(error);
   json_array_foreach(list, i, run) {
     ch_read_curve *curve = &(*curves)[(*count)++];
     const json_t *points = json_object_get(run, validation ? "validation_curve" : "curve");
     curve->name = name_of(run, arena);
-    if (!curve->name) return no_memory(path, error);
+    if (!curve->name) return ch_no_memory(error);
     if (!json_is_array(points))
       return ch_fail(error, CH_ERROR_FORMAT, "%s: run %zu has no \"%s\"%s", path, i + 1,
                      validation ? "validation_curve" : "curve",
                      json_object_get(root, "runs") ? "; `crosshead runs --json` gives curves with --curves"
                                                    : "");
-    CH_TRY(read_points(path, points, arena, curve, error));
+    CH_TRY(read_points(points, arena, curve, error));
   }
   return CH_OK;
 }
@@ -138,10 +132,10 @@ static ch_status read(const char *path, char *text, size_t size, bool validation
   char stem[128];
   ch_path_stem(path, stem, sizeof stem);
   *curves = ch_arena_alloc(arena, sizeof **curves);
-  if (!*curves || !((*curves)->name = ch_arena_strdup(arena, stem))) return no_memory(path, error);
+  if (!*curves || !((*curves)->name = ch_arena_strdup(arena, stem))) return ch_no_memory(error);
   *count = 1;
-  if (log) return read_log(path, text, validation, arena, *curves, error);
-  CH_TRY(reserve(arena, count_lines(text), path, *curves, error));
+  if (log) return read_log(text, validation, arena, *curves, error);
+  CH_TRY(reserve(arena, count_lines(text), *curves, error));
   return ch_read_number_table(path, text, &curve_columns, (double *[]){(*curves)->tokens, (*curves)->losses},
                               &(*curves)->count, error);
 }
@@ -210,12 +204,11 @@ static ch_status read_runs(const char *path, const json_t *root, bool validation
   return CH_OK;
 }
 
-static ch_status reserve_models(ch_arena *arena, size_t count, const char *path, ch_read_models *models,
-                                ch_error *error) {
+static ch_status reserve_models(ch_arena *arena, size_t count, ch_read_models *models, ch_error *error) {
   double **arrays[] = {&models->sizes, &models->tokens, &models->losses};
   for (int i = 0; i < 3; i++) {
     *arrays[i] = ch_arena_alloc(arena, (count + 1) * sizeof(double));
-    if (!*arrays[i]) return no_memory(path, error);
+    if (!*arrays[i]) return ch_no_memory(error);
   }
   return CH_OK;
 }
@@ -232,7 +225,7 @@ ch_status ch_read_sized_models(const char *path, bool validation, ch_arena *aren
   size_t most =
       json ? json_array_size(json_object_get(root, "models")) + json_array_size(json_object_get(root, "runs"))
            : count_lines(text);
-  if (status == CH_OK) status = reserve_models(arena, most, path, models, error);
+  if (status == CH_OK) status = reserve_models(arena, most, models, error);
   double *const values[] = {models->sizes, models->tokens, models->losses};
   if (status == CH_OK)
     status = json ? read_runs(path, root, validation, models, error)

@@ -113,8 +113,7 @@ ch_status ch_decide(const ch_comparison *comparison, ch_summary *summary, const 
   if (!count) return CH_OK;
   d->standings = ch_arena_alloc(&summary->arena, count * sizeof *d->standings);
   d->choices = ch_arena_alloc(&summary->arena, count * sizeof *d->choices);
-  if (!d->standings || !d->choices)
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory to decide between the mechanisms");
+  if (!d->standings || !d->choices) return ch_no_memory(error);
   for (size_t i = 0; i < count; i++)
     d->standings[i] = (ch_standing){.low = best->low[i], .high = best->high[i]};
   d->known = summary->degrees > 0;

@@ -119,7 +119,7 @@ static ch_status take_row(reader *t) {
   const row *r = &t->row;
   double ignored;
   int words = 0, blank = 0;
-  if (r->text.failed) return ch_fail(t->error, CH_ERROR_MEMORY, "no memory to read %s", t->path);
+  if (r->text.failed) return ch_no_memory(t->error);
   if (r->too_many)
     return ch_fail(t->error, CH_ERROR_FORMAT, "%s, line %ld has more than %d cells", t->path, t->line,
                    MOST_CELLS);
@@ -202,7 +202,7 @@ static void read_separated(reader *t, const char *text, char separator) {
   if (!right && t->status == CH_OK)
     t->status =
         csv_error(&parser) == CSV_ENOMEM
-            ? ch_fail(t->error, CH_ERROR_MEMORY, "no memory to read %s", t->path)
+            ? ch_no_memory(t->error)
             : ch_fail(t->error, CH_ERROR_FORMAT,
                       "%s, line %ld: a quote is not closed, or not at the ends of its cell (RFC 4180)",
                       t->path, t->line);

@@ -49,7 +49,7 @@ static ch_status fit_runs(ch_summary *summary, ch_blocked *fit, ch_error *error)
   for (int g = 0; g < summary->count; g++) count += summary->groups[g].count;
   ch_blocked_value *values = ch_arena_alloc(&summary->arena, ((size_t)count + 1) * sizeof *values);
   uint64_t *seeds = ch_arena_alloc(&summary->arena, ((size_t)count + 1) * sizeof *seeds);
-  if (!values || !seeds) return ch_fail(error, CH_ERROR_MEMORY, "no memory to summarise the comparison");
+  if (!values || !seeds) return ch_no_memory(error);
   count = 0;
   for (int g = 0; g < summary->count; g++)
     for (int i = 0; i < summary->groups[g].count; i++) {
@@ -100,7 +100,7 @@ static ch_status analyse(const ch_comparison *comparison, ch_summary *summary, c
   summary->error = error_of(comparison, summary->seeds);
   CH_TRY(ch_best_compare(&fit, summary->error, &summary->arena, &best, error));
   summary->differences = ch_arena_alloc(&summary->arena, (count * count + 1) * sizeof *summary->differences);
-  if (!summary->differences) return ch_fail(error, CH_ERROR_MEMORY, "no memory to summarise the comparison");
+  if (!summary->differences) return ch_no_memory(error);
   fill_differences(summary, &fit, &best);
   return ch_decide(comparison, summary, &best, error);
 }
@@ -124,10 +124,10 @@ static ch_status group_runs(const ch_comparison *comparison, int most_seeds, ch_
       *group = (ch_group){.name = run->name,
                           .runs = ch_arena_alloc(&summary->arena, count * sizeof(ch_compared *))};
     }
-    if (!group->runs) return ch_fail(error, CH_ERROR_MEMORY, "no memory to summarise the comparison");
+    if (!group->runs) return ch_no_memory(error);
     group->runs[group->count++] = run;
   }
-  return summary->groups ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory to summarise the comparison");
+  return summary->groups ? CH_OK : ch_no_memory(error);
 }
 
 ch_status ch_summarise_first(const ch_comparison *comparison, int most_seeds, ch_summary *summary,

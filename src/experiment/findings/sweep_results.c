@@ -82,7 +82,7 @@ static ch_status text_at(const json_t *object, const char *key, const char *wher
   const char *value = json_string_value(json_object_get(object, key));
   if (!value) return wrong(where, key, error);
   *text = ch_arena_strdup(arena, value);
-  return *text ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", where);
+  return *text ? CH_OK : ch_no_memory(error);
 }
 
 static ch_status curve_at(const json_t *object, const char *key, const char *where, ch_arena *arena,
@@ -90,7 +90,7 @@ static ch_status curve_at(const json_t *object, const char *key, const char *whe
   const json_t *list = json_object_get(object, key);
   if (!json_is_array(list)) return wrong(where, key, error);
   ch_curve_point *copies = ch_arena_alloc(arena, (json_array_size(list) + 1) * sizeof *copies);
-  if (!copies) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", where);
+  if (!copies) return ch_no_memory(error);
   *points = copies;
   for (size_t i = 0; i < json_array_size(list); i++) {
     const json_t *tokens = json_array_get(json_array_get(list, i), 0),

@@ -52,7 +52,7 @@ static void warn(writer *w, const char *kind, const named *about, ch_text *sente
 }
 
 static ch_status finish(const writer *w, ch_error *error) {
-  return w->failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory for the warnings") : CH_OK;
+  return w->failed ? ch_no_memory(error) : CH_OK;
 }
 
 /* --- comparisons ------------------------------------------------------------------------------------------------- */

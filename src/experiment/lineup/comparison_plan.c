@@ -13,10 +13,6 @@
 
 /* --- names --------------------------------------------------------------------------------------------------------- */
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the list of mechanisms");
-}
-
 /* Characters that file systems and shells take without quoting; all others become '-'. */
 static void make_plain(char *name) {
   for (char *c = name; *c; c++)
@@ -65,7 +61,7 @@ static ch_status add(ch_compare_plan *plan, char *name, ch_error *error) {
   model->config = model->given;
   model->name = ch_valid_text(&plan->arena, name);
   model->directory = choose_directory(plan, name, from_file);
-  if (!model->name || !model->directory) return no_memory(error);
+  if (!model->name || !model->directory) return ch_no_memory(error);
   plan->count++;
   return CH_OK;
 }
@@ -77,7 +73,7 @@ ch_status ch_compare_plan_names(const char *mechanisms, ch_compare_plan *plan, c
     size_t length = strcspn(p, ","), kept = length;
     while (kept > 0 && p[kept - 1] == ' ') kept--;
     char *name = ch_arena_printf(&plan->arena, "%.*s", (int)kept, p);
-    if (!name) return no_memory(error);
+    if (!name) return ch_no_memory(error);
     CH_TRY(add(plan, name, error));
     p += length;
     if (!*p) return CH_OK;
@@ -97,7 +93,7 @@ static const ch_planned_model *first_file(const ch_compare_plan *plan) {
   return NULL;
 }
 
-ch_shape_wishes ch_compare_wishes(const ch_compare_settings *s) {
+ch_shape_wishes ch_compare_wishes(const ch_compare_lineup *s) {
   return (ch_shape_wishes){.params = s->parameters,
                            .match = s->match,
                            .cache = s->cache_per_token,
@@ -107,8 +103,7 @@ ch_shape_wishes ch_compare_wishes(const ch_compare_settings *s) {
                            .hidden = s->hidden,
                            .heads = s->heads,
                            .init = s->init,
-                           .parametrization = s->parametrization,
-                           .image.patch = s->patch};
+                           .parametrization = s->parametrization};
 }
 
 ch_counted ch_counted_by(const ch_shape_wishes *wishes) {

@@ -77,7 +77,7 @@ static ch_status measure(const ch_model *model, int64_t context, const ch_timing
   options.context = context;
   int32_t *tokens = calloc((size_t)context, sizeof *tokens);
   double *seconds = calloc((size_t)timing->most, sizeof *seconds);
-  if (!tokens || !seconds) CH_TRY_GOTO(ch_fail(error, CH_ERROR_MEMORY, "no memory to measure decoding"));
+  if (!tokens || !seconds) CH_TRY_GOTO(ch_no_memory(error));
   for (int64_t i = 0; i < context; i++) tokens[i] = some_token(i, d.vocabulary);
   CH_TRY_GOTO(
       ch_session_new(&model->config, &model->params, model->weights.tensors, &options, &d.session, error));
@@ -164,7 +164,7 @@ static ch_status measure_prediction(const ch_model *model, const ch_timing *timi
   ch_engine engine = {0};
   double seconds[MOST_BATCHES], median;
   float *pixels = malloc((size_t)count * sizeof *pixels);
-  if (!pixels) return ch_fail(error, CH_ERROR_MEMORY, "no memory to measure how fast images are classified");
+  if (!pixels) return ch_no_memory(error);
   for (int64_t i = 0; i < count; i++) pixels[i] = (float)(i * 7919 % 255) / 127.5f - 1;
   prediction p = {.call = {.weights = model->weights.tensors, .pixels = pixels}};
   ch_timed work = {.context = &p, .once = predict_batch, .seconds = seconds};

@@ -81,8 +81,7 @@ static ch_status make_places(ch_crew *crew, int each, ch_error *error) {
   bool leads = ch_crew_leads(crew);
   if (leads) crew->members = calloc((size_t)crew->groups, sizeof *crew->members);
   if (!leads) crew->lead = calloc(1, sizeof *crew->lead);
-  if (!crew->members && !crew->lead)
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory to hand out runs to the ranks of a job");
+  if (!crew->members && !crew->lead) return ch_no_memory(error);
   for (int g = 0; leads && g < crew->groups; g++)
     crew->members[g] = (ch_crew_member){.rank = g * each, .index = -1};
   return CH_OK;
@@ -222,7 +221,7 @@ static ch_status make_all(ch_crew *crew, ch_error *error) {
 
 ch_status ch_crew_make(ch_crew *crew, const ch_crew_work *work, ch_error *error) {
   crew->outcomes = calloc((size_t)work->count + 1, sizeof *crew->outcomes);
-  if (!crew->outcomes) return ch_fail(error, CH_ERROR_MEMORY, "no memory to hand out %d runs", work->count);
+  if (!crew->outcomes) return ch_no_memory(error);
   crew->work = work;
   crew->next = 0;
   begin(crew);
