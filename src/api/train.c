@@ -34,11 +34,6 @@ static int64_t parameter_count(const ch_trainer *trainer) {
   return count;
 }
 
-void ch_training_tell(ch_training *t, ch_train_event event) {
-  const ch_train_settings *s = t->settings;
-  if (s->event && !s->event(&event, s->user)) t->stopped = true;
-}
-
 static void tell_start(void *context, int64_t step) {
   ch_training *t = context;
   const ch_train_settings *s = t->settings;

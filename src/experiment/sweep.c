@@ -1,4 +1,5 @@
 /* A sweep from its options to its results: a queue of runs, and worker threads or groups of ranks that take runs from it. */
+#include "experiment/trial/prepare.h"
 #include "experiment/sweep.h"
 
 #include <math.h>
@@ -559,7 +560,7 @@ static ch_status interrupted(const pool *p, ch_error *error) {
 
 static ch_status run(pool *p, const ch_compare_settings *runs, ch_error *error) {
   ch_sweep *sweep = p->sweep;
-  CH_TRY(ch_compare_setup_open(runs, CH_EXPERIMENT_SWEEP, &sweep->about, &p->setup, error));
+  CH_TRY(ch_compare_prepare(runs, CH_EXPERIMENT_SWEEP, false, &sweep->about, &p->setup, error));
   ch_crew *crew = &p->setup.crew;
   int64_t tokens = p->setup.training.steps * ch_train_step_tokens(&p->setup.training);
   int64_t warmup = ch_schedule_warmup(&p->setup.training) * ch_train_step_tokens(&p->setup.training);

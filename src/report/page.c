@@ -17,7 +17,7 @@
 #include "experiment/findings/verdict.h"
 #include "experiment/findings/warnings.h"
 
-enum { SERIES_COLOURS = 14, MOST_NAMES_IN_TITLE = 4 };
+enum { MOST_NAMES_IN_TITLE = 4 };
 
 static void put_title(const ch_page *p, ch_text *title) {
   const ch_summary *s = p->summary;
@@ -81,34 +81,6 @@ static void put_notice(const ch_page *p, ch_text *html) {
     ch_html_escape(p->warnings->list[i].sentence, html);
     ch_text_puts(html, "</p>\n");
   }
-}
-
-/* The verdict on a model. */
-static void put_mark(const ch_summary *summary, int rank, ch_text *html) {
-  const ch_decision *d = &summary->decision;
-  const char *mark = NULL;
-  if (summary->count < 2) return;
-  for (int i = 0; i < d->choice_count; i++)
-    if (d->choices[i] == rank) mark = "choice";
-  if (rank == d->pick) mark = d->known ? "take this" : "for now";
-  if (mark) ch_text_printf(html, " <span class=\"take\">%s</span>", mark);
-}
-
-void ch_page_name_cell(const ch_page *p, int rank, bool mark, ch_text *html) {
-  const ch_summary *s = p->summary;
-  const ch_group *group = &s->groups[rank];
-  ch_text_printf(html, "<tr><th scope=\"row\" style=\"--swatch:var(--series-%d)\"", rank % SERIES_COLOURS);
-  if (strcmp(group->name, group->runs[0]->name) != 0) {
-    ch_text_puts(html, " title=\"");
-    ch_html_escape(group->runs[0]->name, html);
-    ch_text_puts(html, "\"");
-  }
-  ch_text_puts(html, ">");
-  if (mark) ch_text_printf(html, "<a href=\"#name-%d\">", rank);
-  ch_html_escape(group->name, html);
-  if (mark) ch_text_puts(html, "</a>");
-  if (mark) put_mark(s, rank, html);
-  ch_text_puts(html, "</th>");
 }
 
 static void put_table_head(const ch_columns *columns, ch_text *html) {

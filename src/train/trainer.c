@@ -222,15 +222,6 @@ static const ch_value_memory *memory_of(const ch_trainer *trainer) {
   return trainer->engine.kernels->memory;
 }
 
-size_t ch_trainer_largest(const ch_trainer *trainer) {
-  int64_t most = 1;
-  for (int p = 0; p < trainer->params.count; p++) {
-    int64_t count = ch_param_count(&trainer->params.rows[p]);
-    if (count > most) most = count;
-  }
-  return (size_t)most * ch_dtype_size(trainer->set.dtype);
-}
-
 static ch_status initialise(ch_trainer *trainer, const ch_trainer_start *start, ch_error *error) {
   const ch_parameter_set *set = &trainer->set;
   ch_tensor whole = {.dtype = set->dtype, .data = malloc(ch_trainer_largest(trainer))};

@@ -1,6 +1,13 @@
 /* A panel of the forward pass of attention: its start, its step for a block of keys and values, its end. */
 #include "tensor/kernels/attention/attend_panel.h"
 
+bool attend_is_split_kv(const ch_attend *args) {
+  int64_t columns = args->queries * (args->heads / args->kv_heads), heads = args->sequences * args->kv_heads;
+  bool alone = args->queries == 1; /* the choice does not depend on the number of sequences */
+  return columns <= 16 ||
+         (columns <= PANEL && (alone || heads * ((columns + 15) / 16) < 4 * (int64_t)args->team->threads));
+}
+
 /* The state that a panel was left in, on the scale of its log-sum-exps. */
 static void resume_panel(const ch_attend *args, int64_t sequence, column_place at, forward_panel *panel) {
   const query_columns *c = &panel->columns;

@@ -15,13 +15,6 @@ static int64_t group_columns(const ch_attend *args) {
   return args->queries * (args->heads / args->kv_heads);
 }
 
-bool attend_is_split_kv(const ch_attend *args) {
-  int64_t columns = group_columns(args), heads = args->sequences * args->kv_heads;
-  bool alone = args->queries == 1; /* the choice does not depend on the number of sequences */
-  return columns <= 16 ||
-         (columns <= PANEL && (alone || heads * ((columns + 15) / 16) < 4 * (int64_t)args->team->threads));
-}
-
 static decode_plan plan_decode(const ch_attend *args) {
   decode_plan plan = {.group_columns = group_columns(args),
                       .block = BLOCK,

@@ -1,9 +1,21 @@
-#include "experiment/findings/ladder_json.h"
+/* The results of a ladder as JSON, and sizes between its rungs. */
+#include "experiment/findings/ladder_results.h"
 
 #include <math.h>
 
 #include "base/json.h"
-#include "experiment/findings/comparison_json.h"
+
+void ch_ladder_release(const ch_ladder *ladder) {
+  if (ladder) ch_ladder_laws_free(ladder->laws);
+}
+
+double ch_ladder_parameters(const ch_ladder *ladder, int mechanism, double flops) {
+  const ch_ladder_mechanism *m = &ladder->mechanisms[mechanism];
+  int i = 1;
+  while (i + 1 < ladder->rungs && flops > m->flops[i]) i++;
+  double slope = log(m->parameters[i] / m->parameters[i - 1]) / log(m->flops[i] / m->flops[i - 1]);
+  return m->parameters[i] * pow(flops / m->flops[i], slope);
+}
 
 static json_t *laws_to_json(const ch_ladder *ladder) {
   json_t *list = json_array();
