@@ -581,8 +581,7 @@ static bool pass_on(const ch_compare_event *event, void *context) {
   pool *p = context;
   pthread_mutex_lock(&p->lock);
   if (event->kind == CH_COMPARE_EVENT_PREPARATION)
-    tell(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_PREPARATION,
-                             .as.preparation = {event->as.preparation.stage, event->as.preparation.share}});
+    tell(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_PREPARATION, .as.preparation = event->as.preparation});
   if (event->kind == CH_COMPARE_EVENT_PREPARED)
     tell(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_PREPARED, .as.prepared = {event->as.prepared.data}});
   pthread_mutex_unlock(&p->lock);
