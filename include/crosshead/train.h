@@ -207,6 +207,12 @@ typedef struct ch_train_evaluation {
   double least_expert, most_expert;
 } ch_train_evaluation;
 
+/* The progress of preparing a text. */
+typedef struct ch_train_preparation {
+  const char *stage; /* "training the tokenizer", ... */
+  double share;      /* of it that is done, from 0 to 1 */
+} ch_train_preparation;
+
 /* What an event says: the member of the union that has its name. */
 typedef enum ch_train_event_kind {
   CH_TRAIN_EVENT_PREPARATION =
@@ -229,10 +235,7 @@ typedef enum ch_train_event_kind {
 struct ch_train_event {
   ch_train_event_kind kind;
   union {
-    struct {
-      const char *stage; /* "training the tokenizer", ... */
-      double share;      /* of it that is done, from 0 to 1 */
-    } preparation;
+    ch_train_preparation preparation;
     struct {
       const ch_train_start *start;
     } start;

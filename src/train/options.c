@@ -203,17 +203,17 @@ int64_t ch_train_steps_for(const ch_train_options *options, int64_t tokens) {
 
 /* --- names of choices ---------------------------------------------------------------------------------------- */
 
-const char *ch_schedule_name(ch_train_schedule schedule) {
+static const char *schedule_name(ch_train_schedule schedule) {
   return schedule == CH_TRAIN_CONSTANT         ? "constant"
          : schedule == CH_TRAIN_COSINE_TO_ZERO ? "cosine-to-zero"
                                                : "cosine";
 }
 
-bool ch_schedule_parse(const char *name, ch_train_schedule *schedule) {
+static bool schedule_parse(const char *name, ch_train_schedule *schedule) {
   *schedule = strcmp(name, "constant") == 0         ? CH_TRAIN_CONSTANT
               : strcmp(name, "cosine-to-zero") == 0 ? CH_TRAIN_COSINE_TO_ZERO
                                                     : CH_TRAIN_COSINE;
-  return strcmp(name, ch_schedule_name(*schedule)) == 0;
+  return strcmp(name, schedule_name(*schedule)) == 0;
 }
 
 /* --- JSON ---------------------------------------------------------------------------------------------------- */
@@ -228,7 +228,7 @@ static json_t *value_of(const ch_train_options *options, const option_row *row) 
   case YES_NO:
     return json_boolean(*bool_at(options, row));
   case SCHEDULE:
-    return json_string(ch_schedule_name(options->schedule));
+    return json_string(schedule_name(options->schedule));
   case DTYPE:
     return json_string(ch_dtype_name(options->dtype));
   case SEED:
@@ -278,7 +278,7 @@ static bool read_value(const json_t *value, const option_row *row, ch_train_opti
     *bool_at(options, row) = json_is_true(value);
     return json_is_boolean(value);
   case SCHEDULE:
-    return ch_schedule_parse(text, &options->schedule);
+    return schedule_parse(text, &options->schedule);
   case DTYPE:
     return ch_dtype_parse(text, &options->dtype);
   case SEED:
