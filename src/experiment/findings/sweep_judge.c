@@ -122,7 +122,8 @@ static void compare_best(ch_sweep *sweep) {
                         .cache_elements_per_token = run->cache_bytes_per_token / CH_CACHE_ELEMENT_BYTES,
                         .cache_bytes_per_token = run->cache_bytes_per_token,
                         .tokens_trained = run->tokens_trained,
-                        .train_tokens_per_second = run->train_tokens_per_second,
+                        .train_tokens_per_second =
+                            isfinite(run->train_tokens_per_second) ? run->train_tokens_per_second : 0,
                         .curve = run->curve,
                         .curve_points = run->curve_points};
     }
