@@ -80,16 +80,16 @@ CH_API ch_status ch_tokenizer_encode(const ch_tokenizer *tokenizer, const char *
                                      unsigned flags, ch_ids *ids, ch_error *error);
 
 /* A part of a text, and whether special tokens written out in it become their ids. */
-typedef struct ch_text_part {
+typedef struct ch_prompt_part {
   const char *text;
   size_t size;
   bool special;
-} ch_text_part;
+} ch_prompt_part;
 
 /* Appends the ids of the text that parts [count] make together: as ch_tokenizer_encode of the whole, but a special token
  * is found only where none of its bytes belongs to a part that is not `special`. Flags: CH_TEXT_BEGINS, CH_TEXT_WHOLE or
  * CH_TEXT_BARE, or none. Errors: those of ch_tokenizer_encode. */
-CH_API ch_status ch_tokenizer_encode_parts(const ch_tokenizer *tokenizer, const ch_text_part *parts,
+CH_API ch_status ch_tokenizer_encode_parts(const ch_tokenizer *tokenizer, const ch_prompt_part *parts,
                                            size_t count, unsigned flags, ch_ids *ids, ch_error *error);
 
 /* Working memory for encoding many texts: faster than ch_tokenizer_encode, as it caches the ids of words. It belongs to one
@@ -137,7 +137,7 @@ CH_API void ch_text_stream_free(ch_text_stream *stream);
 CH_API ch_status ch_text_stream_put(ch_text_stream *stream, int32_t id, const char **text, size_t *size,
                                     int32_t *stop, ch_error *error);
 
-/* The text that was held back. Afterwards the stream is as new. */
+/* The text that was held back. The stream gives nothing more. */
 CH_API ch_status ch_text_stream_end(ch_text_stream *stream, const char **text, size_t *size, int32_t *stop,
                                     ch_error *error);
 

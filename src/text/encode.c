@@ -21,6 +21,11 @@ typedef struct cached_word {
   int32_t count;
 } cached_word;
 
+/* Bytes of a text that was put together from parts. */
+typedef struct plain_range {
+  const unsigned char *begin, *end;
+} plain_range;
+
 struct ch_encoder {
   const ch_tokenizer *tokenizer;
   cached_word *cache; /* [CACHE_ENTRIES], NULL until enough text was seen */
@@ -36,8 +41,10 @@ struct ch_encoder {
   ch_text normalized[2];          /* in turn */
   ch_text stepped[CH_MOST_STEPS]; /* text changed by a step */
   ch_text piece, doubled;
-  ch_ids window[2]; /* for safe cuts */
-  ch_text *words;   /* where words go instead of being encoded, or NULL */
+  ch_ids window[2];         /* for safe cuts */
+  const plain_range *plain; /* [plain_count] where no special token is found, in the order of the text */
+  size_t plain_count;
+  ch_text *words; /* where words go instead of being encoded, or NULL */
 };
 
 void ch_ids_free(ch_ids *ids) {
@@ -358,6 +365,19 @@ static ch_status run_steps(ch_encoder *encoder, size_t index, const unsigned cha
   return finish_word(encoder, index + 1, (const unsigned char *)out->data, out->size, first);
 }
 
+/* True if a range that special tokens must not touch has a byte in [begin, stop). */
+static bool is_plain(const ch_encoder *encoder, const unsigned char *begin, const unsigned char *stop) {
+  size_t low = 0, high = encoder->plain_count;
+  while (low < high) { /* the first range that ends after `begin` */
+    size_t middle = (low + high) / 2;
+    if (encoder->plain[middle].end > begin)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return low < encoder->plain_count && encoder->plain[low].begin < stop;
+}
+
 typedef ch_status segment_function(ch_encoder *encoder, const unsigned char *text, size_t size, bool first);
 
 /* Finds added tokens, puts their ids, and hands what lies between to `segment`. */
@@ -370,6 +390,10 @@ static ch_status split_added(ch_encoder *encoder, const ch_matcher *matcher, con
     const ch_added_token *token = &encoder->tokenizer->added[index];
     search = stop;
     if (token->special && !(encoder->flags & CH_TEXT_SPECIAL)) continue;
+    if (token->special && is_plain(encoder, begin, stop)) {
+      search = begin + 1;
+      continue;
+    }
     if (!ch_added_token_fits(token, text, from, end, &begin, &stop)) continue;
     if (token->lstrip && begin < from) begin = from; /* an earlier token took the white space */
     if (begin >= stop) continue;
@@ -385,8 +409,10 @@ static ch_status encode_words(ch_encoder *encoder, const unsigned char *text, si
 }
 
 /* Text between added tokens: normalizes it and looks for the added tokens that are normalized themselves. */
-static ch_status encode_segment(ch_encoder *encoder, const unsigned char *text, size_t size, bool first) {
+static ch_status encode_segment(ch_encoder *encoder, const unsigned char *text, size_t text_size,
+                                bool first) {
   const ch_tokenizer *tokenizer = encoder->tokenizer;
+  size_t size = text_size;
   const char *current = (const char *)text;
   encoder->continued = first && !(encoder->flags & BEGINNINGS);
   encoder->at_start = first && !encoder->continued;
@@ -400,8 +426,13 @@ static ch_status encode_segment(ch_encoder *encoder, const unsigned char *text, 
     size = out->size;
   }
   encoder->normalized_text = (const unsigned char *)current;
-  return split_added(encoder, &tokenizer->normalized, (const unsigned char *)current, size, true,
-                     encode_words);
+  /* Places in normalized text are not those of the text, so a segment with a plain part is plain as a whole. */
+  const unsigned flags = encoder->flags;
+  if (is_plain(encoder, text, text + text_size)) encoder->flags &= ~(unsigned)CH_TEXT_SPECIAL;
+  ch_status status =
+      split_added(encoder, &tokenizer->normalized, (const unsigned char *)current, size, true, encode_words);
+  encoder->flags = flags;
+  return status;
 }
 
 /* NULL when memory is out; encoding also works without a cache. */
@@ -506,6 +537,43 @@ ch_status ch_tokenizer_encode(const ch_tokenizer *tokenizer, const char *text, s
   CH_TRY(ch_encoder_new(tokenizer, &encoder, error));
   ch_status status = ch_encoder_encode(encoder, text, size, flags, ids, error);
   ch_encoder_free(encoder);
+  return status;
+}
+
+/* The whole text, and its plain parts. */
+static ch_status join_parts(const ch_prompt_part *parts, size_t count, ch_text *text, plain_range *plain,
+                            size_t *plain_count, ch_error *error) {
+  for (size_t i = 0; i < count; i++) {
+    if (!parts[i].text && parts[i].size)
+      return ch_fail(error, CH_ERROR_ARGUMENT, "the text of part %zu is NULL", i);
+    ch_text_put(text, parts[i].text ? parts[i].text : "", parts[i].size);
+  }
+  if (text->failed) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a text of %zu parts", count);
+  const unsigned char *at = (const unsigned char *)text->data;
+  for (size_t i = 0; i < count; at += parts[i++].size)
+    if (!parts[i].special && parts[i].size) plain[(*plain_count)++] = (plain_range){at, at + parts[i].size};
+  return CH_OK;
+}
+
+ch_status ch_tokenizer_encode_parts(const ch_tokenizer *tokenizer, const ch_prompt_part *parts, size_t count,
+                                    unsigned flags, ch_ids *ids, ch_error *error) {
+  if (!tokenizer || (!parts && count) || !ids)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "the tokenizer, the parts or where the ids go is NULL");
+  ch_text text = {0};
+  size_t plain_count = 0;
+  plain_range *plain = malloc((count + 1) * sizeof *plain);
+  ch_encoder *encoder = NULL;
+  ch_status status = CH_OK;
+  CH_TRY_GOTO(plain ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for a text of %zu parts", count));
+  CH_TRY_GOTO(join_parts(parts, count, &text, plain, &plain_count, error));
+  CH_TRY_GOTO(ch_encoder_new(tokenizer, &encoder, error));
+  encoder->plain = plain;
+  encoder->plain_count = plain_count;
+  CH_TRY_GOTO(ch_encoder_encode(encoder, text.data, text.size, flags | CH_TEXT_SPECIAL, ids, error));
+done:
+  ch_encoder_free(encoder);
+  ch_text_free(&text);
+  free(plain);
   return status;
 }
 
