@@ -1,6 +1,6 @@
 # Thin wrappers over CMake and Ninja: `cmake --preset release && cmake --build build` works without this file.
 #
-#   make demo      compare nine attention mechanisms on a small text; the report lies in build/demo/report.html
+#   make demo      compare eleven attention mechanisms on a small text; the report lies in build/demo/report.html
 #   make test      build and run every test
 #   make core      build and run the tests that tell soonest whether a compiler or a distribution breaks something
 #   make test-python  the Python package, and exported models beside transformers; sets up PyTorch in PYTHON_ENV
@@ -18,7 +18,7 @@
 # Warnings are errors after `cmake --preset develop` (and in CI); that choice stays until build/ is removed.
 
 PREFIX ?= /usr/local
-demo_mechanisms = mha,gqa,mla,egmla,mfa,mfa_kr,mea,kha-mlp,masa-qkvo
+demo_mechanisms = mha,gqa,mla,egmla,mfa,mfa_kr,mea,kha-mlp,masa-qkvo,egmla:4,egmla:2
 FUZZ_SECONDS ?= 60
 PYTHON_ENV ?= build/python
 JOBS ?= $(shell nproc)
@@ -34,8 +34,8 @@ test-programs: deps
 	cmake --build build -j $(JOBS) --target all_tests
 
 demo: build
-	./build/crosshead compare --data data/tinyshakespeare.txt --mechanisms $(demo_mechanisms) --params 300k \
-	  --tokens 300k --seeds 3 --out build/demo
+	./build/crosshead compare --data data/tinyshakespeare.txt --mechanisms $(demo_mechanisms) --params 100k \
+	  --tokens 150k --seeds 5 --out build/demo
 
 test: test-programs
 	scripts/run_tests.sh build $(JOBS)
