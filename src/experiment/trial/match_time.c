@@ -15,11 +15,13 @@ static ch_status time_models(ch_compare_setup *setup, double *seconds, ch_error 
   for (int turn = 0; turn < TURNS; turn++)
     for (int i = 0; i < count; i++) {
       const ch_planned_model *model = &setup->plan.models[i];
-      const ch_compare_settings *s = &setup->settings;
       ch_step_timing timing;
       if (model->steps) continue;
-      if (s->preparation &&
-          !s->preparation("timing the models", (double)(turn * count + i) / (TURNS * count), s->user))
+      ch_compare_tell(setup,
+                      (ch_compare_event){.kind = CH_COMPARE_EVENT_PREPARATION,
+                                         .as.preparation = {"timing the models",
+                                                            (double)(turn * count + i) / (TURNS * count)}});
+      if (ch_compare_stopped(setup))
         return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted while the models were timed");
       CH_TRY(ch_time_steps(setup, &model->config, &timing, error));
       taken[i][turn] = timing.seconds;

@@ -24,8 +24,9 @@ typedef struct ch_compare_setup {
   /* Tokens (or epochs) that the comparison was started with, where it is given more now; else 0. */
   int64_t grown_from;
   ch_attempt attempt;
-  bool kept;  /* the directory has these settings */
-  bool began; /* a run is finished, or has made a step */
+  bool kept;            /* the directory has these settings */
+  bool began;           /* a run is finished, or has made a step */
+  _Atomic bool stopped; /* an event's callback returned false */
 } ch_compare_setup;
 
 /* Prepares the comparison or sweep up to the first step; every rank of settings->ranks calls it. Checks the settings, checks or writes those of the directory,
@@ -62,7 +63,9 @@ void ch_compare_take_seed(ch_compare_setup *setup, uint64_t seed);
 
 bool ch_compare_on_images(const ch_compare_setup *setup);
 
-/* Whether the caller asks to stop: a ch_stop_test whose context is the setup. */
+/* Calls settings.event, if there is one. */
+void ch_compare_tell(ch_compare_setup *setup, ch_compare_event event);
+/* Returns true if the caller wants to stop: a ch_stop_test whose context is the setup. */
 bool ch_compare_stopped(void *setup);
 
 #endif

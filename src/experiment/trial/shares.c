@@ -35,7 +35,7 @@ ch_status ch_divide(const double *costs, int count, int shares, int *share_of, c
 ch_status ch_predict_flops(const ch_compare_setup *setup, int model, double *flops, ch_error *error) {
   const ch_planned_model *planned = &setup->plan.models[model];
   int64_t forward = 0, steps = planned->steps ? planned->steps : setup->training.steps;
-  int64_t depth = ch_compare_on_images(setup) ? 0 : setup->settings.sequence;
+  int64_t depth = ch_compare_on_images(setup) ? 0 : setup->settings.lineup.sequence;
   CH_TRY(ch_count_flops(&planned->config, depth, &forward, error));
   *flops = 3 * (double)forward * (double)steps * (double)ch_train_step_tokens(&setup->training);
   return CH_OK;
@@ -69,20 +69,21 @@ ch_status ch_order_pieces(const ch_compare_setup *setup, ch_assignment *pieces, 
 
 /* costs [models or runs], units: whether a unit is a model with all its runs. */
 static ch_status divide_units(const ch_compare_setup *setup, double *costs, int *share_of, ch_error *error) {
-  int models = setup->plan.count, seeds = (int)setup->settings.seeds;
-  bool whole_models = setup->settings.tune > 0;
+  int models = setup->plan.count, seeds = (int)setup->settings.training.seeds;
+  bool whole_models = setup->settings.rates.tune > 0;
   int units = whole_models ? models : models * seeds;
   for (int u = 0; u < units; u++) {
     CH_TRY(ch_predict_flops(setup, u % models, &costs[u], error));
     if (whole_models) costs[u] *= (double)(seeds + CH_TUNE_LEAST);
   }
-  CH_TRY(ch_divide(costs, units, setup->settings.parts, share_of, error));
+  CH_TRY(ch_divide(costs, units, setup->settings.schedule.parts, share_of, error));
   for (int i = units; i < models * seeds; i++) share_of[i] = share_of[i % models];
   return CH_OK;
 }
 
 ch_status ch_compare_divide(const ch_compare_setup *setup, int *share_of, ch_error *error) {
-  double *costs = calloc((size_t)setup->plan.count * (size_t)setup->settings.seeds + 1, sizeof *costs);
+  double *costs =
+      calloc((size_t)setup->plan.count * (size_t)setup->settings.training.seeds + 1, sizeof *costs);
   ch_status status = costs ? divide_units(setup, costs, share_of, error) : ch_no_memory(error);
   free(costs);
   return status;

@@ -56,12 +56,12 @@ ch_status ch_asked_tasks_check(const ch_compare_settings *settings, ch_error *er
   ch_arena arena = {0};
   ch_asked_task *tasks;
   int count;
-  if (settings->tasks && settings->images)
+  if (settings->verdict.tasks && settings->vision.images)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--tasks is for text; models of images answer none");
-  if (settings->task_items < 0)
+  if (settings->verdict.task_items < 0)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--task-items is %lld; it is a number of items, or 0 for all",
-                   (long long)settings->task_items);
-  ch_status status = ch_asked_tasks_read(settings->tasks, &arena, &tasks, &count, error);
+                   (long long)settings->verdict.task_items);
+  ch_status status = ch_asked_tasks_read(settings->verdict.tasks, &arena, &tasks, &count, error);
   for (int i = 0; status == CH_OK && i < count; i++)
     if (tasks[i].items && access(tasks[i].items, R_OK) != 0)
       status = ch_fail(error, CH_ERROR_IO, "--tasks: the items of %.80s, %.200s, cannot be read",
@@ -85,7 +85,7 @@ ch_status ch_compare_check_tasks(ch_compare_setup *setup, ch_task_checker check,
   ch_asked_task *tasks;
   int count;
   if (!check) return CH_OK;
-  CH_TRY(ch_asked_tasks_read(setup->settings.tasks, &c->arena, &tasks, &count, error));
+  CH_TRY(ch_asked_tasks_read(setup->settings.verdict.tasks, &c->arena, &tasks, &count, error));
   for (int t = 0; t < count; t++)
     for (int i = 0; i < setup->plan.count; i++)
       if (!is_like_one_before(&setup->plan, i))
@@ -119,8 +119,8 @@ static ch_status ask_model(ch_compare_setup *setup, ch_task_asker ask, const cha
   for (int i = 0; i < model->task_count; i++) answers[i] = model->tasks[i];
   model->tasks = answers;
   for (int t = 0; t < count; t++) {
-    if (is_answered(model, &tasks[t], s->task_items)) continue;
-    ch_compared_task answer = {.task = tasks[t].spelling, .limit = s->task_items};
+    if (is_answered(model, &tasks[t], s->verdict.task_items)) continue;
+    ch_compared_task answer = {.task = tasks[t].spelling, .limit = s->verdict.task_items};
     CH_TRY(ask(s, model, directory, &tasks[t], arena, &answer, error));
     int place = place_of(model, &tasks[t]);
     answers[place] = answer;
@@ -136,10 +136,11 @@ ch_status ch_compare_ask_tasks(ch_compare_setup *setup, ch_task_asker ask, bool 
   ch_asked_task *tasks;
   int count;
   *asked = false;
-  CH_TRY(ch_asked_tasks_read(setup->settings.tasks, &c->arena, &tasks, &count, error));
+  CH_TRY(ch_asked_tasks_read(setup->settings.verdict.tasks, &c->arena, &tasks, &count, error));
   for (int i = 0; count && i < c->count; i++) {
     if (!ch_compare_has_weights(setup, &c->models[i])) continue;
-    const char *directory = ch_arena_printf(&c->arena, "%s/%s", setup->settings.out, c->models[i].directory);
+    const char *directory =
+        ch_arena_printf(&c->arena, "%s/%s", setup->settings.report.out, c->models[i].directory);
     if (!directory) return ch_no_memory(error);
     CH_TRY(ask_model(setup, ask, directory, tasks, count, &c->models[i], asked, error));
   }
