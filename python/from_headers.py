@@ -13,7 +13,7 @@ import sys
 import cffi
 
 # Members of settings that the package sets by itself.
-HIDDEN = ("user", "stop", "out", "option_names", "command", "cache_name")
+HIDDEN = ("user", "stop", "out", "command", "cache_name")
 NUMBERS = {"float": "float", "double": "float", "_Bool": "bool"}
 
 

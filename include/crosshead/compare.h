@@ -204,8 +204,6 @@ typedef struct ch_compare_settings {
   ch_compare_workers workers;
   ch_compare_verdict verdict;
   ch_compare_report report;
-  /* Sentences of errors name settings as `crosshead compare` names its options: "--eval-tokens", not "eval_tokens". */
-  bool option_names;
   ch_compare_event_sink event; /* what happens (see below); or NULL */
   ch_stop_test stop;           /* called about twenty times a second, on every rank; or NULL */
   void *user;                  /* theirs */
@@ -470,7 +468,7 @@ struct ch_compare_event {
     struct {
       const char *name;
       uint64_t seed;
-      const char *message;
+      const ch_error *error;
     } failed;
     struct {
       int32_t turn, turns; /* from 0; of a speed that is not steady there are more turns than were said */

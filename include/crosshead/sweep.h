@@ -100,7 +100,7 @@ typedef struct ch_sweep_event {
     struct {
       const char *name;
       uint64_t seed;
-      const char *message;
+      const ch_error *error;
     } failed;
   } as;
 } ch_sweep_event;
@@ -135,8 +135,6 @@ typedef struct ch_sweep_settings {
   int64_t
       jobs; /* runs at the same time, which share the threads; 0 = one per thread, as far as memory allows */
   int64_t budget; /* tokens that losses are extrapolated to; 0 = ten times those that runs are trained on */
-  /* Sentences of errors name settings as `crosshead sweep` names its options. */
-  bool option_names;
   ch_sweep_event_sink event; /* what happens; or NULL */
   ch_stop_test stop;         /* called by several threads at once; or NULL */
   void *user;                /* theirs */
@@ -274,8 +272,6 @@ typedef struct ch_coordinate_settings {
   int64_t seeds;     /* default 3 */
   int32_t threads;   /* 0 = as many as OpenMP gives */
   ch_compare_report report;
-  /* Sentences of errors name settings as `crosshead sweep` names its options. */
-  bool option_names;
   ch_coordinate_event_sink event; /* what happens; or NULL */
   ch_stop_test stop;              /* or NULL */
   void *user;                     /* theirs */

@@ -140,8 +140,6 @@ typedef struct ch_train_settings {
   /* Go on from the checkpoint in `out`, where there is one: the model and what decides the result are then those of that
    * run, `data` may be NULL, and what is set must be the same as there. */
   bool resume;
-  /* Sentences of errors name settings as `crosshead train` names its options: "--eval-every" and not "eval_every". */
-  bool option_names;
   /* One of several processes that train one model together (ranks.h): all call ch_train with the same settings, each gets its
    * share of a step's micro-batches, and rank 0 writes the files and calls the callbacks; the others call `stop` alone.
    * Failures are those of all: every rank returns the same status and sentence. NULL: this process alone. */

@@ -1,7 +1,6 @@
 /* Adapters between public settings and the functions behind them. */
 #include "api/answer.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,41 +36,6 @@ ch_status ch_answer_report(const char *directory, ch_text *html, ch_status statu
   if (status == CH_OK) status = ch_write_file(path, html->data, html->size, error);
   ch_text_free(html);
   free(path);
-  return status;
-}
-
-/* Copies an option's name to `out`, spelt as the member of the settings; returns what follows it in the
-   sentence. */
-static const char *put_member(const char *name, char *out, size_t size) {
-  static const char *const renamed[][2] = {
-      {"seq", "sequence"},     {"params", "parameters"},         {"dtype", "type"},
-      {"compute", "type"},     {"documents", "documents_apart"}, {"separator", "documents"},
-      {"fewshot", "examples"}, {"fewshot_file", "example_file"}};
-  char member[64] = "";
-  size_t length = 0;
-  for (; islower((unsigned char)name[length]) || name[length] == '-'; length++)
-    if (length + 1 < sizeof member) member[length] = name[length] == '-' ? '_' : name[length];
-  for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++)
-    if (strcmp(member, renamed[i][0]) == 0) snprintf(member, sizeof member, "%s", renamed[i][1]);
-  snprintf(out, size, "%s", member);
-  return name + length;
-}
-
-ch_status ch_answer_name_settings(ch_status status, ch_error *error) {
-  char sentence[sizeof error->message] = "";
-  size_t size = 0;
-  if (status == CH_OK || !error) return status;
-  for (const char *from = error->message; *from && size + 1 < sizeof sentence;) {
-    bool begins = from == error->message || from[-1] == ' ';
-    if (begins && strncmp(from, "--", 2) == 0 && islower((unsigned char)from[2])) {
-      from = put_member(from + 2, sentence + size, sizeof sentence - size);
-      size += strlen(sentence + size);
-    } else {
-      sentence[size++] = *from++;
-      sentence[size] = 0;
-    }
-  }
-  memcpy(error->message, sentence, sizeof sentence);
   return status;
 }
 

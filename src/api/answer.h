@@ -18,9 +18,6 @@ ch_status ch_answer_text(ch_text *text, char **answer, ch_error *error);
 /* Writes a page as DIRECTORY/report.html where `status`, of its making, is CH_OK, and releases it. Returns `status`, or
    what went wrong here. */
 ch_status ch_answer_report(const char *directory, ch_text *html, ch_status status, ch_error *error);
-/* Sentences from training name what the command line calls its options: makes them name members of the settings instead,
-   "--eval-every" eval_every. Returns status. */
-ch_status ch_answer_name_settings(ch_status status, ch_error *error);
 /* The element type of a precision; `fallback` for CH_PRECISION_DEFAULT, and -1 for what is no ch_precision. */
 int ch_answer_dtype(ch_precision precision, ch_dtype fallback);
 

@@ -30,14 +30,9 @@ bool ch_mechanism_name_at(int32_t index, ch_mechanism_name *name) {
 
 /* --- a comparison ------------------------------------------------------------------------------------------------ */
 
-static ch_status name_settings(const ch_compare_settings *settings, ch_status status, ch_error *error) {
-  return settings->option_names ? status : ch_answer_name_settings(status, error);
-}
-
 ch_status ch_compare_check(const ch_compare_settings *settings, ch_error *error) {
   if (!settings) return ch_answer_missing(error, "the settings");
-  return name_settings(settings,
-                       ch_compare_settings_complete(settings, CH_EXPERIMENT_COMPARISON, NULL, error), error);
+  return ch_compare_settings_complete(settings, CH_EXPERIMENT_COMPARISON, NULL, error);
 }
 
 static ch_status write_page(const ch_compare_settings *settings, const ch_comparison *comparison,
@@ -57,9 +52,8 @@ ch_status ch_compare_mechanisms(const ch_compare_settings *settings, ch_comparis
   if (!made) return ch_no_memory(error);
   const ch_team team = ch_team_of(settings->workers.threads);
   ch_team_before before = ch_team_enter(&team);
-  ch_status status = name_settings(
-      settings, (settings->schedule.ladder ? ch_ladder_compare : ch_compare)(settings, &outside, made, error),
-      error);
+  ch_status status =
+      (settings->schedule.ladder ? ch_ladder_compare : ch_compare)(settings, &outside, made, error);
   ch_team_leave(before);
   if (status == CH_OK && comparison)
     *comparison = made;
@@ -85,7 +79,7 @@ ch_status ch_compare_foresee(const ch_compare_settings *settings, ch_compare_for
   if (!made) return ch_no_memory(error);
   const ch_team team = ch_team_of(settings->workers.threads);
   ch_team_before before = ch_team_enter(&team);
-  ch_status status = name_settings(settings, ch_forecast_make(settings, made, error), error);
+  ch_status status = ch_forecast_make(settings, made, error);
   ch_team_leave(before);
   if (status == CH_OK)
     *forecast = made;
@@ -122,21 +116,12 @@ ch_status ch_compare_forecast_json(const ch_compare_forecast *forecast, char **j
   return ch_answer_json(ch_forecast_to_json(forecast), json, error);
 }
 
-/* Takes "--mechanisms: " from the beginning of a sentence: here the mechanism has a place of its own. */
-static ch_status name_no_list(ch_status status, ch_error *error) {
-  static const char list[] = "--mechanisms: ";
-  char *sentence = error ? error->message : NULL;
-  if (status != CH_OK && sentence && strncmp(sentence, list, strlen(list)) == 0)
-    memmove(sentence, sentence + strlen(list), strlen(sentence + strlen(list)) + 1);
-  return status;
-}
-
 ch_status ch_compare_config(const ch_compare_lineup *lineup, const char *like, char **json, ch_error *error) {
   if (!lineup || !lineup->mechanisms || !json)
     return ch_answer_missing(error, json ? "the lineup's mechanism" : "the place of the configuration");
   ch_config config;
   ch_text text = {0};
-  ch_status status = name_no_list(ch_configure(lineup, like, &config, error), error);
+  ch_status status = ch_configure(lineup, like, &config, error);
   if (status != CH_OK) return status;
   ch_config_write(&config, &text);
   return ch_answer_text(&text, json, error);

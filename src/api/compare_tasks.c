@@ -59,7 +59,6 @@ static ch_evaluate_settings settings_of(const ch_compare_settings *s, const ch_a
   settings.items = task->items;
   settings.limit = s->verdict.task_items;
   settings.threads = s->workers.threads;
-  settings.option_names = true;
   if (takes_usual_length(task)) settings.lengths = length;
   return settings;
 }
@@ -134,7 +133,7 @@ ch_status ch_compare_check_task(const ch_compare_settings *s, const ch_config *c
                                                   : try_task(name, &own, tokenizer, &settings, error);
   free(name);
   if (status == CH_OK) return CH_OK;
-  snprintf(where, sizeof where, "--tasks, %.80s%s", task->spelling,
-           takes_usual_length(task) ? ", as long as --seq" : "");
+  snprintf(where, sizeof where, "the task %.80s%s", task->spelling,
+           takes_usual_length(task) ? ", as long as the sequences of training" : "");
   return ch_fail_in(error, where);
 }

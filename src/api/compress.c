@@ -28,8 +28,8 @@ static ch_status settle_model(ch_compressing *c, ch_error *error) {
   if (!c->mea || !c->own->config.attention.head_mix.on) return CH_OK;
   if (c->s->budget > 0 || c->s->profile || c->s->cache > 0)
     return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s has virtual heads already, which a profile would count anew; choose with --layers and "
-                   "--component-heads, or profile the model it was made of",
+                   "%s has virtual heads already, which a profile would count anew; choose with {layers} and "
+                   "{component_heads}, or profile the model it was made of",
                    c->directory);
   CH_TRY(ch_absorb(c->own, &(ch_absorb_options){0}, &c->absorbed, error));
   c->plain =
@@ -67,18 +67,15 @@ static ch_status check_heads(const ch_compressing *c, ch_error *error) {
   ch_error why = {0};
   ch_status status = ch_virtual_heads_check(c->model, &states, &why);
   if (status != CH_OK && c->s->cache > 0)
-    return ch_fail(
-        error, status,
-        "%.500s; a smaller cache without compressing is --cache-dtype q8_0 or q4_0 of generate, eval and "
-        "the other commands",
-        why.message);
-  return status == CH_OK ? CH_OK : ch_fail(error, status, "%s", why.message);
+    return ch_fail(error, status, "%.500s; without compressing, a cache of type q8_0 or q4_0 is smaller too",
+                   why.message);
+  return status == CH_OK ? CH_OK : ch_fail_as(error, status, &why);
 }
 
 static ch_status open_all(ch_compressing *c, ch_error *error) {
   CH_TRY(ch_model_load(c->directory, CH_WEIGHTS_MAPPED, &c->own, error));
   const ch_config *config = &c->own->config;
-  CH_TRY(ch_config_needs_text(config, c->s->option_names ? "compress" : "compressing", error));
+  CH_TRY(ch_config_needs_text(config, "compressing", error));
   CH_TRY(ch_model_check_plain(c->own, "be compressed", error));
   if (ch_linear_layers(config))
     return ch_fail(
@@ -255,5 +252,5 @@ ch_status ch_compress_model(const char *directory, const char *out, const ch_com
   status = ch_compressing_agree(c, status, error);
   close_all(c);
   free(c);
-  return settings->option_names ? status : ch_answer_name_settings(status, error);
+  return status;
 }

@@ -177,8 +177,7 @@ static ch_status check_cache(const ch_absorbed *plain, const ch_export_settings 
   return ch_fail(
       error, CH_ERROR_ARGUMENT,
       "GGUF has no virtual heads; written out, they need %lld cache elements per token instead of %lld, and "
-      "the "
-      "loss of having fewer heads stays; --expand-heads writes them so (--format transformers keeps the "
+      "the loss of having fewer heads stays; {expand_heads} writes them so ({format} transformers keeps the "
       "small cache)",
       (long long)plain->cache_after, (long long)plain->cache_before);
 }
@@ -265,5 +264,5 @@ ch_status ch_export(const char *directory, const char *out, const ch_export_sett
   ch_export_settings own = {0};
   if (!settings) settings = &own;
   ch_status status = export_model(directory, out, settings, json, error);
-  return settings->option_names ? status : ch_answer_name_settings(status, error);
+  return status;
 }

@@ -7,13 +7,9 @@
 #include "report/coordinates_text.h"
 #include "tensor/team.h"
 
-static ch_status name_settings(const ch_coordinate_settings *settings, ch_status status, ch_error *error) {
-  return settings->option_names ? status : ch_answer_name_settings(status, error);
-}
-
 ch_status ch_coordinates_check(const ch_coordinate_settings *settings, ch_error *error) {
   if (!settings) return ch_answer_missing(error, "the settings");
-  return name_settings(settings, ch_coordinates_settings_check(settings, error), error);
+  return ch_coordinates_settings_check(settings, error);
 }
 
 static ch_status write_page(const ch_coordinate_settings *settings, const ch_coordinates *made,
@@ -31,7 +27,7 @@ ch_status ch_coordinates_measure(const ch_coordinate_settings *settings, ch_coor
   if (!made) return ch_no_memory(error);
   const ch_team team = ch_team_of(settings->threads);
   ch_team_before before = ch_team_enter(&team);
-  ch_status status = name_settings(settings, ch_coordinates_make(settings, made, error), error);
+  ch_status status = ch_coordinates_make(settings, made, error);
   ch_team_leave(before);
   if (status == CH_OK) status = write_page(settings, made, error);
   if (status == CH_OK && coordinates)

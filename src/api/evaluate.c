@@ -49,7 +49,7 @@ static ch_status check_model(const ch_model *model, const ch_evaluate_settings *
                ? CH_OK
                : ch_fail(error, CH_ERROR_ARGUMENT, "this model, a \"%s\", takes text and not images",
                          config->model_type);
-  CH_TRY(ch_config_needs_text(config, s->option_names ? kind.option : kind.name, error));
+  CH_TRY(ch_config_needs_text(config, kind.name, error));
   if (!model->tokenizer)
     return ch_fail(error, CH_ERROR_ARGUMENT, "%s has no tokenizer.json, so texts cannot be measured with it",
                    model->directory);
@@ -90,12 +90,12 @@ ch_status ch_evaluation_open(const ch_model *model, const ch_evaluate_settings *
   e->model = *model;
   e->model.compute = e->settings.compute == CH_PRECISION_BF16 ? CH_BF16 : CH_F32;
   status = compare_ranks(e, error);
-  return status == CH_OK ? CH_OK : ch_evaluation_close(e, status, error);
+  return status == CH_OK ? CH_OK : ch_evaluation_close(e, status);
 }
 
-ch_status ch_evaluation_close(const ch_evaluation *e, ch_status status, ch_error *error) {
+ch_status ch_evaluation_close(const ch_evaluation *e, ch_status status) {
   ch_team_leave(e->before);
-  return e->settings.option_names ? status : ch_answer_name_settings(status, error);
+  return status;
 }
 
 void ch_evaluation_begins(const ch_evaluation *e, const char *name) {
@@ -186,11 +186,10 @@ ch_status ch_evaluate_text(const ch_model *model, const char *path, const ch_eva
   if (!path) return ch_answer_missing(error, "the text's name");
   ch_evaluation e;
   text_figures figures = {0};
-  CH_TRY(ch_evaluation_open(
-      model, settings, (ch_evaluated_kind){.name = "evaluating a text", .option = "eval --text"}, &e, error));
+  CH_TRY(ch_evaluation_open(model, settings, (ch_evaluated_kind){.name = "evaluating a text"}, &e, error));
   ch_status status = evaluate_text(&e, path, &figures, error);
   if (status == CH_OK) status = ch_answer_json(text_json(&figures, ch_clock() - e.began), json, error);
-  return ch_evaluation_close(&e, status, error);
+  return ch_evaluation_close(&e, status);
 }
 
 /* --- images ---------------------------------------------------------------------------------------------------- */
@@ -214,7 +213,7 @@ ch_status ch_evaluate_images(const ch_model *model, const char *path, const ch_e
         ch_answer_json(json_pack("{sf sf sf sI sf}", "top1", got.top1, "top5", got.top5, "loss", got.loss,
                                  "images", (json_int_t)got.images, "seconds", ch_clock() - e.began),
                        json, error);
-  return ch_evaluation_close(&e, status, error);
+  return ch_evaluation_close(&e, status);
 }
 
 /* --- continuations --------------------------------------------------------------------------------------------- */
@@ -301,12 +300,11 @@ static ch_status score_all(const ch_evaluation *e, ch_continuation *continuation
 ch_status ch_score_continuations(const ch_model *model, ch_continuation *continuations, size_t count,
                                  const ch_evaluate_settings *settings, ch_error *error) {
   ch_evaluation e;
-  CH_TRY(ch_evaluation_open(model, settings, (ch_evaluated_kind){.name = "scoring", .option = "eval"}, &e,
-                            error));
+  CH_TRY(ch_evaluation_open(model, settings, (ch_evaluated_kind){.name = "scoring"}, &e, error));
   ch_status status = CH_OK;
   if (count && !continuations)
     status = ch_answer_missing(error, "the array of continuations");
   else if (count)
     status = score_all(&e, continuations, count, error);
-  return ch_evaluation_close(&e, status, error);
+  return ch_evaluation_close(&e, status);
 }

@@ -66,8 +66,8 @@ static ch_status check(const ch_evaluate_settings *settings, ch_error *error) {
   bool holds = false;
   if (!settings) return CH_OK;
   if (settings->sample)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is for one task; ruler:vt is one, and ruler is all of them",
-                   settings->option_names ? "--log-samples" : "samples");
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "{sample} is for one task; ruler:vt is one, and ruler is all of them");
   if (settings->items) CH_TRY(ch_ruler_holds_items(settings->items, &holds, error));
   if (holds)
     return ch_fail(error, CH_ERROR_ARGUMENT,

@@ -22,7 +22,7 @@ ch_status ch_capacity_plan(const ch_capacity_settings *settings, ch_capacity **c
     *capacity = made;
   else
     ch_capacity_free(made);
-  return settings->option_names ? status : ch_answer_name_settings(status, error);
+  return status;
 }
 
 void ch_capacity_free(ch_capacity *capacity) {

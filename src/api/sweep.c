@@ -9,13 +9,9 @@
 #include "report/sweep_text.h"
 #include "tensor/team.h"
 
-static ch_status name_settings(const ch_sweep_settings *settings, ch_status status, ch_error *error) {
-  return settings->option_names ? status : ch_answer_name_settings(status, error);
-}
-
 ch_status ch_sweep_check(const ch_sweep_settings *settings, ch_error *error) {
   if (!settings) return ch_answer_missing(error, "the settings");
-  return name_settings(settings, ch_sweep_settings_check(settings, error), error);
+  return ch_sweep_settings_check(settings, error);
 }
 
 static ch_status write_page(const ch_sweep_settings *settings, const ch_sweep *sweep, ch_error *error) {
@@ -30,7 +26,7 @@ ch_status ch_sweep_rates(const ch_sweep_settings *settings, ch_sweep **sweep, ch
   if (!made) return ch_no_memory(error);
   const ch_team team = ch_team_of(settings->workers.threads);
   ch_team_before before = ch_team_enter(&team);
-  ch_status status = name_settings(settings, ch_sweep_make(settings, write_page, made, error), error);
+  ch_status status = ch_sweep_make(settings, write_page, made, error);
   ch_team_leave(before);
   if (status == CH_OK && sweep)
     *sweep = made;

@@ -155,24 +155,15 @@ static ch_status run_control(ch_training *t, ch_training_control *control, ch_er
   t->trainer = NULL;
   CH_TRY(ch_ranks_agree(t->settings->ranks, ch_training_open_control(t, control, error), error));
   ch_status status = drive(&control->run, control->model, error);
-  if (status != CH_ERROR_INTERRUPTED || !control->run.began || !t->settings->option_names) return status;
+  if (status != CH_ERROR_INTERRUPTED || !control->run.began) return status;
   ch_progress_record record;
   ch_trainer_progress(control->run.trainer, &record);
-  return ch_fail(
-      error, CH_ERROR_INTERRUPTED,
-      "interrupted after step %lld of %lld of the control; `crosshead train --out %s --resume` continues",
-      (long long)record.step, (long long)record.steps, t->out);
+  return ch_fail(error, CH_ERROR_INTERRUPTED,
+                 "interrupted after step %lld of %lld of the control; {resume} continues",
+                 (long long)record.step, (long long)record.steps);
 }
 
 /* The sentence of a run that was stopped, for a caller who has no command line. */
-static ch_status say_stopped(const ch_training *t, ch_error *error) {
-  ch_progress_record record;
-  ch_trainer_progress(t->trainer, &record);
-  return ch_fail(error, CH_ERROR_INTERRUPTED,
-                 "interrupted after step %lld of %lld; %s holds everything, go on with resume",
-                 (long long)record.step, (long long)record.steps, t->checkpoint);
-}
-
 static json_t *figures(const ch_training *t) {
   ch_progress_record record;
   double least, most;
@@ -244,11 +235,7 @@ ch_status ch_train(const char *out, const ch_train_settings *settings, char **js
     status = ch_answer_json(result, json, error);
   else
     json_decref(result);
-  if (status == CH_OK && t->traced != CH_OK) status = ch_fail(error, t->traced, "%s", t->trace_error.message);
-  if (!settings->option_names)
-    status = status == CH_ERROR_INTERRUPTED && t->began
-                 ? say_stopped(control.run.began ? &control.run : t, error)
-                 : ch_answer_name_settings(status, error);
+  if (status == CH_OK && t->traced != CH_OK) status = ch_fail_as(error, t->traced, &t->trace_error);
   ch_training_control_free(&control);
   close_all(t);
   free(t);

@@ -74,7 +74,7 @@ static ch_status complete_options(ch_training *t, ch_error *error) {
   int64_t usual = ch_config_is_vision(&t->config) ? USUAL_EPOCHS_OF_IMAGES : 1;
   int64_t epochs = s->epochs ? s->epochs : o->steps == 0 ? usual : 0, tokens = s->tokens;
   if (epochs > INT64_MAX / 2 / ch_training_epoch(t))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--epochs %lld are too many", (long long)epochs);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{epochs} %lld are too many", (long long)epochs);
   if (!tokens)
     tokens = epochs * ch_training_epoch(t);
   else if (!ch_config_is_vision(&t->config))

@@ -29,16 +29,17 @@ static ch_status check_choices(const ch_train_settings *s, ch_error *error) {
     return ch_fail(error, CH_ERROR_ARGUMENT, "engine is %d; it is CH_ENGINE_NATIVE or CH_ENGINE_PYTORCH",
                    (int)s->engine);
   if (s->engine == CH_ENGINE_NATIVE && (s->device || s->python || s->prepare))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--%s is for --engine pytorch",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{%s} is for {engine} pytorch",
                    s->device   ? "device"
                    : s->python ? "python"
                                : "prepare");
   if (s->device && strchr(s->device, ','))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--device %s: one run trains on one device; give one",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{device} %s: one run trains on one device; give one",
                    s->device);
   if (s->engine == CH_ENGINE_PYTORCH && (ch_ranks_count(s->ranks) > 1 || s->trace))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--engine pytorch trains in one process%s",
-                   s->trace ? " and writes no --trace" : ", without mpirun");
+    return s->trace ? ch_fail(error, CH_ERROR_ARGUMENT, "{trace} is not for {engine} pytorch; leave it out")
+                    : ch_fail(error, CH_ERROR_ARGUMENT,
+                              "{engine} pytorch trains in one process; start it without mpirun");
   if (s->threads < 0 || s->threads > 4096)
     return ch_fail(error, CH_ERROR_ARGUMENT, "threads is %d; it must be from 1 to 4096, or 0 for the default",
                    s->threads);
@@ -47,18 +48,19 @@ static ch_status check_choices(const ch_train_settings *s, ch_error *error) {
 
 static ch_status check_lengths(const ch_train_settings *s, ch_error *error) {
   if ((s->tokens != 0) + (s->steps != 0) + (s->epochs != 0) > 1)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "%s and %s say the same; give one of them",
-                   s->tokens ? "--tokens" : "--steps", s->epochs ? "--epochs" : "--steps");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{%s} and {%s} say the same; give one of them",
+                   s->tokens ? "tokens" : "steps", s->epochs ? "epochs" : "steps");
   if (s->tokens < 0 || s->steps < 0 || s->epochs < 0 || s->crop < 0 || s->validation < 0 ||
       s->validation >= 1)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "tokens, steps, epochs and crop cannot be negative, and validation must be a share from 0 "
-                   "to less than 1");
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "{tokens}, {steps}, {epochs} and {crop} cannot be negative, and {validation} must be a share "
+        "from 0 to less than 1");
   if (s->validation > 0 && s->validation_text)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "validation and validation_text exclude each other; give one of them");
+                   "{validation} and {validation_text} exclude each other; give one of them");
   if (s->data && s->images)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--data and --images say the same; give one of them");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{data} and {images} say the same; give one of them");
   return CH_OK;
 }
 
@@ -74,7 +76,7 @@ static ch_status check_out(const ch_training *t, ch_error *error) {
   if (t->settings->resume && ch_find_foreign_to_run(t->out, stranger, sizeof stranger))
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "%s has no checkpoint to resume but holds %s; give the directory of a run, or leave "
-                   "--resume out",
+                   "{resume} out",
                    t->out, stranger);
   return CH_OK;
 }
@@ -94,14 +96,14 @@ static ch_status read_stored(ch_training *t, ch_error *error) {
 static ch_status read_fresh(ch_training *t, ch_error *error) {
   const ch_train_settings *s = t->settings;
   if (s->config && s->init_from)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--init-from brings its own config; leave out %s", s->config);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{init_from} brings its own config; leave out %s", s->config);
   if (!s->config && !s->init_from)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "no model is named; give a config or --init-from");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "no model is named; give a config or {init_from}");
   if (s->recover && !s->init_from)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--recover is for a model that exists: give it with --init-from");
+                   "{recover} is for a model that exists: give it with {init_from}");
   if (!s->data && !s->images)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--data is missing: the text to train on, or the images");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{data} is missing: the text to train on, or the images");
   CH_TRY(ch_config_read_stored(s->config ? s->config : s->init_from, &t->config, error));
   ch_train_options_default(&t->config, &t->options);
   t->options.seed = 1;
@@ -117,25 +119,24 @@ static ch_status read_fresh(ch_training *t, ch_error *error) {
 static ch_status check_kind(const ch_training *t, ch_error *error) {
   const ch_train_settings *s = t->settings;
   const struct {
-    const char *option;
+    const char *setting;
     bool given, images; /* images: it is for their models */
-  } options[] = {{"tokens", s->tokens, false},
-                 {"seq", s->sequence, false},
-                 {"tokenizer", s->tokenizer, false},
-                 {"documents", s->documents_apart, false},
-                 {"separator", s->documents != CH_DOCUMENTS_AUTO, false},
-                 {"validation FILE", s->validation_text, false},
-                 {"images", s->images, true},
-                 {"augment", s->augment != CH_TRAIN_AUGMENT_USUAL, true},
-                 {"crop", s->crop, true},
-                 {"label-smoothing", s->label_smoothing != -1, true}};
+  } settings[] = {{"tokens", s->tokens, false},
+                  {"sequence", s->sequence, false},
+                  {"tokenizer", s->tokenizer, false},
+                  {"documents_apart", s->documents_apart, false},
+                  {"documents", s->documents != CH_DOCUMENTS_AUTO, false},
+                  {"validation_text", s->validation_text, false},
+                  {"images", s->images, true},
+                  {"augment", s->augment != CH_TRAIN_AUGMENT_USUAL, true},
+                  {"crop", s->crop, true},
+                  {"label_smoothing", s->label_smoothing != -1, true}};
   bool vision = ch_config_is_vision(&t->config);
-  for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-    if (options[i].given && options[i].images != vision)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "--%s is for models of %s; a \"%s\" takes %s%s",
-                     options[i].option, vision ? "text" : "images", t->config.model_type,
-                     vision ? "images" : "text",
-                     i == 0 ? ", whose length is given with --epochs or --steps" : "");
+  for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+    if (settings[i].given && settings[i].images != vision)
+      return ch_fail(error, CH_ERROR_ARGUMENT, "{%s} is for models of %s; a \"%s\" takes %s%s",
+                     settings[i].setting, vision ? "text" : "images", t->config.model_type,
+                     vision ? "images" : "text", i == 0 ? "; give epochs or steps for its length" : "");
   return CH_OK;
 }
 

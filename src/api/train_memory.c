@@ -14,9 +14,9 @@ static ch_status measure(const ch_train_settings *s, int32_t ranks, ch_train_mem
   const char *model = s->config ? s->config : s->init_from;
   ch_config config;
   ch_train_options options;
-  if (!model) return ch_fail(error, CH_ERROR_ARGUMENT, "no model is named; give a config or --init-from");
+  if (!model) return ch_fail(error, CH_ERROR_ARGUMENT, "no model is named; give a config or {init_from}");
   if (ranks < 1 || ranks > MOST_RANKS)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--ranks is %d; it must be from 1 to %d", (int)ranks,
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{ranks} is %d; it must be from 1 to %d", (int)ranks,
                    MOST_RANKS);
   CH_TRY(ch_config_read_stored(model, &config, error));
   ch_train_options_default(&config, &options);
@@ -33,7 +33,7 @@ ch_status ch_train_memory_of(const ch_train_settings *settings, int32_t ranks, c
   if (!settings || !memory)
     return ch_answer_missing(error, settings ? "where the figures go" : "the settings");
   ch_status status = measure(settings, ranks, memory, error);
-  return settings->option_names ? status : ch_answer_name_settings(status, error);
+  return status;
 }
 
 ch_status ch_train_memory_json(const ch_train_memory *memory, char **json, ch_error *error) {

@@ -85,9 +85,9 @@ static ch_status unknown_device(const char *name, ch_error *error) {
   }
   const char *near = nearest(name, names);
   if (near)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--device: there is no '%.64s'; did you mean %s?", name, near);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{devices}: there is no '%.64s'; did you mean %s?", name, near);
   return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "--device: there is no '%.64s'; known are %s, or a line name=X,gb/s=N,flop/s=N,memory=N",
+                 "{devices}: there is no '%.64s'; known are %s, or a line name=X,gb/s=N,flop/s=N,memory=N",
                  name, list);
 }
 
@@ -135,14 +135,14 @@ static ch_status read_figure(const char *key, const char *value, ch_device *devi
   } else {
     const char *near = nearest(key, keys);
     if (near)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "--device: there is no figure '%.40s'; did you mean %s?", key,
+      return ch_fail(error, CH_ERROR_ARGUMENT, "{devices}: there is no figure '%.40s'; did you mean %s?", key,
                      near);
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "--device: there is no figure '%.40s'; write name, gb/s, flop/s, memory, reading or computing", key);
+        "{devices}: there is no figure '%.40s'; write name, gb/s, flop/s, memory, reading or computing", key);
   }
   if (right)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--device: %s is '%.60s'; it must be %s", key, value, right);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{devices}: %s is '%.60s'; it must be %s", key, value, right);
   return CH_OK;
 }
 
@@ -154,7 +154,7 @@ static ch_status check_figures(const ch_device *device, ch_error *error) {
                                                         : NULL;
   if (!missing) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "--device: the line has no %s; write all of name=X,gb/s=N,flop/s=N,memory=N", missing);
+                 "{devices}: the line has no %s; write all of name=X,gb/s=N,flop/s=N,memory=N", missing);
 }
 
 static ch_status read_line(const char *line, ch_device *device, ch_error *error) {
@@ -164,14 +164,14 @@ static ch_status read_line(const char *line, ch_device *device, ch_error *error)
     char word[WORD_SIZE];
     size_t length = strcspn(at, ",");
     if (length >= sizeof word)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "--device: '%.60s' is too long for a figure; write KEY=VALUE",
+      return ch_fail(error, CH_ERROR_ARGUMENT, "{devices}: '%.60s' is too long for a figure; write KEY=VALUE",
                      at);
     snprintf(word, sizeof word, "%.*s", (int)length, at);
     char *equals = strchr(word, '=');
     if (!equals)
       return ch_fail(
           error, CH_ERROR_ARGUMENT,
-          "--device: '%s' has no '='; write name=X,gb/s=N,flop/s=N,memory=N, and a semicolon between "
+          "{devices}: '%s' has no '='; write name=X,gb/s=N,flop/s=N,memory=N, and a semicolon between "
           "devices",
           word);
     *equals = 0;

@@ -124,6 +124,7 @@ static const ch_option options[] = {
     CH_LINEUP_MICRO_BATCH(AT(lineup), "Sequences (images)"),
     CH_LINEUP_SEQ(AT(lineup)),
     {.name = "lr",
+     .setting = "rates",
      .type = CH_OPTION_TEXT,
      .offset = SET(rates.rates),
      .metavar = "RATE",
@@ -193,6 +194,7 @@ static const ch_option options[] = {
     CH_LINEUP_RANKS(AT(lineup)),
     CH_LINEUP_ENGINE(AT(lineup)),
     {.name = "only",
+     .setting = "part",
      .type = CH_OPTION_TEXT,
      .offset = AT(only),
      .metavar = "I/N",
@@ -369,10 +371,10 @@ static void show_model(display *d, const ch_compared *model, bool earlier) {
   keep_run(d, model);
 }
 
-static void show_failed(display *d, const char *name, uint64_t seed, const char *message) {
-  char run[160];
+static void show_failed(display *d, const char *name, uint64_t seed, const ch_error *error) {
+  char run[160], message[CH_MESSAGE_SIZE];
   name_run(d, name, seed, run, sizeof run);
-  ch_progress_print(&d->progress, "%s failed: %s", run, message);
+  ch_progress_print(&d->progress, "%s failed: %s", run, ch_message_of(error, message));
 }
 
 static void show_timing(display *d, int32_t turn, int32_t turns, const ch_compared *model) {
@@ -431,7 +433,7 @@ static bool on_event(const ch_compare_event *event, void *user) {
     show_model(d, event->as.model.model, event->as.model.earlier);
     break;
   case CH_COMPARE_EVENT_FAILED:
-    show_failed(d, event->as.failed.name, event->as.failed.seed, event->as.failed.message);
+    show_failed(d, event->as.failed.name, event->as.failed.seed, event->as.failed.error);
     break;
   case CH_COMPARE_EVENT_TIMING:
     show_timing(d, event->as.timing.turn, event->as.timing.turns, event->as.timing.model);

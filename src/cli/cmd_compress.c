@@ -67,6 +67,7 @@ static const ch_option options[] = {
      .required = true,
      .help = "Directory for the smaller model, report.json and report.html."},
     {.name = "dtype",
+     .setting = "type",
      .type = CH_OPTION_CHOICE,
      AT(dtype),
      .metavar = "TYPE",

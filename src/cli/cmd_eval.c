@@ -103,7 +103,6 @@ static ch_status choose(evaluation *e, ch_evaluate_settings *settings, ch_error 
   settings->example_file = a->fewshot_file;
   settings->lengths = a->length;
   settings->seed = (uint64_t)a->seed;
-  settings->option_names = true;
   settings->progress = show_progress;
   settings->stage = begin_part;
   settings->sample = a->log_samples && ch_job_leads() ? log_sample : NULL;
@@ -259,6 +258,7 @@ static const ch_option options[] = {
      .help =
          "A task from the list below, ruler for all of RULER's, or the path of a task description (JSON)."},
     {.name = "task-file",
+     .setting = "items",
      .type = CH_OPTION_PATH,
      AT(task_file),
      .metavar = "PATH",
@@ -266,6 +266,7 @@ static const ch_option options[] = {
              "items; for them PATH is the text around the needles, or documents with questions "
              "(default: a text that comes with Crosshead)."},
     {.name = "length",
+     .setting = "lengths",
      .type = CH_OPTION_TEXT,
      AT(length),
      .metavar = "TOKENS",
@@ -281,6 +282,7 @@ static const ch_option options[] = {
      .default_value = "1",
      .help = "For RULER's tasks: random seed of the items. RULER's scripts use 42."},
     {.name = "fewshot",
+     .setting = "examples",
      .type = CH_OPTION_COUNT,
      AT(fewshot),
      .metavar = "K",
@@ -289,11 +291,13 @@ static const ch_option options[] = {
      .help = "Examples with answers before each question (default: the task's own number, mostly "
              "0)."},
     {.name = "fewshot-file",
+     .setting = "example_file",
      .type = CH_OPTION_PATH,
      AT(fewshot_file),
      .metavar = "PATH",
      .help = "Items from which the examples are taken (default: those of --task-file)."},
     {.name = "log-samples",
+     .setting = "sample",
      .type = CH_OPTION_PATH,
      AT(log_samples),
      .metavar = "FILE",
@@ -327,6 +331,7 @@ static const ch_option options[] = {
      .max = 0,
      .help = "Tokens by which the window advances, fewer than --window (default: half of it)."},
     {.name = "separator",
+     .setting = "documents",
      .alias = "documents",
      .type = CH_OPTION_CHOICE,
      AT(documents),

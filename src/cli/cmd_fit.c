@@ -95,6 +95,7 @@ static const ch_option options[] = {
      .max = 0,
      .help = "Also print the loss that the law predicts after TOKENS tokens."},
     {.name = "params",
+     .setting = "parameters",
      .type = CH_OPTION_COUNT,
      AT(parameters),
      .metavar = "N",

@@ -49,7 +49,6 @@ static ch_status measure_training(const arguments *a, ch_train_memory memory[TYP
   ch_train_settings settings;
   ch_train_defaults(&settings);
   settings.config = a->positional[0];
-  settings.option_names = true;
   settings.type = CH_PRECISION_F32;
   CH_TRY(ch_train_memory_of(&settings, (int32_t)a->ranks, &memory[IN_F32], error));
   settings.type = CH_PRECISION_BF16;

@@ -199,9 +199,10 @@ static void show_run(display *d, const ch_swept *run, bool earlier) {
 }
 
 /* The message has the directory of the run, and with it the seed. */
-static void show_failed(display *d, const char *name, const char *message) {
+static void show_failed(display *d, const char *name, const ch_error *error) {
+  char message[CH_MESSAGE_SIZE];
   d->steps_left -= (double)d->steps;
-  ch_progress_print(&d->progress, "%s failed: %s", name, message);
+  ch_progress_print(&d->progress, "%s failed: %s", name, ch_message_of(error, message));
 }
 
 static bool on_event(const ch_sweep_event *event, void *user) {
@@ -220,7 +221,7 @@ static bool on_event(const ch_sweep_event *event, void *user) {
     show_run(d, event->as.run.run, event->as.run.earlier);
     break;
   case CH_SWEEP_EVENT_FAILED:
-    show_failed(d, event->as.failed.name, event->as.failed.message);
+    show_failed(d, event->as.failed.name, event->as.failed.error);
     break;
   case CH_SWEEP_EVENT_PREPARED: /* the outline says more */
   case CH_SWEEP_EVENT_BEGIN:
@@ -260,7 +261,6 @@ static ch_status sweep_rates(const arguments *a, ch_error *error) {
   settings.training = given.training;
   settings.workers = given.workers;
   settings.report = given.report;
-  settings.option_names = given.option_names;
   settings.event = on_event;
   settings.stop = ch_stop_wanted;
   settings.user = &d;
@@ -329,7 +329,6 @@ static ch_status coordinate_settings(const arguments *a, ch_coordinate_settings 
   settings->seed = given.training.seed;
   settings->threads = given.workers.threads;
   settings->report = given.report;
-  settings->option_names = given.option_names;
   if (ch_option_given(a, "layers")) settings->layers = given.lineup.layers;
   if (ch_option_given(a, "batch")) settings->batch = given.training.batch;
   if (ch_option_given(a, "seq")) settings->sequence = given.lineup.sequence;

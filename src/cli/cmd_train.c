@@ -1,5 +1,6 @@
 /* crosshead train: one model from a text or from images, to a directory that every other command opens. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "base/file_names.h"
@@ -56,12 +57,19 @@ static void keep(const ch_training_arguments *a, ch_training_view *view, ch_keep
   ch_text_free(&command);
 }
 
+/* The whole command in place of "--resume continues". */
+static ch_status say_how_to_continue(const char *out, ch_error *error) {
+  const ch_error was = *error;
+  if (strcmp(was.setting, "resume") != 0) return was.status;
+  return ch_fail(error, was.status, "%.*s`crosshead train --out %s --resume` continues", was.names[0].at,
+                 was.message, out);
+}
+
 /* *json is there too when all went well but the trace. */
 static ch_status train(const ch_training_arguments *a, ch_training_view *view, char **json, ch_error *error) {
   ch_train_settings settings;
   CH_TRY(ch_job_agree(check(a, error), error));
   CH_TRY(ch_job_agree(ch_training_read(a, &settings, error), error));
-  settings.option_names = true;
   settings.start = ch_training_show_start;
   settings.step = ch_training_show_step;
   settings.share = ch_training_show_share;
@@ -72,7 +80,8 @@ static ch_status train(const ch_training_arguments *a, ch_training_view *view, c
   settings.user = view;
   settings.ranks = ch_job_ranks();
   ch_interrupt_watch(CH_SAVES_WORK);
-  return ch_train(a->out, &settings, json, error);
+  ch_status status = ch_train(a->out, &settings, json, error);
+  return status == CH_ERROR_INTERRUPTED ? say_how_to_continue(a->out, error) : status;
 }
 
 static ch_status print_result(const ch_training_arguments *a, const ch_training_view *view, char *json,

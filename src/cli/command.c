@@ -36,6 +36,35 @@ const char *ch_output_path(const void *arguments, const char *option) {
   return arguments == running.parsed.arguments ? ch_destinations_path(&running.outputs, option) : NULL;
 }
 
+static bool has_name(const ch_option *option, const char *setting) {
+  size_t i = 0;
+  for (; option->name[i] && setting[i]; i++)
+    if (option->name[i] != setting[i] && (option->name[i] != '-' || setting[i] != '_')) return false;
+  return option->name[i] == setting[i];
+}
+
+/* The option that sets a setting comes before one that is called like it. */
+static void spell_as_option(const char *setting, char *out, size_t size, void *user) {
+  const ch_command *command = user;
+  const ch_option *found = NULL;
+  for (const ch_option *o = command ? command->options : NULL; o && o->name; o++) {
+    bool sets = o->setting && strcmp(o->setting, setting) == 0;
+    if (sets || (!found && has_name(o, setting))) found = o;
+    if (sets) break;
+  }
+  snprintf(out, size, "%s%s", found ? "--" : "", found ? found->name : setting);
+}
+
+static const char *write_message(const ch_command *command, const ch_error *error,
+                                 char out[CH_MESSAGE_SIZE]) {
+  ch_error_spell(error, spell_as_option, (void *)(uintptr_t)command, out, CH_MESSAGE_SIZE);
+  return out;
+}
+
+const char *ch_message_of(const ch_error *error, char out[CH_MESSAGE_SIZE]) {
+  return write_message(running.command, error, out);
+}
+
 /* "crosshead train: sentence". */
 static void print_error(const char *command, const char *message) {
   fflush(stdout);
@@ -152,7 +181,8 @@ static int run(const ch_command *command, int argc, char **argv) {
     status = run_between_outputs(command, &error);
   ch_parsed_free(&running.parsed);
   leads = ch_job_leads();
-  if (status != CH_OK && leads) print_error(command->name, error.message);
+  char message[CH_MESSAGE_SIZE];
+  if (status != CH_OK && leads) print_error(command->name, write_message(command, &error, message));
   int exit_status = exit_status_of(status);
   /* A launcher may end all processes when it sees one end with a failure, so they end together, after the sentence. */
   ch_job_leave();

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "cli/command.h"
 
 static const char nothing[] = "none";
 
@@ -30,7 +31,7 @@ ch_status ch_keeper_begin(ch_keeper *keeper, const char *asked, const char *outp
   if (!keeper->path) return ch_no_memory(error);
   if (!ch_is_file(keeper->path) && !ch_is_directory(keeper->path))
     return CH_OK; /* made when there is a run */
-  ch_status status = ch_runs_open(keeper->path, CH_RUNS_CREATE | CH_RUNS_OPTION_NAMES, &runs, error);
+  ch_status status = ch_runs_open(keeper->path, CH_RUNS_CREATE, &runs, error);
   ch_runs_close(runs);
   if (status != CH_OK) ch_keeper_end(keeper);
   return status;
@@ -48,7 +49,7 @@ static ch_status keep(const ch_keeper *keeper, const char *directory, const ch_m
   ch_kept_run_labels labels = keeper->labels;
   labels.name = name;
   labels.commit = ch_build_commit;
-  CH_TRY(ch_runs_open(keeper->path, CH_RUNS_CREATE | CH_RUNS_OPTION_NAMES, &runs, error));
+  CH_TRY(ch_runs_open(keeper->path, CH_RUNS_CREATE, &runs, error));
   ch_status status = model ? ch_runs_keep_evaluation(runs, model, json, &labels, NULL, error)
                            : ch_runs_keep(runs, directory, &labels, NULL, error);
   ch_runs_close(runs);
@@ -57,9 +58,10 @@ static ch_status keep(const ch_keeper *keeper, const char *directory, const ch_m
 
 static void keep_or_say(const ch_keeper *keeper, const char *directory, const ch_model *model,
                         const char *json, const char *name, ch_progress_line *line) {
+  char message[CH_MESSAGE_SIZE];
   ch_error error = {0};
   if (!keeper->path || keep(keeper, directory, model, json, name, &error) == CH_OK) return;
-  ch_progress_print(line, "not kept among the runs: %s", error.message);
+  ch_progress_print(line, "not kept among the runs: %s", ch_message_of(&error, message));
 }
 
 void ch_keeper_keep(const ch_keeper *keeper, const char *directory, const char *name,

@@ -40,7 +40,6 @@ ch_compare_settings ch_lineup_settings(const ch_lineup *lineup) {
       strcmp(lineup->schedule, "constant") == 0 ? CH_TRAIN_CONSTANT : CH_TRAIN_COSINE;
   settings.workers.engine = (ch_training_engine)place_of(lineup->engine, ch_lineup_engines);
   settings.training.type = ch_precision_of(lineup->dtype);
-  settings.option_names = true;
   return settings;
 }
 

@@ -30,6 +30,7 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
   }
 #define CH_LINEUP_SIZE(at)                                                                                   \
   {.name = "params",                                                                                         \
+   .setting = "parameters",                                                                                  \
    .type = CH_OPTION_COUNT,                                                                                  \
    .offset = (at) + CH_LINEUP(settings.lineup.parameters),                                                   \
    .metavar = "N",                                                                                           \
@@ -126,8 +127,8 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
   }
 #define CH_LINEUP_VALIDATION(at)                                                                             \
   {                                                                                                          \
-    .name = "validation", .type = CH_OPTION_PATH, .offset = (at) + CH_LINEUP(settings.text.validation_text), \
-    .metavar = "FILE",                                                                                       \
+    .name = "validation", .setting = "validation_text", .type = CH_OPTION_PATH,                              \
+    .offset = (at) + CH_LINEUP(settings.text.validation_text), .metavar = "FILE",                            \
     .help = "A text to validate on (default: a twentieth of --data, which then does not train)."             \
   }
 #define CH_LINEUP_TOKENS(at)                                                                                 \
@@ -154,12 +155,14 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
   }
 #define CH_LINEUP_SEQ(at)                                                                                    \
   {                                                                                                          \
-    .name = "seq", .type = CH_OPTION_COUNT, .offset = (at) + CH_LINEUP(settings.lineup.sequence),            \
-    .metavar = "N", .default_value = "256", .min = 2, .max = 1048576, .help = "Sequence length in tokens."   \
+    .name = "seq", .setting = "sequence", .type = CH_OPTION_COUNT,                                           \
+    .offset = (at) + CH_LINEUP(settings.lineup.sequence), .metavar = "N", .default_value = "256", .min = 2,  \
+    .max = 1048576, .help = "Sequence length in tokens."                                                     \
   }
 /* Also the type that products of training multiply. */
 #define CH_LINEUP_WARMUP(at)                                                                                 \
   {.name = "compute",                                                                                        \
+   .setting = "type",                                                                                        \
    .alias = "dtype",                                                                                         \
    .type = CH_OPTION_CHOICE,                                                                                 \
    .offset = (at) + CH_LINEUP(dtype),                                                                        \

@@ -120,7 +120,7 @@ static void note_failure(comparing *c, int at, const ch_assignment *piece, const
   if (ch_crew_is_alone(&setup->crew)) return;
   const char *name = setup->plan.models[piece->model].name;
   ch_compare_tell(setup, (ch_compare_event){.kind = CH_COMPARE_EVENT_FAILED,
-                                            .as.failed = {name, piece->seed, outcome->message}});
+                                            .as.failed = {name, piece->seed, &outcome->error}});
 }
 
 /* Hands out pieces; listed [count]: the run, or the model whose rates are tried, of each. */
@@ -182,9 +182,8 @@ static ch_status check_complete(const comparing *c, ch_error *error) {
   if (missing)
     status =
         ch_fail(error, CH_ERROR_IO,
-                "%s lacks %d of %d runs: %.600s; train them with the same command and, in place of "
-                "--collect, --only of "
-                "the shares that they belong to, or nothing",
+                "%s lacks %d of %d runs: %.600s; repeat this with {part} I/N for each missing part, or "
+                "without {collect} to train them all here",
                 c->setup->settings.report.out, missing, comparison->planned, names.data ? names.data : "");
   ch_text_free(&names);
   return status;

@@ -114,7 +114,9 @@ static ch_status fit_models(const char *path, const ch_fit_settings *settings, c
   ch_status status = ch_size_law_fit(settings->form, models.sizes, models.tokens, models.losses, models.count,
                                      (double)settings->parameters, (double)settings->budget, law, &why);
   if (status == CH_ERROR_ARGUMENT) status = CH_ERROR_FORMAT; /* the file is at fault */
-  return status == CH_OK ? CH_OK : ch_fail(error, status, "%s: %s", path, why.message);
+  if (status == CH_OK) return CH_OK;
+  ch_fail_as(error, status, &why);
+  return ch_fail_in(error, path);
 }
 
 ch_status ch_fit_models(const char *path, const ch_fit_settings *settings, ch_size_law *law,
@@ -156,8 +158,8 @@ void ch_size_law_warnings(const ch_size_law *law, ch_text *text) {
         "intervals and predictions are too narrow.",
         100 * law->systematic);
     if (law->other_noise > 0 && law->other_noise < law->noise / 2)
-      ch_text_printf(text, " --law %s leaves %.2g %%.", law->form == CH_SIZE_FORM_SUM ? "size" : "chinchilla",
-                     100 * law->other_noise);
+      ch_text_printf(text, " The form \"%s\" leaves %.2g %%.",
+                     law->form == CH_SIZE_FORM_SUM ? "size" : "chinchilla", 100 * law->other_noise);
     ch_text_puts(text, "\n");
   }
   if (law->outliers * 5 > law->points)

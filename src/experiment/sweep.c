@@ -53,16 +53,16 @@ static ch_compare_settings runs_of(const ch_sweep_settings *settings) {
 
 ch_status ch_sweep_settings_check(const ch_sweep_settings *settings, ch_error *error) {
   ch_rate_grid grid;
-  if (!settings->lr) return ch_fail(error, CH_ERROR_ARGUMENT, "--lr is missing: the rates to try");
+  if (!settings->lr) return ch_fail(error, CH_ERROR_ARGUMENT, "{lr} is missing: the rates to try");
   CH_TRY(ch_rate_grid_read(settings->lr, &grid, error));
   if (settings->training.seeds > CH_SWEEP_MOST_SEEDS)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--seeds is %lld; a sweep has at most %d",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{seeds} is %lld; a sweep has at most %d",
                    (long long)settings->training.seeds, CH_SWEEP_MOST_SEEDS);
   if (settings->jobs < 0 || settings->budget < 0)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--jobs and --budget cannot be negative");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{jobs} and {budget} cannot be negative");
   if (settings->jobs > 0 && settings->workers.ranks)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--jobs is for one process; over several ranks each group of --ranks-per-run trains one "
+                   "{jobs} is for one process; over several ranks each group of {ranks_per_run} trains one "
                    "run at a time");
   const ch_compare_settings runs = runs_of(settings);
   return ch_compare_settings_complete(&runs, CH_EXPERIMENT_SWEEP, NULL, error);
@@ -332,7 +332,7 @@ static ch_status make_run(worker *w, planned_run *run, ch_error *error) {
   tell(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_BEGIN, .as.begin = {&run->swept}});
   pthread_mutex_unlock(&p->lock);
   status = train(w, directory, error);
-  if (w->failed != CH_OK) status = ch_fail(error, w->failed, "%s", w->error.message);
+  if (w->failed != CH_OK) status = ch_fail_as(error, w->failed, &w->error);
   if (status == CH_OK && ch_crew_writes(&p->setup.crew))
     status = ch_write_json(result, ch_swept_to_json(&run->swept, false), CH_DIGITS_EXACT, error);
   status = ch_ranks_agree(p->setup.crew.own, status, error);
@@ -459,7 +459,7 @@ static ch_status on_made(void *context, int index, const ch_outcome *outcome, ch
   if (outcome->status != CH_OK) {
     ch_crew_note_failure(&p->failures, p->listed[index], outcome);
     tell(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_FAILED,
-                             .as.failed = {run->swept.name, (uint64_t)run->swept.seed, outcome->message}});
+                             .as.failed = {run->swept.name, (uint64_t)run->swept.seed, &outcome->error}});
     return CH_OK;
   }
   bool found;

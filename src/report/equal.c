@@ -128,7 +128,7 @@ static void put_context(const ch_summary *summary, ch_text *text) {
 void ch_equal_write(const ch_summary *summary, const ch_comparison *comparison, ch_text *text) {
   if (summary->count < 2) return;
   ch_text begin = {0};
-  ch_text_printf(&begin, "Equal (--match %s): ", ch_match_names[comparison->match]);
+  ch_text_printf(&begin, "Equal (by %s): ", ch_match_names[comparison->match]);
   if (!begin.failed) put_all(summary, comparison, true, begin.data, text);
   ch_text_free(&begin);
   put_all(summary, comparison, false, " Different: ", text);

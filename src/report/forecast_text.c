@@ -71,7 +71,8 @@ static void put_sentence(const ch_compare_forecast *f, ch_text *text) {
       "of each model; nothing is written.\n",
       ch_format_duration(all->seconds, duration, sizeof duration),
       put_bytes((double)all->memory_bytes, memory), put_bytes((double)all->disk_bytes, disk));
-  if (f->tunes) ch_text_puts(text, "That counts as many learning rates for each model as --tune may try.\n");
+  if (f->tunes)
+    ch_text_puts(text, "That counts as many learning rates for each model as the search may try.\n");
   if (f->open) ch_text_puts(text, "Seeds that are added until there is a verdict are not counted.\n");
   if (f->machine_bytes > 0 && (double)all->memory_bytes > f->machine_bytes)
     ch_text_printf(text, "This machine has %s of memory, which is too little.\n",

@@ -93,23 +93,20 @@ void ch_page_put_commands(const ch_page *p, ch_text *html) {
   const ch_comparison *c = p->comparison;
   ch_text_puts(html, "<p class=\"note\">Made by Crosshead ");
   ch_html_escape(c->version, html);
-  ch_text_puts(html, ". Run this command again to continue an interrupted comparison. With another --out it "
-                     "starts anew, and "
-                     "gives the same losses on the same machine.</p>\n<pre tabindex=\"0\"><code>");
+  ch_text_puts(html, ". Run this command again to continue an interrupted comparison. With another "
+                     "directory for its results it starts anew, and gives the same losses on the same "
+                     "machine.</p>\n<pre tabindex=\"0\"><code>");
   ch_html_escape(c->command, html);
   ch_text_puts(html, "</code></pre>\n");
   if (!c->count) return;
   const char *model = p->summary->groups[0].runs[0]->directory;
   ch_text more = {0};
-  ch_text_printf(&more, "crosshead info %s\n", model);
-  if (c->data.images)
-    ch_text_printf(&more, "crosshead eval %s --images IMAGES", model);
-  else
-    ch_text_printf(&more,
-                   "crosshead eval %s --text FILE\ncrosshead bench %s --depth 0,2048\ncrosshead generate %s "
-                   "--prompt \"...\"",
-                   model, model, model);
-  if (more.data) put_pre("To look at one model, in the directory of this page:", more.data, "", html);
+  ch_text_printf(&more, "crosshead info %s", model);
+  if (!c->data.images) ch_text_printf(&more, "\ncrosshead bench %s", model);
+  if (more.data)
+    put_pre("To look at one model, in the directory of this page (<code>crosshead eval</code> and, for text, "
+            "<code>crosshead generate</code> take it too):",
+            more.data, "", html);
   html->failed |= more.failed;
   ch_text_free(&more);
 }

@@ -194,7 +194,6 @@ static void a_stopped_comparison_goes_on_and_says_which_is_better(void **state) 
   settings.training.eval_tokens = 100;
   assert_int_equal(ch_compare_mechanisms(&settings, NULL, &error), CH_ERROR_ARGUMENT);
   assert_non_null(strstr(error.message, " eval_tokens "));
-  settings.option_names = true;
   assert_int_equal(ch_compare_mechanisms(&settings, NULL, &error), CH_ERROR_ARGUMENT);
   assert_non_null(strstr(error.message, " --eval-tokens "));
 

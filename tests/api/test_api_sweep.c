@@ -177,7 +177,6 @@ static void impossible_sweeps_are_refused(void **state) {
   ch_sweep_settings settings = usual(&d);
   must(ch_sweep_check(&settings, &error));
   settings.lr = "x";
-  settings.option_names = true;
   assert_int_equal(ch_sweep_check(&settings, &error), CH_ERROR_ARGUMENT);
   assert_non_null(strstr(error.message, "--lr"));
   assert_int_equal(ch_sweep_rates(NULL, NULL, &error), CH_ERROR_ARGUMENT);

@@ -143,7 +143,7 @@ static ch_status find_examples(ch_task_evaluation *e, const ch_evaluate_settings
   const ch_task *task = e->task;
   if (fewshot->count == 0) return CH_OK;
   if (task->output == CH_TASK_ROLLING || task->no_fewshot)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--fewshot is not for %s, %s", task->name,
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{examples} is not for %s, %s", task->name,
                    task->no_fewshot ? "whose prompt has its own examples" : "which scores whole texts");
   fewshot->pool = own;
   if (settings->example_file) return ch_items_read(settings->example_file, &task->files, 0, own, error);
@@ -208,11 +208,10 @@ static ch_status get_items(ch_task_evaluation *e, const ch_request_rules *rules,
   if (makes) CH_TRY(ch_ruler_holds_items(settings->items, &holds, error));
   if (makes && !holds) return make_items(e, rules, settings, error);
   if (settings->lengths)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--length is for tasks whose items are made, like ruler:vt%s%s",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{lengths} is for tasks whose items are made, like ruler:vt%s%s",
                    holds ? "; these lie in " : "", holds ? settings->items : "");
   if (!settings->items)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--task-file is missing: the file or directory of the task's items");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{items} is missing: the file or directory of the task's items");
   return ch_items_read(settings->items, &e->task->files, settings->limit, &e->items, error);
 }
 

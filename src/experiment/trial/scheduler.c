@@ -67,11 +67,11 @@ static ch_status check_groups(int count, int64_t each, ch_error *error) {
   if (each >= 1 && each <= count && count % each == 0) return CH_OK;
   if (count == 1)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--ranks-per-run is %lld, and this is one process; start %lld or a multiple of them with "
+                   "{ranks_per_run} is %lld, and this is one process; start %lld or a multiple of them with "
                    "mpirun -n, or leave it out",
                    (long long)each, (long long)each);
   return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "--ranks-per-run is %lld, which does not divide the %d ranks of this job evenly; give a "
+                 "{ranks_per_run} is %lld, which does not divide the %d ranks of this job evenly; give a "
                  "divisor of %d",
                  (long long)each, count, count);
 }
@@ -114,7 +114,7 @@ ch_status ch_crew_conclude(ch_crew *crew, ch_status status, ch_error *error) {
   if (error && ch_crew_leads(crew)) told = *error;
   told.status = status;
   ch_ranks_broadcast(crew->all, 0, &told, sizeof told);
-  return told.status == CH_OK ? CH_OK : ch_fail(error, told.status, "%s", told.message);
+  return told.status == CH_OK ? CH_OK : ch_fail_as(error, told.status, &told);
 }
 
 /* --- rank 0 ------------------------------------------------------------------------------------------------------ */
@@ -198,11 +198,11 @@ static ch_status make_own(ch_crew *crew, int index, ch_error *error) {
   ch_error own = {0};
   ch_ranks_broadcast(crew->own, 0, &piece, sizeof piece);
   outcome.status = crew->work->make(crew->work->context, &piece, &outcome.began, &own);
-  snprintf(outcome.message, sizeof outcome.message, "%s", outcome.status == CH_OK ? "" : own.message);
+  if (outcome.status != CH_OK) outcome.error = own;
   note(crew, index, &outcome);
   CH_TRY(ch_crew_settle(crew, error));
   bool ends = outcome.status != CH_OK && !crew->all;
-  return ends ? ch_fail(error, outcome.status, "%s", own.message) : CH_OK;
+  return ends ? ch_fail_as(error, outcome.status, &own) : CH_OK;
 }
 
 static ch_status make_all(ch_crew *crew, ch_error *error) {
@@ -252,14 +252,16 @@ void ch_crew_note_failure(ch_crew_failures *failures, int at, const ch_outcome *
   if (failures->count++ > 0 && at > failures->first) return;
   failures->status = outcome->status;
   failures->first = at;
-  ch_fail(&failures->error, outcome->status, "%s", outcome->message);
+  failures->error = outcome->error;
 }
 
 ch_status ch_crew_report_failures(const ch_crew_failures *failures, ch_error *error) {
   if (failures->count == 0) return CH_OK;
-  if (failures->count == 1) return ch_fail(error, failures->status, "%s", failures->error.message);
-  return ch_fail(error, failures->status, "%d runs failed, the first of them: %s", failures->count,
-                 failures->error.message);
+  if (failures->count == 1) return ch_fail_as(error, failures->status, &failures->error);
+  char prefix[64];
+  snprintf(prefix, sizeof prefix, "%d runs failed, the first of them", failures->count);
+  ch_fail_as(error, failures->status, &failures->error);
+  return ch_fail_in(error, prefix);
 }
 
 bool ch_crew_has_patience(const ch_crew *crew, double begin) {
@@ -324,7 +326,7 @@ void ch_crew_follow(ch_crew *crew, ch_assignment_maker make, void *context) {
     ch_outcome outcome = {.status = CH_OK};
     ch_error error = {0};
     outcome.status = make(context, &piece, &outcome.began, &error);
-    memcpy(outcome.message, error.message, sizeof outcome.message);
+    outcome.error = error;
     if (first) say(crew, ASKS, &outcome);
   }
   if (first) say(crew, LEAVES, NULL);

@@ -23,8 +23,8 @@ typedef struct ch_assignment {
 typedef struct ch_outcome {
   ch_status status;
   bool done, told;
-  bool began; /* a step was made */
-  char message[sizeof(((ch_error *)NULL)->message)];
+  bool began;     /* a step was made */
+  ch_error error; /* if it failed */
 } ch_outcome;
 
 /* Works on a piece; called on every rank of a group. *began: a training step was done, now or earlier. */

@@ -301,14 +301,14 @@ static ch_status check_result(const ch_compare_setup *setup, const ch_planned_mo
   if (trained != model->parameters)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "%s was trained with %lld parameters, and with these mechanisms it would have %lld; give "
-                   "another --out",
+                   "another {out}",
                    model->name, (long long)trained, (long long)model->parameters);
   double lr = json_number_value(json_object_get(result, "lr"));
   if (lr > 0 && lr != model->lr && !setup->settings.rates.tune)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "%s was trained at the rate %g, where this command gives it %g; repeat --lr, or give another "
-        "--out",
+        "%s was trained at the rate %g, where this command gives it %g; repeat {lr}, or give another "
+        "{out}",
         model->name, lr, model->lr);
   bool images = ch_compare_on_images(setup);
   const char *key = images ? "images_trained" : "tokens_trained";
@@ -450,7 +450,7 @@ static ch_status check_kept(ch_compare_setup *setup, ch_compare_kept *kept, ch_e
   setup->grown_from = kept->grown_from;
   if (kept->there || !s->schedule.collect) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "%s holds no comparison to collect; train its shares with --only 1/N, ..., N/N first",
+                 "%s holds no comparison to collect; train its shares with {part} 1/N, ..., N/N first",
                  s->report.out);
 }
 

@@ -78,10 +78,10 @@ ch_status ch_imagine_text(const ch_data_options *options, ch_data *data, ch_erro
   data->train_sequences = data->train_tokens / options->sequence;
   /* No text has fewer bytes than tokens, so this text is certainly too short. */
   if (data->text_bytes < options->sequence)
-    return ch_fail(
-        error, CH_ERROR_ARGUMENT,
-        "the text has %lld bytes, too few for one sequence of %lld tokens; use more text or a shorter --seq",
-        (long long)data->text_bytes, (long long)options->sequence);
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "the text has %lld bytes, too few for one sequence of %lld tokens; use more text or a "
+                   "shorter {sequence}",
+                   (long long)data->text_bytes, (long long)options->sequence);
   data->source = (ch_batch_source){.context = data,
                                    .train = fill,
                                    .validate = fill,

@@ -153,7 +153,7 @@ static ch_status train_or_withdraw(running *run, const ch_planned_model *planned
   if (status != CH_OK && status != CH_ERROR_INTERRUPTED && !run->began) ch_attempt_withdraw(&attempt);
   ch_attempt_end(&attempt);
   *began = *began || run->began || status == CH_OK;
-  return run->failed == CH_OK ? status : ch_fail(error, run->failed, "%s", run->error.message);
+  return run->failed == CH_OK ? status : ch_fail_as(error, run->failed, &run->error);
 }
 
 /* Writes a result, on the rank that does. The reference to the object is taken. */
@@ -335,7 +335,7 @@ static ch_status tune(ch_compare_setup *setup, ch_planned_model *planned, bool *
   }
   if (!best)
     return ch_fail(error, CH_ERROR_NUMERIC,
-                   "%s diverged at all %d learning rates that were tried, the lowest %g; give a lower --lr",
+                   "%s diverged at all %d learning rates that were tried, the lowest %g; give a lower {lr}",
                    planned->name, tune->count, tune->tried[tune->count - 1].lr);
   planned->tune = tune;
   planned->lr = ch_tune_conclude(tune).lr;
