@@ -411,6 +411,13 @@ typedef struct ch_compare_position {
   bool evaluating;    /* shares are those of an evaluation after that step */
 } ch_compare_position;
 
+/* A run that has failed. */
+typedef struct ch_compare_failure {
+  const char *name; /* of the mechanism */
+  uint64_t seed;
+  const ch_error *error;
+} ch_compare_failure;
+
 /* What an event says: the member of the union that has its name. */
 typedef enum ch_compare_event_kind {
   CH_COMPARE_EVENT_PREPARATION = 0, /* now and then while the text is prepared and models are timed */
@@ -438,10 +445,7 @@ typedef enum ch_compare_event_kind {
 struct ch_compare_event {
   ch_compare_event_kind kind;
   union {
-    struct {
-      const char *stage; /* "training the tokenizer", ... */
-      double share;      /* of it that is done, from 0 to 1 */
-    } preparation;
+    ch_train_preparation preparation;
     struct {
       const ch_compared_data *data;
     } prepared;
@@ -465,11 +469,7 @@ struct ch_compare_event {
       const ch_compared *model;
       bool earlier; /* it was finished when the comparison began */
     } model;
-    struct {
-      const char *name;
-      uint64_t seed;
-      const ch_error *error;
-    } failed;
+    ch_compare_failure failed;
     struct {
       int32_t turn, turns; /* from 0; of a speed that is not steady there are more turns than were said */
       const ch_compared *model;

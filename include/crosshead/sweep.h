@@ -75,10 +75,7 @@ typedef enum ch_sweep_event_kind {
 typedef struct ch_sweep_event {
   ch_sweep_event_kind kind;
   union {
-    struct {
-      const char *stage; /* "training the tokenizer", ... */
-      double share;      /* of it that is done, from 0 to 1 */
-    } preparation;
+    ch_train_preparation preparation;
     struct {
       const ch_compared_data *data;
     } prepared;
@@ -97,11 +94,7 @@ typedef struct ch_sweep_event {
           *run;     /* its verdict follows from its own stability alone: the other runs are not known yet */
       bool earlier; /* it was finished when the sweep began */
     } run;
-    struct {
-      const char *name;
-      uint64_t seed;
-      const ch_error *error;
-    } failed;
+    ch_compare_failure failed;
   } as;
 } ch_sweep_event;
 
@@ -235,10 +228,7 @@ typedef enum ch_coordinate_event_kind {
 typedef struct ch_coordinate_event {
   ch_coordinate_event_kind kind;
   union {
-    struct {
-      const char *stage; /* "training the tokenizer", ... */
-      double share;      /* of it that is done, from 0 to 1 */
-    } preparation;
+    ch_train_preparation preparation;
     struct {
       const char *name;
       int64_t width;

@@ -152,7 +152,7 @@ static ch_status refuse_foreign(const char *path, const char *kind, ch_error *er
     return ch_fail(error, CH_ERROR_FORMAT,
                    "%s is %s, which has no configuration; name the directory that holds it and config.json",
                    path, kind);
-  return ch_fail(error, CH_ERROR_FORMAT, "%s is %s; use `crosshead import %s {out} DIR` first", path, kind,
+  return ch_fail(error, CH_ERROR_FORMAT, "%s is %s; import it with `crosshead import %s` first", path, kind,
                  path);
 }
 

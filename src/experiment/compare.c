@@ -1,4 +1,5 @@
 /* One comparison from its settings to its results: plan, text or images, then run after run. */
+#include "experiment/trial/prepare.h"
 #include "experiment/compare.h"
 
 #include <math.h>
@@ -393,7 +394,7 @@ ch_status ch_compare(const ch_compare_settings *settings, const ch_compare_outsi
                      ch_comparison *comparison, ch_error *error) {
   ch_compare_setup setup;
   *comparison = (ch_comparison){0};
-  ch_status status = ch_compare_setup_open(settings, CH_EXPERIMENT_COMPARISON, comparison, &setup, error);
+  ch_status status = ch_compare_prepare(settings, CH_EXPERIMENT_COMPARISON, false, comparison, &setup, error);
   if (status == CH_OK) {
     maker follower = {.setup = &setup};
     if (ch_crew_leads(&setup.crew))

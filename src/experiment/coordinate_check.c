@@ -421,9 +421,8 @@ static ch_status fill_grid(check *c, ch_error *error) {
 /* Of a setup's events, a check has those of its preparation. */
 static bool pass_on(const ch_compare_event *event, void *context) {
   const check *c = context;
-  const ch_coordinate_event own = {
-      .kind = CH_COORDINATE_EVENT_PREPARATION,
-      .as.preparation = {event->as.preparation.stage, event->as.preparation.share}};
+  const ch_coordinate_event own = {.kind = CH_COORDINATE_EVENT_PREPARATION,
+                                   .as.preparation = event->as.preparation};
   bool passes = c->settings->event && event->kind == CH_COMPARE_EVENT_PREPARATION;
   return !passes || c->settings->event(&own, c->settings->user);
 }

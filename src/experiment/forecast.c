@@ -1,4 +1,5 @@
 /* Forecasts the cost of a comparison from some steps of each of its models. */
+#include "experiment/trial/prepare.h"
 #include "experiment/forecast.h"
 
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 #include "base/file_names.h"
 #include "base/json.h"
 #include "experiment/ladder.h"
+#include "experiment/lineup/ladder_sizes.h"
 #include "experiment/trial/shares.h"
 #include "experiment/speed/step_timing.h"
 
@@ -81,7 +83,8 @@ static ch_status foresee(ch_compare_setup *setup, const ch_planned_model *planne
     runs += setup->settings.rates.tune;
   }
   if (steps == 0) return CH_OK;
-  CH_TRY(ch_time_steps(setup, &planned->config, &timing, error));
+  CH_TRY(ch_time_steps(&planned->config, &setup->training, ch_compare_source(setup), ch_compare_stopped,
+                       setup, &timing, error));
   double step_tokens = (double)ch_train_step_tokens(t);
   double evaluations = (double)steps / (double)(t->eval_every > 0 ? t->eval_every : t->steps);
   model->tokens_per_second = timing.seconds > 0 ? step_tokens / timing.seconds : 0;
@@ -140,7 +143,7 @@ static ch_status foresee_settings(const ch_compare_settings *settings, int64_t s
                                   ch_compare_forecast *forecast, ch_error *error) {
   ch_comparison comparison = {0};
   ch_compare_setup setup;
-  ch_status status = ch_compare_setup_foresee(settings, &comparison, &setup, error);
+  ch_status status = ch_compare_prepare(settings, CH_EXPERIMENT_COMPARISON, true, &comparison, &setup, error);
   if (status == CH_OK) status = foresee_size(&setup, size, forecast, error);
   ch_compare_setup_close(&setup, status);
   ch_arena_free(&comparison.arena);

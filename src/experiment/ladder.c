@@ -9,99 +9,15 @@
 #include "base/file_names.h"
 #include "base/text.h"
 #include "experiment/lineup/match_size.h"
-#include "experiment/trial/setup.h"
+#include "experiment/lineup/ladder_sizes.h"
+#include "experiment/trial/prepare.h"
 #include "experiment/findings/summary.h"
 
-enum { USUAL_RUNGS = CH_LADDER_LEAST_RUNGS, FLOPS_OF_TRAINING = 3 };
+enum { FLOPS_OF_TRAINING = 3 };
 
 /* The losses at these shares of a run's tokens are fitted too. */
 static const double earlier_shares[] = {0.5, 0.75};
 enum { SHARES = sizeof earlier_shares / sizeof *earlier_shares };
-
-/* --- sizes ------------------------------------------------------------------------------------------------------- */
-
-static int by_size(const void *a, const void *b) {
-  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return (x > y) - (x < y);
-}
-
-static ch_status add_size(int64_t size, int64_t *sizes, int *count, ch_error *error) {
-  for (int i = 0; i < *count; i++)
-    if (sizes[i] == size) return CH_OK;
-  if (*count == CH_LADDER_MOST_RUNGS)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "{ladder} has more than %d sizes", CH_LADDER_MOST_RUNGS);
-  sizes[(*count)++] = size;
-  return CH_OK;
-}
-
-static ch_status read_sizes(const char *list, int64_t *sizes, int *count, ch_error *error) {
-  for (const char *at = list; *at; at += *at == ',') {
-    char word[32];
-    size_t length = strcspn(at, ",");
-    int64_t size = 0;
-    snprintf(word, sizeof word, "%.*s", (int)length, at);
-    if (length >= sizeof word || !ch_parse_count(word, &size) || size < 1)
-      return ch_fail(error, CH_ERROR_ARGUMENT,
-                     "{ladder}: '%s' is not a number of parameters; write sizes like 100k,200k,400k,800k",
-                     word);
-    CH_TRY(add_size(size, sizes, count, error));
-    at += length;
-  }
-  return CH_OK;
-}
-
-static ch_status check_settings(const ch_compare_settings *s, ch_error *error) {
-  const char *fixed = s->lineup.layers   ? "layers"
-                      : s->lineup.hidden ? "hidden"
-                      : s->lineup.heads  ? "heads"
-                                         : NULL;
-  if (s->vision.images)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "{ladder} is for text; leave it out with {images}");
-  if (fixed)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "{ladder} changes the shape with the size, which {%s} fixes; leave one of them out",
-                   fixed);
-  if (s->schedule.until_decided)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "{ladder} trains all models with the same seeds; give {seeds} instead of {until_decided}");
-  return CH_OK;
-}
-
-ch_status ch_ladder_sizes(const ch_compare_settings *s, int64_t usual, int64_t *sizes, int *count,
-                          ch_error *error) {
-  int64_t base = s->lineup.parameters ? s->lineup.parameters : usual;
-  *count = 0;
-  CH_TRY(check_settings(s, error));
-  CH_TRY(add_size(base, sizes, count, error));
-  if (*s->schedule.ladder)
-    CH_TRY(read_sizes(s->schedule.ladder, sizes, count, error));
-  else
-    for (int i = 1; i < USUAL_RUNGS; i++) CH_TRY(add_size(base >> i, sizes, count, error));
-  if (*count < CH_LADDER_LEAST_RUNGS)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "{ladder} has %d sizes with that of {parameters}; a law needs at least %d", *count,
-                   CH_LADDER_LEAST_RUNGS);
-  qsort(sizes, (size_t)*count, sizeof *sizes, by_size);
-  return CH_OK;
-}
-
-static int64_t tokens_for(const ch_compare_settings *s, int64_t base, int64_t size) {
-  return (int64_t)fmax(1, round((double)s->training.tokens * (double)size / (double)base));
-}
-
-ch_compare_settings ch_ladder_rung(const ch_compare_settings *settings, int64_t base, int64_t size,
-                                   const char *directory, int64_t vocabulary, int64_t eval_tokens) {
-  ch_compare_settings rung = *settings;
-  rung.schedule.ladder = NULL;
-  rung.schedule.target = 0;
-  rung.verdict.tasks = NULL;
-  rung.report.out = directory;
-  rung.lineup.parameters = size;
-  rung.training.tokens = tokens_for(settings, base, size);
-  if (!rung.lineup.tokenizer && vocabulary) rung.lineup.vocab = vocabulary;
-  if (eval_tokens) rung.training.eval_tokens = eval_tokens;
-  return rung;
-}
 
 /* --- what a rung found ------------------------------------------------------------------------------------------- */
 
@@ -191,7 +107,7 @@ static ch_status plan_target(const ch_compare_settings *settings, int64_t base, 
   s.event = NULL;
   ladder->target = settings->schedule.target;
   ladder->target_tokens = s.training.tokens;
-  ch_status status = ch_compare_setup_foresee(&s, &comparison, &setup, error);
+  ch_status status = ch_compare_prepare(&s, CH_EXPERIMENT_COMPARISON, true, &comparison, &setup, error);
   for (int m = 0; status == CH_OK && m < ladder->count; m++)
     for (int i = 0; status == CH_OK && i < setup.plan.count; i++) {
       int64_t flops = 0;
@@ -265,7 +181,7 @@ static ch_status climb(const ch_compare_settings *settings, int64_t base, const 
                        const ch_compare_outside *outside, ch_ladder *ladder, ch_arena *arena,
                        ch_error *error) {
   for (int i = 0; i < ladder->rungs; i++) {
-    ladder->tokens[i] = tokens_for(settings, base, ladder->sizes[i]);
+    ladder->tokens[i] = ch_ladder_tokens(settings, base, ladder->sizes[i]);
     ladder->directories[i] = ladder->sizes[i] == base
                                  ? ""
                                  : ch_arena_printf(arena, CH_LADDER_DIRECTORY, (long long)ladder->sizes[i]);
@@ -327,7 +243,7 @@ static ch_status check_sizes(const ch_compare_settings *settings, int64_t base, 
     if (!nowhere) return ch_no_memory(error);
     ch_compare_settings rung = ch_ladder_rung(settings, base, sizes[i], nowhere, 0, 0);
     rung.event = NULL;
-    ch_status status = ch_compare_setup_foresee(&rung, &comparison, &setup, error);
+    ch_status status = ch_compare_prepare(&rung, CH_EXPERIMENT_COMPARISON, true, &comparison, &setup, error);
     ch_compare_setup_close(&setup, status);
     ch_arena_free(&comparison.arena);
     if (status != CH_OK) return ch_fail_in(error, "a size of the ladder");
@@ -361,16 +277,4 @@ ch_status ch_ladder_compare(const ch_compare_settings *settings, const ch_compar
   CH_TRY(fit(ladder, error));
   comparison->ladder = ladder;
   return ch_compare_write(settings, outside, comparison, error);
-}
-
-void ch_ladder_release(const ch_ladder *ladder) {
-  if (ladder) ch_ladder_laws_free(ladder->laws);
-}
-
-double ch_ladder_parameters(const ch_ladder *ladder, int mechanism, double flops) {
-  const ch_ladder_mechanism *m = &ladder->mechanisms[mechanism];
-  int i = 1;
-  while (i + 1 < ladder->rungs && flops > m->flops[i]) i++;
-  double slope = log(m->parameters[i] / m->parameters[i - 1]) / log(m->flops[i] / m->flops[i - 1]);
-  return m->parameters[i] * pow(flops / m->flops[i], slope);
 }

@@ -1,4 +1,5 @@
 /* A sweep from its options to its results: a queue of runs, and worker threads or groups of ranks that take runs from it. */
+#include "experiment/trial/prepare.h"
 #include "experiment/sweep.h"
 
 #include <math.h>
@@ -299,8 +300,8 @@ static ch_status write_results(pool *p, ch_error *error) {
   sweep->count = 0;
   for (int i = 0; i < sweep->planned; i++)
     if (p->runs[i].done) sweep->runs[sweep->count++] = p->runs[i].swept;
-  ch_sweep_judge(sweep);
-  ch_status status = ch_write_json(path, ch_sweep_to_json(sweep), CH_DIGITS_SHOWN, error);
+  ch_status status = ch_sweep_judge(sweep, error);
+  if (status == CH_OK) status = ch_write_json(path, ch_sweep_to_json(sweep), CH_DIGITS_SHOWN, error);
   free(path);
   if (status == CH_OK && p->written) status = p->written(p->settings, sweep, error);
   return status;
@@ -559,7 +560,7 @@ static ch_status interrupted(const pool *p, ch_error *error) {
 
 static ch_status run(pool *p, const ch_compare_settings *runs, ch_error *error) {
   ch_sweep *sweep = p->sweep;
-  CH_TRY(ch_compare_setup_open(runs, CH_EXPERIMENT_SWEEP, &sweep->about, &p->setup, error));
+  CH_TRY(ch_compare_prepare(runs, CH_EXPERIMENT_SWEEP, false, &sweep->about, &p->setup, error));
   ch_crew *crew = &p->setup.crew;
   int64_t tokens = p->setup.training.steps * ch_train_step_tokens(&p->setup.training);
   int64_t warmup = ch_schedule_warmup(&p->setup.training) * ch_train_step_tokens(&p->setup.training);
@@ -580,8 +581,7 @@ static bool pass_on(const ch_compare_event *event, void *context) {
   pool *p = context;
   pthread_mutex_lock(&p->lock);
   if (event->kind == CH_COMPARE_EVENT_PREPARATION)
-    tell(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_PREPARATION,
-                             .as.preparation = {event->as.preparation.stage, event->as.preparation.share}});
+    tell(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_PREPARATION, .as.preparation = event->as.preparation});
   if (event->kind == CH_COMPARE_EVENT_PREPARED)
     tell(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_PREPARED, .as.prepared = {event->as.prepared.data}});
   pthread_mutex_unlock(&p->lock);

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "base/file.h"
 #include "attention/registry.h"
 #include "config_file/config_json.h"
 #include "experiment/lineup/match_size.h"
-#include "experiment/findings/comparison_results.h"
 
 /* --- names --------------------------------------------------------------------------------------------------------- */
 

@@ -302,10 +302,9 @@ static ch_status unknown(const char *part, const char *word, ch_error *error) {
                                preset->number ? "[:N]" : "");
   }
   const char *near = lacks_colon(part, meant, sizeof meant) ? meant : ch_nearest_name(word, names);
-  if (near)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "there is no mechanism '%.64s'; did you mean %s?", part, near);
-  return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "there is no mechanism '%.64s'; known are %s, or the path of a config.json", part, known);
+  if (near) return ch_fail(error, CH_ERROR_ARGUMENT, "there is no '%.64s'; did you mean %s?", part, near);
+  return ch_fail(error, CH_ERROR_ARGUMENT, "there is no '%.64s'; known are %s, or the path of a config.json",
+                 part, known);
 }
 
 /* One preset of a name, with its number and - if it is a mechanism's - the mechanism. */

@@ -1,6 +1,7 @@
 /* A trained model's row of the results. */
 #include "experiment/trial/model_record.h"
 
+#include "base/utf8.h"
 #include "attention/registry.h"
 #include "experiment/lineup/match_size.h"
 #include "experiment/speed/median_speed.h"

@@ -11,13 +11,12 @@
 #include "base/json.h"
 #include "config/initial_std.h"
 #include "config_file/config_json.h"
-#include "experiment/ladder.h"
+#include "experiment/lineup/ladder_sizes.h"
 #include "experiment/lineup/match_size.h"
 #include "experiment/lineup/learning_rates.h"
 #include "experiment/trial/rate_search.h"
 #include "experiment/findings/comparison_results.h"
-#include "experiment/trial/setup.h"
-#include "experiment/trial/task_evaluation.h"
+#include "experiment/trial/task_list.h"
 #include "text/hash.h"
 
 enum { MOST_SETTINGS_BYTES = 1 << 24, MOST_PARTS = 10000 };

@@ -7,13 +7,13 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/utf8.h"
 #include "base/file.h"
 #include "base/file_names.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "bench/machine.h"
 #include "experiment/trial/text_estimate.h"
-#include "experiment/trial/match_time.h"
 #include "experiment/lineup/learning_rates.h"
 #include "experiment/trial/settings.h"
 #include "ranks/program.h"
@@ -43,6 +43,10 @@ void ch_compare_take_seed(ch_compare_setup *setup, uint64_t seed) {
     ch_image_data_reseed(&setup->images, seed);
   else
     ch_data_reseed(&setup->data, seed);
+}
+
+const ch_batch_source *ch_compare_source(const ch_compare_setup *setup) {
+  return ch_compare_on_images(setup) ? &setup->images.source : &setup->data.source;
 }
 
 bool ch_compare_on_images(const ch_compare_setup *setup) {
@@ -372,34 +376,10 @@ static ch_status plan_training(ch_compare_setup *setup, ch_error *error) {
   return CH_OK;
 }
 
-/* One rank measures for all, while the others wait. */
-static ch_status match_time(ch_compare_setup *setup, ch_error *error) {
-  ch_compare_plan *plan = &setup->plan;
-  int64_t steps[CH_COMPARE_MOST] = {0};
-  CH_TRY(ch_crew_conclude(&setup->crew,
-                          ch_crew_leads(&setup->crew) ? ch_compare_match_time(setup, error) : CH_OK, error));
-  for (int i = 0; i < plan->count; i++) steps[i] = plan->models[i].steps;
-  ch_ranks_broadcast(setup->crew.all, 0, steps, sizeof steps);
-  ch_ranks_broadcast(setup->crew.all, 0, &plan->budget_seconds, sizeof plan->budget_seconds);
-  for (int i = 0; i < plan->count; i++) plan->models[i].steps = steps[i];
-  return CH_OK;
-}
-
 static ch_status compare_source(const ch_compare_setup *setup, ch_error *error) {
-  const char *fingerprint =
-      ch_compare_on_images(setup) ? setup->images.source.fingerprint : setup->data.source.fingerprint;
-  const ch_rank_fact facts[] = {{"another text, tokenizer or images", ch_hash_text(fingerprint)}};
+  const ch_rank_fact facts[] = {
+      {"another text, tokenizer or images", ch_hash_text(ch_compare_source(setup)->fingerprint)}};
   return ch_ranks_compare(setup->crew.all, facts, 1, error);
-}
-
-static ch_status prepare(ch_compare_setup *setup, bool continued, bool dry, ch_error *error) {
-  ch_rank_group *all = setup->crew.all;
-  CH_TRY(open_source_for_all(setup, continued, dry, error));
-  CH_TRY(compare_source(setup, error));
-  CH_TRY(ch_ranks_agree(all, plan_training(setup, error), error));
-  if (setup->settings.lineup.match == CH_MATCH_TIME) CH_TRY(match_time(setup, error));
-  CH_TRY(ch_ranks_agree(all, ch_compare_setup_describe(setup, error), error));
-  return ch_ranks_agree(all, continued ? check_trained(setup, error) : CH_OK, error);
 }
 
 static ch_status read_settings(const ch_compare_settings *settings, ch_compare_setup *setup,
@@ -454,34 +434,32 @@ static ch_status check_kept(ch_compare_setup *setup, ch_compare_kept *kept, ch_e
                  s->report.out);
 }
 
-/* The settings are written when the text is ready: a directory that has them has all that was derived from the text. */
-static ch_status open_setup(const ch_compare_settings *settings, bool dry, ch_compare_setup *setup,
-                            ch_error *error) {
+ch_status ch_compare_setup_plan(const ch_compare_settings *settings, ch_experiment experiment, bool dry,
+                                ch_comparison *comparison, ch_compare_setup *setup, ch_error *error) {
+  ch_compare_settings own = *settings;
   ch_compare_kept kept;
-  CH_TRY(begin(settings, dry, setup, error));
+  if (!dry && !ch_ranks_leads(settings->workers.ranks)) own.event = NULL; /* only rank 0 reports progress */
+  *setup =
+      (ch_compare_setup){.experiment = experiment, .crew.groups = 1, .comparison = comparison, .dry = dry};
+  CH_TRY(begin(&own, dry, setup, error));
   CH_TRY(ch_ranks_agree(setup->crew.all, check_kept(setup, &kept, error), error));
-  CH_TRY(prepare(setup, kept.there, dry, error));
-  if (dry) return CH_OK;
-  bool writes = ch_crew_leads(&setup->crew) && !kept.there;
-  CH_TRY(ch_ranks_agree(setup->crew.all, writes ? ch_compare_setup_keep(setup, error) : CH_OK, error));
+  setup->continued = kept.there;
+  CH_TRY(open_source_for_all(setup, kept.there, dry, error));
+  CH_TRY(compare_source(setup, error));
+  return ch_ranks_agree(setup->crew.all, plan_training(setup, error), error);
+}
+
+/* The settings are written when the text is ready: a directory that has them has all that was derived from the text. */
+ch_status ch_compare_setup_settle(ch_compare_setup *setup, ch_error *error) {
+  ch_rank_group *all = setup->crew.all;
+  CH_TRY(ch_ranks_agree(all, ch_compare_setup_describe(setup, error), error));
+  CH_TRY(ch_ranks_agree(all, setup->continued ? check_trained(setup, error) : CH_OK, error));
+  if (setup->dry) return CH_OK;
+  bool writes = ch_crew_leads(&setup->crew) && !setup->continued;
+  CH_TRY(ch_ranks_agree(all, writes ? ch_compare_setup_keep(setup, error) : CH_OK, error));
   ch_compare_tell(setup, (ch_compare_event){.kind = CH_COMPARE_EVENT_PREPARED,
                                             .as.prepared = {&setup->comparison->data}});
   return CH_OK;
-}
-
-ch_status ch_compare_setup_open(const ch_compare_settings *settings, ch_experiment experiment,
-                                ch_comparison *comparison, ch_compare_setup *setup, ch_error *error) {
-  ch_compare_settings own = *settings;
-  if (!ch_ranks_leads(settings->workers.ranks)) own.event = NULL; /* only rank 0 reports progress */
-  *setup = (ch_compare_setup){.experiment = experiment, .crew.groups = 1, .comparison = comparison};
-  return open_setup(&own, false, setup, error);
-}
-
-ch_status ch_compare_setup_foresee(const ch_compare_settings *settings, ch_comparison *comparison,
-                                   ch_compare_setup *setup, ch_error *error) {
-  *setup =
-      (ch_compare_setup){.experiment = CH_EXPERIMENT_COMPARISON, .crew.groups = 1, .comparison = comparison};
-  return open_setup(settings, true, setup, error);
 }
 
 ch_status ch_compare_setup_text(const ch_compare_settings *settings, ch_comparison *comparison,

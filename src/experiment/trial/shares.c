@@ -7,7 +7,8 @@
 #include "experiment/trial/rate_search.h"
 
 /* Insertion sort: there are at most thousands, and equal ones keep their order. */
-void ch_longest_first(const double *costs, int count, int *order) {
+/* order [count]: the numbers of the runs, the longest first; of equal ones those that come first. */
+static void longest_first(const double *costs, int count, int *order) {
   for (int i = 0; i < count; i++) {
     int at = i;
     for (; at > 0 && costs[order[at - 1]] < costs[i]; at--) order[at] = order[at - 1];
@@ -15,10 +16,11 @@ void ch_longest_first(const double *costs, int count, int *order) {
   }
 }
 
-ch_status ch_divide(const double *costs, int count, int shares, int *share_of, ch_error *error) {
+/* share_of [count], from 0: the longest first, each to the share that has the least so far. */
+static ch_status divide_costs(const double *costs, int count, int shares, int *share_of, ch_error *error) {
   int *order = calloc((size_t)count + 1, sizeof *order);
   double *sums = calloc((size_t)shares, sizeof *sums);
-  if (order && sums) ch_longest_first(costs, count, order);
+  if (order && sums) longest_first(costs, count, order);
   for (int i = 0; order && sums && i < count; i++) {
     int least = 0;
     for (int s = 1; s < shares; s++)
@@ -32,7 +34,8 @@ ch_status ch_divide(const double *costs, int count, int shares, int *share_of, c
   return fine ? CH_OK : ch_no_memory(error);
 }
 
-ch_status ch_predict_flops(const ch_compare_setup *setup, int model, double *flops, ch_error *error) {
+/* *flops: about the FLOPs of training a model of the plan with one seed. */
+static ch_status predict_flops(const ch_compare_setup *setup, int model, double *flops, ch_error *error) {
   const ch_planned_model *planned = &setup->plan.models[model];
   int64_t forward = 0, steps = planned->steps ? planned->steps : setup->training.steps;
   int64_t depth = ch_compare_on_images(setup) ? 0 : setup->settings.lineup.sequence;
@@ -53,9 +56,9 @@ ch_status ch_order_pieces(const ch_compare_setup *setup, ch_assignment *pieces, 
   for (int i = 0; status == CH_OK && i < count; i++) {
     before[i] = pieces[i];
     listed_before[i] = listed[i];
-    status = ch_predict_flops(setup, pieces[i].model, &costs[i], error);
+    status = predict_flops(setup, pieces[i].model, &costs[i], error);
   }
-  if (status == CH_OK) ch_longest_first(costs, count, order);
+  if (status == CH_OK) longest_first(costs, count, order);
   for (int i = 0; status == CH_OK && i < count; i++) {
     pieces[i] = before[order[i]];
     listed[i] = listed_before[order[i]];
@@ -73,10 +76,10 @@ static ch_status divide_units(const ch_compare_setup *setup, double *costs, int 
   bool whole_models = setup->settings.rates.tune > 0;
   int units = whole_models ? models : models * seeds;
   for (int u = 0; u < units; u++) {
-    CH_TRY(ch_predict_flops(setup, u % models, &costs[u], error));
+    CH_TRY(predict_flops(setup, u % models, &costs[u], error));
     if (whole_models) costs[u] *= (double)(seeds + CH_TUNE_LEAST);
   }
-  CH_TRY(ch_divide(costs, units, setup->settings.schedule.parts, share_of, error));
+  CH_TRY(divide_costs(costs, units, setup->settings.schedule.parts, share_of, error));
   for (int i = units; i < models * seeds; i++) share_of[i] = share_of[i % models];
   return CH_OK;
 }

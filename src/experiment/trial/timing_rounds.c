@@ -51,7 +51,8 @@ static ch_status take_turn(ch_compare_setup *setup, const char *directory, doubl
   ch_load before = ch_load_now();
   CH_TRY(measure(setup, directory, effort, taken, error));
   if (config) {
-    CH_TRY(ch_time_steps(setup, config, &steps, error));
+    CH_TRY(ch_time_steps(config, &setup->training, ch_compare_source(setup), ch_compare_stopped, setup,
+                         &steps, error));
     if (steps.seconds > 0) taken->step_rate = (double)ch_train_step_tokens(&setup->training) / steps.seconds;
   }
   ch_load after = ch_load_now();

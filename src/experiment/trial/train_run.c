@@ -176,6 +176,18 @@ static ch_status find_run(const ch_compare_setup *setup, const ch_planned_model 
   return *result ? CH_OK : ch_no_memory(error);
 }
 
+/* Adds the results of the rate search to the result of a run. */
+static void put_tune(const ch_planned_model *planned, ch_compared *run) {
+  if (!planned->tune) return;
+  ch_tune_result result = ch_tune_conclude(planned->tune);
+  run->tried = planned->tune->tried;
+  run->tried_count = planned->tune->count;
+  run->lr_low = result.low;
+  run->lr_high = result.high;
+  run->usual_lr_cost = result.usual_cost;
+  run->lr_at_edge = result.at_edge;
+}
+
 ch_status ch_compare_read_run(ch_compare_setup *setup, int model, uint64_t seed, ch_compared *run,
                               bool *found, ch_error *error) {
   const ch_planned_model *planned = &setup->plan.models[model];
@@ -191,7 +203,7 @@ ch_status ch_compare_read_run(ch_compare_setup *setup, int model, uint64_t seed,
   CH_TRY_GOTO(ch_json_read(result, MOST_RESULT_BYTES, &object, error));
   CH_TRY_GOTO(ch_compared_from_json(object, result, &setup->comparison->arena, run, error));
   *found = run->tokens_trained >= training.steps * ch_train_step_tokens(&training);
-  if (*found) ch_compare_put_tune(planned, run);
+  if (*found) put_tune(planned, run);
 done:
   json_decref(object);
   free(result);
@@ -231,17 +243,6 @@ done:
 }
 
 /* --- learning rates ---------------------------------------------------------------------------------------------- */
-
-void ch_compare_put_tune(const ch_planned_model *planned, ch_compared *run) {
-  if (!planned->tune) return;
-  ch_tune_result result = ch_tune_conclude(planned->tune);
-  run->tried = planned->tune->tried;
-  run->tried_count = planned->tune->count;
-  run->lr_low = result.low;
-  run->lr_high = result.high;
-  run->usual_lr_cost = result.usual_cost;
-  run->lr_at_edge = result.at_edge;
-}
 
 /* A rate on trial: *rate goes to the tuning, run has the curves. */
 typedef struct trial {
