@@ -30,7 +30,7 @@ static ch_status check_choices(const ch_train_settings *s, ch_error *error) {
                    (int)s->workers.engine);
   if (s->workers.engine == CH_ENGINE_NATIVE && (s->workers.device || s->workers.python || s->workers.prepare))
     return ch_fail(error, CH_ERROR_ARGUMENT, "{%s} is for {engine} pytorch",
-                   s->workers.device ? "device"
+                   s->workers.device   ? "device"
                    : s->workers.python ? "python"
                                        : "prepare");
   if (s->workers.device && strchr(s->workers.device, ','))
@@ -53,9 +53,10 @@ static ch_status check_lengths(const ch_train_settings *s, ch_error *error) {
                    s->training.tokens ? "tokens" : "steps", s->training.epochs ? "epochs" : "steps");
   if (s->training.tokens < 0 || s->training.steps < 0 || s->training.epochs < 0 || s->vision.crop < 0 ||
       s->text.validation < 0 || s->text.validation >= 1)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "{tokens}, {steps}, {epochs} and {crop} cannot be negative, and {validation} must be a share "
-                   "from 0 to less than 1");
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "{tokens}, {steps}, {epochs} and {crop} cannot be negative, and {validation} must be a share "
+        "from 0 to less than 1");
   if (s->text.validation > 0 && s->text.validation_text)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "{validation} and {validation_text} exclude each other; give one of them");
@@ -123,15 +124,15 @@ static ch_status check_kind(const ch_training *t, ch_error *error) {
     const char *setting;
     bool given, images; /* images: it is for their models */
   } settings[] = {{"tokens", s->training.tokens, false},
-                 {"sequence", s->training.sequence, false},
-                 {"tokenizer", s->text.tokenizer, false},
-                 {"documents_apart", s->text.documents_apart, false},
-                 {"documents", s->text.documents != CH_DOCUMENTS_AUTO, false},
-                 {"validation_text", s->text.validation_text, false},
-                 {"images", s->vision.images, true},
-                 {"augment", s->vision.augment != CH_TRAIN_AUGMENT_USUAL, true},
-                 {"crop", s->vision.crop, true},
-                 {"label_smoothing", s->vision.label_smoothing != -1, true}};
+                  {"sequence", s->training.sequence, false},
+                  {"tokenizer", s->text.tokenizer, false},
+                  {"documents_apart", s->text.documents_apart, false},
+                  {"documents", s->text.documents != CH_DOCUMENTS_AUTO, false},
+                  {"validation_text", s->text.validation_text, false},
+                  {"images", s->vision.images, true},
+                  {"augment", s->vision.augment != CH_TRAIN_AUGMENT_USUAL, true},
+                  {"crop", s->vision.crop, true},
+                  {"label_smoothing", s->vision.label_smoothing != -1, true}};
   bool vision = ch_config_is_vision(&t->config);
   for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
     if (settings[i].given && settings[i].images != vision)

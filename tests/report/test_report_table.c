@@ -41,7 +41,7 @@ static void the_table_is_aligned_and_sorted_with_the_best_marked(void **state) {
       "\n"
       "* best of its column. The rule: of the losses at most 1 % above the lowest, the smallest "
       "cache; of smaller caches, the lowest loss.\n"
-      "Equal (--match parameters): parameters 1.0 M, tokens 2.0 M. Different: training time 2m04s to "
+      "Equal (by parameters): parameters 1.0 M, tokens 2.0 M. Different: training time 2m04s to "
       "2m21s, cache elements per token 128 to 1.0 k.\n" LOOSE);
   ch_text_free(&text);
   ch_arena_free(&comparison.arena);
@@ -60,7 +60,7 @@ static void what_is_equal_and_what_differs_is_said(void **state) {
   comparison.match = CH_MATCH_TIME;
   ch_table_write(&comparison, &text);
   assert_non_null(strstr(text.data,
-                         "Equal (--match time): parameters 1.0 M, training time 10.0 s. Different: tokens "
+                         "Equal (by time): parameters 1.0 M, training time 10.0 s. Different: tokens "
                          "142 k to 159 k, FLOPs per token 250 k to 450 k, cache elements per token 256 to "
                          "1.0 k.\n"));
   assert_non_null(strstr(text.data, "       cost         training\n"));
@@ -83,12 +83,12 @@ static void what_is_equal_and_what_differs_is_said(void **state) {
   }
   comparison.match = CH_MATCH_ACTIVE;
   ch_table_write(&comparison, &text);
-  assert_non_null(strstr(text.data, "Equal (--match active): active parameters 1.0 M, training time"));
+  assert_non_null(strstr(text.data, "Equal (by active): active parameters 1.0 M, training time"));
   ch_text_free(&text);
   comparison.match = CH_MATCH_CACHE;
   ch_table_write(&comparison, &text);
   assert_non_null(strstr(text.data,
-                         "Equal (--match cache): active parameters 1.0 M, training time 10.0 s, cache "
+                         "Equal (by cache): active parameters 1.0 M, training time 10.0 s, cache "
                          "elements per token 256 to 1.0 k. Different: parameters 1.0 M to 1.2 M, tokens"));
   ch_text_free(&text);
   ch_arena_free(&comparison.arena);
@@ -208,7 +208,7 @@ static void images_are_compared_by_their_accuracies(void **state) {
       "\n"
       "* best of its column. The rule: of the top-1 accuracies at most 1 point below the highest, the fewest "
       "parameters of attention.\n"
-      "Equal (--match parameters): parameters 1.0 M, images 2.0 M. Different: training time 2m04s to "
+      "Equal (by parameters): parameters 1.0 M, images 2.0 M. Different: training time 2m04s to "
       "2m21s.\n" LOOSE);
   ch_text_free(&text);
   comparison.tolerance = 0.001;

@@ -49,7 +49,8 @@ static ch_status check_settings(const ch_compare_settings *s, ch_error *error) {
     return ch_fail(error, CH_ERROR_ARGUMENT, "{ladder} is for text; leave it out with {images}");
   if (fixed)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "{ladder} changes the shape with the size, which {%s} fixes; leave one of them out", fixed);
+                   "{ladder} changes the shape with the size, which {%s} fixes; leave one of them out",
+                   fixed);
   if (s->schedule.until_decided)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "{ladder} trains all models with the same seeds; give {seeds} instead of {until_decided}");
