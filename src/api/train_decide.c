@@ -33,14 +33,12 @@ static ch_status check_choices(const ch_train_settings *s, ch_error *error) {
                    s->workers.device   ? "device"
                    : s->workers.python ? "python"
                                        : "prepare");
-  if (s->workers.device && strchr(s->workers.device, ','))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "{device} %s: one run trains on one device; give one",
-                   s->workers.device);
   if (s->workers.engine == CH_ENGINE_PYTORCH && (ch_ranks_count(s->workers.ranks) > 1 || s->report.trace))
-    return s->report.trace
-               ? ch_fail(error, CH_ERROR_ARGUMENT, "{trace} is not for {engine} pytorch; leave it out")
-               : ch_fail(error, CH_ERROR_ARGUMENT,
-                         "{engine} pytorch trains in one process; start it without mpirun");
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        s->report.trace
+            ? "{engine} pytorch writes no {trace}"
+            : "{engine} pytorch starts its own processes, one for each {device}; leave out mpirun");
   if (s->workers.threads < 0 || s->workers.threads > 4096)
     return ch_fail(error, CH_ERROR_ARGUMENT, "threads is %d; it must be from 1 to 4096, or 0 for the default",
                    s->workers.threads);
