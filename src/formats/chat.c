@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "base/utf8.h"
 #include "formats/pieces.h"
-#include "io/companions.h"
+#include "io/extra_files.h"
 
 enum { MOST_BYTES = 64 << 20 };
 

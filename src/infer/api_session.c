@@ -98,7 +98,7 @@ ch_status ch_session_pass_bytes(const ch_config *config, const ch_params *params
 
 ch_status ch_memory_estimate(const ch_model *model, const ch_session_settings *settings, ch_memory *memory,
                              ch_error *error) {
-  if (!model || !memory) return ch_api_missing(error, "the model or where the estimate goes");
+  if (!model || !memory) return ch_refuse_null(error, "the model or where the estimate goes");
   ch_session_options options;
   CH_TRY(resolve_options(model, settings, &options, error));
   size_t prefill = 0, step = 0;
@@ -130,7 +130,7 @@ static void start_end_tokens(ch_session *session, const ch_model *model) {
 
 ch_status ch_session_create(const ch_model *model, const ch_session_settings *settings, ch_session **session,
                             ch_error *error) {
-  if (!model || !session) return ch_api_missing(error, "the model or where the session goes");
+  if (!model || !session) return ch_refuse_null(error, "the model or where the session goes");
   *session = NULL;
   ch_session_options options;
   CH_TRY(resolve_options(model, settings, &options, error));
