@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* On three texts nearly as good as each mechanism's own best (docs/benchmarks.md). */
+/* On three texts nearly as good as each mechanism's own best (bench/measurements.md). */
 const double ch_spectral_rate = 4e-3;
 
 /* The width at which a hidden matrix learns at the run's own rate. */

@@ -300,8 +300,8 @@ static ch_status write_results(pool *p, ch_error *error) {
   sweep->count = 0;
   for (int i = 0; i < sweep->planned; i++)
     if (p->runs[i].done) sweep->runs[sweep->count++] = p->runs[i].swept;
-  ch_sweep_judge(sweep);
-  ch_status status = ch_write_json(path, ch_sweep_to_json(sweep), CH_DIGITS_SHOWN, error);
+  ch_status status = ch_sweep_judge(sweep, error);
+  if (status == CH_OK) status = ch_write_json(path, ch_sweep_to_json(sweep), CH_DIGITS_SHOWN, error);
   free(path);
   if (status == CH_OK && p->written) status = p->written(p->settings, sweep, error);
   return status;

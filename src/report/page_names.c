@@ -26,7 +26,9 @@ void ch_page_name_cell(const ch_page *p, int rank, bool mark, ch_text *html) {
     ch_text_puts(html, "\"");
   }
   ch_text_puts(html, ">");
+  if (mark) ch_text_printf(html, "<a href=\"#name-%d\">", rank);
   ch_html_escape(group->name, html);
+  if (mark) ch_text_puts(html, "</a>");
   if (mark) put_mark(s, rank, html);
   ch_text_puts(html, "</th>");
 }

@@ -242,7 +242,7 @@ static void stuck_runs_and_choices(void **state) {
   }
   ch_sweep sweep_of = {
       .runs = runs, .count = 4, .planned = 5, .choices = &choice, .mechanisms = 1, .budget = 1e3};
-  ch_sweep_judge(&sweep_of);
+  assert_int_equal(ch_sweep_judge(&sweep_of, NULL), CH_OK);
   assert_int_equal(runs[0].verdict, CH_STABLE); /* slow, but at a smaller rate */
   assert_int_equal(runs[2].verdict, CH_STUCK);
   assert_int_equal(runs[3].verdict, CH_STUCK);
@@ -251,7 +251,7 @@ static void stuck_runs_and_choices(void **state) {
   assert_false(choice.whole);
   runs[1].stability.verdict = CH_UNRECOVERED;
   runs[2].validation_loss = 5;
-  ch_sweep_judge(&sweep_of);
+  assert_int_equal(ch_sweep_judge(&sweep_of, NULL), CH_OK);
   assert_true(choice.chosen == 0.003 && choice.chosen_loss == 5);
   assert_true(choice.lowest == 0.001 && choice.lowest_loss == 4);
   ch_arena_free(&sweep_of.about.arena);
