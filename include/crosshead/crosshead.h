@@ -7,6 +7,8 @@
  *   tokenizer.h tokenizers without a model, and training one
  *   session.h   sequences of tokens, fed to the model, with their key-value cache
  *   generate.h  choosing tokens, writing text
+ *   generation.h texts that join and leave at any time, for servers
+ *   chat.h      messages to a prompt, by a model's chat template
  *   forward.h   one pass over given tokens or images: logits, loss, gradients
  *   profile.h   where a session's time goes
  *
@@ -15,9 +17,11 @@
 #ifndef CROSSHEAD_CROSSHEAD_H
 #define CROSSHEAD_CROSSHEAD_H
 
+#include <crosshead/chat.h>
 #include <crosshead/common.h>
 #include <crosshead/forward.h>
 #include <crosshead/generate.h>
+#include <crosshead/generation.h>
 #include <crosshead/info.h>
 #include <crosshead/model.h>
 #include <crosshead/profile.h>

@@ -52,7 +52,7 @@ CH_API void ch_session_free(ch_session *session);
 
 /* Feeding tokens appends them to sequences and returns logits: the score of every id as the next token.
  * *logits belongs to the session and is valid until the next call with it. Feeding a text at once or token by
- * token gives the same logits within rounding. Errors of all four: CH_ERROR_FULL when a sequence would pass
+ * token gives the same logits within rounding. Errors of all five: CH_ERROR_FULL when a sequence would pass
  * max_tokens, CH_ERROR_ARGUMENT for no tokens, an id outside 0 ... V - 1 or a sequence outside 0 ... B - 1.
  * In these the sequences hold what they held before, and so they do in every other error but CH_ERROR_INTERRUPTED
  * (ch_session_set_progress), unless they cannot go back to it (ch_session_truncate): then they are empty. */
@@ -78,6 +78,11 @@ CH_API ch_status ch_session_feed_all(ch_session *session, const int32_t *tokens,
  * they are the same within rounding. */
 CH_API ch_status ch_session_step(ch_session *session, size_t count, const int32_t *tokens,
                                  const float **logits, ch_error *error);
+
+/* Appends one token to each of sequences [count], of which none is listed twice; *logits [count, V]. The states stay where they
+ * are: nothing is copied. Otherwise as ch_session_step. */
+CH_API ch_status ch_session_step_some(ch_session *session, const int32_t *sequences, size_t count,
+                                      const int32_t *tokens, const float **logits, ch_error *error);
 
 /* From now on ch_session_feed and ch_session_feed_one call `progress` between their passes of some hundred tokens
  * and, within a pass that takes long, some twenty times a second; so does generation while it reads a prompt. The

@@ -79,6 +79,20 @@ CH_API bool ch_ids_reserve(ch_ids *ids, size_t more);
 CH_API ch_status ch_tokenizer_encode(const ch_tokenizer *tokenizer, const char *text, size_t size,
                                      unsigned flags, ch_ids *ids, ch_error *error);
 
+/* A part of a text, and whether special tokens written out in it become their ids. */
+typedef struct ch_prompt_part {
+  const char *text;
+  size_t size;
+  bool special;
+} ch_prompt_part;
+
+/* Appends the ids of the text that parts [count] make together: as ch_tokenizer_encode of the whole, but a special token
+ * is found only where none of its bytes belongs to a part that is not `special`. (Where a tokenizer looks for special tokens in
+ * normalized text, the parts are encoded one after the other.) Flags: CH_TEXT_BEGINS, CH_TEXT_WHOLE or
+ * CH_TEXT_BARE, or none. Errors: those of ch_tokenizer_encode. */
+CH_API ch_status ch_tokenizer_encode_parts(const ch_tokenizer *tokenizer, const ch_prompt_part *parts,
+                                           size_t count, unsigned flags, ch_ids *ids, ch_error *error);
+
 /* Working memory for encoding many texts: faster than ch_tokenizer_encode, as it caches the ids of words. It belongs to one
  * thread at a time; the tokenizer must outlive it. */
 typedef struct ch_encoder ch_encoder;
@@ -99,6 +113,34 @@ CH_API ch_status ch_encoder_encode(ch_encoder *encoder, const char *text, size_t
  * with ch_free. Errors: CH_ERROR_ARGUMENT for an id that the tokenizer does not have. */
 CH_API ch_status ch_tokenizer_decode(const ch_tokenizer *tokenizer, const int32_t *tokens, size_t count,
                                      unsigned flags, char **text, size_t *size, ch_error *error);
+
+/* The bytes of a token in the middle of a text (" the" for "▁the"), special tokens written out: *size bytes, the tokenizer's,
+ * which need not be whole UTF-8 characters. NULL for an id that the tokenizer does not have. */
+CH_API const char *ch_tokenizer_bytes(const ch_tokenizer *tokenizer, int32_t id, size_t *size);
+
+/* Decodes a text id by id into pieces that are whole UTF-8 characters. Bytes that begin a character wait for its end, and
+ * bytes that may begin a stop string wait until it is clear; U+FFFD stands for bytes that are no character. It belongs to
+ * one thread at a time; the tokenizer must outlive it. */
+typedef struct ch_text_stream ch_text_stream;
+
+/* stops: [stop_count] NUL-terminated UTF-8, none empty, copied; or NULL with a count of 0. `flags` are of ch_text_flags, for
+ * decoding. Errors: CH_ERROR_ARGUMENT, CH_ERROR_MEMORY. */
+CH_API ch_status ch_text_stream_new(const ch_tokenizer *tokenizer, const char *const *stops,
+                                    int32_t stop_count, unsigned flags, ch_text_stream **stream,
+                                    ch_error *error);
+
+/* NULL is fine. */
+CH_API void ch_text_stream_free(ch_text_stream *stream);
+
+/* The text that is released when a token comes: *size bytes, the stream's, valid until the next call. *stop becomes the index of
+ * the stop string that the token completed, or -1; the text ends before it, and what comes later is nothing. Ids that the
+ * tokenizer does not have (padded vocabularies) have no text. Errors: CH_ERROR_MEMORY. */
+CH_API ch_status ch_text_stream_put(ch_text_stream *stream, int32_t id, const char **text, size_t *size,
+                                    int32_t *stop, ch_error *error);
+
+/* The text that was held back. The stream gives nothing more. */
+CH_API ch_status ch_text_stream_end(ch_text_stream *stream, const char **text, size_t *size, int32_t *stop,
+                                    ch_error *error);
 
 /* ---- Training ---- */
 

@@ -3,6 +3,7 @@
 #include "base/memory.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -36,6 +37,17 @@ void ch_pages_free(void *memory, size_t bytes) {
 double ch_machine_memory(void) {
   long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
   return pages > 0 && page > 0 ? (double)pages * (double)page : INFINITY;
+}
+
+double ch_available_memory(void) {
+  FILE *file = fopen("/proc/meminfo", "re");
+  unsigned long long kib = 0;
+  bool known = false;
+  char line[256];
+  while (file && !known && fgets(line, sizeof line, file))
+    known = sscanf(line, "MemAvailable: %llu kB", &kib) == 1;
+  if (file) fclose(file);
+  return known ? (double)kib * 1024 : INFINITY;
 }
 
 void ch_forget_peak(void) {

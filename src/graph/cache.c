@@ -173,7 +173,7 @@ void ch_cache_free(ch_cache *cache) {
 }
 
 int32_t *ch_cache_tokens(const ch_cache *cache, int64_t sequence) {
-  return cache->tokens + sequence * cache->capacity;
+  return cache->tokens + (cache->order ? cache->order[sequence] : sequence) * cache->capacity;
 }
 
 bool ch_cache_holds(const ch_cache *cache, int layer, int part) {
@@ -182,8 +182,7 @@ bool ch_cache_holds(const ch_cache *cache, int layer, int part) {
 }
 
 static char *row_at(const ch_state_view *view, int64_t sequence, int64_t row) {
-  return (char *)view->data +
-         ch_dtype_bytes(view->dtype, sequence * view->sequence_stride + row * view->token_stride);
+  return (char *)view->data + ch_dtype_bytes(view->dtype, ch_state_at(view, sequence, row));
 }
 
 static char *sequence_at(const ch_state_view *view, int64_t sequence) {
@@ -285,7 +284,7 @@ bool ch_cache_can_go_back(const ch_cache *cache, int64_t sequence, int32_t lengt
          length >= held - 1;
 }
 
-/* --- by id, windows on sequences, copies ------------------------------------------------------------------------ */
+/* --- by id, selections, copies ------------------------------------------------------------------------ */
 
 void ch_cache_put_by_id(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer,
                         int part, int64_t count, const int32_t *ids, int64_t width, const void *x) {
@@ -314,20 +313,55 @@ void ch_cache_fill(const ch_cache *cache, const ch_kernels *kernels, const ch_te
   kernels->repeat_bytes(team, (int64_t)bytes, stored, (int64_t)all, (void *)view->data);
 }
 
-void ch_cache_window(const ch_cache *cache, int64_t first, int64_t count,
-                     ch_state_view (*views)[CH_MAX_STATE_PARTS], ch_cache *window) {
-  *window = *cache;
-  window->sequences = count;
-  window->views = views;
-  window->length = cache->length + first;
-  window->rows_before = cache->rows_before + first;
-  window->places = cache->places + first;
-  window->tokens = cache->tokens ? ch_cache_tokens(cache, first) : NULL;
+ch_status ch_cache_selection_create(ch_cache *whole, ch_cache_selection **result, ch_error *error) {
+  const size_t sequences = (size_t)whole->sequences;
+  ch_cache_selection *selection = calloc(1, sizeof *selection);
+  *result = selection;
+  if (selection) {
+    selection->whole = whole;
+    selection->cache.views = malloc((size_t)whole->layers * sizeof *whole->views);
+    selection->cache.length = malloc(sequences * sizeof *whole->length);
+    selection->cache.rows_before = malloc(sequences * sizeof *whole->rows_before);
+    selection->cache.places = malloc(sequences * sizeof *whole->places);
+  }
+  if (selection && selection->cache.views && selection->cache.length && selection->cache.rows_before &&
+      selection->cache.places)
+    return CH_OK;
+  ch_cache_selection_free(selection);
+  *result = NULL;
+  return ch_no_memory(error);
+}
+
+void ch_cache_selection_free(ch_cache_selection *selection) {
+  if (!selection) return;
+  free(selection->cache.views);
+  free(selection->cache.length);
+  free(selection->cache.rows_before);
+  free(selection->cache.places);
+  free(selection);
+}
+
+void ch_cache_select(ch_cache_selection *selection, const int32_t *order, int64_t count) {
+  const ch_cache own = selection->cache, *whole = selection->whole;
+  ch_cache *cache = &selection->cache;
+  *cache = *whole;
+  cache->views = own.views;
+  cache->length = own.length;
+  cache->rows_before = own.rows_before;
+  cache->places = own.places;
+  cache->sequences = count;
+  cache->order = order;
+  for (int64_t s = 0; s < count; s++) cache->length[s] = whole->length[order[s]];
   for (int l = 0; l < cache->layers; l++)
     for (int p = 0; p < CH_MAX_STATE_PARTS; p++) {
-      views[l][p] = cache->views[l][p];
-      if (ch_cache_holds(cache, l, p)) views[l][p].data = sequence_at(&views[l][p], first);
+      cache->views[l][p] = whole->views[l][p];
+      if (ch_cache_holds(whole, l, p)) cache->views[l][p].order = order;
     }
+}
+
+void ch_cache_selection_keep(const ch_cache_selection *selection) {
+  const ch_cache *cache = &selection->cache;
+  for (int64_t s = 0; s < cache->sequences; s++) selection->whole->length[cache->order[s]] = cache->length[s];
 }
 
 /* Bytes of a part of a sequence that hold something, if so many of its tokens are wanted and it holds `held`. A fixed part is one

@@ -55,6 +55,7 @@ typedef struct ch_cache {
   ch_state_view (*views)[CH_MAX_STATE_PARTS]; /* [layers]: where each part lies: [sequence, token, width], or
                                                  [id, width] */
   int32_t *length;                            /* [sequences] tokens that each holds */
+  const int32_t *order; /* [sequences] of a selection: which sequence of the whole cache each is; else NULL */
   /* A layer with a window keeps a ring of window + sinks tokens, if the capacity is larger: token t lies in row t, or,
      from token window + sinks on, in row sinks + (t - sinks) mod window. */
   int64_t window, sinks;
@@ -118,10 +119,18 @@ void ch_cache_fill(const ch_cache *cache, const ch_kernels *kernels, const ch_te
 int32_t *ch_cache_tokens(const ch_cache *cache, int64_t sequence);
 /* Whether a layer has this part for every sequence: not if it has no such part, or keeps it by id. */
 bool ch_cache_holds(const ch_cache *cache, int layer, int part);
-/* A cache over the memory of sequences first ... first + count - 1 of another; `views` [layers] is the
-   caller's. Tokens fed to one are fed to the other. */
-void ch_cache_window(const ch_cache *cache, int64_t first, int64_t count,
-                     ch_state_view (*views)[CH_MAX_STATE_PARTS], ch_cache *window);
+/* Some sequences of a cache, in any order, as a cache over the same memory. */
+typedef struct ch_cache_selection {
+  ch_cache cache;
+  ch_cache *whole;
+} ch_cache_selection;
+/* Room for selections of a cache. Release with ch_cache_selection_free; the cache must outlive it. */
+ch_status ch_cache_selection_create(ch_cache *whole, ch_cache_selection **selection, ch_error *error);
+void ch_cache_selection_free(ch_cache_selection *selection);
+/* Selects sequences order [count], none twice; `order` must last as long as the selection is used. */
+void ch_cache_select(ch_cache_selection *selection, const int32_t *order, int64_t count);
+/* Makes the lengths that the selection's sequences have now those of the whole cache. */
+void ch_cache_selection_keep(const ch_cache_selection *selection);
 /* Whether a sequence can be truncated to its first `length` tokens: a ring may have overwritten some that the next token
    sees, and a fixed part has only its last state. */
 bool ch_cache_can_go_back(const ch_cache *cache, int64_t sequence, int32_t length);

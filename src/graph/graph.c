@@ -70,6 +70,15 @@ ch_node *ch_graph_input(ch_graph *graph, ch_input slot) {
   return graph->inputs[slot] = node;
 }
 
+ch_node *ch_graph_states(ch_graph *graph, int64_t columns) {
+  ch_node *node = ch_graph_input(graph, CH_INPUT_STATES);
+  if (!node) return NULL;
+  node->dtype = graph->dtype;
+  node->rank = 2;
+  node->shape[1] = columns;
+  return node;
+}
+
 ch_node *ch_graph_pixels(ch_graph *graph, int64_t channels, int64_t size) {
   ch_node *node = ch_graph_input(graph, CH_INPUT_PIXELS);
   if (!node) return NULL;

@@ -117,6 +117,7 @@ typedef enum ch_input {
   CH_INPUT_DOCUMENT_START, /* [rows] first position each token sees */
   CH_INPUT_LABELS,         /* [sequences] class of each image, -1 = not known */
   CH_INPUT_PIXELS,         /* F32 [sequences, channels, size, size] */
+  CH_INPUT_STATES,         /* of the graph's type [rows, columns]: values of another run */
   CH_INPUT_COUNT
 } ch_input;
 
@@ -139,6 +140,8 @@ void ch_graph_free(ch_graph *graph);
 
 /* The integer input of a slot; the same node every time. */
 ch_node *ch_graph_input(ch_graph *graph, ch_input slot);
+/* CH_INPUT_STATES of so many columns. */
+ch_node *ch_graph_states(ch_graph *graph, int64_t columns);
 /* The images of a run, one per sequence: CH_INPUT_PIXELS. */
 ch_node *ch_graph_pixels(ch_graph *graph, int64_t channels, int64_t size);
 /* A parameter leaf; the model makes one per parameter. trainable: gradients are wanted. */

@@ -106,8 +106,9 @@ struct ch_run {
   bool follows_micro_batch, more_micro_batches;
   bool
       elsewhere; /* all earlier micro-batches of the step ran on other machines: nothing is kept from them but gradients */
-  double seed;                        /* gradient of every element of the root */
-  const void *inputs[CH_INPUT_COUNT]; /* int32_t; CH_INPUT_PIXELS: float; in the kernels' memory */
+  double seed; /* gradient of every element of the root */
+  const void *inputs
+      [CH_INPUT_COUNT]; /* int32_t; CH_INPUT_PIXELS: float; CH_INPUT_STATES: the graph's type; in the kernels' memory */
   /* The same for the host: operations that decide by ids read them. The plan sets them where the kernels' memory is the
      host's. */
   const void *host_inputs[CH_INPUT_COUNT];

@@ -178,7 +178,7 @@ static ch_stream_value of_cache(const ch_stream *stream, const ch_node *node, co
   const ch_kernels *kernels = stream->run->kernels;
   ch_state_view view = node->op->states(stream->run, node);
   ch_column_range made = made_columns(node, columns);
-  int64_t at = span->sequence * view.sequence_stride + span->first * view.token_stride + made.first;
+  int64_t at = ch_state_at(&view, span->sequence, span->first) + made.first;
   const char *data = (const char *)view.data + ch_dtype_bytes(view.dtype, at);
   if (!block_quantised(node) || !space) return (ch_stream_value){data, view.dtype, view.token_stride, made};
   kernels->unpack_states(span->count, made.count, data,

@@ -18,6 +18,7 @@ typedef struct ch_generation_text {
   const int32_t *end_tokens; /* [end_token_count] ids that end the text; none is written */
   int end_token_count;
   ch_error error; /* the sentence of asked->status */
+  void *own;      /* the writer's */
 } ch_generation_text;
 
 /* Writes all texts, as many at a time as the session has sequences (at most CH_SKINNY_ROWS); when one has ended,

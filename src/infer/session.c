@@ -13,7 +13,8 @@
 #include "base/random.h"
 #include "tensor/gemm.h"
 
-enum { PASSES = CH_SKINNY_ROWS + 6, DEFAULT_CONTEXT = 4096 };
+/* Steps of every number of sequences, heads over blocks of rows, chunks, and some ends of prompts. */
+enum { PASSES = CH_SKINNY_ROWS + 24, HEAD_UNIT = 8, DEFAULT_CONTEXT = 4096 };
 
 struct ch_session {
   const ch_config *config;
@@ -22,7 +23,9 @@ struct ch_session {
   ch_session_options options;
   ch_engine engine;
   ch_cache *cache;
-  ch_state_view (*views)[CH_MAX_STATE_PARTS]; /* of some of its sequences */
+  ch_cache_selection *fed; /* those of its sequences that a pass feeds */
+  int32_t *all;            /* [sequences]: 0, 1, ... */
+  float *states;           /* [chunk + HEAD_UNIT, hidden] of a pass whose tokens are scored; or NULL */
   ch_pass_table *passes;
   int32_t *chunk; /* [sequences, chunk] tokens of one pass */
   const ch_model *model;
@@ -77,11 +80,13 @@ ch_status ch_session_new(const ch_config *config, const ch_params *params, const
   session->engine.compute = options->compute;
   CH_TRY_GOTO(ch_pass_table_create(&session->engine, config, params, PASSES, &session->passes, error));
   CH_TRY_GOTO(create_cache(session, error));
-  session->views = malloc((size_t)config->num_hidden_layers * sizeof *session->views);
+  CH_TRY_GOTO(ch_cache_selection_create(session->cache, &session->fed, error));
+  session->all = malloc((size_t)options->sequences * sizeof *session->all);
+  for (int64_t s = 0; session->all && s < options->sequences; s++) session->all[s] = (int32_t)s;
   if (options->precompute_gates)
     CH_TRY_GOTO(ch_gate_table_fill(&session->engine, config, params, weights, session->cache, error));
   session->chunk = malloc((size_t)(options->sequences * session->options.chunk) * sizeof *session->chunk);
-  if (!session->chunk || !session->views) status = ch_no_memory(error);
+  if (!session->chunk || !session->all) status = ch_no_memory(error);
 done:
   if (status != CH_OK)
     ch_session_free(session);
@@ -93,9 +98,11 @@ done:
 void ch_session_free(ch_session *session) {
   if (!session) return;
   ch_pass_table_free(session->passes);
+  ch_cache_selection_free(session->fed);
   ch_cache_free(session->cache);
   ch_engine_free(&session->engine);
-  free(session->views);
+  free(session->all);
+  free(session->states);
   free(session->chunk);
   free(session);
 }
@@ -106,7 +113,7 @@ static ch_status find_pass(ch_session *session, int64_t sequences, int64_t lengt
                                 .length = length,
                                 .dtype = CH_F32,
                                 .head = head,
-                                .cached = true,
+                                .cached = head != CH_HEAD_OF_STATES,
                                 .cache = session->options.cache,
                                 .capacity = session->options.context,
                                 .gates_known = session->options.precompute_gates,
@@ -114,19 +121,20 @@ static ch_status find_pass(ch_session *session, int64_t sequences, int64_t lengt
   return ch_pass_table_find(session->passes, &shape, runner, error);
 }
 
-/* A pass of sequences first ... first + sequences - 1. */
-static ch_status pass(ch_session *session, int64_t first, int64_t sequences, const int32_t *tokens,
+/* A pass over `count` tokens of each of sequences order [sequences]. */
+static ch_status pass(ch_session *session, const int32_t *order, int64_t sequences, const int32_t *tokens,
                       int64_t count, ch_head head, const float **logits, ch_error *error) {
   ch_runner *runner;
   CH_TRY(find_pass(session, sequences, count, head, &runner, error));
-  ch_cache window;
-  ch_cache_window(session->cache, first, sequences, session->views, &window);
-  ch_runner_call call = {.weights = session->weights, .tokens = tokens, .cache = &window};
+  ch_cache *fed = &session->fed->cache;
+  ch_cache_select(session->fed, order, sequences);
+  ch_runner_call call = {.weights = session->weights, .tokens = tokens, .cache = fed};
   const void *value = NULL;
   double start = ch_clock();
   ch_status status = ch_runner_run(runner, &call, &value, error);
   /* Some states of constant size are those after these tokens by now, and others are not. */
-  for (int64_t s = 0; status != CH_OK && window.any_fixed && s < sequences; s++) window.length[s] = 0;
+  for (int64_t s = 0; status != CH_OK && fed->any_fixed && s < sequences; s++) fed->length[s] = 0;
+  ch_cache_selection_keep(session->fed);
   if (status != CH_OK) return status;
   ch_profile_span(session->engine.profile, count == 1 ? "token" : "tokens", start);
   *logits = value;
@@ -161,6 +169,7 @@ static ch_status check_tokens(const ch_session *session, int64_t first, int64_t 
 typedef struct reading {
   const ch_session *session;   /* whose callback is asked, if it has one */
   int64_t done, length, total; /* tokens per sequence: before this pass, of this pass, of the text */
+  ch_head head;                /* of the passes */
   double share;                /* of this pass */
   double first_question;       /* of ch_clock: a short pass asks only when it is over */
 } reading;
@@ -196,7 +205,7 @@ static ch_status watched_pass(ch_session *session, int64_t first, int64_t sequen
   r->first_question = ch_clock() + SHORT_PASS;
   if (session->progress) ch_engine_watch(&session->engine, reading_stops, reading_share, r);
   ch_status status =
-      pass(session, first, sequences, session->chunk, r->length, CH_HEAD_LAST_LOGITS, logits, error);
+      pass(session, session->all + first, sequences, session->chunk, r->length, r->head, logits, error);
   if (session->progress) ch_engine_watch(&session->engine, NULL, NULL, NULL);
   if (status == CH_ERROR_INTERRUPTED) forget_overwritten(session, first, sequences, r->length);
   return status;
@@ -237,22 +246,17 @@ static ch_status feed(ch_session *session, int64_t first, int64_t sequences, con
   return status;
 }
 
-static ch_status feed_pass(ch_session *session, int64_t sequences, const int32_t *tokens, size_t count,
-                           ch_head head, const float **logits, ch_error *error) {
-  return pass(session, 0, sequences, tokens, (int64_t)count, head, logits, error);
-}
-
 ch_status ch_session_feed(ch_session *session, const int32_t *tokens, size_t count, const float **logits,
                           ch_error *error) {
   if (!session) return ch_fail(error, CH_ERROR_ARGUMENT, "the session is NULL");
-  reading r = {.session = session, .total = (int64_t)count};
+  reading r = {.session = session, .total = (int64_t)count, .head = CH_HEAD_LAST_LOGITS};
   return feed(session, 0, session->options.sequences, tokens, count, &r, logits, error);
 }
 
 ch_status ch_session_feed_one(ch_session *session, int32_t sequence, const int32_t *tokens, size_t count,
                               const float **logits, ch_error *error) {
   if (!session) return ch_fail(error, CH_ERROR_ARGUMENT, "the session is NULL");
-  reading r = {.session = session, .total = (int64_t)count};
+  reading r = {.session = session, .total = (int64_t)count, .head = CH_HEAD_LAST_LOGITS};
   return feed(session, sequence, 1, tokens, count, &r, logits, error);
 }
 
@@ -261,7 +265,7 @@ ch_status ch_session_feed_all(ch_session *session, const int32_t *tokens, size_t
   if (!session) return ch_fail(error, CH_ERROR_ARGUMENT, "the session is NULL");
   int64_t sequences = session->options.sequences;
   CH_TRY(check_tokens(session, 0, sequences, tokens, count, logits, error));
-  return feed_pass(session, sequences, tokens, count, CH_HEAD_LOGITS, logits, error);
+  return pass(session, session->all, sequences, tokens, (int64_t)count, CH_HEAD_LOGITS, logits, error);
 }
 
 ch_status ch_session_step(ch_session *session, size_t count, const int32_t *tokens, const float **logits,
@@ -271,7 +275,54 @@ ch_status ch_session_step(ch_session *session, size_t count, const int32_t *toke
     return ch_fail(error, CH_ERROR_ARGUMENT, "%zu sequences are not there; the session has %lld", count,
                    (long long)session->options.sequences);
   CH_TRY(check_tokens(session, 0, (int64_t)count, tokens, 1, logits, error));
-  return feed_pass(session, (int64_t)count, tokens, 1, CH_HEAD_LAST_LOGITS, logits, error);
+  return pass(session, session->all, (int64_t)count, tokens, 1, CH_HEAD_LAST_LOGITS, logits, error);
+}
+
+ch_status ch_session_step_some(ch_session *session, const int32_t *sequences, size_t count,
+                               const int32_t *tokens, const float **logits, ch_error *error) {
+  if (!session || (!sequences && count))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is NULL", session ? "the list of sequences" : "the session");
+  if (count < 1) return ch_fail(error, CH_ERROR_ARGUMENT, "no tokens to feed; at least one is needed");
+  for (size_t i = 0; i < count; i++) {
+    CH_TRY(check_tokens(session, sequences[i], 1, tokens ? tokens + i : NULL, 1, logits, error));
+    for (size_t j = 0; j < i; j++)
+      if (sequences[j] == sequences[i])
+        return ch_fail(error, CH_ERROR_ARGUMENT, "sequence %d is listed twice", sequences[i]);
+  }
+  return pass(session, sequences, (int64_t)count, tokens, 1, CH_HEAD_LAST_LOGITS, logits, error);
+}
+
+/* --- scores of every token ------------------------------------------------------------------------------------ */
+
+/* The head over rows of session->states, in blocks of so few that a row's logits are those of a step. */
+static ch_status score_rows(ch_session *session, int64_t count, ch_score_sink sink, void *user,
+                            ch_error *error) {
+  const int64_t hidden = session->config->hidden_size;
+  for (int64_t at = 0, rows; at < count; at += rows) {
+    rows = count - at < CH_SKINNY_ROWS ? count - at : CH_SKINNY_ROWS;
+    const int64_t padded = (rows + HEAD_UNIT - 1) / HEAD_UNIT * HEAD_UNIT;
+    ch_runner *runner;
+    const void *logits = NULL;
+    CH_TRY(find_pass(session, padded, 1, CH_HEAD_OF_STATES, &runner, error));
+    ch_runner_call call = {.weights = session->weights, .states = session->states + at * hidden};
+    CH_TRY(ch_runner_run(runner, &call, &logits, error));
+    CH_TRY(sink(at, rows, logits, user, error));
+  }
+  return CH_OK;
+}
+
+ch_status ch_session_feed_scored(ch_session *session, int32_t sequence, const int32_t *tokens, size_t count,
+                                 ch_score_sink sink, void *user, ch_error *error) {
+  const size_t hidden = (size_t)session->config->hidden_size, chunk = (size_t)session->options.chunk;
+  const float *states = NULL;
+  if (count > chunk)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%zu tokens are more than a chunk of %zu", count, chunk);
+  if (!session->states) session->states = calloc((chunk + HEAD_UNIT) * hidden, sizeof *session->states);
+  if (!session->states) return ch_no_memory(error);
+  reading r = {.session = session, .total = (int64_t)count, .head = CH_HEAD_STATES};
+  CH_TRY(feed(session, sequence, 1, tokens, count, &r, &states, error));
+  memcpy(session->states, states, count * hidden * sizeof *states);
+  return score_rows(session, (int64_t)count, sink, user, error);
 }
 
 /* --- progress, threads, end tokens --------------------------------------------------------------------------- */

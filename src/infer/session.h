@@ -51,6 +51,15 @@ void ch_session_set_model(ch_session *session, const ch_model *model);
 /* The threads that the session was planned for. It never uses more. */
 const ch_team *ch_session_team(const ch_session *session);
 
+/* Gets the logits [count, V] after tokens first ... first + count - 1; valid during the call. */
+typedef ch_status (*ch_score_sink)(int64_t first, int64_t count, const float *logits, void *user,
+                                   ch_error *error);
+/* Appends at most a chunk of tokens to a sequence and hands over the logits after each of them. The head is computed for
+   at most CH_SKINNY_ROWS rows at a time, so that those after the last one are what ch_session_feed_one returns, bit for
+   bit. The errors are its too. */
+ch_status ch_session_feed_scored(ch_session *session, int32_t sequence, const int32_t *tokens, size_t count,
+                                 ch_score_sink sink, void *user, ch_error *error);
+
 /* What the session's progress callback answers after `done` of `total` tokens; true without one. */
 bool ch_session_goes_on(const ch_session *session, int64_t done, int64_t total);
 

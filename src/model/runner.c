@@ -221,7 +221,8 @@ static ch_status read_value(const ch_runner *runner, const ch_run *run, const vo
 
 ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const void **value, ch_error *error) {
   ch_engine *engine = runner->engine;
-  if (!runner->vision) CH_TRY(check_ids(runner, call->tokens, 0, "token id", error));
+  if (!runner->vision && runner->shape.head != CH_HEAD_OF_STATES)
+    CH_TRY(check_ids(runner, call->tokens, 0, "token id", error));
   if (runner->shape.head == CH_HEAD_LOSS || runner->shape.head == CH_HEAD_SCORES ||
       runner->shape.head == CH_HEAD_RANKS)
     CH_TRY(check_ids(runner, call->targets, -1, runner->vision ? "label" : "target id", error));
@@ -258,6 +259,7 @@ ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const voi
   run.inputs[CH_INPUT_DOCUMENT_START] = call->document_start;
   run.inputs[CH_INPUT_LABELS] = call->targets;
   run.inputs[CH_INPUT_PIXELS] = call->pixels;
+  run.inputs[CH_INPUT_STATES] = call->states;
   CH_TRY(place(runner, &run, error));
   CH_TRY(ch_plan_run(runner->plan, &run));
   for (int64_t s = 0; call->cache && s < runner->shape.sequences; s++)

@@ -56,6 +56,7 @@ typedef struct ch_runner_call {
   const int32_t *tokens;    /* [sequences, length]; checked against the vocabulary */
   /* [sequences, length], -1 = not predicted; heads with a loss only. In models of images: labels */
   const int32_t *targets;
+  const void *states;  /* CH_HEAD_OF_STATES: its only input */
   const float *pixels; /* [sequences, channels, size, size] in place of tokens, in models of images */
   const int32_t *document_start; /* [sequences, length] or NULL; graphs with documents only */
   ch_cache *cache;               /* graphs with a cache; its lengths advance by `length` after a good run */

@@ -72,6 +72,7 @@ static ch_node *embedding(ch_builder *builder) {
 static ch_node *lm_head(ch_builder *builder, ch_node *x, ch_head kind) {
   ch_graph *graph = builder->graph;
   const char *name = builder->config->tie_word_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
+  if (kind == CH_HEAD_STATES) return x;
   if (kind == CH_HEAD_LAST_LOGITS) x = ch_op_sequence_row(graph, x, graph->length - 1);
   x = ch_final_norm(builder, x);
   double divisor = builder->config->logits_scaling, cap = builder->config->final_logit_softcapping;
@@ -86,6 +87,8 @@ static ch_node *lm_head(ch_builder *builder, ch_node *x, ch_head kind) {
 }
 
 static ch_node *build(ch_builder *builder, const ch_model_graph *shape) {
+  if (shape->head == CH_HEAD_OF_STATES)
+    return lm_head(builder, ch_graph_states(builder->graph, builder->config->hidden_size), shape->head);
   if (shape->documents) builder->document_start = ch_graph_input(builder->graph, CH_INPUT_DOCUMENT_START);
   ch_node *x = embedding(builder);
   for (builder->layer = 0; builder->layer < builder->config->num_hidden_layers; builder->layer++)

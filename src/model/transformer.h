@@ -16,7 +16,11 @@ typedef enum ch_head {
                           against CH_INPUT_LABELS */
   CH_HEAD_SCORES, /* images: root [sequences, 2], the loss and the place of the label among the logits; text:
                           CH_HEAD_LOSS */
-  CH_HEAD_RANKS   /* text: root [N, 2], CH_HEAD_LOSS and the place of the target among the logits */
+  CH_HEAD_RANKS,  /* text: root [N, 2], CH_HEAD_LOSS and the place of the target among the logits */
+  /* text: root [N, hidden], what the final norm reads of every token */
+  CH_HEAD_STATES,
+  /* text: root [N, V], logits of CH_INPUT_STATES, rows of such a root, and nothing else: no tokens, no layers, no cache */
+  CH_HEAD_OF_STATES
 } ch_head;
 
 typedef struct ch_model_graph {

@@ -25,7 +25,13 @@ typedef struct ch_state_view {
   int64_t token_stride;    /* elements between tokens */
   int64_t sequence_stride; /* elements between sequences */
   int64_t head_stride;     /* elements between key-value heads; 0: side by side */
+  const int32_t *order;    /* [sequences] [host] places in memory of the sequences; NULL: they lie in order */
 } ch_state_view;
+
+/* Elements before token t of a sequence. */
+static inline int64_t ch_state_at(const ch_state_view *view, int64_t sequence, int64_t t) {
+  return (view->order ? view->order[sequence] : sequence) * view->sequence_stride + t * view->token_stride;
+}
 
 static inline int64_t ch_head_stride(const ch_state_view *part, int64_t dim) {
   return part->head_stride > 0 ? part->head_stride : dim;

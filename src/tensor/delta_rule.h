@@ -27,9 +27,11 @@ typedef struct ch_delta_rule {
   const int32_t
       *document_start; /* [sequences, length] first token of each one's document; or NULL: token 0 */
   /* The states before the first token, which become those after the last one: of sequence s [value_heads, key_dim, value_dim]
-     at s * state_stride. NULL: they begin at zero and are not kept. Zero is also where tokens_before [sequences] [host] is 0. */
+     at s * state_stride, or order[s] * state_stride, if order [sequences] [host] is not NULL. NULL: they begin at zero and are
+     not kept. Zero is also where tokens_before [sequences] [host] is 0. */
   void *states;
   int64_t state_stride;
+  const int32_t *order;
   const int32_t *tokens_before;
   void *out; /* [sequences, length, value_heads, value_dim] */
   /* For the backward pass, or NULL: the states at the beginning of every chunk but the first [sequences, value_heads,

@@ -3,8 +3,7 @@
 
 static ch_tile tile_in_place(const ch_state_view *part, const ch_tile_span *span, int64_t dim) {
   int64_t head_stride = ch_head_stride(part, dim);
-  int64_t at =
-      span->sequence * part->sequence_stride + span->first * part->token_stride + span->head * head_stride;
+  int64_t at = ch_state_at(part, span->sequence, span->first) + span->head * head_stride;
   return (ch_tile){.data = (const char *)part->data + at * (int64_t)ch_dtype_size(part->dtype),
                    .dtype = part->dtype,
                    .stride = part->token_stride,

@@ -23,6 +23,14 @@ static ch_status text_of(const ch_tokenizer *tokenizer, int32_t id, bool at_star
   return CH_OK;
 }
 
+const char *ch_tokenizer_bytes(const ch_tokenizer *tokenizer, int32_t id, size_t *size) {
+  size_t piece_size;
+  if (!tokenizer || !ch_vocabulary_piece(&tokenizer->vocabulary, id, &piece_size)) return NULL;
+  const ch_span span = tokenizer->decoded_spans[id];
+  *size = span.size;
+  return tokenizer->decoded.data + span.at;
+}
+
 ch_status ch_tokenizer_put_text(const ch_tokenizer *tokenizer, const int32_t *ids, size_t count,
                                 bool skip_special, ch_text *text, ch_error *error) {
   bool started = false;

@@ -21,6 +21,11 @@ typedef struct cached_word {
   int32_t count;
 } cached_word;
 
+/* Bytes of a text that was put together from parts. */
+typedef struct plain_range {
+  const unsigned char *begin, *end;
+} plain_range;
+
 struct ch_encoder {
   const ch_tokenizer *tokenizer;
   cached_word *cache; /* [CACHE_ENTRIES], NULL until enough text was seen */
@@ -36,8 +41,10 @@ struct ch_encoder {
   ch_text normalized[2];          /* in turn */
   ch_text stepped[CH_MOST_STEPS]; /* text changed by a step */
   ch_text piece, doubled;
-  ch_ids window[2]; /* for safe cuts */
-  ch_text *words;   /* where words go instead of being encoded, or NULL */
+  ch_ids window[2];         /* for safe cuts */
+  const plain_range *plain; /* [plain_count] where no special token is found, in the order of the text */
+  size_t plain_count;
+  ch_text *words; /* where words go instead of being encoded, or NULL */
 };
 
 void ch_ids_free(ch_ids *ids) {
@@ -354,6 +361,19 @@ static ch_status run_steps(ch_encoder *encoder, size_t index, const unsigned cha
   return finish_word(encoder, index + 1, (const unsigned char *)out->data, out->size, first);
 }
 
+/* True if a range that special tokens must not touch has a byte in [begin, stop). */
+static bool is_plain(const ch_encoder *encoder, const unsigned char *begin, const unsigned char *stop) {
+  size_t low = 0, high = encoder->plain_count;
+  while (low < high) { /* the first range that ends after `begin` */
+    size_t middle = (low + high) / 2;
+    if (encoder->plain[middle].end > begin)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return low < encoder->plain_count && encoder->plain[low].begin < stop;
+}
+
 typedef ch_status segment_function(ch_encoder *encoder, const unsigned char *text, size_t size, bool first);
 
 /* Finds added tokens, puts their ids, and hands what lies between to `segment`. */
@@ -366,6 +386,10 @@ static ch_status split_added(ch_encoder *encoder, const ch_matcher *matcher, con
     const ch_added_token *token = &encoder->tokenizer->added[index];
     search = stop;
     if (token->special && !(encoder->flags & CH_TEXT_SPECIAL)) continue;
+    if (token->special && is_plain(encoder, begin, stop)) {
+      search = begin + 1;
+      continue;
+    }
     if (!ch_added_token_fits(token, text, from, end, &begin, &stop)) continue;
     if (token->lstrip && begin < from) begin = from; /* an earlier token took the white space */
     if (begin >= stop) continue;
@@ -502,6 +526,89 @@ ch_status ch_tokenizer_encode(const ch_tokenizer *tokenizer, const char *text, s
   CH_TRY(ch_encoder_new(tokenizer, &encoder, error));
   ch_status status = ch_encoder_encode(encoder, text, size, flags, ids, error);
   ch_encoder_free(encoder);
+  return status;
+}
+
+/* Tokens that are looked for in normalized text are looked for as they are spelled: that may be too many places. */
+bool ch_tokenizer_find_special(const ch_tokenizer *tokenizer, const char *text, size_t size, size_t *at,
+                               size_t *length) {
+  *at = size;
+  *length = 0;
+  for (size_t i = 0; i < tokenizer->added_count; i++) {
+    const ch_added_token *token = &tokenizer->added[i];
+    const size_t end = *at + token->size < size ? *at + token->size : size;
+    if (!token->special || token->size == 0) continue;
+    const char *found = memmem(text, end, token->content, token->size);
+    if (!found || ((size_t)(found - text) == *at && token->size < *length)) continue;
+    *at = (size_t)(found - text);
+    *length = token->size;
+  }
+  return *length > 0;
+}
+
+/* The whole text, and its plain parts. */
+static ch_status join_parts(const ch_prompt_part *parts, size_t count, ch_text *text, plain_range *plain,
+                            size_t *plain_count, ch_error *error) {
+  for (size_t i = 0; i < count; i++) {
+    if (!parts[i].text && parts[i].size)
+      return ch_fail(error, CH_ERROR_ARGUMENT, "the text of part %zu is NULL", i);
+    ch_text_put(text, parts[i].text ? parts[i].text : "", parts[i].size);
+  }
+  if (text->failed) return ch_no_memory(error);
+  const unsigned char *at = (const unsigned char *)text->data;
+  for (size_t i = 0; i < count; at += parts[i++].size)
+    if (!parts[i].special && parts[i].size) plain[(*plain_count)++] = (plain_range){at, at + parts[i].size};
+  return CH_OK;
+}
+
+/* True if some special token is looked for in normalized text, whose places are not those of the text. */
+static bool normalizes_specials(const ch_tokenizer *tokenizer) {
+  for (size_t i = 0; i < tokenizer->added_count; i++)
+    if (tokenizer->added[i].special && tokenizer->added[i].normalized) return true;
+  return false;
+}
+
+/* Encodes the parts one after the other, each as what continues those before it. */
+static ch_status encode_each(ch_encoder *encoder, const ch_prompt_part *parts, size_t count, unsigned flags,
+                             ch_ids *ids, ch_error *error) {
+  const ch_tokenizer *tokenizer = encoder->tokenizer;
+  size_t seen = 0;
+  CH_TRY(check_encoding("", 0, flags, error));
+  encoder->ids = ids;
+  encoder->error = error;
+  encoder->flags = flags;
+  CH_TRY(put_beginning(encoder));
+  for (size_t i = 0; i < count; seen += parts[i++].size) {
+    encoder->flags = (seen ? 0 : flags) | (parts[i].special ? CH_TEXT_SPECIAL : 0);
+    CH_TRY(split_added(encoder, &tokenizer->raw, (const unsigned char *)parts[i].text, parts[i].size, true,
+                       encode_segment));
+  }
+  return flags & CH_TEXT_WHOLE ? put_ids(encoder, tokenizer->suffix, tokenizer->suffix_size) : CH_OK;
+}
+
+ch_status ch_tokenizer_encode_parts(const ch_tokenizer *tokenizer, const ch_prompt_part *parts, size_t count,
+                                    unsigned flags, ch_ids *ids, ch_error *error) {
+  if (!tokenizer || (!parts && count) || !ids)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "the tokenizer, the parts or where the ids go is NULL");
+  ch_text text = {0};
+  size_t plain_count = 0;
+  plain_range *plain = malloc((count + 1) * sizeof *plain);
+  ch_encoder *encoder = NULL;
+  ch_status status = CH_OK;
+  CH_TRY_GOTO(plain ? CH_OK : ch_no_memory(error));
+  CH_TRY_GOTO(join_parts(parts, count, &text, plain, &plain_count, error));
+  CH_TRY_GOTO(ch_encoder_new(tokenizer, &encoder, error));
+  if (plain_count > 0 && normalizes_specials(tokenizer)) {
+    status = encode_each(encoder, parts, count, flags, ids, error);
+  } else {
+    encoder->plain = plain;
+    encoder->plain_count = plain_count;
+    status = ch_encoder_encode(encoder, text.data, text.size, flags | CH_TEXT_SPECIAL, ids, error);
+  }
+done:
+  ch_encoder_free(encoder);
+  ch_text_free(&text);
+  free(plain);
   return status;
 }
 

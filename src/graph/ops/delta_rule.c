@@ -78,7 +78,7 @@ static ch_delta_rule bind(const ch_run *run, const ch_node *node) {
 static ch_status forward(ch_run *run, const ch_node *node) {
   ch_delta_rule a = bind(run, node);
   a.out = ch_run_output(run, node);
-  a.states = ch_kept_states(run, &attributes_of(node)->kept, &a.state_stride, &a.tokens_before);
+  a.states = ch_kept_states(run, &attributes_of(node)->kept, &a.state_stride, &a.order, &a.tokens_before);
   run->kernels->delta_rule_forward(&a);
   return CH_OK;
 }

@@ -40,7 +40,7 @@ static ch_status forward(ch_run *run, const ch_node *node) {
   char *out = ch_run_output(run, node);
   for (int64_t s = 0; s < node->graph->sequences; s++)
     for (int64_t t = 0; t < length; t++, out += row_bytes) {
-      int64_t at = s * view.sequence_stride + (ch_first_own_row(run, node->in[0], s) + t) * view.token_stride;
+      int64_t at = ch_state_at(&view, s, ch_first_own_row(run, node->in[0], s) + t);
       read_row(run, node, (const char *)view.data + ch_dtype_bytes(view.dtype, at), view.dtype, out);
     }
   return CH_OK;

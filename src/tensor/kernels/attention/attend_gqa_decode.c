@@ -310,7 +310,7 @@ static void add_parts(fetch_stream *stream, const ch_attend *args, const decode_
   for (int p = 0; p < CH_MAX_STATE_PARTS && block->coming > 0; p++) {
     const ch_state_view *part = &args->parts[p];
     if (!part->data || (p > 0 && part->data == args->parts[p - 1].data)) continue;
-    int64_t at = block->sequence * part->sequence_stride + (block->first + block->count) * part->token_stride;
+    int64_t at = ch_state_at(part, block->sequence, block->first + block->count);
     add_piece(stream, (const char *)part->data + ch_dtype_bytes(part->dtype, at),
               (int64_t)ch_dtype_bytes(part->dtype, block->coming * part->token_stride));
   }

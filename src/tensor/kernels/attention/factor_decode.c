@@ -70,7 +70,7 @@ static void allocate_space(const ch_factor_attend *a, scratch_arena *arena, fact
 static const real *take_rows(const ch_factor_attend *a, int factor, int64_t sequence, int64_t first,
                              int64_t count, const factor_space *s, int64_t *stride) {
   const ch_state_view *view = &a->factor[factor];
-  int64_t width = width_of(a, factor), at = sequence * view->sequence_stride + first * view->token_stride;
+  int64_t width = width_of(a, factor), at = ch_state_at(view, sequence, first);
   const char *rows = (const char *)view->data + ch_dtype_bytes(view->dtype, at);
   *stride = view->token_stride;
   if (view->dtype == CH_KERNEL_DTYPE) return (const real *)(const void *)rows;
@@ -98,7 +98,7 @@ static inline void fetch_token(const ch_factor_attend *a, const factor_part *par
   if (token >= part->end) return;
   for (int i = 0; i < 2; i++) {
     const ch_state_view *view = &a->factor[factors[i]];
-    int64_t at = part->sequence * view->sequence_stride + token * view->token_stride;
+    int64_t at = ch_state_at(view, part->sequence, token);
     fetch((const char *)view->data + ch_dtype_bytes(view->dtype, at),
           (int64_t)ch_dtype_bytes(view->dtype, view->token_stride));
   }

@@ -74,7 +74,7 @@ static inline void take_tokens(const ch_gated_attend *a, int64_t sequence, const
   const ch_dtype dtype = a->latents.dtype;
   int64_t width = a->latent + a->rope, padded = state_width(a);
   for (int64_t t = 0; t < count; t++) {
-    int64_t at = sequence * a->latents.sequence_stride + token[t] * a->latents.token_stride;
+    int64_t at = ch_state_at(&a->latents, sequence, token[t]);
     const char *row = (const char *)a->latents.data + ch_dtype_bytes(dtype, at);
     if (ch_dtype_is_block_quantised(dtype))
       KERNEL(unpack_states)(1, padded, row, 0, dtype, states + t * padded);
@@ -84,8 +84,7 @@ static inline void take_tokens(const ch_gated_attend *a, int64_t sequence, const
                                  : load_state(CH_KERNEL_DTYPE, row, i, width - i);
       store(states + t * padded + i, v);
     }
-    const real *moments = (const real *)a->moments.data + sequence * a->moments.sequence_stride +
-                          token[t] * a->moments.token_stride;
+    const real *moments = (const real *)a->moments.data + ch_state_at(&a->moments, sequence, token[t]);
     scalars[2 * t] = a->gamma ? moments[0] : 0;
     scalars[2 * t + 1] = a->gamma ? moments[1] : 1;
   }

@@ -20,7 +20,8 @@ static inline bool begins_at_zero(const ch_delta_rule *a, int64_t sequence) {
 }
 
 static inline real *state_of(const ch_delta_rule *a, int64_t sequence, int64_t value_head) {
-  return (real *)a->states + sequence * a->state_stride + value_head * a->key_dim * a->value_dim;
+  const int64_t place = a->order ? a->order[sequence] : sequence;
+  return (real *)a->states + place * a->state_stride + value_head * a->key_dim * a->value_dim;
 }
 
 /* The state at the beginning of a chunk that is not the first. */

@@ -14,12 +14,16 @@ static void turn_weights(const ch_short_conv *a, real *rows) {
   for (int64_t c = 0; !a->weight && c < a->channels; c++) rows[c] = 1;
 }
 
+static real *states_of(const ch_short_conv *a, int64_t sequence) {
+  return (real *)a->states + (a->order ? a->order[sequence] : sequence) * a->state_stride;
+}
+
 /* The row of x that lies j places before token t, or NULL where it is zero. */
 static const real *row_before(const ch_short_conv *a, int64_t sequence, int64_t t, int64_t j) {
   const int64_t start = a->document_start ? a->document_start[sequence * a->length + t] : 0;
   if (t - j >= start) return (const real *)a->x + (sequence * a->length + t - j) * a->channels;
   if (start > 0 || !a->states || a->tokens_before[sequence] < j - t) return NULL;
-  return (const real *)a->states + sequence * a->state_stride + (a->taps - 1 + t - j) * a->channels;
+  return states_of(a, sequence) + (a->taps - 1 + t - j) * a->channels;
 }
 
 /* The rows that token t sees, newest first; returns how many. */
@@ -69,7 +73,7 @@ void KERNEL(short_conv_forward)(const ch_short_conv *a) {
 void KERNEL(short_conv_keep)(const ch_short_conv *a) {
   const int64_t kept = a->taps - 1, own = a->length < kept ? a->length : kept, older = kept - own;
   for (int64_t s = 0; s < a->sequences; s++) {
-    real *state = (real *)a->states + s * a->state_stride;
+    real *state = states_of(a, s);
     if (older > 0 && a->tokens_before[s] > 0)
       memmove(state, state + own * a->channels, (size_t)(older * a->channels) * sizeof(real));
     memcpy(state + older * a->channels, (const real *)a->x + ((s + 1) * a->length - own) * a->channels,

@@ -1,6 +1,6 @@
 /* Stop strings: finds the end of a text that is generated piece by piece. */
-#ifndef CH_INFER_STOP_STRINGS_H
-#define CH_INFER_STOP_STRINGS_H
+#ifndef CH_TEXT_STOP_STRINGS_H
+#define CH_TEXT_STOP_STRINGS_H
 
 #include <stddef.h>
 

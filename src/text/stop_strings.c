@@ -1,5 +1,5 @@
 /* Searching the end of a growing text for stop strings: both are short, so every position is compared. */
-#include "infer/stop_strings.h"
+#include "text/stop_strings.h"
 
 #include <stdbool.h>
 #include <string.h>

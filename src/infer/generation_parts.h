@@ -1,0 +1,101 @@
+/* What generation.c and generation_requests.c share. */
+#ifndef CH_INFER_GENERATION_PARTS_H
+#define CH_INFER_GENERATION_PARTS_H
+
+#include "infer/generation.h"
+
+/* A prompt, of one request or of several that share it. */
+typedef struct ch_read_prompt {
+  const int32_t *ids; /* [count] */
+  int64_t count;
+  int32_t *own;    /* `ids`, if they are a copy */
+  int references;  /* requests, and the generation for the last one */
+  int64_t serial;  /* from 1 up */
+  int64_t waiting; /* choices that have no place */
+  float *logits;   /* after its last token, while choices wait; or NULL */
+} ch_read_prompt;
+
+typedef struct ch_queued_request {
+  struct ch_queued_request *next; /* in the order of their ids */
+  int64_t id;
+  ch_generation_request asked; /* with copies of what it points to */
+  ch_read_prompt *prompt;
+  ch_generation_extra extra;
+  bool has_extra, paused;
+  bool announced;         /* CH_EVENT_PROMPT was sent */
+  int64_t cached, scored; /* tokens of the prompt: reused; reported */
+  int32_t begun, over;    /* choices that got a place or ended without one; that ended */
+  uint8_t *left;          /* [choices] choice is CH_CHOICE_... */
+} ch_queued_request;
+
+enum { CH_CHOICE_OPEN, CH_CHOICE_CANCELLED, CH_CHOICE_OVER };
+
+/* How often a choice wrote a token. */
+typedef struct ch_token_count {
+  int32_t token, count;
+} ch_token_count;
+
+/* A sequence of the session and the text that is written into it. */
+typedef struct ch_text_place {
+  ch_queued_request *request; /* NULL: free */
+  int32_t choice;
+  enum {
+    CH_PLACE_READING,
+    CH_PLACE_WAITING,
+    CH_PLACE_WRITING
+  } phase;      /* waiting: another place reads the prompt */
+  int64_t read; /* tokens of the prompt that the sequence holds */
+  ch_text_stream *stream;
+  ch_sampler sampler;
+  ch_token_count *counts; /* [count_capacity] with penalties */
+  int32_t count_size, count_capacity;
+  ch_generated generated;
+  double began; /* writing */
+  /* The last choice. */
+  int32_t token;
+  double log_probability;
+  ch_token_probability *top; /* [CH_MOST_TOP] */
+  ch_status status;
+  ch_error error;
+  /* What the sequence holds, also when the place is free. */
+  int64_t serial; /* of the prompt that it begins with; 0: none */
+  int32_t *kept;  /* [kept_count] ids of whole chunks that passes over prompts wrote */
+  int64_t kept_count;
+  uint64_t last_use;
+  ch_generation_place figures;
+} ch_text_place;
+
+enum { CH_MOST_TOP = 100, CH_MOST_CHOICES = 1024, CH_MOST_BIASES = 1 << 20 };
+
+struct ch_generation {
+  ch_session *session, *owned;
+  const ch_tokenizer *tokenizer;
+  ch_generation_manner manner;
+  int64_t vocabulary, capacity, count;
+  ch_text_place *places; /* [count] */
+  ch_queued_request *first, *last;
+  ch_read_prompt *shared; /* the last one of a request with an extra */
+  int64_t last_id, last_serial;
+  uint64_t clock;
+  int64_t reading; /* id of the request whose prompt is being read, or 0 */
+  bool stepping, swept, stopped;
+  void (*watch)(void *user);
+  void *watch_user;
+  ch_token_probability *top; /* of places, then of CH_SKINNY_ROWS rows */
+  int32_t *sequences, *tokens;
+  char *scratch; /* of choosing, for every thread */
+  float *logits; /* after a prompt that was scored */
+  ch_generation_counts counts;
+};
+
+/* The requests' side. */
+void ch_prompt_release(ch_read_prompt *prompt);
+void ch_request_remove(ch_generation *generation, ch_queued_request *request);
+/* True if the choice's next token is not drawn from the logits as they are. */
+bool ch_request_adjusts(const ch_queued_request *request, int64_t written);
+/* Writes the logits that the next token is drawn from: bias, penalties, bans. */
+void ch_request_adjust(const ch_generation *generation, const ch_text_place *place, const float *logits,
+                       float *adjusted);
+bool ch_request_ends(const ch_queued_request *request, const ch_session *session, int32_t token);
+
+#endif
