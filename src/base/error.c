@@ -85,7 +85,8 @@ static void set_names(ch_error *error, char *message) {
   *to = 0;
   error->setting[0] = 0;
   if (error->name_count)
-    snprintf(error->setting, sizeof error->setting, "%.*s", error->names[0].length, message + error->names[0].at);
+    snprintf(error->setting, sizeof error->setting, "%.*s", error->names[0].length,
+             message + error->names[0].at);
 }
 
 /* Makes the message fit and be fit to show, and puts it into the error. */
@@ -173,6 +174,10 @@ ch_status ch_no_memory(ch_error *error) {
 static void spell_between_marks(const char *setting, char *out, size_t size, void *user) {
   (void)user;
   snprintf(out, size, "%c%s%c", BEGIN, setting, END);
+}
+
+ch_status ch_refuse_null(ch_error *error, const char *what) {
+  return ch_fail(error, CH_ERROR_ARGUMENT, "%s is NULL", what);
 }
 
 ch_status ch_fail_in(ch_error *error, const char *prefix) {

@@ -15,6 +15,8 @@ ch_status ch_fail(ch_error *error, ch_status status, const char *format, ...)
 /* Reports that an allocation failed: CH_ERROR_MEMORY, "out of memory". Where the user chose how much memory it takes
    (weights, a cache), ch_fail says how many bytes that is instead. */
 ch_status ch_no_memory(ch_error *error);
+/* Fails with CH_ERROR_ARGUMENT: "WHAT is NULL". */
+ch_status ch_refuse_null(ch_error *error, const char *what);
 
 /* Fills *error with what another error says, and with `status`; returns status. */
 ch_status ch_fail_as(ch_error *error, ch_status status, const ch_error *cause);
