@@ -37,7 +37,6 @@ PARTS = {
     },
     "order": {
         "2 ranks": ("shape-a", 2, 1, 1, "--batch 16 --micro-batch 8"),
-        "2 ranks, --sum-by-rank": ("shape-a", 2, 1, 1, "--batch 16 --micro-batch 8 --sum-by-rank"),
         "2 processes, half the batch each": ("shape-a", 1, 1, 2, "--batch 8 --micro-batch 8"),
     },
 }

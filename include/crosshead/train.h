@@ -116,8 +116,6 @@ typedef struct ch_train_settings {
   int64_t batch, sequence,
       accumulate;      /* sequences (or images) per pass, tokens per sequence, passes per step */
   int64_t micro_batch; /* sequences computed at a time: less memory, the same result up to rounding */
-  bool
-      sum_by_rank; /* over ranks: gradients are added in the order of ranks, which is faster; the bits depend on their number */
   bool whole_tables; /* over ranks: each has the lookup tables of gates whole, not a share of their columns */
   bool recompute;    /* cheap activations are computed twice: less memory, the same result */
   double lr;         /* peak learning rate */

@@ -8,6 +8,13 @@
 docs/python.md of the project explains the package.
 """
 
+import os as _os
+
+if not _os.path.exists(_os.path.join(_os.path.dirname(__file__), "_cdef.py")):
+    raise ImportError(
+        "crosshead: this is the package's source, without the files that its build adds; install it with `pip install ./python`"
+    )
+
 from crosshead import structs
 from crosshead._native import version as __version__
 from crosshead.comparing import Behind, Choice, Comparison, Verdict, compare, config, foresee

@@ -47,7 +47,7 @@ static ch_status write_model(const ch_model *model, const ch_absorbed *absorbed,
   const ch_model_writing writing = {.read = &model->weights, .step = ch_answer_step, .context = &progress};
   const int count = absorbed->params.count;
   ch_dtype *dtypes = malloc(((size_t)count + 1) * sizeof *dtypes);
-  if (!dtypes) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", out);
+  if (!dtypes) return ch_no_memory(error);
   for (int i = 0; i < count; i++) dtypes[i] = dtype;
   ch_status status = ch_model_write_as(out, &absorbed->config, &absorbed->params, absorbed->tensors, dtypes,
                                        &writing, error);

@@ -16,7 +16,7 @@ ch_status ch_answer_json(json_t *object, char **json, ch_error *error) {
   char *text = object && json ? ch_json_dump(object, JSON_INDENT(2)) : NULL;
   bool failed = !object || (json && !text);
   json_decref(object);
-  if (failed) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a result");
+  if (failed) return ch_no_memory(error);
   if (json) *json = text;
   return CH_OK;
 }
@@ -25,7 +25,7 @@ ch_status ch_answer_text(ch_text *text, char **answer, ch_error *error) {
   if (!text->failed && !text->data) ch_text_put(text, "", 0);
   if (text->failed) {
     ch_text_free(text);
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for a result");
+    return ch_no_memory(error);
   }
   *answer = text->data;
   return CH_OK;
@@ -33,8 +33,7 @@ ch_status ch_answer_text(ch_text *text, char **answer, ch_error *error) {
 
 ch_status ch_answer_report(const char *directory, ch_text *html, ch_status status, ch_error *error) {
   char *path = ch_path_join(directory, "report.html");
-  if (status == CH_OK && (!path || html->failed))
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory for the report");
+  if (status == CH_OK && (!path || html->failed)) status = ch_no_memory(error);
   if (status == CH_OK) status = ch_write_file(path, html->data, html->size, error);
   ch_text_free(html);
   free(path);

@@ -59,7 +59,7 @@ ch_status ch_batches_open(const char *directory, const char *checkpoint, ch_batc
                                                   : "the place for the batches");
   *batches = NULL;
   ch_batches *b = calloc(1, sizeof *b);
-  if (!b) return ch_fail(error, CH_ERROR_MEMORY, "no memory to open the data of %s", checkpoint);
+  if (!b) return ch_no_memory(error);
   ch_status status = open_all(b, directory, checkpoint, error);
   if (status == CH_OK)
     *batches = b;

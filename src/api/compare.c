@@ -9,17 +9,17 @@
 #include "api/compare_tasks.h"
 #include "config_file/config_json.h"
 #include "experiment/compare.h"
-#include "experiment/configure.h"
+#include "experiment/lineup/configure_mechanism.h"
 #include "experiment/forecast.h"
-#include "experiment/group_law.h"
+#include "experiment/findings/group_law.h"
 #include "experiment/ladder.h"
-#include "experiment/plan.h"
-#include "experiment/presets.h"
-#include "experiment/results_json.h"
+#include "experiment/lineup/comparison_plan.h"
+#include "experiment/lineup/presets.h"
+#include "experiment/findings/comparison_json.h"
 #include "report/forecast_text.h"
 #include "report/page.h"
 #include "report/table.h"
-#include "experiment/verdict.h"
+#include "experiment/findings/verdict.h"
 #include "tensor/team.h"
 
 bool ch_mechanism_name_at(int32_t index, ch_mechanism_name *name) {
@@ -54,7 +54,7 @@ ch_status ch_compare_mechanisms(const ch_compare_settings *settings, ch_comparis
   if (comparison) *comparison = NULL;
   if (!settings) return ch_answer_missing(error, "the settings");
   ch_comparison *made = calloc(1, sizeof *made);
-  if (!made) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a comparison");
+  if (!made) return ch_no_memory(error);
   const ch_team team = ch_team_of(settings->threads);
   ch_team_before before = ch_team_enter(&team);
   ch_status status = name_settings(
@@ -81,7 +81,7 @@ ch_status ch_compare_foresee(const ch_compare_settings *settings, ch_compare_for
   if (!settings || !forecast) return ch_answer_missing(error, settings ? "forecast" : "the settings");
   ch_compare_forecast *made = calloc(1, sizeof *made);
   *forecast = NULL;
-  if (!made) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the forecast");
+  if (!made) return ch_no_memory(error);
   const ch_team team = ch_team_of(settings->threads);
   ch_team_before before = ch_team_enter(&team);
   ch_status status = name_settings(settings, ch_forecast_make(settings, made, error), error);
@@ -213,7 +213,7 @@ static ch_status copy_decision(const ch_comparison *comparison, const ch_summary
     *decision = copy;
   }
   ch_text_free(&sentence);
-  return copy ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for the verdict");
+  return copy ? CH_OK : ch_no_memory(error);
 }
 
 ch_status ch_comparison_verdict(const ch_comparison *comparison, ch_comparison_decision **decision,

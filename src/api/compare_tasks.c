@@ -127,7 +127,7 @@ ch_status ch_compare_check_task(const ch_compare_settings *s, const ch_config *c
   settings.user = (void *)(uintptr_t)s;
   if (*end) settings.lengths = end + 1;
   char *name = strndup(task->name, (size_t)(end - task->name));
-  if (!name) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a name");
+  if (!name) return ch_no_memory(error);
   ch_status status = ch_task_is_ruler_suite(name) ? try_suite(&own, tokenizer, &settings, error)
                                                   : try_task(name, &own, tokenizer, &settings, error);
   free(name);

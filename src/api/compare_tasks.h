@@ -2,7 +2,7 @@
 #ifndef CH_API_COMPARE_TASKS_H
 #define CH_API_COMPARE_TASKS_H
 
-#include "experiment/tasks.h"
+#include "experiment/trial/task_evaluation.h"
 #include "text/tokenizer.h"
 
 /* A ch_task_asker: opens the model, and asks it as ch_evaluate_task does. */

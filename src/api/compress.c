@@ -204,8 +204,8 @@ static ch_status answer(const ch_compressing *c, char **json, ch_error *error) {
   if (json) *json = NULL;
   if (!ch_ranks_leads(c->s->job)) return CH_OK;
   if (c->s->table) ch_compression_write(&c->report, &table);
-  ch_status status = table.failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory for a result")
-                                  : ch_answer_json(ch_compression_to_json(&c->report), json, error);
+  ch_status status =
+      table.failed ? ch_no_memory(error) : ch_answer_json(ch_compression_to_json(&c->report), json, error);
   if (status == CH_OK && c->s->table)
     *c->s->table = table.data;
   else
@@ -225,8 +225,7 @@ ch_status ch_compress_model(const char *directory, const char *out, const ch_com
                             char **json, ch_error *error) {
   if (!settings) return ch_answer_missing(error, "the settings");
   ch_compressing *c = calloc(1, sizeof *c);
-  ch_status status = c ? check(directory, out, settings, error)
-                       : ch_fail(error, CH_ERROR_MEMORY, "no memory to compress %s", directory);
+  ch_status status = c ? check(directory, out, settings, error) : ch_no_memory(error);
   status = ch_ranks_agree(settings->job, status, error);
   if (status != CH_OK) {
     free(c);

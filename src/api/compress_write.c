@@ -7,10 +7,6 @@
 #include "base/json.h"
 #include "io/companions.h"
 
-static ch_status no_memory(const char *out, ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", out);
-}
-
 /* Whether the tensor stands for one that the model's files have as several: it is F32, whatever they are. */
 static bool is_written_out(const ch_model *model, const ch_tensor *tensor) {
   const char *data = tensor->data, *first = model->materialised;
@@ -20,7 +16,7 @@ static bool is_written_out(const ch_model *model, const ch_tensor *tensor) {
 static ch_status write_model(ch_compressing *c, ch_error *error) {
   const ch_materialised *made = &c->compressed.model;
   ch_dtype *dtypes = malloc(((size_t)made->params.count + 1) * sizeof *dtypes);
-  if (!dtypes) return no_memory(c->out, error);
+  if (!dtypes) return ch_no_memory(error);
   for (int i = 0; i < made->params.count; i++) {
     const ch_tensor *tensor = &made->tensors[i];
     dtypes[i] = is_written_out(c->own, tensor) ? c->dtype : tensor->dtype;
@@ -41,7 +37,7 @@ ch_status ch_compressing_write(ch_compressing *c, ch_error *error) {
 static ch_status put_file(const char *directory, const char *name, const char *data, size_t size,
                           ch_error *error) {
   char *path = ch_path_join(directory, name);
-  ch_status status = path ? ch_write_file(path, data, size, error) : no_memory(directory, error);
+  ch_status status = path ? ch_write_file(path, data, size, error) : ch_no_memory(error);
   free(path);
   return status;
 }
@@ -50,8 +46,7 @@ ch_status ch_compressing_write_report(const ch_compressing *c, ch_error *error) 
   ch_text page = {0};
   json_t *object = ch_compression_to_json(&c->report);
   char *json = object ? ch_json_dump(object, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
-  ch_status status =
-      json ? put_file(c->out, "report.json", json, strlen(json), error) : no_memory(c->out, error);
+  ch_status status = json ? put_file(c->out, "report.json", json, strlen(json), error) : ch_no_memory(error);
   if (status == CH_OK) status = ch_compression_page(&c->report, &page, error);
   if (status == CH_OK) status = put_file(c->out, "report.html", page.data, page.size, error);
   ch_text_free(&page);

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "api/answer.h"
-#include "experiment/coordinates.h"
+#include "experiment/coordinate_check.h"
 #include "report/coordinates_page.h"
 #include "report/coordinates_text.h"
 #include "tensor/team.h"
@@ -28,7 +28,7 @@ ch_status ch_coordinates_measure(const ch_coordinate_settings *settings, ch_coor
   if (coordinates) *coordinates = NULL;
   if (!settings) return ch_answer_missing(error, "the settings");
   ch_coordinates *made = calloc(1, sizeof *made);
-  if (!made) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a coordinate check");
+  if (!made) return ch_no_memory(error);
   const ch_team team = ch_team_of(settings->compare.threads);
   ch_team_before before = ch_team_enter(&team);
   ch_status status = name_settings(settings, ch_coordinates_make(settings, made, error), error);

@@ -292,9 +292,8 @@ static ch_status score_all(const ch_evaluation *e, ch_continuation *continuation
                 .windows = calloc(count, sizeof *r.windows),
                 .starts = calloc(count + 1, sizeof *r.starts),
                 .scores = calloc(count, sizeof *r.scores)};
-  ch_status status = r.ids && r.windows && r.starts && r.scores
-                         ? score(e, &r, continuations, count, error)
-                         : ch_fail(error, CH_ERROR_MEMORY, "no memory for %zu continuations", count);
+  ch_status status = r.ids && r.windows && r.starts && r.scores ? score(e, &r, continuations, count, error)
+                                                                : ch_no_memory(error);
   free_requests(&r, count);
   return status;
 }

@@ -59,7 +59,7 @@ static ch_status ask_one(const ch_model *model, const char *name, const char *le
   CH_TRY(ch_evaluate_one_task(model, task, settings, &json, error));
   *report = json_loads(json, 0, NULL);
   free(json);
-  return *report ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for a report");
+  return *report ? CH_OK : ch_no_memory(error);
 }
 
 static ch_status check(const ch_evaluate_settings *settings, ch_error *error) {

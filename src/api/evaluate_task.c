@@ -116,7 +116,7 @@ static ch_status give_samples(const asking *a, ch_error *error) {
     json_t *sample = ch_task_sample(&a->evaluation, i);
     char *line = sample ? ch_json_dump(sample, JSON_COMPACT) : NULL;
     json_decref(sample);
-    if (!line) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a sample");
+    if (!line) return ch_no_memory(error);
     bool goes_on = s->sample(line, s->user);
     free(line);
     if (!goes_on) return ch_fail(error, CH_ERROR_INTERRUPTED, "the samples were stopped");
@@ -128,7 +128,7 @@ static ch_status give_samples(const asking *a, ch_error *error) {
 static ch_status read_name(asking *a, const char *task, ch_error *error) {
   const char *end = ch_task_name_end(task);
   a->name = strndup(task, (size_t)(end - task));
-  if (!a->name) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a name");
+  if (!a->name) return ch_no_memory(error);
   if (!*end) return CH_OK;
   if (a->call.settings.lengths)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--length is given, and %.80s names one too; give one of them",

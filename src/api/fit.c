@@ -18,7 +18,7 @@ ch_status ch_fit_file(const char *path, const ch_fit_settings *settings, ch_fits
     return ch_fail(error, CH_ERROR_ARGUMENT, "budget is %lld; it is a number of tokens, or 0",
                    (long long)settings->budget);
   ch_fits *made = calloc(1, sizeof *made);
-  if (!made) return ch_fail(error, CH_ERROR_MEMORY, "no memory to fit %s", path);
+  if (!made) return ch_no_memory(error);
   ch_status status = ch_fit_curves(path, settings, made, error);
   if (status == CH_OK)
     *fits = made;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "api/answer.h"
-#include "experiment/capacity.h"
+#include "planner/candidates.h"
 #include "report/capacity_text.h"
 
 void ch_capacity_defaults(ch_capacity_settings *settings) {
@@ -16,7 +16,7 @@ ch_status ch_capacity_plan(const ch_capacity_settings *settings, ch_capacity **c
     return ch_answer_missing(error, settings ? "the place of the answer" : "the settings");
   *capacity = NULL;
   ch_capacity *made = calloc(1, sizeof *made);
-  if (!made) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a plan");
+  if (!made) return ch_no_memory(error);
   ch_status status = ch_capacity_answer(settings, made, error);
   if (status == CH_OK)
     *capacity = made;

@@ -34,7 +34,7 @@ static ch_status write_model(const ch_model *model, const char *out, ch_dtype ty
   ch_answer_progress progress = {settings->progress, settings->user, false};
   const ch_model_writing writing = {.read = &model->weights, .step = ch_answer_step, .context = &progress};
   ch_dtype *dtypes = malloc(((size_t)model->params.count + 1) * sizeof *dtypes);
-  if (!dtypes) return ch_fail(error, CH_ERROR_MEMORY, "no memory to quantise %s", model->directory);
+  if (!dtypes) return ch_no_memory(error);
   ch_status status = ch_quantise_types(model, type, settings->keep_embedding, dtypes, sizes, error);
   if (status == CH_OK)
     status = ch_model_write_as(out, &model->config, &model->params, model->weights.tensors, dtypes, &writing,

@@ -27,7 +27,7 @@ ch_status ch_sweep_rates(const ch_sweep_settings *settings, ch_sweep **sweep, ch
   if (sweep) *sweep = NULL;
   if (!settings) return ch_answer_missing(error, "the settings");
   ch_sweep *made = calloc(1, sizeof *made);
-  if (!made) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a sweep");
+  if (!made) return ch_no_memory(error);
   const ch_team team = ch_team_of(settings->compare.threads);
   ch_team_before before = ch_team_enter(&team);
   ch_status status = name_settings(settings, ch_sweep_make(settings, write_page, made, error), error);

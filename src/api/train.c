@@ -219,7 +219,7 @@ static void keep_quiet(ch_train_settings *settings) {
 ch_status ch_train(const char *out, const ch_train_settings *settings, char **json, ch_error *error) {
   if (!out || !settings) return ch_answer_missing(error, out ? "the settings" : "the directory's name");
   ch_training *t = calloc(1, sizeof *t);
-  if (!t) return ch_fail(error, CH_ERROR_MEMORY, "no memory to train");
+  if (!t) return ch_no_memory(error);
   ch_train_settings own = *settings;
   if (!ch_ranks_leads(settings->ranks)) keep_quiet(&own);
   t->settings = &own;

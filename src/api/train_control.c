@@ -13,10 +13,6 @@
 
 enum { MOST_RECORD_BYTES = 1 << 16 };
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to train");
-}
-
 void ch_training_control_free(ch_training_control *control) {
   ch_trainer_free(control->run.trainer);
   free(control->run.checkpoint);
@@ -61,7 +57,7 @@ static ch_status settle_model(const ch_training *t, ch_training_control *control
   free(recorded);
   if (other) return CH_ERROR_ARGUMENT;
   control->model = strdup(whole);
-  return control->model ? CH_OK : no_memory(error);
+  return control->model ? CH_OK : ch_no_memory(error);
 }
 
 /* --- whether it can be ------------------------------------------------------------------------------------------- */
@@ -99,7 +95,7 @@ static ch_status check_shapes(const ch_training *t, const ch_training_control *c
 static ch_status compare_files(const char *a, const char *b, const char *name, bool *same, ch_error *error) {
   char *paths[] = {ch_path_join(a, name), ch_path_join(b, name)}, *texts[2] = {NULL, NULL};
   size_t sizes[2] = {0, 0};
-  ch_status status = paths[0] && paths[1] ? CH_OK : no_memory(error);
+  ch_status status = paths[0] && paths[1] ? CH_OK : ch_no_memory(error);
   bool there = status == CH_OK && ch_is_file(paths[0]) && ch_is_file(paths[1]);
   for (int i = 0; i < 2 && there && status == CH_OK; i++)
     status = ch_read_file(paths[i], SIZE_MAX, &texts[i], &sizes[i], error);
@@ -159,7 +155,8 @@ ch_status ch_training_find_control(const ch_training *t, ch_training_control *co
   control->directory = ch_path_join(t->out, CH_TRAIN_CONTROL);
   char *record = ch_path_join(t->out, CH_TRAIN_CONTROL_RECORD);
   if (control->directory) control->run.checkpoint = ch_path_join(control->directory, CH_TRAIN_CHECKPOINT);
-  ch_status status = control->run.checkpoint && record ? find(t, control, record, error) : no_memory(error);
+  ch_status status =
+      control->run.checkpoint && record ? find(t, control, record, error) : ch_no_memory(error);
   free(record);
   return status;
 }
@@ -175,7 +172,7 @@ ch_status ch_training_record_control(const ch_training *t, const ch_training_con
   ch_json_put_string(&text, control->model);
   ch_text_puts(&text, "}\n");
   ch_status status =
-      path && !text.failed ? ch_write_file(path, text.data, text.size, error) : no_memory(error);
+      path && !text.failed ? ch_write_file(path, text.data, text.size, error) : ch_no_memory(error);
   free(path);
   ch_text_free(&text);
   return status;

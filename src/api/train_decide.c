@@ -157,7 +157,7 @@ ch_status ch_training_decide(ch_training *t, ch_error *error) {
   CH_TRY(check_choices(t->settings, error));
   CH_TRY(check_lengths(t->settings, error));
   t->checkpoint = ch_path_join(t->out, CH_TRAIN_CHECKPOINT);
-  if (!t->checkpoint) return ch_fail(error, CH_ERROR_MEMORY, "no memory to train");
+  if (!t->checkpoint) return ch_no_memory(error);
   t->resumed = t->settings->resume && ch_is_file(t->checkpoint);
   if (!t->resumed) CH_TRY(check_out(t, error));
   CH_TRY(t->resumed ? read_stored(t, error) : read_fresh(t, error));

@@ -21,7 +21,6 @@ static uint64_t hash_options(const ch_training *t) {
                             s->steps,
                             t->resumed,
                             t->options.whole_tables,
-                            t->options.sum_by_rank,
                             s->trace != NULL};
   uint64_t hash = ch_hash_mix(ch_hash_text(text), ch_hash_bytes(others, sizeof others, 3));
   free(text);

@@ -24,10 +24,6 @@ typedef struct lane {
 
 enum { TRACE_TAG = 0 }; /* between two steps no other message is under way */
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the trace of a step");
-}
-
 /* --- rank 0 ------------------------------------------------------------------------------------------------------ */
 
 static ch_status make_room(lane *lanes, int ranks, ch_error *error) {
@@ -37,7 +33,7 @@ static ch_status make_room(lane *lanes, int ranks, ch_error *error) {
     if (l->count < 1) continue;
     l->events = calloc((size_t)l->count, sizeof *l->events);
     l->profile.events = calloc((size_t)l->count, sizeof *l->profile.events);
-    if (!l->events || !l->profile.events) return no_memory(error);
+    if (!l->events || !l->profile.events) return ch_no_memory(error);
   }
   return CH_OK;
 }
@@ -52,7 +48,7 @@ static void unpack(lane *l) {
 
 static ch_status write_lanes(const ch_training *t, lane *lanes, int ranks, ch_error *error) {
   ch_traced *parts = calloc((size_t)ranks, sizeof *parts);
-  if (!parts) return no_memory(error);
+  if (!parts) return ch_no_memory(error);
   for (int r = 0; r < ranks; r++) {
     unpack(&lanes[r]);
     snprintf(lanes[r].title, sizeof lanes[r].title, "rank %d", r);
@@ -81,7 +77,7 @@ static ch_status reserve(const ch_training *t, lane *lanes, const int64_t *count
   for (int r = 0; r < count; r++) lanes[r].count = counts[r];
   if (ch_ranks_leads(ranks)) CH_TRY(make_room(lanes, count, error));
   *own = calloc((size_t)t->profile.event_count + 1, sizeof **own);
-  return *own ? CH_OK : no_memory(error);
+  return *own ? CH_OK : ch_no_memory(error);
 }
 
 /* Brings all events to rank 0. */
@@ -106,7 +102,7 @@ static ch_status write_over_ranks(const ch_training *t, ch_error *error) {
   sent_event *own = NULL;
   lane *lanes = calloc((size_t)count, sizeof *lanes);
   int64_t *counts = calloc((size_t)count, sizeof *counts);
-  ch_status status = ch_ranks_agree(ranks, lanes && counts ? CH_OK : no_memory(error), error);
+  ch_status status = ch_ranks_agree(ranks, lanes && counts ? CH_OK : ch_no_memory(error), error);
   if (status == CH_OK) {
     counts[ch_ranks_rank(ranks)] = t->profile.full ? -1 : t->profile.event_count;
     ch_ranks_gather(ranks, counts, sizeof *counts);

@@ -153,7 +153,7 @@ static const double *slopes_of(ch_builder *builder) {
   if (!own || s.branches == 1) return own;
   double *slopes = ch_arena_alloc(&builder->graph->arena, (size_t)s.heads * sizeof *slopes);
   if (!slopes) {
-    ch_graph_fail(builder->graph, "no memory for ALiBi slopes");
+    ch_graph_no_memory(builder->graph);
     return own;
   }
   for (int64_t h = 0; h < s.heads; h++) slopes[h] = own[h % s.own];

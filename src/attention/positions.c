@@ -37,7 +37,7 @@ static ch_angles *angles_of(ch_builder *builder, int64_t rotary) {
   angles = ch_arena_alloc(arena, sizeof *angles);
   double *frequencies = ch_arena_alloc(arena, (size_t)(rotary / 2 + 1) * sizeof *frequencies);
   if (!angles || !frequencies) {
-    ch_graph_fail(builder->graph, "no memory for rotary frequencies");
+    ch_graph_no_memory(builder->graph);
     return NULL;
   }
   set_frequencies(builder, rotary, frequencies);
@@ -98,7 +98,7 @@ const double *ch_alibi_slopes(ch_builder *builder, int64_t first, int64_t step, 
   int64_t heads = builder->config->num_attention_heads;
   double *slopes = ch_arena_alloc(&builder->graph->arena, (size_t)heads * sizeof *slopes);
   if (!slopes) {
-    ch_graph_fail(builder->graph, "no memory for ALiBi slopes");
+    ch_graph_no_memory(builder->graph);
     return NULL;
   }
   alibi_slopes(heads, slopes);

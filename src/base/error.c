@@ -92,6 +92,10 @@ ch_status ch_fail(ch_error *error, ch_status status, const char *format, ...) {
   return status;
 }
 
+ch_status ch_no_memory(ch_error *error) {
+  return ch_fail(error, CH_ERROR_MEMORY, "out of memory");
+}
+
 ch_status ch_fail_in(ch_error *error, const char *prefix) {
   if (!error) return CH_ERROR_ARGUMENT;
   char message[ROOM];

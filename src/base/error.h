@@ -10,6 +10,10 @@
 ch_status ch_fail(ch_error *error, ch_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Reports that an allocation failed: CH_ERROR_MEMORY, "out of memory". Where the user chose how much memory it takes
+   (weights, a cache), ch_fail says how many bytes that is instead. */
+ch_status ch_no_memory(ch_error *error);
+
 /* Puts "prefix: " before the message already in *error; returns error's status. Used to add the place. */
 ch_status ch_fail_in(ch_error *error, const char *prefix);
 

@@ -128,7 +128,7 @@ ch_status ch_writer_open(ch_writer *writer, const char *path, ch_error *error) {
   writer->buffer = malloc(WRITE_BYTES);
   ch_status status = CH_OK;
   if (!writer->path || !writer->temporary || !writer->buffer) {
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", path);
+    status = ch_no_memory(error);
   } else {
     snprintf(writer->temporary, length + 32, "%s.tmp.%ld", path, (long)getpid());
     writer->file = fopen(writer->temporary, "wbe");
@@ -198,7 +198,7 @@ ch_status ch_write_file(const char *path, const void *data, size_t bytes, ch_err
 
 ch_status ch_make_directory(const char *path, ch_error *error) {
   char *copy = strdup(path);
-  if (!copy) return ch_fail(error, CH_ERROR_MEMORY, "no memory to create %s", path);
+  if (!copy) return ch_no_memory(error);
   ch_status status = CH_OK;
   for (char *p = copy + 1; status == CH_OK; p++) {
     if (*p != '/' && *p != 0) continue;

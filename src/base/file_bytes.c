@@ -22,7 +22,7 @@ static ch_status grow(ch_file_bytes *bytes, size_t *room, const char *where, ch_
     return ch_fail(error, CH_ERROR_FORMAT, "%s unpacks to more than 4 GiB, which no data set here does",
                    where);
   void *data = realloc(bytes->inflated, larger);
-  if (!data) return ch_fail(error, CH_ERROR_MEMORY, "no memory to unpack %s", where);
+  if (!data) return ch_no_memory(error);
   bytes->inflated = data;
   *room = larger;
   return CH_OK;
@@ -54,8 +54,7 @@ static ch_status inflate_all(z_stream *stream, const unsigned char *data, size_t
 static ch_status inflate_gzip(const unsigned char *data, size_t size, const char *where, ch_file_bytes *bytes,
                               ch_error *error) {
   z_stream stream = {0};
-  if (inflateInit2(&stream, GZIP_WINDOW) != Z_OK)
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory to unpack %s", where);
+  if (inflateInit2(&stream, GZIP_WINDOW) != Z_OK) return ch_no_memory(error);
   ch_status status = inflate_all(&stream, data, size, where, bytes, error);
   inflateEnd(&stream);
   return status;
@@ -69,7 +68,7 @@ static ch_status unpack_bzip2(const unsigned char *data, size_t size, const char
   while (status == CH_OK && taken < size) {
     bz_stream stream = {0};
     int result = BZ2_bzDecompressInit(&stream, 0, 0);
-    if (result != BZ_OK) return ch_fail(error, CH_ERROR_MEMORY, "no memory to unpack %s", where);
+    if (result != BZ_OK) return ch_no_memory(error);
     while (status == CH_OK && result != BZ_STREAM_END) {
       if (bytes->size == room) CH_TRY_GOTO(grow(bytes, &room, where, error));
       stream.next_in = (char *)(uintptr_t)(data + taken);

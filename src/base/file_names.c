@@ -1,58 +1,69 @@
 /* Recognises the kind of a directory by the names in it. */
+#define _GNU_SOURCE
 #include "base/file_names.h"
 
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
 
 static const char middle[] = ".tmp.";
 
-bool ch_is_one_of(const char *const *names, const char *name) {
-  for (; *names; names++) {
-    size_t length = strlen(*names);
-    if (strncmp(name, *names, length) != 0) continue;
-    if (!name[length] || strncmp(name + length, middle, sizeof middle - 1) == 0) return true;
-  }
+/* True for "model.safetensors.tmp.4711" and the name "model.safetensors". */
+static bool is_leftover(const char *entry, const char *name) {
+  size_t length = strlen(name);
+  return strncmp(entry, name, length) == 0 && strncmp(entry + length, middle, sizeof middle - 1) == 0;
+}
+
+bool ch_is_one_of(const char *const *names, const char *entry) {
+  for (; *names; names++)
+    if (strcmp(entry, *names) == 0 || is_leftover(entry, *names)) return true;
   return false;
 }
 
-static bool is_itself(const char *name) {
-  return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+void ch_remove_leftovers(const char *directory, const char *const *names) {
+  DIR *listing = opendir(directory);
+  for (const struct dirent *entry; listing && (entry = readdir(listing));)
+    for (const char *const *name = names; *name; name++)
+      if (is_leftover(entry->d_name, *name)) unlinkat(dirfd(listing), entry->d_name, 0);
+  if (listing) closedir(listing);
+}
+
+/* The first entry that is none of `names`, nor a temporary file if `but_temporary`; false when there is none. */
+static bool find_other(const char *directory, const char *const *names, bool but_temporary, char *other,
+                       size_t size) {
+  DIR *listing = opendir(directory);
+  bool found = false;
+  for (const struct dirent *entry; listing && !found && (entry = readdir(listing));) {
+    bool itself = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    found =
+        !itself && !ch_is_one_of(names, entry->d_name) && !(but_temporary && strstr(entry->d_name, middle));
+    if (found) snprintf(other, size, "%s", entry->d_name);
+  }
+  if (listing) closedir(listing);
+  return found;
 }
 
 bool ch_holds_nothing(const char *directory) {
-  DIR *listing = opendir(directory);
-  bool empty = listing != NULL;
-  for (const struct dirent *entry; empty && (entry = readdir(listing));) empty = is_itself(entry->d_name);
-  if (listing) closedir(listing);
-  return empty;
+  char name[2];
+  return ch_is_directory(directory) &&
+         !find_other(directory, (const char *const[]){NULL}, false, name, sizeof name);
 }
 
 bool ch_holds_prepared_text(const char *directory) {
-  static const char *const prepared[] = {CH_DATA_TOKENS,          CH_DATA_RECORD,  "tokenizer.json",
-                                         "tokenizer_config.json", "tokenizer.bin", NULL};
-  DIR *listing = opendir(directory);
-  bool data = false, other = !listing;
-  for (const struct dirent *entry; !other && (entry = readdir(listing));) {
-    if (is_itself(entry->d_name)) continue;
-    data |= strncmp(entry->d_name, "data.", strlen("data.")) == 0;
-    other = !ch_is_one_of(prepared, entry->d_name);
-  }
-  if (listing) closedir(listing);
-  return data && !other;
+  static const char *const names[] = {CH_DATA_TOKENS,          CH_DATA_RECORD,  "tokenizer.json",
+                                      "tokenizer_config.json", "tokenizer.bin", NULL};
+  const char *const *tokenizers = names + 2;
+  char name[2];
+  return ch_is_directory(directory) && !find_other(directory, names, false, name, sizeof name) &&
+         find_other(directory, tokenizers, false, name, sizeof name);
 }
 
 bool ch_find_foreign_to_run(const char *directory, char *name, size_t size) {
   static const char *const derived[] = {
       CH_DATA_TOKENS,  CH_DATA_RECORD,          CH_TRAIN_LOG, "tokenizer.json", "tokenizer_config.json",
       "tokenizer.bin", CH_TRAIN_CONTROL_RECORD, NULL};
-  DIR *listing = opendir(directory);
-  bool found = false;
-  for (const struct dirent *entry; listing && !found && (entry = readdir(listing));) {
-    found =
-        !is_itself(entry->d_name) && !ch_is_one_of(derived, entry->d_name) && !strstr(entry->d_name, middle);
-    if (found) snprintf(name, size, "%s", entry->d_name);
-  }
-  if (listing) closedir(listing);
-  return found;
+  return find_other(directory, derived, true, name, size);
 }

@@ -23,9 +23,10 @@
 #define CH_COMPARE_RESULT "result.json"
 #define CH_COMPARE_TRIED "tried.json" /* of a run that tried a learning rate */
 
-/* Whether a file is one of `names` (NULL-terminated), or what a program that was killed left of it:
-   "model.safetensors.tmp.4711". */
-bool ch_is_one_of(const char *const *names, const char *name);
+/* True if an entry is one of `names` (NULL-terminated), or what a killed program left of one: "model.safetensors.tmp.4711". */
+bool ch_is_one_of(const char *const *names, const char *entry);
+/* Removes what killed programs left of `names`. Only for a directory that nobody else writes to. */
+void ch_remove_leftovers(const char *directory, const char *const *names);
 /* True when a directory can be listed and has no entry. */
 bool ch_holds_nothing(const char *directory);
 /* True when a directory holds what training prepares of its text, and nothing else: the run never began. */

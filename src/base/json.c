@@ -32,7 +32,7 @@ static bool key_before(const char *text, size_t position, const char **key, size
 static ch_status parse_error(const char *text, size_t size, const char *where, const json_error_t *why,
                              ch_error *error) {
   if (json_error_code(why) == json_error_out_of_memory || why->line < 0) /* it got to no line */
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for the JSON of %s", where);
+    return ch_no_memory(error);
   size_t position = why->position > 0 ? (size_t)why->position : 0;
   const char *key = "";
   size_t length = 0;

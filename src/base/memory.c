@@ -38,6 +38,17 @@ double ch_machine_memory(void) {
   return pages > 0 && page > 0 ? (double)pages * (double)page : INFINITY;
 }
 
+double ch_available_memory(void) {
+  FILE *file = fopen("/proc/meminfo", "re");
+  unsigned long long kib = 0;
+  bool known = false;
+  char line[256];
+  while (file && !known && fgets(line, sizeof line, file))
+    known = sscanf(line, "MemAvailable: %llu kB", &kib) == 1;
+  if (file) fclose(file);
+  return known ? (double)kib * 1024 : INFINITY;
+}
+
 void ch_forget_peak(void) {
   FILE *file = fopen("/proc/self/clear_refs", "we");
   if (!file) return;

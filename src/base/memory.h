@@ -11,6 +11,9 @@ void ch_pages_free(void *memory, size_t bytes);
 /* Bytes of memory this machine has; infinity where the system does not say. */
 double ch_machine_memory(void);
 
+/* Bytes that can be allocated now without other programs losing theirs; infinity where the system does not say. */
+double ch_available_memory(void);
+
 /* The most memory of this process that was resident, since it began or since ch_forget_peak; that Linux may not allow to forget. */
 size_t ch_peak_resident_bytes(void);
 void ch_forget_peak(void);

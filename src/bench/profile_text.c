@@ -36,7 +36,7 @@ static double share_of_limit(const ch_profile_row *row, const ch_speed_limits *l
 static ch_status give(ch_text *text, char **out, ch_error *error) {
   if (text->failed) {
     ch_text_free(text);
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for a profile's text");
+    return ch_no_memory(error);
   }
   *out = text->data;
   return CH_OK;
@@ -89,5 +89,5 @@ ch_status ch_profile_json(const ch_profile *profile, double steps, const ch_spee
   json_t *object = json_pack("{s:o}", "operations", list_rows(profile, steps, limits));
   *json = object ? ch_json_dump(object, JSON_COMPACT) : NULL;
   json_decref(object);
-  return *json ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for a profile");
+  return *json ? CH_OK : ch_no_memory(error);
 }

@@ -78,7 +78,7 @@ static ch_status make_model(const char *name, const char *stored, const ch_confi
   ch_model *model = calloc(1, sizeof *model);
   if (model) model->directory = strdup(name);
   ch_status status = CH_OK;
-  if (!model || !model->directory) status = ch_fail(error, CH_ERROR_MEMORY, "no memory for a model");
+  if (!model || !model->directory) status = ch_no_memory(error);
   if (status == CH_OK) {
     model->config = *config;
     status = fill_model(stored, dtype, seed, model, error);

@@ -198,7 +198,7 @@ static ch_status begin(const ch_model *model, const ch_speed_settings *options, 
   CH_TRY(ch_session_new(&model->config, &model->params, model->weights.tensors, &settings, &run->session,
                         error));
   run->tokens = malloc((size_t)count * sizeof *run->tokens);
-  if (!run->tokens) return ch_fail(error, CH_ERROR_MEMORY, "no memory for %lld tokens", (long long)count);
+  if (!run->tokens) return ch_no_memory(error);
   random_tokens(count, model->config.vocab_size, run->tokens);
   ch_session_profile(run->session, options->profile);
   return CH_OK;

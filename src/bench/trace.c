@@ -15,7 +15,7 @@ static const char *const kinds[] = {"forward", "backward", "span"};
 static ch_status put(ch_writer *writer, json_t *event, bool *first, ch_error *error) {
   char *line = event ? ch_json_dump(event, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
   json_decref(event);
-  if (!line) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a trace's event");
+  if (!line) return ch_no_memory(error);
   ch_status status = CH_OK;
   if (fprintf(writer->file, "%s%s", *first ? "\n" : ",\n", line) < 0)
     status = ch_writer_put(writer, "", 1, error); /* says why */
@@ -69,9 +69,7 @@ ch_status ch_trace_write(const char *path, int parts, const ch_traced *traced, c
   ch_writer writer;
   bool first = true;
   for (int i = 0; i < parts; i++)
-    if (traced[i].profile->full)
-      return ch_fail(error, CH_ERROR_MEMORY, "no memory for the trace of '%s'; measure less at once",
-                     traced[i].title);
+    if (traced[i].profile->full) return ch_no_memory(error);
   CH_TRY(ch_writer_open(&writer, path, error));
   ch_status status = ch_writer_put(&writer, head, sizeof head - 1, error);
   for (int i = 0; i < parts && status == CH_OK; i++)

@@ -147,7 +147,7 @@ static ch_status print_profiles(const bench *b, ch_error *error) {
 static ch_status write_trace(const bench *b, ch_error *error) {
   if (!b->arguments->trace) return CH_OK;
   ch_traced *parts = calloc((size_t)b->profiled_count + 1, sizeof *parts);
-  if (!parts) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a trace");
+  if (!parts) return ch_no_memory(error);
   for (int i = 0; i < b->profiled_count; i++)
     parts[i] = (ch_traced){.title = b->profiled[i].title, .profile = b->profiled[i].profile};
   ch_status status = ch_trace_write(b->arguments->trace, b->profiled_count, parts, &b->limits, error);
@@ -186,7 +186,7 @@ static ch_status open_profile(bench *b, ch_bench_row *r, const char *title, ch_e
   const arguments *a = b->arguments;
   if (!a->profile && !a->trace) return CH_OK;
   profiled *more = realloc(b->profiled, (size_t)(b->profiled_count + 1) * sizeof *more);
-  if (!more) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a profile");
+  if (!more) return ch_no_memory(error);
   b->profiled = more;
   CH_TRY(ch_profile_new(a->trace != NULL, &r->settings.profile, error));
   profiled *p = &b->profiled[b->profiled_count++];
@@ -263,7 +263,7 @@ static ch_status read_ids(bench *b, ch_error *error) {
   if (!path) return CH_OK;
   CH_TRY(ch_read_file(path, MOST_ID_BYTES, &text, &size, error));
   b->ids = malloc((size / 2 + 1) * sizeof *b->ids);
-  ch_status status = b->ids ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for the ids of %s", path);
+  ch_status status = b->ids ? CH_OK : ch_no_memory(error);
   for (const char *at = text + strspn(text, SPACES); status == CH_OK && *at; at = end + strspn(end, SPACES)) {
     long long id = strtoll(at, &end, 10);
     if (end == at || id < 0 || id >= vocabulary)
@@ -296,14 +296,14 @@ static ch_status measure_and_print(bench *b, ch_error *error) {
 
 static ch_status run(const void *given, ch_error *error) {
   bench *b = calloc(1, sizeof *b);
-  if (!b) return ch_fail(error, CH_ERROR_MEMORY, "no memory to measure");
+  if (!b) return ch_no_memory(error);
   b->arguments = given;
   ch_status status;
   CH_TRY_GOTO(parse_arguments(b, error));
   CH_TRY_GOTO(open_model(b, error));
   ch_speed_matrices_of(b->model, &b->matrices);
   b->rows = json_pack("{s:[], s:[], s:[]}", "prefill", "decode", "train");
-  status = b->rows ? measure_and_print(b, error) : ch_fail(error, CH_ERROR_MEMORY, "no memory to measure");
+  status = b->rows ? measure_and_print(b, error) : ch_no_memory(error);
 done:
   json_decref(b->rows);
   ch_model_close(b->model);

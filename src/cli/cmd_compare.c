@@ -562,7 +562,7 @@ static ch_status run(const void *given, ch_error *error) {
   CH_TRY(ch_job_agree(leads ? begin(a, &settings, &d, error) : CH_OK, error));
   if (a->dry_run) return leads ? foresee(a, &settings, error) : CH_OK;
   ch_put_typed("compare", options, a, &command);
-  if (command.failed) return ch_fail(error, CH_ERROR_MEMORY, "no memory to start the comparison");
+  if (command.failed) return ch_no_memory(error);
   settings.command = command.data;
   d.keeper.labels = (ch_kept_run_labels){
       .kind = "compare", .dataset = settings.data ? settings.data : settings.images, .command = command.data};

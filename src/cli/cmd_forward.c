@@ -25,7 +25,7 @@ typedef struct arguments {
 
 static ch_status parse_list(const char *text, ch_forward_request *request, ch_error *error) {
   int32_t *ids = malloc((strlen(text) + 1) * sizeof *ids);
-  if (!ids) return ch_fail(error, CH_ERROR_MEMORY, "no memory for tokens");
+  if (!ids) return ch_no_memory(error);
   request->tokens = ids;
   request->sequences = 1;
   for (const char *p = text;;) {

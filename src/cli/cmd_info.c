@@ -107,7 +107,7 @@ static ch_status add_training(const arguments *a, const ch_train_memory m[TYPES]
   ch_free(text);
   *json = line.failed ? NULL : line.data;
   if (status != CH_OK) return status;
-  return *json ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for a model's figures");
+  return *json ? CH_OK : ch_no_memory(error);
 }
 
 static ch_status run(const void *given, ch_error *error) {

@@ -78,7 +78,7 @@ static ch_status add_device(plan *p, const char *text, ch_error *error) {
 /* Names with commas between, or lines of figures; semicolons between lines. */
 static ch_status read_devices(plan *p, ch_error *error) {
   char *list = strdup(p->arguments->device), *rest = list, *part, *name;
-  ch_status status = list ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for a plan");
+  ch_status status = list ? CH_OK : ch_no_memory(error);
   while (status == CH_OK && rest && (part = strsep(&rest, ";"))) {
     if (strchr(part, '=')) {
       status = add_device(p, part, error);
@@ -138,7 +138,7 @@ static ch_status run(const void *given, ch_error *error) {
   ch_capacity_defaults(&p.settings);
   sort_candidates(&p);
   ch_status status = CH_OK;
-  CH_TRY_GOTO(p.mechanisms.failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory for a plan") : CH_OK);
+  CH_TRY_GOTO(p.mechanisms.failed ? ch_no_memory(error) : CH_OK);
   CH_TRY_GOTO(read_sizes(&p, error));
   CH_TRY_GOTO(read_devices(&p, error));
   CH_TRY_GOTO(ch_capacity_plan(&p.settings, &capacity, error));

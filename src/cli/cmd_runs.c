@@ -193,7 +193,7 @@ const ch_command ch_cmd_runs_compare = {
 static ch_status remove_found(const arguments *a, const selection *s, ch_error *error) {
   ch_text text = {0};
   int64_t *ids = calloc((size_t)s->count + 1, sizeof *ids);
-  if (!ids) return ch_fail(error, CH_ERROR_MEMORY, "no memory to delete runs");
+  if (!ids) return ch_no_memory(error);
   for (int64_t i = 0; i < s->count; i++) ids[i] = ch_found_run(s->found, i)->id;
   ch_status status = a->dry_run ? CH_OK : ch_runs_delete(s->file, ids, s->count, error);
   free(ids);

@@ -76,8 +76,7 @@ static ch_status read_ids(conversion *c, const char *text, size_t size, ch_error
     for (; p < end && *p >= '0' && *p <= '9' && id <= INT32_MAX; p++) id = id * 10 + (*p - '0');
     if (p == word || (p < end && !is_gap(*p)) || id >= ch_tokenizer_vocab_size(c->tokenizer))
       return not_an_id(c, word, end, error);
-    if (!ch_ids_reserve(&c->ids, 1))
-      return ch_fail(error, CH_ERROR_MEMORY, "no memory for the ids of %s", c->path);
+    if (!ch_ids_reserve(&c->ids, 1)) return ch_no_memory(error);
     c->ids.data[c->ids.size++] = (int32_t)id;
   }
   return CH_OK;
@@ -98,7 +97,7 @@ static ch_status convert_text(conversion *c, const char *text, size_t size, bool
   c->out.size = 0;
   CH_TRY(c->arguments->decode ? decode_text(c, text, size, error) : encode_text(c, text, size, error));
   if (newline) ch_text_put(&c->out, "\n", 1);
-  if (c->out.failed) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the output");
+  if (c->out.failed) return ch_no_memory(error);
   ch_output_put(c->out.data, c->out.size, false);
   return CH_OK;
 }
@@ -132,7 +131,7 @@ static ch_status convert_whole(conversion *c, ch_error *error) {
   if (ferror(c->input))
     status = read_error(c, error);
   else if (text.failed)
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory for %s", c->path);
+    status = ch_no_memory(error);
   else
     status = convert_text(c, text.data ? text.data : "", text.size, !c->arguments->decode, error);
   ch_text_free(&text);

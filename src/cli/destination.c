@@ -1,9 +1,9 @@
-/* Checking, staging and replacing outputs. */
+/* Checking, staging and replacing outputs. New directories are written beside their place and renamed. What --force replaces
+   is set aside until the command has succeeded, and comes back when it fails. */
 #define _GNU_SOURCE
 #include "cli/destination.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,28 +15,24 @@
 #include "base/file_names.h"
 #include "cli/recognise.h"
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the names of the outputs");
-}
-
 /* --- what may be replaced ---------------------------------------------------------------------------------------- */
+
+static ch_status refuse(const char *option, const char *path, const ch_occupant *s, ch_error *error) {
+  bool directory = s->kind == CH_HOLDS_DIRECTORY;
+  const char *stranger = s->stranger[0] ? s->stranger : s->what ? NULL : "files of no model";
+  if (!stranger)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--%s %s %s %s; --force replaces it, or give another name",
+                   option, path, directory ? "already holds" : "is already", s->what);
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "--%s %s %s %s%s%s, which Crosshead did not write and --force does not replace; give "
+                 "another name",
+                 option, path, directory ? "holds" : "is", directory && s->what ? s->what : "",
+                 directory && s->what ? " and " : "", stranger);
+}
 
 ch_status ch_refuse_standing(const char *option, const char *path, ch_error *error) {
   ch_occupant s = ch_recognise(path);
-  if (s.kind == CH_STANDS_OTHER)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--%s %s is a special file; give another name", option, path);
-  if (s.kind == CH_STANDS_DIRECTORY && !s.ours)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--%s %s holds %s%s%s, which Crosshead did not write and --force does not replace; give "
-                   "another directory",
-                   option, path, s.what ? s.what : "", s.what ? " and " : "", s.stranger);
-  if (s.kind == CH_STANDS_FILE && !s.ours)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--%s %s is a file that Crosshead did not write (neither JSON, safetensors nor GGUF) and "
-                   "--force does not replace; give another name",
-                   option, path);
-  return ch_fail(error, CH_ERROR_ARGUMENT, "--%s %s %s %s; --force replaces it, or give another name", option,
-                 path, s.kind == CH_STANDS_FILE ? "is already" : "already holds", s.what);
+  return refuse(option, path, &s, error);
 }
 
 /* True when `inner` is `outer` or lies in it; both as realpath writes them. */
@@ -44,39 +40,6 @@ static bool lies_in(const char *inner, const char *outer) {
   size_t length = strlen(outer);
   if (strcmp(outer, "/") == 0) return true;
   return strncmp(inner, outer, length) == 0 && (!inner[length] || inner[length] == '/');
-}
-
-/* Directories that no command may take away, whatever is in them. */
-static const char *why_needed(const char *whole) {
-  char here[PATH_MAX], home_whole[PATH_MAX];
-  const char *home = getenv("HOME");
-  struct stat own, parent;
-  char *above = ch_path_join(whole, "..");
-  if (strcmp(whole, "/") == 0) {
-    free(above);
-    return "the root of the file system";
-  }
-  bool mounted = above && stat(whole, &own) == 0 && stat(above, &parent) == 0 && own.st_dev != parent.st_dev;
-  free(above);
-  if (home && realpath(home, home_whole) && lies_in(home_whole, whole)) return "your home directory";
-  if (getcwd(here, sizeof here) && lies_in(here, whole)) return "the directory that you are in";
-  return mounted ? "a mount point" : NULL;
-}
-
-static ch_status check_replaceable(const ch_destination *d, ch_error *error) {
-  char whole[PATH_MAX];
-  ch_occupant s = ch_recognise(d->place);
-  if (s.kind == CH_STANDS_OTHER || (s.kind == CH_STANDS_FILE && !s.ours))
-    return ch_refuse_standing(d->option->name, d->path, error);
-  if (s.kind != CH_STANDS_DIRECTORY) return CH_OK;
-  const char *needed = s.link                      ? "a symbolic link"
-                       : realpath(d->place, whole) ? why_needed(whole)
-                                                   : "not readable";
-  if (needed)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--%s %s is %s, which --force does not replace; give another directory", d->option->name,
-                   d->path, needed);
-  return s.ours ? CH_OK : ch_refuse_standing(d->option->name, d->path, error);
 }
 
 /* --- what the command reads -------------------------------------------------------------------------------------- */
@@ -123,22 +86,22 @@ static ch_status check_all_inputs(const ch_destination *d, const ch_command *com
 
 /* --- opening ----------------------------------------------------------------------------------------------------- */
 
-static char *trimmed(const char *path) {
+/* The path without symbolic links, or of a new place without slashes at its end. */
+static char *resolve(const char *path) {
+  char *whole = realpath(path, NULL);
   size_t length = strlen(path);
   while (length > 1 && path[length - 1] == '/') length--;
-  return strndup(path, length);
+  return whole ? whole : strndup(path, length);
 }
 
-/* A name beside the place for what is not finished. A command that was killed may have left it. */
+/* Directories are written beside their place. A command that was killed may have left some of its files there. */
 static ch_status choose_work(ch_destination *d, ch_error *error) {
   if (asprintf(&d->work, "%s.partial", d->place) < 0) {
     d->work = NULL;
-    return no_memory(error);
+    return ch_no_memory(error);
   }
-  ch_occupant s = ch_recognise_partial(d->work);
-  bool gone =
-      s.kind == CH_STANDS_NOTHING || ((s.ours || s.kind == CH_STANDS_EMPTY) && ch_delete_tree(d->work));
-  if (gone) return CH_OK;
+  ch_occupant s = ch_recognise(d->work);
+  if (s.kind == CH_HOLDS_NOTHING || (!s.stranger[0] && ch_delete_tree(d->work))) return CH_OK;
   ch_fail(error, CH_ERROR_ARGUMENT,
           "%s is in the way: --%s %s is written there until it is whole; move it away or give another name",
           d->work, d->option->name, d->path);
@@ -150,7 +113,7 @@ static ch_status choose_work(ch_destination *d, ch_error *error) {
 static ch_status set_aside(ch_destination *d, ch_error *error) {
   if (asprintf(&d->old, "%s.replaced.%ld", d->place, (long)getpid()) < 0) {
     d->old = NULL;
-    return no_memory(error);
+    return ch_no_memory(error);
   }
   if (rename(d->place, d->old) == 0) return CH_OK;
   ch_fail(error, CH_ERROR_IO, "cannot set %s aside as %s: %s", d->place, d->old, strerror(errno));
@@ -159,35 +122,31 @@ static ch_status set_aside(ch_destination *d, ch_error *error) {
   return CH_ERROR_IO;
 }
 
-/* A job may continue what stands in its directory: then the command decides, which knows its settings. */
-static ch_status open_job(ch_destination *d, ch_standing_kind kind, bool force, ch_error *error) {
-  if (kind == CH_STANDS_FILE || kind == CH_STANDS_OTHER) {
-    if (!force || kind == CH_STANDS_OTHER) return ch_refuse_standing(d->option->name, d->path, error);
-  } else if (!force || kind != CH_STANDS_DIRECTORY) {
-    return CH_OK;
-  }
-  return set_aside(d, error);
-}
-
+/* The rule: what exists is refused, and --force replaces it if all of it carries names or formats that Crosshead writes. */
 static ch_status open_one(ch_destination *d, const ch_command *command, const ch_parsed *parsed, bool force,
                           ch_error *error) {
+  char here[PATH_MAX];
   bool job = d->option->writes == CH_WRITES_JOB, file = d->option->writes == CH_WRITES_FILE;
-  d->place = trimmed(d->path);
-  if (!d->place) return no_memory(error);
-  ch_occupant standing = ch_recognise(d->place);
-  ch_standing_kind kind = standing.kind;
-  if (force || !job) CH_TRY(check_all_inputs(d, command, parsed, error));
-  if (force) CH_TRY(check_replaceable(d, error));
-  if (job) return open_job(d, kind, force, error);
-  if (kind != CH_STANDS_NOTHING && kind != CH_STANDS_EMPTY && !force)
-    return ch_refuse_standing(d->option->name, d->path, error);
-  if (file && (kind == CH_STANDS_EMPTY || kind == CH_STANDS_DIRECTORY))
+  d->place = resolve(d->path);
+  if (!d->place) return ch_no_memory(error);
+  ch_occupant s = ch_recognise(d->place);
+  bool directory = s.kind == CH_HOLDS_DIRECTORY || s.kind == CH_HOLDS_EMPTY_DIRECTORY;
+  bool occupied = s.kind == CH_HOLDS_DIRECTORY || s.kind == CH_HOLDS_FILE;
+  d->began_empty = s.kind == CH_HOLDS_EMPTY_DIRECTORY;
+  if (file && directory)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--%s %s is a directory; name a file", d->option->name, d->path);
-  /* Files are written beside and renamed by those who write them. The directory that the user is in cannot be exchanged,
-     and a link stays a link. */
-  char whole[PATH_MAX];
-  bool fixed = kind == CH_STANDS_EMPTY && (standing.link || (realpath(d->place, whole) && why_needed(whole)));
-  return file || fixed ? CH_OK : choose_work(d, error);
+  if (job && directory && !force) return CH_OK; /* the command knows whether it continues this job */
+  CH_TRY(check_all_inputs(d, command, parsed, error));
+  if (occupied && (!force || s.stranger[0] || !s.what)) return refuse(d->option->name, d->path, &s, error);
+  if (occupied && directory && getcwd(here, sizeof here) && lies_in(here, d->place))
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--%s %s is the directory that you are in, which --force does not replace; give another "
+                   "directory",
+                   d->option->name, d->path);
+  if (!job) return file || d->began_empty ? CH_OK : choose_work(d, error);
+  if (!occupied) return CH_OK;
+  CH_TRY(set_aside(d, error));
+  return ch_make_directory(d->place, error);
 }
 
 static bool flag(const ch_command *command, const ch_parsed *parsed, const char *name) {
@@ -227,30 +186,18 @@ const char *ch_destinations_path(const ch_destinations *all, const char *option)
 
 /* --- closing ----------------------------------------------------------------------------------------------------- */
 
-/* The new one takes the old one's place in one step where the file system can do that. */
 static ch_status put_in_place(ch_destination *d, ch_error *error) {
   struct stat info;
   if (lstat(d->work, &info) != 0) return CH_OK; /* nothing was written */
-  if (renameat2(AT_FDCWD, d->work, AT_FDCWD, d->place, RENAME_EXCHANGE) == 0) {
-    d->old = d->work;
-    d->work = NULL;
-    return CH_OK;
-  }
   if (lstat(d->place, &info) == 0) CH_TRY(set_aside(d, error));
   if (rename(d->work, d->place) == 0) return CH_OK;
   return ch_fail(error, CH_ERROR_IO, "cannot rename %s to %s: %s", d->work, d->place, strerror(errno));
 }
 
-/* A new run that can be continued is worth more than the one that it was to replace. */
+/* Returns true if a new run has come so far that it can be continued. It is then worth more than the old one. */
 static bool can_be_continued(const ch_destination *d) {
-  static const char *const marks[] = {CH_TRAIN_CHECKPOINT, CH_COMPARE_SETTINGS, CH_SWEEP_SETTINGS, NULL};
-  bool can = false;
-  for (int i = 0; marks[i] && !can; i++) {
-    char *path = ch_path_join(d->place, marks[i]);
-    can = path && ch_is_file(path);
-    free(path);
-  }
-  return can;
+  const char *what = ch_recognise(d->place).what;
+  return d->option->writes == CH_WRITES_JOB && what && strcmp(what, "a prepared text") != 0;
 }
 
 static ch_status delete_old(const ch_destination *d, ch_status status, ch_error *error) {
@@ -269,9 +216,10 @@ static ch_status restore(const ch_destination *d, ch_status status, ch_error *er
 static ch_status close_one(ch_destination *d, ch_status status, ch_error *error) {
   struct stat info;
   if (d->work && status == CH_OK) status = put_in_place(d, error);
-  bool stays = status == CH_OK || (d->option->writes == CH_WRITES_JOB && can_be_continued(d));
+  bool stays = status == CH_OK || can_be_continued(d);
   if (d->old) status = stays ? delete_old(d, status, error) : restore(d, status, error);
   if (d->work && lstat(d->work, &info) == 0) ch_delete_tree(d->work);
+  if (d->began_empty && !stays && !ch_recognise(d->place).stranger[0]) ch_delete_inside(d->place);
   return status;
 }
 
@@ -290,11 +238,11 @@ ch_status ch_destinations_close(ch_destinations *all, ch_status status, ch_error
 /* --- jobs -------------------------------------------------------------------------------------------------------- */
 
 ch_status ch_check_job(const char *option, const char *path, const char *settings, ch_error *error) {
-  ch_standing_kind kind = ch_recognise(path).kind;
+  ch_occupant_kind kind = ch_recognise(path).kind;
   char *file = settings ? ch_path_join(path, settings) : NULL;
   bool own = file && ch_is_file(file);
   free(file);
-  if (own || kind == CH_STANDS_NOTHING || kind == CH_STANDS_EMPTY || ch_holds_prepared_text(path))
+  if (own || kind == CH_HOLDS_NOTHING || kind == CH_HOLDS_EMPTY_DIRECTORY || ch_holds_prepared_text(path))
     return CH_OK;
   return ch_refuse_standing(option, path, error);
 }

@@ -1,4 +1,4 @@
-/* Where a command writes. An output that exists is refused, or replaced whole with --force. */
+/* Where a command writes. An output that exists is refused. --force replaces it if all of it is what Crosshead writes. */
 #ifndef CH_CLI_DESTINATION_H
 #define CH_CLI_DESTINATION_H
 
@@ -10,10 +10,10 @@ enum { CH_MOST_DESTINATIONS = 4 };
 typedef struct ch_destination {
   const ch_option *option;
   const char *path; /* as the user wrote it */
-  char *place;      /* the same without slashes at its end */
-  char *
-      work; /* what the command writes, beside the place; renamed when all went well. NULL: the place itself */
-  char *old; /* what --force replaces, set aside until the command has its own. NULL: nothing */
+  char *place;      /* without symbolic links */
+  char *work;       /* what the command writes, beside the place. NULL: the place itself */
+  char *old;        /* where the replaced output is while the command runs. NULL: there was none */
+  bool began_empty; /* the place is a directory that was empty */
 } ch_destination;
 
 typedef struct ch_destinations {

@@ -56,8 +56,7 @@ static ch_status prepare(const ch_many_texts *many, batch *b, ch_error *error) {
   b->count = many->prompts->count * many->samples;
   b->texts = calloc((size_t)b->count, sizeof *b->texts);
   b->said = calloc((size_t)b->count, sizeof *b->said);
-  if (!b->texts || !b->said)
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for %lld texts", (long long)b->count);
+  if (!b->texts || !b->said) return ch_no_memory(error);
   for (int64_t i = 0; i < b->count; i++) {
     const ch_prompt *prompt = &many->prompts->list[i / many->samples];
     said *s = &b->said[i];
@@ -187,7 +186,7 @@ static ch_status judge(const batch *b, const ch_error *why, ch_error *error) {
 /* The text so far is printed even if some text failed. */
 static ch_status print(const batch *b, ch_error *error) {
   for (int64_t i = 0; i < b->count; i++)
-    if (b->said[i].text.failed) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the texts");
+    if (b->said[i].text.failed) return ch_no_memory(error);
   if (b->many->json) return print_json(b, error);
   print_texts(b);
   print_figures(b);

@@ -90,7 +90,7 @@ static ch_status write_text(writer *w, ch_generated *result, ch_error *error) {
     ch_text_free(&echo);
   }
   ch_status status = one->trace ? generate_traced(w, result, error) : generate(w, result, error);
-  if (w->text.failed && status == CH_OK) status = ch_fail(error, CH_ERROR_MEMORY, "no memory for the text");
+  if (w->text.failed && status == CH_OK) status = ch_no_memory(error);
   return status;
 }
 

@@ -61,7 +61,7 @@ static int fork_all(int count) {
 
 ch_status ch_job_fork(int count, ch_error *error) {
   int *ends = calloc((size_t)count * (size_t)count, sizeof *ends), rank = -1;
-  if (!ends) return ch_fail(error, CH_ERROR_MEMORY, "no memory for %d processes", count);
+  if (!ends) return ch_no_memory(error);
   if (connect_all(count, ends)) rank = fork_all(count);
   for (int i = 0; i < count * count; i++)
     if (ends[i] >= 0 && i / count != rank) close(ends[i]);

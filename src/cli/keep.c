@@ -27,7 +27,7 @@ ch_status ch_keeper_begin(ch_keeper *keeper, const char *asked, const char *outp
   keeper->path = NULL;
   if (said ? strcmp(said, nothing) == 0 : !output) return CH_OK;
   keeper->path = said ? strdup(said) : ch_runs_beside(output);
-  if (!keeper->path) return ch_fail(error, CH_ERROR_MEMORY, "no memory to keep runs");
+  if (!keeper->path) return ch_no_memory(error);
   if (!ch_is_file(keeper->path) && !ch_is_directory(keeper->path))
     return CH_OK; /* made when there is a run */
   ch_status status = ch_runs_open(keeper->path, CH_RUNS_CREATE | CH_RUNS_OPTION_NAMES, &runs, error);

@@ -66,7 +66,7 @@ bool ch_output_end(char *reason, size_t size) {
 ch_status ch_print_json(json_t *value, size_t flags, ch_error *error) {
   char *text = value ? ch_json_dump(value, flags) : NULL;
   json_decref(value);
-  if (!text) return ch_fail(error, CH_ERROR_MEMORY, "no memory to print the result");
+  if (!text) return ch_no_memory(error);
   ch_output_put(text, strlen(text), false);
   ch_output_put("\n", 1, false);
   free(text);
@@ -77,5 +77,5 @@ ch_status ch_print_text(ch_text *text, ch_error *error) {
   bool failed = text->failed;
   if (!failed) ch_output_put(text->data, text->size, false);
   ch_text_free(text);
-  return failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory to print the result") : CH_OK;
+  return failed ? ch_no_memory(error) : CH_OK;
 }

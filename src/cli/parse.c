@@ -275,7 +275,7 @@ ch_status ch_parse_command_line(const ch_command *command, int argc, char **argv
   *parsed = (ch_parsed){.arguments = calloc(1, size), .given = calloc((size_t)option_count(command) + 1, 1)};
   ch_status status = CH_OK;
   if (!parsed->arguments || !parsed->given)
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory for the arguments");
+    status = ch_no_memory(error);
   else
     status = parse_words(command, argc, argv, parsed, error);
   if (status != CH_OK) ch_parsed_free(parsed);

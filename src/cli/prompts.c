@@ -15,7 +15,7 @@ static ch_status add(ch_prompts *prompts, const char *text, size_t size, ch_erro
   ch_prompt *list = realloc(prompts->list, (size_t)(prompts->count + 1) * sizeof *list);
   if (list) prompts->list = list;
   char *copy = list && text ? malloc(size + 1) : NULL;
-  if (!list || (text && !copy)) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the prompt");
+  if (!list || (text && !copy)) return ch_no_memory(error);
   if (copy) {
     memcpy(copy, text, size);
     copy[size] = 0;
@@ -111,7 +111,7 @@ static ch_status encode(ch_prompt *prompt, const ch_tokenizer *tokenizer, ch_err
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
         "the prompt is empty and the tokenizer has no token that a text begins with; give --prompt TEXT");
-  if (!ch_ids_reserve(&prompt->ids, 1)) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the prompt");
+  if (!ch_ids_reserve(&prompt->ids, 1)) return ch_no_memory(error);
   prompt->ids.data[prompt->ids.size++] = start;
   return CH_OK;
 }

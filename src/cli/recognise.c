@@ -108,59 +108,55 @@ static bool find_stranger(const char *directory, const char *before, int depth, 
 static void look_into(const char *path, ch_occupant *s) {
   int mark = 0;
   while (mark < MARKS && !has(path, marks[mark].name)) mark++;
-  s->kind = CH_STANDS_DIRECTORY;
+  s->kind = CH_HOLDS_DIRECTORY;
   s->what = mark < MARKS ? marks[mark].what : NULL;
-  bool nested = mark < MARKS && marks[mark].nested;
-  s->ours = !find_stranger(path, "", nested ? MOST_DEPTH : 0, s->stranger, sizeof s->stranger);
-  if (mark == MARKS && s->ours) {
-    s->ours = false;
-    snprintf(s->stranger, sizeof s->stranger, "%s", "files of no model");
-  }
+  find_stranger(path, "", mark < MARKS && marks[mark].nested ? MOST_DEPTH : 0, s->stranger,
+                sizeof s->stranger);
 }
 
-/* Files that commands write: JSON, safetensors (JSON behind eight bytes), GGUF. */
+/* Recognises the formats that commands write: JSON, safetensors (JSON behind eight bytes), GGUF. */
 static void look_at_file(const char *path, ch_occupant *s) {
   char first[9] = {0};
   FILE *file = fopen(path, "rbe");
   size_t got = file ? fread(first, 1, sizeof first, file) : 0;
   if (file) fclose(file);
-  bool json = got && (*first == '{' || *first == '['), gguf = got >= 4 && memcmp(first, "GGUF", 4) == 0;
+  bool json = *first == '{' || *first == '[', gguf = memcmp(first, "GGUF", 4) == 0;
   bool tensors = got == sizeof first && first[8] == '{';
-  s->kind = CH_STANDS_FILE;
-  s->what = gguf ? "a GGUF file" : tensors ? "a safetensors file" : json ? "a JSON file" : "a file";
-  s->ours = file && (gguf || tensors || json || got == 0);
+  s->what = gguf           ? "a GGUF file"
+            : tensors      ? "a safetensors file"
+            : json         ? "a JSON file"
+            : file && !got ? "a file"
+                           : NULL;
+  if (!s->what) snprintf(s->stranger, sizeof s->stranger, "neither JSON, safetensors nor GGUF");
 }
 
 ch_occupant ch_recognise(const char *path) {
-  ch_occupant s = {.kind = CH_STANDS_NOTHING};
+  ch_occupant s = {.kind = CH_HOLDS_NOTHING};
   struct stat info;
-  if (lstat(path, &info) != 0) return s;
-  s.link = S_ISLNK(info.st_mode);
-  if (s.link && stat(path, &info) != 0) return s; /* to nothing */
-  if (S_ISREG(info.st_mode)) {
-    look_at_file(path, &s);
-  } else if (!S_ISDIR(info.st_mode)) {
-    s.kind = CH_STANDS_OTHER;
-  } else if (ch_holds_nothing(path)) {
-    s.kind = CH_STANDS_EMPTY;
-  } else {
+  if (stat(path, &info) != 0) return s;
+  if (ch_holds_nothing(path)) {
+    s.kind = CH_HOLDS_EMPTY_DIRECTORY;
+  } else if (S_ISDIR(info.st_mode)) {
     look_into(path, &s);
+  } else {
+    s.kind = CH_HOLDS_FILE;
+    if (S_ISREG(info.st_mode))
+      look_at_file(path, &s);
+    else
+      snprintf(s.stranger, sizeof s.stranger, "a special file");
   }
   return s;
 }
 
-ch_occupant ch_recognise_partial(const char *path) {
-  ch_occupant s = ch_recognise(path);
-  if (s.kind == CH_STANDS_DIRECTORY && !s.ours)
-    s.ours = !find_stranger(path, "", 0, s.stranger, sizeof s.stranger);
-  return s;
+static int delete_one(const char *path, const struct stat *info, int type, struct FTW *place) {
+  (void)info, (void)type;
+  return place->level > 0 ? remove(path) : 0;
 }
 
-static int delete_one(const char *path, const struct stat *info, int type, struct FTW *place) {
-  (void)info, (void)type, (void)place;
-  return remove(path);
+bool ch_delete_inside(const char *path) {
+  return nftw(path, delete_one, OPEN_FILES, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) == 0;
 }
 
 bool ch_delete_tree(const char *path) {
-  return nftw(path, delete_one, OPEN_FILES, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) == 0;
+  return ch_delete_inside(path) && remove(path) == 0;
 }

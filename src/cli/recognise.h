@@ -4,29 +4,28 @@
 
 #include <stdbool.h>
 
-typedef enum ch_standing_kind {
-  CH_STANDS_NOTHING,
-  CH_STANDS_EMPTY, /* a directory without entries */
-  CH_STANDS_DIRECTORY,
-  CH_STANDS_FILE,
-  CH_STANDS_OTHER /* a device, a pipe */
-} ch_standing_kind;
+typedef enum ch_occupant_kind {
+  CH_HOLDS_NOTHING,
+  CH_HOLDS_EMPTY_DIRECTORY,
+  CH_HOLDS_DIRECTORY,
+  CH_HOLDS_FILE
+} ch_occupant_kind;
 
 typedef struct ch_occupant {
-  ch_standing_kind kind;
-  const char *
-      what; /* "a model", "a training run", "a GGUF file", "a file"; static. NULL: a directory of other files */
-  bool link;         /* by a symbolic link */
-  bool ours;         /* nothing but what Crosshead writes, or a model directory has */
-  char stranger[96]; /* the first entry of a directory that is neither: "notes.txt" */
+  ch_occupant_kind kind;
+  const char
+      *what; /* "a model", "a training run", "a GGUF file"; static. NULL: nothing that Crosshead writes */
+  /* What --force does not delete: "notes.txt", the first entry that Crosshead does not write, or "a special file". Empty: all
+     of it may be deleted. */
+  char stranger[96];
 } ch_occupant;
 
-/* Looks at names, and at the first bytes of a file. */
+/* Looks at names, and at the first bytes of a file. A symbolic link counts as what it points to. */
 ch_occupant ch_recognise(const char *path);
-/* The same for what a command that was killed left of a directory that it wrote: a part of a model is enough. */
-ch_occupant ch_recognise_partial(const char *path);
 
-/* Deletes a file or a directory with all that is in it; symbolic links are not followed. */
+/* Deletes what is in a directory; symbolic links are not followed. */
+bool ch_delete_inside(const char *path);
+/* Deletes a file, or a directory with what is in it. */
 bool ch_delete_tree(const char *path);
 
 #endif

@@ -280,12 +280,6 @@ const ch_option ch_training_option_table[] = {
      .offset = SET(recompute),
      .help = "Compute cheap activations a second time in the backward pass instead of keeping them: less "
              "memory, the same result."},
-    {.name = "sum-by-rank",
-     .type = CH_OPTION_FLAG,
-     .offset = SET(sum_by_rank),
-     .help = "With several processes: add gradients in the order of processes instead of "
-             "micro-batches. This is faster, but the last bits then depend on the number of "
-             "processes."},
     {.name = "whole-tables",
      .type = CH_OPTION_FLAG,
      .offset = SET(whole_tables),

@@ -27,10 +27,6 @@ typedef struct folding {
   int layer; /* being folded */
 } folding;
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to fold matrices");
-}
-
 /* --- what folds -------------------------------------------------------------------------------------------------- */
 
 static const char *letter(unsigned on) {
@@ -171,7 +167,7 @@ static ch_status mix_rows(folding *f, const ch_state_rows *p, int mix, ch_tensor
   int64_t columns = rows->rank == 2 ? rows->shape[1] : 1, width = p->stride * columns;
   float *m = real(f, weight);
   float *mixed = ch_arena_alloc(&f->absorbed->arena, (size_t)(heads * width) * sizeof *mixed);
-  if (!m || !mixed) return no_memory(f->error);
+  if (!m || !mixed) return ch_no_memory(f->error);
   rows->shape[0] = heads * p->stride;
   const void *from = rows->data;
   rows->data = mixed;
@@ -187,7 +183,7 @@ static ch_status knock_rows(folding *f, const ch_state_rows *p, int knock, ch_te
   float *t = real(f, map);
   size_t bytes = (size_t)(p->size * columns) * sizeof(float);
   float *product = ch_arena_alloc(&f->absorbed->arena, bytes);
-  if (!t || !product) return no_memory(f->error);
+  if (!t || !product) return ch_no_memory(f->error);
   for (int64_t h = 0; h < heads; h++) {
     float *at = (float *)rows->data + (h * p->stride + p->offset) * columns;
     CH_TRY(ch_gemm_run(f->gemm, false, false, p->size, columns, p->size, t + h * next, p->size, at, columns,
@@ -220,7 +216,7 @@ static ch_status fold_tensor(folding *f, const ch_state_rows *made, int count, i
   ch_tensor rows = f->model->weights.tensors[from];
   rows.data = real(f, &rows);
   rows.dtype = CH_F32;
-  if (!rows.data) return no_memory(f->error);
+  if (!rows.data) return ch_no_memory(f->error);
   bool changed = false;
   for (int i = first; i < count; i++)
     if (strcmp(made[i].name, made[first].name) == 0) CH_TRY(fold_state(f, &made[i], &changed, &rows));
@@ -245,7 +241,7 @@ static ch_status fold_layer(folding *f) {
 static ch_status take_over(folding *f) {
   ch_absorbed *a = f->absorbed;
   a->tensors = ch_arena_alloc(&a->arena, ((size_t)a->params.count + 1) * sizeof *a->tensors);
-  if (!a->tensors) return no_memory(f->error);
+  if (!a->tensors) return ch_no_memory(f->error);
   for (int i = 0; i < a->params.count; i++) {
     int from = ch_params_find(&f->model->params, a->params.rows[i].name);
     if (from >= 0) a->tensors[i] = f->model->weights.tensors[from];

@@ -47,10 +47,6 @@ typedef struct watch {
   ch_error *error;
 } watch;
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for calibration");
-}
-
 /* --- which nodes to look at -------------------------------------------------------------------------------------- */
 
 /* "model.layers.3.self_attn.q_proj.weight" -> 3 and the number of q_proj among the wanted; -1 for other names. */
@@ -83,7 +79,7 @@ static int block_before(const ch_calibration *calibration, const char *label) {
 
 static ch_status new_input(ch_calibration *calibration, int64_t n, ch_error *error) {
   input *more = realloc(calibration->inputs, ((size_t)calibration->input_count + 1) * sizeof *more);
-  if (!more) return no_memory(error);
+  if (!more) return ch_no_memory(error);
   calibration->inputs = more;
   input *in = &more[calibration->input_count];
   *in = (input){.bytes = (size_t)(n * n + n) * sizeof(float)};
@@ -127,7 +123,7 @@ static ch_status look_through(watch *w, const ch_graph *graph) {
   free(w->nodes);
   w->graph = graph;
   w->nodes = malloc((size_t)graph->count * sizeof *w->nodes);
-  if (!w->nodes) return no_memory(w->error);
+  if (!w->nodes) return ch_no_memory(w->error);
   for (int i = 0; i < graph->count; i++) w->nodes[i] = (watched){-1, -1, -1};
   for (int i = 0; i < graph->count; i++) {
     const ch_node *node = graph->nodes[i];
@@ -286,7 +282,7 @@ static double divergence(const float *p, const float *q, int64_t count) {
 
 static ch_status measure_shares(ch_calibration *calibration, ch_error *error) {
   calibration->shares = malloc((size_t)calibration->layers * sizeof *calibration->shares);
-  if (!calibration->shares) return no_memory(error);
+  if (!calibration->shares) return ch_no_memory(error);
   for (int64_t l = 0; l < calibration->layers; l++) {
     const double *squares = calibration->squares + 2 * l;
     calibration->shares[l] = squares[1] > 0 ? squares[0] / squares[1] : 1;
@@ -305,7 +301,7 @@ static ch_status measure_drift(watch *w) {
   calibration->drift = calloc((size_t)layers, sizeof *calibration->drift);
   ch_status status = CH_OK;
   if (!x || !logits || !calibration->drift)
-    status = no_memory(w->error);
+    status = ch_no_memory(w->error);
   else {
     normalise(calibration, model, x);
     status = ch_gemm_linear(ch_text_pass_gemm(w->pass), layers, width, words, x, CH_F32, head->data,
@@ -354,7 +350,7 @@ ch_status ch_calibrate(const ch_model *model, const int32_t *tokens, int64_t cou
                        const ch_calibration_options *options, ch_calibration **result, ch_error *error) {
   *result = NULL;
   ch_calibration *calibration = calloc(1, sizeof *calibration);
-  if (!calibration) return no_memory(error);
+  if (!calibration) return ch_no_memory(error);
   calibration->options = *options;
   calibration->layers = model->config.num_hidden_layers;
   calibration->names = calloc((size_t)options->projection_count + 1, sizeof *calibration->names);
@@ -367,7 +363,7 @@ ch_status ch_calibrate(const ch_model *model, const int32_t *tokens, int64_t cou
   calibration->squares = calloc((size_t)calibration->layers, 2 * sizeof(double));
   watch w = {.calibration = calibration, .model = model, .error = error};
   bool room = calibration->names && calibration->input_of && calibration->block_sums && calibration->squares;
-  ch_status status = ch_ranks_agree(options->ranks, room ? CH_OK : no_memory(error), error);
+  ch_status status = ch_ranks_agree(options->ranks, room ? CH_OK : ch_no_memory(error), error);
   if (status == CH_OK) status = run_text(&w, tokens, count, error);
   free(w.nodes);
   if (status != CH_OK) {

@@ -22,7 +22,7 @@ ch_status ch_error_weight(const ch_model *model, const ch_matrix *matrix, const 
       calibration ? ch_calibration_of(calibration, matrix->layer, matrix->name) : NULL;
   ch_matrix_read(model, matrix, 0, matrix->out * matrix->in, whole);
   double square = ch_whitened_square(matrix->out, matrix->in, whole, inputs);
-  if (square < 0) return ch_fail(error, CH_ERROR_MEMORY, "no memory to compress a model");
+  if (square < 0) return ch_no_memory(error);
   *weight = square > 0 ? importance_of(matrix->name) * (shares ? shares[matrix->layer] : 1) / square : 0;
   return CH_OK;
 }

@@ -33,7 +33,7 @@ ch_status ch_group_layers(const double *drift, int layers, int groups, uint16_t 
   }
   size_t stride = (size_t)layers + 1;
   cut *cuts = calloc(stride * ((size_t)groups + 1), sizeof *cuts);
-  if (!cuts) return ch_fail(error, CH_ERROR_MEMORY, "no memory to group %d layers", layers);
+  if (!cuts) return ch_no_memory(error);
   for (int g = 0; g <= groups; g++)
     for (int end = 0; end <= layers; end++)
       cuts[(size_t)g * stride + (size_t)end].drift = g == 0 && end == 0 ? 0 : INFINITY;

@@ -36,9 +36,7 @@ static void swap(double *a, double *b, int64_t count) {
 ch_status ch_eigen(int64_t n, double *a, double *values, bool vectors, ch_error *error) {
   int failed = (int)LAPACKE_dsyevd(LAPACK_COL_MAJOR, vectors ? 'V' : 'N', 'L', (lapack_int)n, a,
                                    (lapack_int)n, values);
-  if (failed == LAPACK_WORK_MEMORY_ERROR)
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for the eigenvalues of a %lld x %lld matrix",
-                   (long long)n, (long long)n);
+  if (failed == LAPACK_WORK_MEMORY_ERROR) return ch_no_memory(error);
   if (failed)
     return ch_fail(
         error, CH_ERROR_NUMERIC,

@@ -7,10 +7,6 @@
 
 #include "compress/linear_algebra.h"
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to compress a matrix");
-}
-
 ch_status ch_compress_tell(const ch_compress_options *options, const char *what, double done, double total,
                            ch_error *error) {
   return options->step ? options->step(options->context, what, done, total, error) : CH_OK;
@@ -49,7 +45,7 @@ ch_status ch_write_factors(const ch_matrix *const *matrices, int count, const ch
   for (int l = 0; l < count; l++) rows += matrices[l]->out;
   double *a = malloc((size_t)(rank * in) * sizeof *a), *b = malloc((size_t)(rows * rank) * sizeof *b);
   ch_truncation truncation = {0};
-  ch_status status = a && b ? CH_OK : no_memory(error);
+  ch_status status = a && b ? CH_OK : ch_no_memory(error);
   if (status == CH_OK) status = ch_truncation_find(rows, in, m, c, true, &truncation, error);
   if (status == CH_OK) {
     ch_truncation_factors(&truncation, m, rank, a, b);
@@ -70,7 +66,7 @@ ch_status ch_note_matrix(const ch_model *model, const ch_matrix *matrix, const d
                          ch_error *error) {
   int64_t out = matrix->out, in = matrix->in;
   double *whole = malloc((size_t)(out * in) * sizeof *whole);
-  if (!whole) return no_memory(error);
+  if (!whole) return ch_no_memory(error);
   ch_matrix_read(model, matrix, 0, out * in, whole);
   ch_compressed_matrix *row = &compressed->matrices[compressed->matrix_count++];
   *row = (ch_compressed_matrix){
@@ -84,5 +80,5 @@ ch_status ch_note_matrix(const ch_model *model, const ch_matrix *matrix, const d
     row->whitened_error = all > 0 ? sqrt(left / all) : 0;
   }
   free(whole);
-  return all < 0 || left < 0 ? no_memory(error) : CH_OK;
+  return all < 0 || left < 0 ? ch_no_memory(error) : CH_OK;
 }

@@ -14,10 +14,6 @@
 
 enum { PIECE = 4096, ALIGNMENT = 64 };
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to compress a model");
-}
-
 /* --- what there is ----------------------------------------------------------------------------------------------- */
 
 static bool names(const char *const *list, int count, const char *name) {
@@ -88,7 +84,7 @@ static ch_status fill(const ch_model *model, const ch_compress_options *options,
   list->others = list->before;
   if (options->before) list->before = options->before;
   list->rows = calloc((size_t)(shapes.count * model->config.num_hidden_layers) + 1, sizeof *list->rows);
-  if (!list->rows) return no_memory(error);
+  if (!list->rows) return ch_no_memory(error);
   for (int i = 0; i < shapes.count; i++)
     if (!names(options->keep, options->keep_count, shapes.rows[i].name) &&
         shapes.rows[i].layers ==
@@ -190,7 +186,7 @@ static size_t padded(const ch_tensor *tensor) {
 
 static ch_status lay_out(const ch_model *model, ch_dtype dtype, ch_materialised *to, ch_error *error) {
   to->tensors = calloc((size_t)to->params.count + 1, sizeof *to->tensors);
-  if (!to->tensors) return no_memory(error);
+  if (!to->tensors) return ch_no_memory(error);
   for (int i = 0; i < to->params.count; i++) {
     const ch_param *row = &to->params.rows[i];
     int from = ch_params_find(&model->params, row->name);
@@ -202,7 +198,7 @@ static ch_status lay_out(const ch_model *model, ch_dtype dtype, ch_materialised 
       to->data_bytes += padded(&to->tensors[i]);
   }
   char *place = to->data = ch_pages_alloc(to->data_bytes + 1);
-  if (!place) return no_memory(error);
+  if (!place) return ch_no_memory(error);
   for (int i = 0; i < to->params.count; i++) {
     if (to->tensors[i].data) continue;
     to->tensors[i].data = place;
@@ -218,7 +214,7 @@ ch_status ch_compressed_begin(const ch_model *model, const ch_config *config, ch
   to->config = *config;
   ch_compressed_config(&to->config);
   CH_TRY(ch_config_validate(&to->config, model->directory, error));
-  if (shapes->failed) return no_memory(error);
+  if (shapes->failed) return ch_no_memory(error);
   qsort(shapes->known.rows, (size_t)shapes->known.count, sizeof *shapes->known.rows, by_name);
   to->params.known = &shapes->known;
   ch_status status = ch_model_declare(&to->config, &to->params, error);

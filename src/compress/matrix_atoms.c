@@ -11,10 +11,6 @@
 
 enum { PIECE = 1 << 14 }; /* elements of each matrix that are read at a time */
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the atoms of a group of layers");
-}
-
 /* Elements first ... first + n - 1 of all matrices, [count, n]. */
 static void read_piece(const ch_model *model, const ch_matrix *const *matrices, int count, int64_t first,
                        int64_t n, double *piece) {
@@ -29,7 +25,7 @@ ch_status ch_gram_of_matrices(const ch_model *model, const ch_matrix *const *mat
                               double *gram, ch_error *error) {
   int64_t elements = matrices[0]->out * matrices[0]->in;
   double *piece = malloc((size_t)count * PIECE * sizeof *piece);
-  if (!piece) return no_memory(error);
+  if (!piece) return ch_no_memory(error);
   memset(gram, 0, (size_t)count * (size_t)count * sizeof *gram);
   for (int64_t at = 0, n; at < elements; at += n) {
     n = piece_at(at, elements);
@@ -58,7 +54,7 @@ ch_status ch_atoms_find(int count, const double *gram, const double *squares, ch
   atoms->values = malloc((size_t)count * sizeof(double));
   atoms->vectors = malloc((size_t)count * (size_t)count * sizeof(double));
   ch_status status = CH_OK;
-  if (!atoms->values || !atoms->vectors || !atoms->weights) status = no_memory(error);
+  if (!atoms->values || !atoms->vectors || !atoms->weights) status = ch_no_memory(error);
   for (int l = 0; status == CH_OK && l < count; l++) atoms->scale += gram[l * count + l] / count;
   atoms->scale = sqrt(atoms->scale);
   if (status == CH_OK) {
@@ -84,7 +80,7 @@ ch_status ch_atoms_missing(const ch_model *model, const ch_matrix *const *matric
   int64_t elements = matrices[0]->out * matrices[0]->in;
   double *shares = calloc((size_t)count, sizeof *shares),
          *piece = malloc((size_t)count * PIECE * sizeof *piece);
-  ch_status status = shares && piece ? CH_OK : no_memory(error);
+  ch_status status = shares && piece ? CH_OK : ch_no_memory(error);
   for (int m = 0; status == CH_OK && m < count; m++) {
     shares[m] = m == l ? 1 : 0;
     double ratio = atoms->weights[m] / atoms->weights[l];
@@ -109,7 +105,7 @@ static ch_status write_coefficients(const ch_matrix *matrix, const ch_atoms *ato
                                     ch_compressed *compressed, ch_error *error) {
   char name[160];
   double *c = malloc((size_t)kept * sizeof *c);
-  if (!c) return no_memory(error);
+  if (!c) return ch_no_memory(error);
   for (int s = 0; s < kept; s++)
     c[s] = atoms->scale > 0 ? atoms->vectors[s * atoms->count + l] * sqrt(fmax(atoms->values[s], 0)) /
                                   (atoms->scale * atoms->weights[l])
@@ -127,7 +123,7 @@ ch_status ch_atoms_write(const ch_model *model, const ch_matrix *const *matrices
   double *mix = malloc((size_t)kept * (size_t)count * sizeof *mix),
          *piece = malloc((size_t)count * PIECE * sizeof *piece),
          *made = malloc((size_t)kept * PIECE * sizeof *made);
-  ch_status status = mix && piece && made ? CH_OK : no_memory(error);
+  ch_status status = mix && piece && made ? CH_OK : ch_no_memory(error);
   for (int s = 0; status == CH_OK && s < kept; s++)
     for (int l = 0; l < count; l++)
       mix[s * count + l] =
@@ -150,7 +146,7 @@ ch_status ch_atoms_missing_written(const ch_model *model, const ch_matrix *matri
   char coefficients[160];
   int64_t elements = matrix->out * matrix->in;
   double *c = malloc((size_t)kept * sizeof *c), *piece = malloc(PIECE * sizeof *piece);
-  ch_status status = c && piece ? CH_OK : no_memory(error);
+  ch_status status = c && piece ? CH_OK : ch_no_memory(error);
   snprintf(coefficients, sizeof coefficients, "model.layers.%d.self_attn.%s.coefficients", matrix->layer,
            matrix->name);
   if (status == CH_OK) status = ch_compressed_get(compressed, coefficients, 0, kept, c, error);

@@ -12,10 +12,6 @@ typedef struct work {
   ch_compressed *compressed;
 } work;
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to compress a model");
-}
-
 /* --- writing it -------------------------------------------------------------------------------------------------- */
 
 static const char *atoms_name(const ch_pca_family *f, const char *projection, char *name, size_t size) {
@@ -104,7 +100,7 @@ static ch_status measure_grams(ch_pca *p) {
       if (strcmp(p->sorted[first + count]->name, p->sorted[first]->name) != 0) break;
     for (i = 0; strcmp(p->list.names[i], p->sorted[first]->name) != 0;) i++;
     p->grams[i] = malloc((size_t)count * (size_t)count * sizeof **p->grams);
-    if (!p->grams[i]) return no_memory(p->error);
+    if (!p->grams[i]) return ch_no_memory(p->error);
     CH_TRY(ch_gram_of_matrices(p->model, p->sorted + first, count, p->grams[i], p->error));
   }
   return CH_OK;
@@ -116,7 +112,7 @@ static ch_status measure_weights(ch_pca *p) {
   for (int i = 0; i < p->list.count; i++)
     if (p->list.rows[i].out * p->list.rows[i].in > most) most = p->list.rows[i].out * p->list.rows[i].in;
   p->matrix = malloc((size_t)most * sizeof *p->matrix);
-  if (!p->matrix) return no_memory(p->error);
+  if (!p->matrix) return ch_no_memory(p->error);
   for (int i = 0; i < p->list.count; i++)
     CH_TRY(ch_error_weight(p->model, p->sorted[i], p->calibration, p->options, p->matrix, &p->weights[i],
                            p->error));
@@ -140,7 +136,7 @@ static ch_status compress_all(work *w) {
   p->families = calloc(count, sizeof *p->families);
   w->compressed->matrices = calloc(count, sizeof *w->compressed->matrices);
   if (!p->sorted || !p->grams || !p->ranks || !p->weights || !p->families || !w->compressed->matrices)
-    return no_memory(p->error);
+    return ch_no_memory(p->error);
   for (size_t i = 0; i < count; i++) p->sorted[i] = &p->list.rows[i];
   qsort(p->sorted, count, sizeof *p->sorted, by_projection);
   CH_TRY(check_shapes(p));
@@ -159,7 +155,7 @@ ch_status ch_compress_masa(const ch_model *model, const ch_calibration *calibrat
                            const ch_compress_options *options, ch_compressed *compressed, ch_error *error) {
   *compressed = (ch_compressed){0};
   work *w = calloc(1, sizeof *w);
-  if (!w) return no_memory(error);
+  if (!w) return ch_no_memory(error);
   ch_pca *p = &w->pca;
   *p = (ch_pca){.model = model, .calibration = calibration, .options = options, .error = error};
   p->rule = options->ranks;

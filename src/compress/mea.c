@@ -21,10 +21,6 @@ typedef struct work {
   ch_error *error;
 } work;
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for virtual heads");
-}
-
 /* --- the configuration ------------------------------------------------------------------------------------------- */
 
 /* h' of a layer; G: left as it is. */
@@ -113,7 +109,7 @@ static void rows_of(const work *w, int layer, unsigned state, int rows[PARTS]) {
 static ch_status lay_out(work *w) {
   ch_materialised *to = &w->compressed->model;
   to->tensors = calloc((size_t)to->params.count + 1, sizeof *to->tensors);
-  if (!to->tensors) return no_memory(w->error);
+  if (!to->tensors) return ch_no_memory(w->error);
   for (int i = 0; i < to->params.count; i++) {
     int from = ch_params_find(&w->model->params, to->params.rows[i].name);
     if (from >= 0) to->tensors[i] = w->model->weights.tensors[from];
@@ -128,7 +124,7 @@ static ch_status lay_out(work *w) {
     }
   to->data = ch_pages_alloc(to->data_bytes + 1);
   w->place = to->data;
-  return to->data ? CH_OK : no_memory(w->error);
+  return to->data ? CH_OK : ch_no_memory(w->error);
 }
 
 static void put(work *w, int index, const float *values) {
@@ -162,7 +158,7 @@ static ch_status make(work *w, int layer, unsigned state, const ch_head_factors 
   float *weight = malloc((size_t)(components * f->dim * f->inputs) * sizeof *weight);
   float *bias = malloc((size_t)(components * f->dim) * sizeof *bias);
   float *mix = malloc((size_t)(components * f->heads) * sizeof *mix);
-  ch_status status = weight && bias && mix ? CH_OK : no_memory(w->error);
+  ch_status status = weight && bias && mix ? CH_OK : ch_no_memory(w->error);
   if (status == CH_OK) status = ch_head_factors_keep(f, components, weight, bias, mix, w->error);
   if (status == CH_OK) {
     put(w, rows[WEIGHT], weight);
@@ -206,7 +202,7 @@ static ch_status compress_all(work *w) {
   CH_TRY(ch_model_declare(&to->model.config, &to->model.params, w->error));
   CH_TRY(lay_out(w));
   to->matrices = calloc((size_t)layers * 2, sizeof *to->matrices);
-  if (!to->matrices) return no_memory(w->error);
+  if (!to->matrices) return ch_no_memory(w->error);
   for (int l = 0; l < layers; l++) {
     if (o->step) CH_TRY(o->step(o->context, "virtual heads", l, layers, w->error));
     CH_TRY(compress_layer(w, l));

@@ -32,10 +32,6 @@ typedef struct search {
   int pool_count;
 } search;
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to compress a model");
-}
-
 const ch_autocorrelation *ch_pca_inputs(const ch_pca *pca, const ch_matrix *matrix) {
   return pca->calibration ? ch_calibration_of(pca->calibration, matrix->layer, matrix->name) : NULL;
 }
@@ -80,7 +76,7 @@ ch_status ch_pca_atoms(const ch_pca *pca, const ch_pca_family *family, ch_atoms 
     all++;
   const double *whole = pca->grams[family->projection];
   double *gram = malloc((size_t)count * (size_t)count * sizeof *gram);
-  if (!gram) return no_memory(pca->error);
+  if (!gram) return ch_no_memory(pca->error);
   for (int i = 0; i < count; i++)
     for (int j = 0; j < count; j++)
       gram[i * count + j] = whole[(family->first - start + i) * all + family->first - start + j];
@@ -161,13 +157,13 @@ static ch_status add_to_pool(search *s, const ch_pca_family *family) {
   for (int i = 0; i < s->pool_count; i++)
     if (s->pool[i].family.first == family->first && s->pool[i].family.count == family->count) return CH_OK;
   looked_at *more = realloc(s->pool, ((size_t)s->pool_count + 1) * sizeof *more);
-  if (!more) return no_memory(s->pca->error);
+  if (!more) return ch_no_memory(s->pca->error);
   s->pool = more;
   looked_at *l = &more[s->pool_count];
   *l = (looked_at){.family = *family};
   list_atoms(s->pca, l);
   l->members = calloc((size_t)(l->count * family->count), sizeof *l->members);
-  if (!l->members) return no_memory(s->pca->error);
+  if (!l->members) return ch_no_memory(s->pca->error);
   s->pool_count++;
   for (int c = 0; c < l->count; c++)
     if (l->kept[c] < family->count) s->pca->total += family->count;
@@ -228,7 +224,7 @@ static ch_status weigh_alike(const search *s, ch_pca_family *families, int count
   const ch_pca *pca = s->pca;
   int64_t budget = pca->list.budget;
   double *parts = malloc((size_t)pca->list.count * sizeof *parts);
-  if (!parts) return no_memory(pca->error);
+  if (!parts) return ch_no_memory(pca->error);
   for (int f = 0; f < count; f++) {
     const looked_at *l = looked_at_of(s, &families[f]);
     int choice = choice_of(l, atoms);
@@ -318,7 +314,7 @@ static ch_status choose(search *s) {
   ch_pca_family *families = malloc(most * sizeof *families);
   ch_ranked_family *weighed = malloc(most * sizeof *weighed);
   ch_ranked *ranks = malloc(most * sizeof *ranks);
-  ch_status status = families && weighed && ranks ? CH_OK : no_memory(pca->error);
+  ch_status status = families && weighed && ranks ? CH_OK : ch_no_memory(pca->error);
   double least = INFINITY;
   for (int g = 0; status == CH_OK && g < s->grouping_count; g++)
     status = choose_with(s, s->groupings[g], families, weighed, ranks, &least);

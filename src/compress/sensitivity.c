@@ -21,10 +21,6 @@ typedef struct probe {
   ch_error *error;
 } probe;
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for a profile of layers");
-}
-
 /* What replaces one state of a layer. */
 typedef struct stand_in {
   ch_head_factors factors;
@@ -46,7 +42,7 @@ static ch_status open_stand_in(probe *p, int layer, unsigned state, stand_in *s)
   int64_t rows = s->factors.heads * s->factors.dim;
   s->weight = malloc((size_t)(rows * s->factors.inputs) * sizeof *s->weight);
   s->bias = malloc((size_t)rows * sizeof *s->bias);
-  return s->weight && s->bias ? CH_OK : no_memory(p->error);
+  return s->weight && s->bias ? CH_OK : ch_no_memory(p->error);
 }
 
 static void close_stand_in(probe *p, stand_in *s) {
@@ -108,7 +104,7 @@ static ch_status prepare(probe *p) {
   size_t tensors = (size_t)p->model->params.count;
   p->tensors = malloc((tensors + 1) * sizeof *p->tensors);
   found->change = calloc((size_t)(found->layers * o->choices) + 1, sizeof *found->change);
-  if (!p->tensors || !found->change) return no_memory(p->error);
+  if (!p->tensors || !found->change) return ch_no_memory(p->error);
   memcpy(p->tensors, p->model->weights.tensors, tensors * sizeof *p->tensors);
   return told(p);
 }
@@ -224,7 +220,7 @@ ch_status ch_choose_heads(const ch_sensitivity *s, int64_t saved, int64_t *heads
   table t = {.places = saved + 1};
   t.sum = malloc((size_t)((s->layers + 1) * t.places) * sizeof *t.sum);
   t.choice = malloc((size_t)(s->layers * t.places) * sizeof *t.choice);
-  ch_status status = t.sum && t.choice ? CH_OK : no_memory(error);
+  ch_status status = t.sum && t.choice ? CH_OK : ch_no_memory(error);
   if (status == CH_OK) {
     for (int64_t at = 0; at < t.places; at++) t.sum[at] = at ? INFINITY : 0;
     for (int64_t l = 0; l < s->layers; l++) fill_row(s, &t, l);

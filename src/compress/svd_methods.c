@@ -35,10 +35,6 @@ typedef struct work {
   double done, total; /* of the work */
 } work;
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to compress a model");
-}
-
 /* --- families ---------------------------------------------------------------------------------------------------- */
 
 static bool is_shared(const work *w, const ch_matrix *m) {
@@ -76,7 +72,7 @@ static ch_status list_families(work *w) {
   bool *taken = calloc((size_t)w->list.count, sizeof *taken);
   const ch_matrix **members = w->members = calloc((size_t)w->list.count, sizeof *members);
   w->families = calloc((size_t)w->list.count, sizeof *w->families);
-  ch_status status = taken && members && w->families ? CH_OK : no_memory(w->error);
+  ch_status status = taken && members && w->families ? CH_OK : ch_no_memory(w->error);
   for (int i = 0; status == CH_OK && i < w->list.count; i++) {
     if (taken[i]) continue;
     status = collect(w, i, taken, members);
@@ -112,7 +108,7 @@ static ch_status inputs_of_family(const work *w, const family *f, ch_autocorrela
   if (!*c || f->count == 1) return CH_OK;
   int64_t size = f->in * f->in;
   *own = calloc((size_t)size, sizeof **own);
-  if (!*own) return no_memory(w->error);
+  if (!*own) return ch_no_memory(w->error);
   for (int l = 0; l < f->count; l++) {
     const ch_autocorrelation *here = NULL;
     CH_TRY(inputs_of(w, f->members[l], &here));
@@ -173,7 +169,7 @@ static ch_status choose_ranks(work *w) {
   w->ranks = calloc((size_t)w->family_count, sizeof *w->ranks);
   if (!parts || !w->ranks) {
     free(parts);
-    return no_memory(w->error);
+    return ch_no_memory(w->error);
   }
   for (int i = 0; i < w->family_count; i++) {
     const family *f = &w->families[i];
@@ -271,7 +267,7 @@ static ch_status make_room(work *w) {
   }
   w->matrix = malloc((size_t)most * sizeof *w->matrix);
   w->compressed->matrices = calloc((size_t)w->list.count, sizeof *w->compressed->matrices);
-  return w->matrix && w->compressed->matrices ? CH_OK : no_memory(w->error);
+  return w->matrix && w->compressed->matrices ? CH_OK : ch_no_memory(w->error);
 }
 
 static int report_order(const void *a, const void *b) {

@@ -57,7 +57,7 @@ static ch_status prepare(ch_text_pass *pass, int64_t count, ch_error *error) {
   pass->tokens = malloc(bytes);
   pass->targets = malloc(bytes);
   pass->hash = ch_hash_bytes(pass->text, (size_t)count * sizeof *pass->text, (uint64_t)pass->length);
-  if (!pass->tokens || !pass->targets) return ch_fail(error, CH_ERROR_MEMORY, "no memory for tokens");
+  if (!pass->tokens || !pass->targets) return ch_no_memory(error);
   CH_TRY(ch_collector_create(&pass->collector, pass->options.ranks, COLLECTOR_TAG, stops, pass, error));
   CH_TRY(ch_engine_init_host(&pass->engine, CH_F32, error));
   CH_TRY(make_runner(pass, pass->sequences, &pass->runner, error));
@@ -73,7 +73,7 @@ static ch_status create(const ch_model *model, const int32_t *tokens, int64_t co
                    "the calibration text has %lld token%s; give at least 2, better some thousands",
                    (long long)count, count == 1 ? "" : "s");
   ch_text_pass *pass = calloc(1, sizeof *pass);
-  if (!pass) return ch_fail(error, CH_ERROR_MEMORY, "no memory to run text");
+  if (!pass) return ch_no_memory(error);
   pass->model = model;
   pass->text = tokens;
   pass->options = *options;

@@ -7,11 +7,6 @@
 
 #include "compress/linear_algebra.h"
 
-static ch_status no_memory(int64_t out, int64_t in, ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to take a %lld x %lld matrix apart", (long long)out,
-                 (long long)in);
-}
-
 static double *room(int64_t rows, int64_t columns) {
   return malloc((size_t)(rows * columns + 1) * sizeof(double));
 }
@@ -51,7 +46,7 @@ static ch_status square_by_rows(int64_t out, int64_t in, const double *m, const 
     return CH_OK;
   }
   double *product = times_autocorrelation(out, in, m, c);
-  if (!product) return no_memory(out, in, error);
+  if (!product) return ch_no_memory(error);
   ch_multiply(false, true, out, out, in, product, in, m, in, square, false);
   for (int64_t i = 0; i < out; i++) /* what rounding makes of symmetry */
     for (int64_t j = 0; j < i; j++)
@@ -64,12 +59,11 @@ static ch_status square_by_rows(int64_t out, int64_t in, const double *m, const 
 static ch_status square_by_columns(const double *m, const ch_autocorrelation *c, ch_truncation *t,
                                    double *square, ch_error *error) {
   t->whitened = room(t->out, t->in);
-  if (!t->whitened) return no_memory(t->out, t->in, error);
+  if (!t->whitened) return ch_no_memory(error);
   if (c) {
     double ridge, *wide = widen(c);
     t->r = room(t->in, t->in);
-    ch_status status =
-        wide && t->r ? ch_cholesky(t->in, wide, t->r, &ridge, error) : no_memory(t->out, t->in, error);
+    ch_status status = wide && t->r ? ch_cholesky(t->in, wide, t->r, &ridge, error) : ch_no_memory(error);
     free(wide);
     CH_TRY(status);
     ch_multiply(false, false, t->out, t->in, t->in, m, t->in, t->r, t->in, t->whitened, false);
@@ -84,7 +78,7 @@ static ch_status find(const double *m, const ch_autocorrelation *c, bool vectors
                       ch_error *error) {
   double *square = t->vectors = room(t->most, t->most);
   t->values = room(t->most, 1);
-  if (!square || !t->values) return no_memory(t->out, t->in, error);
+  if (!square || !t->values) return ch_no_memory(error);
   if (t->out <= t->in)
     CH_TRY(square_by_rows(t->out, t->in, m, c, square, error));
   else

@@ -14,10 +14,6 @@
 /* Singular values below this share of the largest are noise of F32 and are not divided by. */
 static const double least_value = 1e-6;
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to take heads apart");
-}
-
 /* --- which models ------------------------------------------------------------------------------------------------ */
 
 static const char *projection_of(unsigned state) {
@@ -107,7 +103,7 @@ static ch_status weighted_gram(const ch_head_factors *f, const ch_autocorrelatio
   const ch_team team = ch_team_of(0);
   ch_gemm *gemm = NULL;
   ch_status status =
-      product && means ? ch_gemm_create(ch_kernels_best(CH_F32), &team, &gemm, error) : no_memory(error);
+      product && means ? ch_gemm_create(ch_kernels_best(CH_F32), &team, &gemm, error) : ch_no_memory(error);
   if (status == CH_OK)
     status = ch_gemm_run(gemm, false, false, rows, f->inputs, f->inputs, f->weight, f->inputs, x->c,
                          f->inputs, product, f->inputs, false, error);
@@ -174,14 +170,14 @@ static ch_status load(const ch_model *model, int layer, unsigned state, ch_head_
   f->plain = calloc(n, sizeof *f->plain);
   f->weighted = calloc(n, sizeof *f->weighted);
   bool made = f->weight && (!bias || f->bias) && f->vectors && f->values && f->plain && f->weighted;
-  return made ? CH_OK : no_memory(error);
+  return made ? CH_OK : ch_no_memory(error);
 }
 
 /* Eigenvectors of the gram, largest first, into V; the roots of their eigenvalues are the singular values. */
 static ch_status take_apart(ch_head_factors *f, const double *gram, ch_error *error) {
   int64_t n = f->heads;
   double *rows = malloc((size_t)(n * n) * sizeof *rows);
-  if (!rows) return no_memory(error);
+  if (!rows) return ch_no_memory(error);
   memcpy(rows, gram, (size_t)(n * n) * sizeof *rows);
   ch_status status = ch_eigen(n, rows, f->values, true, error);
   for (int64_t j = 0; status == CH_OK && j < n; j++) {
@@ -203,7 +199,7 @@ ch_status ch_head_factors_find(const ch_model *model, int layer, unsigned state,
         calibration ? ch_calibration_of(calibration, layer, projection_of(state)) : NULL;
     plain = calloc(count, sizeof *plain);
     weighted = calloc(count, sizeof *weighted);
-    status = plain && weighted ? CH_OK : no_memory(error);
+    status = plain && weighted ? CH_OK : ch_no_memory(error);
     if (status == CH_OK) plain_gram(f, plain);
     if (status == CH_OK && x) status = weighted_gram(f, x, weighted, error);
     if (status == CH_OK) status = take_apart(f, x ? weighted : plain, error);
@@ -257,7 +253,7 @@ ch_status ch_head_factors_keep(const ch_head_factors *f, int64_t components, flo
                                float *mix, ch_error *error) {
   int64_t n = f->heads;
   double *matrix = malloc((size_t)(components * n) * sizeof *matrix);
-  if (!matrix) return no_memory(error);
+  if (!matrix) return ch_no_memory(error);
   for (int64_t j = 0; j < components; j++)
     for (int64_t g = 0; g < n; g++) {
       matrix[j * n + g] = f->vectors[g * n + j] / scale_of(f, j);
@@ -272,7 +268,7 @@ ch_status ch_head_factors_rebuild(const ch_head_factors *f, int64_t components, 
                                   ch_error *error) {
   int64_t n = f->heads;
   double *matrix = calloc((size_t)(n * n), sizeof *matrix);
-  if (!matrix) return no_memory(error);
+  if (!matrix) return ch_no_memory(error);
   for (int64_t a = 0; a < n; a++)
     for (int64_t b = 0; b < n; b++)
       for (int64_t j = 0; j < components; j++)

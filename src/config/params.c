@@ -106,7 +106,7 @@ void ch_params_fail(ch_params *params, const char *format, ...) {
 ch_status ch_params_status(const ch_params *params, ch_error *error) {
   if (!params->failed) return CH_OK;
   if (params->problem[0]) return ch_fail(error, CH_ERROR_CONFIG, "%s", params->problem);
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the parameter table");
+  return ch_no_memory(error);
 }
 
 static int by_name(const void *name, const void *row) {

@@ -85,8 +85,7 @@ static ch_status read_ours_or_saved(const json_t *root, const char *where, ch_co
                                     ch_error *error) {
   if (!json_object_get(root, "auto_map")) return read_ours(root, where, config, error);
   json_t *copy = without_keys_of_transformers(root);
-  ch_status status = copy ? read_ours(copy, where, config, error)
-                          : ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", where);
+  ch_status status = copy ? read_ours(copy, where, config, error) : ch_no_memory(error);
   json_decref(copy);
   return status;
 }
@@ -186,7 +185,7 @@ ch_status ch_config_read(const char *path, ch_config *config, ch_error *error) {
                    "it first, `hf download %s --local-dir DIR`, and name DIR",
                    path, path);
   char *file = ch_is_directory(path) ? ch_path_join(path, "config.json") : strdup(path), *text = NULL;
-  if (!file) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path);
+  if (!file) return ch_no_memory(error);
   size_t size = 0;
   if (ch_is_directory(path) && !ch_is_file(file)) {
     free(file);

@@ -183,7 +183,7 @@ static ch_status settle_rotation(const json_t *root, const char *where, const ch
                                  json_t **settled, ch_error *error) {
   static const char original[] = "original_max_position_embeddings";
   json_t *copy = *settled = json_copy((json_t *)root);
-  if (!copy) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", where);
+  if (!copy) return ch_no_memory(error);
   if (ch_config_turns_by_layer(model_type)) return CH_OK;
   const char *name =
       json_object_size(json_object_get(root, "rope_scaling")) ? "rope_scaling" : "rope_parameters";
@@ -200,9 +200,7 @@ static ch_status settle_rotation(const json_t *root, const char *where, const ch
   ch_config_settle_factor(root, context, rope);
   if (context && !json_is_null(context) && scales_by_context(rope)) json_object_set(rope, original, context);
   if (strcmp(name, "rope_scaling") == 0) json_object_del(copy, "rope_parameters");
-  return json_object_set_new(copy, name, rope) == 0
-             ? CH_OK
-             : ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", where);
+  return json_object_set_new(copy, name, rope) == 0 ? CH_OK : ch_no_memory(error);
 }
 
 static ch_status read_settled(const json_t *root, const char *where, ch_config *config, ch_error *error) {

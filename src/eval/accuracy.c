@@ -80,7 +80,7 @@ ch_status ch_accuracy_of(const ch_model *model, ch_image_set *set, ch_image_spli
   ch_model_graph shape = {.sequences = BATCH, .length = 1, .dtype = CH_F32, .head = CH_HEAD_SCORES};
   ch_status status = CH_OK;
   e.pixels = malloc((size_t)(BATCH * e.elements) * sizeof *e.pixels);
-  if (!e.pixels) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a batch of images");
+  if (!e.pixels) return ch_no_memory(error);
   CH_TRY_GOTO(ch_engine_init(&e.engine, CH_F32, error));
   e.engine.compute = model->compute;
   CH_TRY_GOTO(ch_runner_create(&e.engine, c, &model->params, &shape, false, &e.runner, error));

@@ -11,8 +11,7 @@ static ch_status add(ch_document_set *set, int64_t *capacity, ch_document docume
     *capacity = *capacity ? 2 * *capacity : 64;
     ch_document *more =
         *capacity < MOST_DOCUMENTS ? realloc(set->documents, (size_t)*capacity * sizeof *more) : NULL;
-    if (!more)
-      return ch_fail(error, CH_ERROR_MEMORY, "no memory for more than %lld documents", (long long)set->count);
+    if (!more) return ch_no_memory(error);
     set->documents = more;
   }
   set->documents[set->count++] = document;
@@ -67,7 +66,7 @@ ch_status ch_document_set_split(ch_document_set *set, double share, ch_document_
   if (whole && first == 0) first = 1;
   if (whole && first == set->count) first = set->count - 1;
   rest->documents = malloc((size_t)(set->count - first + 1) * sizeof *rest->documents);
-  if (!rest->documents) return ch_fail(error, CH_ERROR_MEMORY, "no memory for documents");
+  if (!rest->documents) return ch_no_memory(error);
   rest->count = set->count - first;
   memcpy(rest->documents, set->documents + first, (size_t)rest->count * sizeof *rest->documents);
   if (whole) {

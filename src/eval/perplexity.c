@@ -32,8 +32,7 @@ static ch_status score_all(ch_scorer *scorer, const ch_windows *windows, const c
                            double *nll, ch_error *error) {
   double *parts = malloc((size_t)windows->count * sizeof *parts + 1);
   ch_status status = CH_OK;
-  if (!parts)
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to score %lld windows", (long long)windows->count);
+  if (!parts) status = ch_no_memory(error);
   status = ch_ranks_agree(settings->ranks, status, error);
   ch_scorer_share(scorer, settings->ranks);
   if (status == CH_OK)
@@ -59,7 +58,7 @@ static ch_status check_settings(const ch_evaluate_settings *settings, ch_error *
 /* --- the whole text ------------------------------------------------------------------------------------------ */
 
 static ch_status put_id(ch_ids *ids, int32_t id, ch_error *error) {
-  if (!ch_ids_reserve(ids, 1)) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the tokens of the text");
+  if (!ch_ids_reserve(ids, 1)) return ch_no_memory(error);
   ids->data[ids->size++] = id;
   return CH_OK;
 }
@@ -124,7 +123,7 @@ typedef struct encoded {
 static ch_status encode_documents(const ch_tokenizer *tokenizer, const ch_document *documents, int64_t count,
                                   int32_t prefix, encoded *all, ch_error *error) {
   all->start = malloc(((size_t)count + 1) * sizeof *all->start);
-  if (!all->start) return ch_fail(error, CH_ERROR_MEMORY, "no memory for %lld documents", (long long)count);
+  if (!all->start) return ch_no_memory(error);
   ch_encoder *encoder = NULL;
   CH_TRY(ch_encoder_new(tokenizer, &encoder, error));
   ch_status status = CH_OK;

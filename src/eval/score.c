@@ -39,7 +39,7 @@ ch_status ch_scorer_create(const ch_model *model, ch_scorer **result, ch_error *
   *result = NULL;
   CH_TRY(ch_config_needs_text(&model->config, "scoring text", error));
   ch_scorer *scorer = calloc(1, sizeof *scorer);
-  if (!scorer) return ch_fail(error, CH_ERROR_MEMORY, "no memory to score text");
+  if (!scorer) return ch_no_memory(error);
   scorer->model = model;
   ch_status status = ch_engine_init(&scorer->engine, CH_F32, error);
   scorer->engine.compute = model->compute;
@@ -106,7 +106,7 @@ static ch_status take_shape(ch_scorer *scorer, int64_t sequences, int64_t length
   if (tokens) scorer->tokens = tokens;
   int32_t *targets = realloc(scorer->targets, bytes);
   if (targets) scorer->targets = targets;
-  if (!tokens || !targets) return ch_fail(error, CH_ERROR_MEMORY, "no memory to score text");
+  if (!tokens || !targets) return ch_no_memory(error);
   scorer->sequences = sequences;
   scorer->length = length;
   CH_TRY(take_cache(scorer, sequences, length, error));
@@ -245,7 +245,7 @@ static ch_status run_own(scoring *s, int64_t count, ch_error *error) {
   s->owners = malloc((size_t)count * sizeof *s->owners + 1);
   ch_status status = CH_OK;
   if (!sorted || !order || !s->owners) {
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to score %lld windows", (long long)count);
+    status = ch_no_memory(error);
   } else {
     for (int64_t i = 0; i < count; i++) {
       sorted[i] = (placed){padded_rows(s->windows[i].length), i};

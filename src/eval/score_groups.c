@@ -53,10 +53,6 @@ typedef struct scoring {
   int32_t *owners;  /* [windows] the rank that runs each */
 } scoring;
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to score continuations");
-}
-
 static int64_t round_up(int64_t n, int64_t step) {
   return (n + step - 1) / step * step;
 }
@@ -86,7 +82,7 @@ static ch_status clear_tokens(scoring *s, int64_t count, ch_error *error) {
     s->tokens = malloc((size_t)count * sizeof *s->tokens);
     s->targets = malloc((size_t)count * sizeof *s->targets);
     s->room = s->tokens && s->targets ? count : 0;
-    if (s->room == 0) return no_memory(error);
+    if (s->room == 0) return ch_no_memory(error);
   }
   memset(s->tokens, 0, (size_t)count * sizeof *s->tokens);
   memset(s->targets, -1, (size_t)count * sizeof *s->targets);
@@ -375,7 +371,7 @@ static ch_status run_groups(scoring *s, int64_t groups, ch_error *error) {
   int64_t alone = 0, prefix;
   group **others = malloc(((size_t)groups + 1) * sizeof *others); /* that share with no neighbour */
   ch_status status = CH_OK;
-  if (!others) return no_memory(error);
+  if (!others) return ch_no_memory(error);
   for (int64_t g = 0, run; status == CH_OK && g < groups; g += run) {
     run = find_run(s, g, groups, &prefix);
     for (int64_t i = 0; i < run; i++) {
@@ -414,7 +410,7 @@ static ch_status prepare(scoring *s, const int64_t *starts, int64_t groups, ch_e
   s->order = malloc(((size_t)groups + 1) * sizeof *s->order);
   s->members = malloc(MOST_SEQUENCES * sizeof *s->members);
   s->owners = calloc((size_t)starts[groups] + 1, sizeof *s->owners);
-  if (!s->groups || !s->order || !s->members || !s->owners) return no_memory(error);
+  if (!s->groups || !s->order || !s->members || !s->owners) return ch_no_memory(error);
   for (int64_t g = 0; g < groups; g++) {
     s->groups[g] = (group){.first = starts[g], .count = starts[g + 1] - starts[g]};
     describe_group(s, &s->groups[g]);
@@ -430,7 +426,7 @@ static ch_status join(scoring *s, int64_t windows, ch_error *error) {
   ch_rank_group *ranks = s->shared.ranks;
   CH_TRY(ch_shared_join(&s->shared, s->owners, windows, s->scores, sizeof *s->scores, error));
   int64_t *room = calloc((size_t)ch_ranks_count(ranks), sizeof *room);
-  CH_TRY(ch_ranks_agree(ranks, room ? CH_OK : no_memory(error), error));
+  CH_TRY(ch_ranks_agree(ranks, room ? CH_OK : ch_no_memory(error), error));
   ch_ranks_sum(ranks, &s->computed, 1, room);
   free(room);
   return CH_OK;

@@ -12,7 +12,7 @@ static ch_status add(ch_windows *windows, ch_score_window window, ch_error *erro
   if (windows->count == windows->capacity) {
     int64_t capacity = windows->capacity ? 2 * windows->capacity : 64;
     ch_score_window *data = realloc(windows->data, (size_t)capacity * sizeof *data);
-    if (!data) return ch_fail(error, CH_ERROR_MEMORY, "no memory for %lld windows", (long long)capacity);
+    if (!data) return ch_no_memory(error);
     windows->data = data;
     windows->capacity = capacity;
   }

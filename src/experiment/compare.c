@@ -7,10 +7,10 @@
 
 #include "base/file.h"
 #include "base/file_names.h"
-#include "experiment/results_json.h"
-#include "experiment/shares.h"
-#include "experiment/train_run.h"
-#include "experiment/turns.h"
+#include "experiment/findings/comparison_json.h"
+#include "experiment/trial/shares.h"
+#include "experiment/trial/train_run.h"
+#include "experiment/trial/timing_rounds.h"
 
 /* A run of the comparison. Runs are ordered by seed, then by model. */
 typedef struct planned_run {
@@ -36,7 +36,7 @@ typedef struct comparing {
 ch_status ch_compare_write(const ch_compare_settings *settings, const ch_compare_outside *outside,
                            const ch_comparison *comparison, ch_error *error) {
   char *path = ch_path_join(settings->out, CH_COMPARE_RESULTS);
-  if (!path) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write the results");
+  if (!path) return ch_no_memory(error);
   ch_status status = ch_write_json(path, ch_comparison_to_json(comparison), CH_DIGITS_SHOWN, error);
   free(path);
   if (status == CH_OK && outside->written) status = outside->written(settings, comparison, error);
@@ -128,7 +128,7 @@ static ch_status hand_out(comparing *c, int *listed, int count, bool tunes,
   ch_compare_setup *setup = c->setup;
   ch_assignment *pieces = calloc((size_t)count + 1, sizeof *pieces);
   ch_crew_work work = {.pieces = pieces, .count = count, .make = make_on_lead, .made = made, .context = c};
-  if (!pieces) return ch_fail(error, CH_ERROR_MEMORY, "no memory to hand out %d runs", count);
+  if (!pieces) return ch_no_memory(error);
   for (int i = 0; i < count; i++) {
     int model = tunes ? listed[i] : c->runs[listed[i]].model;
     pieces[i] = (ch_assignment){.model = model,
@@ -192,7 +192,7 @@ static ch_status make_runs(comparing *c, int first, ch_error *error) {
   const ch_comparison *comparison = c->setup->comparison;
   int count = 0, *list = calloc((size_t)comparison->planned + 1, sizeof *list);
   ch_status status = CH_OK;
-  if (!list) CH_TRY_GOTO(ch_fail(error, CH_ERROR_MEMORY, "no memory for the runs"));
+  if (!list) CH_TRY_GOTO(ch_no_memory(error));
   for (int i = first; i < comparison->planned; i++) {
     planned_run *run = &c->runs[i];
     bool found;
@@ -331,7 +331,7 @@ static ch_status plan_runs(comparing *c, ch_error *error) {
   int *share_of = ch_arena_alloc(arena, most * sizeof *share_of);
   c->runs = ch_arena_alloc(arena, most * sizeof *c->runs);
   c->untuned = ch_arena_alloc(arena, (size_t)models * sizeof *c->untuned);
-  if (!share_of || !c->runs || !c->untuned) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the runs");
+  if (!share_of || !c->runs || !c->untuned) return ch_no_memory(error);
   if (in_shares(setup)) CH_TRY(ch_compare_divide(setup, share_of, error));
   for (int i = 0; i < planned; i++)
     c->runs[i] = (planned_run){.model = i % models,

@@ -3,9 +3,9 @@
 #ifndef CH_EXPERIMENT_COMPARE_H
 #define CH_EXPERIMENT_COMPARE_H
 
-#include "experiment/results.h"
-#include "experiment/settings.h"
-#include "experiment/tasks.h"
+#include "experiment/findings/comparison_results.h"
+#include "experiment/trial/settings.h"
+#include "experiment/trial/task_evaluation.h"
 
 /* Called whenever results.json was written; the report can follow. */
 typedef ch_status (*ch_comparison_written)(const ch_compare_settings *settings,

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "experiment/curve_file.h"
-#include "experiment/results_json.h"
-#include "experiment/sweep_results.h"
+#include "experiment/findings/curve_file.h"
+#include "experiment/findings/comparison_json.h"
+#include "experiment/findings/sweep_results.h"
 
 void ch_fit_defaults(ch_fit_settings *settings) {
   *settings = (ch_fit_settings){.skip = -1};
@@ -34,7 +34,7 @@ static ch_status fit_one(const ch_fit_settings *settings, const ch_read_curve *c
   fitted->has_law = ch_scaling_law_fit(curve->tokens + first, curve->losses + first, curve->count - first,
                                        (double)settings->budget, &fitted->law, &why) == CH_OK;
   fitted->no_law = ch_arena_strdup(arena, fitted->has_law ? "" : why.message);
-  return fitted->no_law ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory to fit %s", curve->name);
+  return fitted->no_law ? CH_OK : ch_no_memory(error);
 }
 
 ch_status ch_fit_curves(const char *path, const ch_fit_settings *settings, ch_fits *fits, ch_error *error) {
@@ -48,7 +48,7 @@ ch_status ch_fit_curves(const char *path, const ch_fit_settings *settings, ch_fi
   if (count == 0) return ch_fail(error, CH_ERROR_FORMAT, "%s holds no curve", path);
   fits->file = ch_arena_strdup(&fits->arena, path);
   fits->curves = ch_arena_alloc(&fits->arena, (size_t)count * sizeof *fits->curves);
-  if (!fits->file || !fits->curves) return ch_fail(error, CH_ERROR_MEMORY, "no memory to fit %s", path);
+  if (!fits->file || !fits->curves) return ch_no_memory(error);
   for (int i = 0; i < count; i++, fits->count++)
     CH_TRY(fit_one(settings, &curves[i], i < others ? &training[i] : &curves[i], table, &fits->arena,
                    &fits->curves[i], error));

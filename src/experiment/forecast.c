@@ -7,8 +7,8 @@
 #include "base/file_names.h"
 #include "base/json.h"
 #include "experiment/ladder.h"
-#include "experiment/shares.h"
-#include "experiment/step_timing.h"
+#include "experiment/trial/shares.h"
+#include "experiment/speed/step_timing.h"
 
 enum {
   MOST_RESULT_BYTES = 1 << 26,
@@ -50,7 +50,7 @@ static ch_status count_runs(const ch_compare_setup *setup, const ch_planned_mode
     model->runs++;
     const char *name = ch_compare_run_directory(setup, planned, setup->settings.seed + (uint64_t)s);
     char *directory = name ? ch_path_join(setup->settings.out, name) : NULL;
-    if (!directory) return ch_fail(error, CH_ERROR_MEMORY, "no memory to look for trained models");
+    if (!directory) return ch_no_memory(error);
     int64_t left = training->steps - steps_done(setup, training, directory);
     free(directory);
     if (left > 0)
@@ -72,7 +72,7 @@ static ch_status foresee(ch_compare_setup *setup, const ch_planned_model *planne
   *model = (ch_foreseen){.name = ch_arena_strdup(&forecast->arena, planned->name),
                          .parameters = planned->parameters,
                          .tokens = t->steps * ch_train_step_tokens(t)};
-  if (!model->name) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the forecast");
+  if (!model->name) return ch_no_memory(error);
   CH_TRY(count_runs(setup, planned, t, share_of, model, &steps, error));
   int64_t runs = model->runs - model->finished;
   if (setup->settings.tune && model->runs > 0 &&
@@ -118,7 +118,7 @@ static ch_status foresee_size(ch_compare_setup *setup, int64_t size, ch_compare_
   if (forecast->parts) {
     size_t runs = (size_t)setup->plan.count * (size_t)setup->settings.seeds;
     share_of = ch_arena_alloc(&forecast->arena, runs * sizeof *share_of);
-    if (!share_of) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the forecast");
+    if (!share_of) return ch_no_memory(error);
     CH_TRY(ch_compare_divide(setup, share_of, error));
   }
   for (int i = 0; i < setup->plan.count; i++) {
@@ -131,7 +131,7 @@ static ch_status foresee_size(ch_compare_setup *setup, int64_t size, ch_compare_
     ch_foreseen *model = &forecast->models[forecast->count - 1];
     model->name = ch_arena_printf(&forecast->arena, "%s, %s", model->name,
                                   ch_format_count((double)size, count, sizeof count));
-    if (!model->name) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the forecast");
+    if (!model->name) return ch_no_memory(error);
   }
   return CH_OK;
 }
@@ -159,7 +159,7 @@ static ch_status foresee_ladder(const ch_compare_settings *settings, ch_compare_
     char *directory = sizes[i] == base ? ch_arena_strdup(&forecast->arena, settings->out)
                                        : ch_arena_printf(&forecast->arena, "%s/" CH_LADDER_DIRECTORY,
                                                          settings->out, (long long)sizes[i]);
-    if (!directory) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the forecast");
+    if (!directory) return ch_no_memory(error);
     ch_compare_settings rung = ch_ladder_rung(settings, base, sizes[i], directory, 0, 0);
     if (sizes[i] == base) {
       rung = *settings;
@@ -176,7 +176,7 @@ ch_status ch_forecast_make(const ch_compare_settings *settings, ch_compare_forec
   size_t most = (size_t)CH_COMPARE_MOST * (settings->ladder ? CH_LADDER_MOST_RUNGS : 1);
   *forecast = (ch_compare_forecast){0};
   forecast->models = ch_arena_alloc(&forecast->arena, most * sizeof *forecast->models);
-  if (!forecast->models) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the forecast");
+  if (!forecast->models) return ch_no_memory(error);
   CH_TRY(settings->ladder ? foresee_ladder(settings, forecast, error)
                           : foresee_settings(settings, 0, forecast, error));
   add_up(forecast);

@@ -8,9 +8,9 @@
 
 #include "base/file_names.h"
 #include "base/text.h"
-#include "experiment/match.h"
-#include "experiment/setup.h"
-#include "experiment/summary.h"
+#include "experiment/lineup/match_size.h"
+#include "experiment/trial/setup.h"
+#include "experiment/findings/summary.h"
 
 enum { USUAL_RUNGS = CH_LADDER_LEAST_RUNGS, FLOPS_OF_TRAINING = 3 };
 
@@ -180,7 +180,7 @@ static ch_status plan_target(const ch_compare_settings *settings, int64_t base, 
   ch_comparison comparison = {0};
   ch_compare_setup setup;
   const char *nowhere = nowhere_below(settings, arena);
-  if (!nowhere) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the target");
+  if (!nowhere) return ch_no_memory(error);
   ch_compare_settings s = ch_ladder_rung(settings, base, settings->target, nowhere, vocabulary, 0);
   if (s.match == CH_MATCH_TIME) s.match = CH_MATCH_PARAMETERS;
   s.preparation = NULL;
@@ -248,7 +248,7 @@ static ch_status make_room(const ch_comparison *comparison, ch_arena *arena, ch_
     m->earlier = ch_arena_alloc(arena, SHARES * rungs * sizeof *m->earlier);
     fine = m->flops && m->losses && m->parameters && m->earlier;
   }
-  return fine ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for the ladder");
+  return fine ? CH_OK : ch_no_memory(error);
 }
 
 /* Whether this process has the results of a rung: other ranks, and parts of a comparison, only train its runs. */
@@ -264,13 +264,13 @@ static ch_status climb(const ch_compare_settings *settings, int64_t base, const 
     ladder->directories[i] = ladder->sizes[i] == base
                                  ? ""
                                  : ch_arena_printf(arena, CH_LADDER_DIRECTORY, (long long)ladder->sizes[i]);
-    if (!ladder->directories[i]) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the ladder");
+    if (!ladder->directories[i]) return ch_no_memory(error);
     if (ladder->sizes[i] == base) {
       CH_TRY(has_results(settings) ? take_rung(comparison, i, ladder, error) : CH_OK);
       continue;
     }
     char *directory = ch_path_join(settings->out, ladder->directories[i]);
-    if (!directory) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the ladder");
+    if (!directory) return ch_no_memory(error);
     ch_comparison rung;
     ch_compare_settings own = ch_ladder_rung(settings, base, ladder->sizes[i], directory,
                                              comparison->data.vocab_size, comparison->training.eval_tokens);
@@ -311,7 +311,7 @@ static ch_status check_sizes(const ch_compare_settings *settings, int64_t base, 
     ch_comparison comparison = {0};
     ch_compare_setup setup;
     const char *nowhere = nowhere_below(settings, &comparison.arena);
-    if (!nowhere) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the ladder");
+    if (!nowhere) return ch_no_memory(error);
     ch_compare_settings rung = ch_ladder_rung(settings, base, sizes[i], nowhere, 0, 0);
     rung.preparation = NULL;
     ch_status status = ch_compare_setup_foresee(&rung, &comparison, &setup, error);
@@ -337,7 +337,7 @@ ch_status ch_ladder_compare(const ch_compare_settings *settings, const ch_compar
   CH_TRY(ch_compare(&own, outside, comparison, error));
   ch_arena *arena = &comparison->arena;
   ch_ladder *ladder = ch_arena_alloc(arena, sizeof *ladder);
-  if (!ladder) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the ladder");
+  if (!ladder) return ch_no_memory(error);
   *ladder = (ch_ladder){.rungs = rungs};
   CH_TRY(make_room(comparison, arena, ladder, error));
   memcpy(ladder->sizes, sizes, (size_t)rungs * sizeof *sizes);

@@ -14,11 +14,11 @@
 #include "base/json.h"
 #include "base/median.h"
 #include "base/progress.h"
-#include "experiment/compared.h"
-#include "experiment/shares.h"
+#include "experiment/trial/model_record.h"
+#include "experiment/trial/shares.h"
 #include "tensor/kernels.h"
 #include "text/hash.h"
-#include "experiment/train_run.h"
+#include "experiment/trial/train_run.h"
 #include "train/schedule.h"
 #include "train/worker.h"
 
@@ -77,10 +77,6 @@ typedef struct pool {
   ch_crew_failures failures; /* and what failed, while others go on */
 } pool;
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the sweep");
-}
-
 /* "mha/lr-0.003", and for further seeds "mha/lr-0.003-seed-2". */
 static const char *directory_of(const pool *p, const ch_planned_model *model, double rate, uint64_t seed) {
   ch_arena *arena = &p->sweep->about.arena;
@@ -104,7 +100,7 @@ static ch_status plan_run(pool *p, const ch_planned_model *model, double rate, u
                           .validation_loss = NAN,
                           .training_loss = NAN,
                           .train_tokens_per_second = NAN};
-  return run->swept.directory ? CH_OK : no_memory(error);
+  return run->swept.directory ? CH_OK : ch_no_memory(error);
 }
 
 /* Mechanisms, rates, seeds: in this order in the results. */
@@ -117,10 +113,10 @@ static ch_status plan_runs(pool *p, ch_error *error) {
   p->runs = calloc((size_t)sweep->planned, sizeof *p->runs);
   sweep->runs = ch_arena_alloc(&sweep->about.arena, (size_t)sweep->planned * sizeof *sweep->runs);
   sweep->choices = ch_arena_alloc(&sweep->about.arena, (size_t)models * sizeof *sweep->choices);
-  if (!p->runs || !sweep->runs || !sweep->choices) return no_memory(error);
+  if (!p->runs || !sweep->runs || !sweep->choices) return ch_no_memory(error);
   for (int m = 0; m < models; m++) {
     sweep->choices[m].name = ch_arena_strdup(&sweep->about.arena, p->setup.plan.models[m].name);
-    if (!sweep->choices[m].name) return no_memory(error);
+    if (!sweep->choices[m].name) return ch_no_memory(error);
     for (int r = 0; r < p->grid.count; r++)
       for (int64_t s = 0; s < o->seeds; s++)
         CH_TRY(plan_run(p, &p->setup.plan.models[m], p->grid.rates[r], o->seed + (uint64_t)s, &p->runs[at++],
@@ -277,7 +273,7 @@ static ch_status read_result(pool *p, const char *path, ch_swept *swept, ch_erro
 static ch_status write_results(pool *p, ch_error *error) {
   ch_sweep *sweep = p->sweep;
   char *path = ch_path_join(p->settings->compare.out, CH_COMPARE_RESULTS);
-  if (!path) return no_memory(error);
+  if (!path) return ch_no_memory(error);
   sweep->count = 0;
   for (int i = 0; i < sweep->planned; i++)
     if (p->runs[i].done) sweep->runs[sweep->count++] = p->runs[i].swept;
@@ -300,7 +296,7 @@ static ch_status find_run(const pool *p, const planned_run *run, char **director
                           ch_error *error) {
   *directory = ch_path_join(p->settings->compare.out, run->swept.directory);
   *result = *directory ? ch_path_join(*directory, CH_COMPARE_RESULT) : NULL;
-  return *result ? CH_OK : no_memory(error);
+  return *result ? CH_OK : ch_no_memory(error);
 }
 
 /* Trains a run with all ranks of this one's group, one of which writes its result. */
@@ -371,7 +367,7 @@ static ch_status open_own_data(worker *w, ch_error *error) {
   CH_TRY(ch_data_open(&options, &w->data, error));
   w->times.room = w->pool->setup.training.steps;
   w->times.seconds = calloc((size_t)w->times.room, sizeof *w->times.seconds);
-  return w->times.seconds ? CH_OK : no_memory(error);
+  return w->times.seconds ? CH_OK : ch_no_memory(error);
 }
 
 static void *work(void *context) {
@@ -409,7 +405,7 @@ static ch_status work_all(pool *p, ch_error *error) {
     started++;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   for (int64_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
-  if (started == 0) return ch_fail(error, CH_ERROR_MEMORY, "no thread could be started for the sweep");
+  if (started == 0) return ch_no_memory(error);
   if (p->status != CH_OK && error) *error = p->error;
   return p->status;
 }
@@ -481,7 +477,7 @@ static ch_status lead(worker *w, ch_error *error) {
   size_t room = (size_t)w->pool->sweep->planned + 1;
   ch_assignment *pieces = calloc(room, sizeof *pieces);
   int *listed = calloc(room, sizeof *listed);
-  ch_status status = pieces && listed ? hand_out(w, pieces, listed, error) : no_memory(error);
+  ch_status status = pieces && listed ? hand_out(w, pieces, listed, error) : ch_no_memory(error);
   ch_crew_dismiss(&w->pool->setup.crew);
   free(pieces);
   free(listed);

@@ -3,8 +3,8 @@
 #ifndef CH_EXPERIMENT_SWEEP_H
 #define CH_EXPERIMENT_SWEEP_H
 
-#include "experiment/rate_grid.h"
-#include "experiment/sweep_results.h"
+#include "experiment/lineup/sweep_rates.h"
+#include "experiment/findings/sweep_results.h"
 
 /* Checks ranges and that nothing is missing. Sentences name settings as the command line does. */
 ch_status ch_sweep_settings_check(const ch_sweep_settings *settings, ch_error *error);

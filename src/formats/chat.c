@@ -43,9 +43,7 @@ static ch_status add(ch_chat *chat, const char *where, const char *name, const c
   char *own_name = strdup(name), *own_text = strndup(text, size);
   chat->templates[chat->count].name = own_name;
   chat->templates[chat->count++].text = own_text;
-  return own_name && own_text
-             ? CH_OK
-             : ch_fail(error, CH_ERROR_MEMORY, "no memory for the chat template of %s", where);
+  return own_name && own_text ? CH_OK : ch_no_memory(error);
 }
 
 static void add_end(ch_chat *chat, int64_t id, int64_t vocab_size) {
@@ -61,7 +59,7 @@ static ch_status add_file(ch_chat *chat, const char *directory, const char *file
                           ch_error *error) {
   char *path = ch_path_join(directory, file), *text = NULL;
   size_t size = 0;
-  if (!path) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", directory);
+  if (!path) return ch_no_memory(error);
   ch_status status = ch_is_file(path) ? ch_read_file(path, MOST_BYTES, &text, &size, error) : CH_OK;
   if (status == CH_OK && text) status = add(chat, path, name, text, size, error);
   free(text);
@@ -103,14 +101,14 @@ static ch_status add_json(ch_chat *chat, const char *directory, const char *file
   char *path = ch_path_join(directory, file), *text = NULL;
   size_t size = 0, mark = 0;
   json_error_t why;
-  if (!path) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", directory);
+  if (!path) return ch_no_memory(error);
   ch_status status = ch_is_file(path) ? ch_read_file(path, MOST_BYTES, &text, &size, error) : CH_OK;
   if (text && size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) mark = 3;
   json_t *root =
       text ? json_loadb(text + mark, size - mark, JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, &why) : NULL;
   if (text && !root)
     status = json_error_code(&why) == json_error_out_of_memory
-                 ? ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path)
+                 ? ch_no_memory(error)
                  : ch_fail(error, CH_ERROR_FORMAT, "%s is not a JSON object: %s", path, why.text);
   if (status == CH_OK) status = add_value(chat, path, json_object_get(root, "chat_template"), error);
   json_decref(root);
@@ -283,9 +281,7 @@ ch_status ch_chat_put_config(const ch_chat *chat, const char *where, ch_text *co
   if (text) ch_text_puts(config, text);
   if (text) ch_text_puts(config, "\n");
   free(text);
-  return text && !config->failed
-             ? CH_OK
-             : ch_fail(error, CH_ERROR_MEMORY, "no memory for the chat template of %s", where);
+  return text && !config->failed ? CH_OK : ch_no_memory(error);
 }
 
 void ch_chat_put_template(const ch_chat *chat, ch_text *jinja) {

@@ -91,8 +91,7 @@ ch_status ch_directory_source_open(const char *path, bool vocabulary, ch_source 
   ch_deepseek_choose(&source->config, latents_are_f32(model), &source->layout);
   ch_choose_model_type(&source->config);
   source->companions = vocabulary ? strdup(path) : NULL;
-  if (status == CH_OK && vocabulary && !source->companions)
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path);
+  if (status == CH_OK && vocabulary && !source->companions) status = ch_no_memory(error);
   if (status == CH_OK) status = ch_source_declare(source, path, error);
   for (int i = 0; status == CH_OK && i < source->params.count; i++)
     source->dtypes[i] = stored_dtype(model, source->params.rows[i].name);

@@ -18,10 +18,6 @@ typedef struct family_source {
   int held;
 } family_source;
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to write tensors as their family has them");
-}
-
 /* --- values ---------------------------------------------------------------------------------------------------- */
 
 /* Whether the part is all of its tensor, in the same order. */
@@ -47,7 +43,7 @@ static ch_status put_part(family_source *f, int index, float *whole, ch_error *e
   int64_t rows, columns;
   ch_rows_of(own, &rows, &columns);
   float *values = malloc((size_t)(rows * columns) * sizeof *values);
-  if (!values) return no_memory(error);
+  if (!values) return ch_no_memory(error);
   ch_status status = f->inner.rows(&f->inner, index, 0, rows, values, error);
   if (status == CH_OK) scatter(&f->parts[index], own, values, whole);
   free(values);
@@ -58,7 +54,7 @@ static ch_status hold(family_source *f, const ch_source *source, int index, ch_e
   if (f->whole && f->held == index) return CH_OK;
   free(f->whole);
   f->whole = malloc((size_t)ch_param_count(&source->params.rows[index]) * sizeof *f->whole);
-  if (!f->whole) return no_memory(error);
+  if (!f->whole) return ch_no_memory(error);
   f->held = index;
   ch_status status = CH_OK;
   for (int i = 0; i < f->inner.params.count && status == CH_OK; i++)
@@ -135,7 +131,7 @@ ch_status ch_family_source_open(ch_source *inner, const char *family, ch_text *c
   *source =
       (ch_source){.format = inner->format, .config = inner->config, .rows = rows, .close = close_family};
   family_source *f = calloc(1, sizeof *f);
-  if (!f) return no_memory(error);
+  if (!f) return ch_no_memory(error);
   source->context = f;
   f->parts = calloc((size_t)inner->params.count + 1, sizeof *f->parts);
   source->dtypes = calloc((size_t)inner->params.count + 1, sizeof *source->dtypes);
@@ -145,7 +141,7 @@ ch_status ch_family_source_open(ch_source *inner, const char *family, ch_text *c
   inner->companions = NULL;
   f->inner = *inner;
   *inner = (ch_source){0};
-  ch_status status = f->parts && source->dtypes ? declare(f, family, source, error) : no_memory(error);
+  ch_status status = f->parts && source->dtypes ? declare(f, family, source, error) : ch_no_memory(error);
   if (status != CH_OK) ch_source_close(source);
   return status;
 }

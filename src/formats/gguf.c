@@ -89,7 +89,7 @@ static ch_status take_name(reader *r, const char *of, char **name) {
     return bad(r, "the name of a %s at byte %zu is empty, too long or holds a NUL byte", of,
                (size_t)(string.data - (const char *)r->start));
   *name = strndup(string.data, string.size);
-  return *name ? CH_OK : ch_fail(r->error, CH_ERROR_MEMORY, "no memory to read %s", r->file->where);
+  return *name ? CH_OK : ch_no_memory(r->error);
 }
 
 /* Room for one more; memory grows with what is read, not with what is announced. */
@@ -97,7 +97,7 @@ static ch_status reserve(reader *r, void **list, int64_t count, int64_t *room, s
   if (count < *room) return CH_OK;
   int64_t more = *room ? *room * 2 : 64;
   void *grown = realloc(*list, (size_t)more * size);
-  if (!grown) return ch_fail(r->error, CH_ERROR_MEMORY, "no memory to read %s", r->file->where);
+  if (!grown) return ch_no_memory(r->error);
   *list = grown;
   *room = more;
   return CH_OK;
@@ -303,7 +303,7 @@ static ch_status parse(reader *r) {
 
 ch_status ch_gguf_parse(const void *data, size_t size, const char *where, ch_gguf *file, ch_error *error) {
   *file = (ch_gguf){.where = strdup(where)};
-  if (!file->where) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", where);
+  if (!file->where) return ch_no_memory(error);
   reader r = {.file = file, .start = data, .at = data, .error = error};
   r.end = r.start + size;
   return parse(&r);

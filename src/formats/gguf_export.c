@@ -472,7 +472,7 @@ static ch_status put_divisors(writing *w) {
   int64_t rotary = w->config->head_dim;
   plain.rope_scaling = (ch_rope_scaling){.truncate = true};
   double *with = malloc((size_t)rotary * sizeof *with);
-  if (!with) return ch_fail(w->error, CH_ERROR_MEMORY, "no memory to write %s", w->writer.path);
+  if (!with) return ch_no_memory(w->error);
   ch_rope_frequencies(w->config, rotary, 0, with);
   ch_rope_frequencies(&plain, rotary, 0, with + rotary / 2);
   for (int64_t i = 0; i < rotary / 2; i++) w->values[i] = (float)(with[rotary / 2 + i] / with[i]);
@@ -492,7 +492,7 @@ static ch_status open_buffers(writing *w) {
   }
   w->values = malloc((size_t)w->room * sizeof *w->values);
   w->stored = malloc((size_t)w->room * sizeof(float));
-  return w->values && w->stored ? CH_OK : ch_fail(w->error, CH_ERROR_MEMORY, "no memory to convert tensors");
+  return w->values && w->stored ? CH_OK : ch_no_memory(w->error);
 }
 
 static ch_status write_file(writing *w, const char *path, const char **loss) {
@@ -503,8 +503,7 @@ static ch_status write_file(writing *w, const char *path, const char **loss) {
   CH_TRY(describe_tensors(w));
   ch_text header = {0};
   ch_gguf_finish(&w->header, &header);
-  ch_status status = header.failed ? ch_fail(w->error, CH_ERROR_MEMORY, "no memory to write %s", path)
-                                   : ch_writer_open(&w->writer, path, w->error);
+  ch_status status = header.failed ? ch_no_memory(w->error) : ch_writer_open(&w->writer, path, w->error);
   if (status == CH_OK) status = ch_writer_put(&w->writer, header.data, header.size, w->error);
   ch_text_free(&header);
   for (int i = 0; i < w->params->count && status == CH_OK; i++) status = put_tensor(w, i);

@@ -205,12 +205,12 @@ static ch_status translate(ch_metadata *m, const struct architecture *of, json_t
 ch_status ch_gguf_read_family(ch_metadata *m, ch_config *config) {
   const struct architecture *of = architecture_of(m->architecture, strlen(m->architecture));
   json_t *root = json_pack("{s:s}", "model_type", of->family);
-  if (!root) return ch_fail(m->error, CH_ERROR_MEMORY, "no memory to read %s", m->file->where);
+  if (!root) return ch_no_memory(m->error);
   ch_status status = translate(m, of, root);
   char *text = status == CH_OK ? json_dumps(root, JSON_REAL_PRECISION(17)) : NULL;
   json_decref(root);
   CH_TRY(status);
-  if (!text) return ch_fail(m->error, CH_ERROR_MEMORY, "no memory to read %s", m->file->where);
+  if (!text) return ch_no_memory(m->error);
   status = ch_config_parse(text, m->file->where, config, m->error);
   free(text);
   memset(config->layout, 0, sizeof config->layout); /* the tensors have GGUF's names and shapes */

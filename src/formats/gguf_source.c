@@ -130,7 +130,7 @@ static ch_status find_tensor(gguf_source *g, ch_source *source, int index, ch_er
 static ch_status check_all_used(const gguf_source *g, const ch_source *source, ch_error *error) {
   const bool longrope = source->config.rope_scaling.type == CH_ROPE_LONGROPE;
   bool *used = calloc((size_t)g->file.tensor_count + 1, sizeof *used);
-  if (!used) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", g->file.where);
+  if (!used) return ch_no_memory(error);
   for (int i = 0; i < source->params.count; i++) {
     const struct place *place = &g->places[i];
     const ch_gguf_tensor *parts[] = {place->tensor, place->key_part, place->value_part};
@@ -176,8 +176,8 @@ static void join_head(const struct place *place, int64_t head, float *keys, floa
   ch_blocks_decode(place->value_part->format, matrix_at(place->value_part, head), v * c, values + n * c);
 }
 
-static ch_status joined_rows(const gguf_source *g, const struct place *place, int64_t first, int64_t count,
-                             float *values, ch_error *error) {
+static ch_status joined_rows(const struct place *place, int64_t first, int64_t count, float *values,
+                             ch_error *error) {
   int64_t c = place->key_part->shape[1], n = place->key_part->shape[2],
           size = n + place->value_part->shape[1];
   float *keys = malloc((size_t)(c * n) * sizeof *keys), *joined = malloc((size_t)(c * size) * sizeof *joined);
@@ -191,7 +191,7 @@ static ch_status joined_rows(const gguf_source *g, const struct place *place, in
   }
   free(keys);
   free(joined);
-  return room ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", g->file.where);
+  return room ? CH_OK : ch_no_memory(error);
 }
 
 static ch_status rows(const ch_source *source, int index, int64_t first, int64_t count, float *values,
@@ -201,7 +201,7 @@ static ch_status rows(const ch_source *source, int index, int64_t first, int64_t
   const ch_param *param = &source->params.rows[index];
   int64_t all, columns;
   ch_rows_of(param, &all, &columns);
-  if (place->key_part) return joined_rows(g, place, first, count, values, error);
+  if (place->key_part) return joined_rows(place, first, count, values, error);
   bool by_row = place->turned && param->rank > 1;
 #pragma omp parallel for schedule(static) if (count * columns > 1 << 16)
   for (int64_t r = 0; r < count; r++) {
@@ -213,7 +213,7 @@ static ch_status rows(const ch_source *source, int index, int64_t first, int64_t
   ch_gguf_forget(&g->file, start, (size_t)(end - start));
   if (!place->turned || by_row) return CH_OK;
   float *scratch = malloc((size_t)columns * sizeof *scratch);
-  if (!scratch) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", g->file.where);
+  if (!scratch) return ch_no_memory(error);
   turn_vector(values, columns, place->turned, scratch);
   free(scratch);
   return CH_OK;
@@ -247,7 +247,7 @@ static ch_status open_model(gguf_source *g, ch_source *source, ch_error *error) 
   CH_TRY(ch_gguf_read_config(&g->file, &source->config, error));
   CH_TRY(ch_source_declare(source, g->file.where, error));
   g->places = calloc((size_t)source->params.count + 1, sizeof *g->places);
-  if (!g->places) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", g->file.where);
+  if (!g->places) return ch_no_memory(error);
   for (int i = 0; i < source->params.count; i++) CH_TRY(find_tensor(g, source, i, error));
   return check_all_used(g, source, error);
 }
@@ -272,13 +272,13 @@ static ch_status open_chat(gguf_source *g, ch_source *source, ch_error *error) {
   if (status == CH_OK) ch_chat_put_generation(&chat, &source->config, &source->generation_config);
   ch_chat_free(&chat);
   if (status != CH_OK || !(source->generation_config.failed || source->chat_template.failed)) return status;
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", g->file.where);
+  return ch_no_memory(error);
 }
 
 ch_status ch_gguf_source_open(const char *path, bool vocabulary, ch_source *source, ch_error *error) {
   *source = (ch_source){.format = "GGUF"};
   gguf_source *g = calloc(1, sizeof *g);
-  if (!g) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path);
+  if (!g) return ch_no_memory(error);
   source->context = g;
   source->rows = rows;
   source->blocks = blocks;

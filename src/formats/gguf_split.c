@@ -76,7 +76,7 @@ static ch_status check_name(const char *path, const split *of, ch_error *error) 
 static ch_status open_part(const char *first, int64_t number, int64_t count, ch_gguf *part, ch_error *error) {
   char *path = path_of(first, number + 1, count);
   split of;
-  if (!path) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", first);
+  if (!path) return ch_no_memory(error);
   ch_status status = ch_is_file(path)
                          ? ch_gguf_open(path, part, error)
                          : ch_fail(error, CH_ERROR_IO,
@@ -101,7 +101,7 @@ static int by_name(const void *a, const void *b) {
 static ch_status take_tensors(ch_gguf *file, ch_gguf *part, ch_error *error) {
   size_t count = (size_t)(file->tensor_count + part->tensor_count);
   ch_gguf_tensor *all = realloc(file->tensors, (count + 1) * sizeof *all);
-  if (!all) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", file->where);
+  if (!all) return ch_no_memory(error);
   file->tensors = all;
   if (part->tensor_count)
     memcpy(all + file->tensor_count, part->tensors, (size_t)part->tensor_count * sizeof *all);
@@ -127,7 +127,7 @@ static ch_status check_tensors(const ch_gguf *file, ch_error *error) {
 
 static ch_status open_others(const char *path, int64_t count, ch_gguf *file, ch_error *error) {
   file->parts = calloc((size_t)count, sizeof *file->parts);
-  if (!file->parts) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path);
+  if (!file->parts) return ch_no_memory(error);
   for (int64_t i = 1; i < count; i++) {
     ch_gguf *part = &file->parts[file->part_count++];
     CH_TRY(open_part(path, i, count, part, error));

@@ -205,14 +205,14 @@ static ch_status open_checkpoint(const char *path, checkpoint *c, ch_source *sou
   make_config(c, &source->config);
   CH_TRY(ch_source_declare(source, path, error));
   c->places = calloc((size_t)source->params.count + 1, sizeof *c->places);
-  if (!c->places) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path);
+  if (!c->places) return ch_no_memory(error);
   return place_all(c, source, path, error);
 }
 
 ch_status ch_llama2c_open(const char *path, ch_source *source, ch_error *error) {
   *source = (ch_source){0};
   checkpoint *c = calloc(1, sizeof *c);
-  if (!c) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path);
+  if (!c) return ch_no_memory(error);
   source->context = c;
   source->rows = rows;
   source->close = close_checkpoint;

@@ -9,10 +9,6 @@
 #include "text/tokenizer_internal.h"
 #include "base/utf8.h"
 
-static ch_status no_memory(const char *where, ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the vocabulary of %s", where);
-}
-
 void ch_pieces_free(ch_pieces *pieces) {
   free(pieces->items);
   free(pieces->pairs);
@@ -28,7 +24,7 @@ static ch_status read_texts(const ch_gguf *file, const ch_gguf_value *tokens, ch
     return ch_fail(error, CH_ERROR_FORMAT, "%s: its vocabulary has %" PRIu64 " tokens; 1 to %d make sense",
                    file->where, tokens->count, CH_VOCABULARY_LIMIT);
   pieces->items = calloc(tokens->count, sizeof *pieces->items);
-  if (!pieces->items) return no_memory(file->where, error);
+  if (!pieces->items) return ch_no_memory(error);
   pieces->count = (int32_t)tokens->count;
   const unsigned char *at = tokens->data;
   for (int32_t i = 0; i < pieces->count; i++) {
@@ -106,7 +102,7 @@ static ch_status read_merges(const ch_gguf *file, const ch_vocabulary *vocabular
   CH_TRY(ch_gguf_list(file, "tokenizer.ggml.merges", CH_GGUF_STRING, true, &merges, error));
   pieces->pairs =
       calloc(merges->count + 1, sizeof *pieces->pairs); /* each takes 8 bytes of the file at least */
-  if (!pieces->pairs) return no_memory(file->where, error);
+  if (!pieces->pairs) return ch_no_memory(error);
   const unsigned char *at = merges->data;
   for (uint64_t i = 0; i < merges->count; i++)
     CH_TRY(read_merge(file, vocabulary, ch_gguf_next_string(&at), i, &pieces->pairs[i], error));
@@ -254,7 +250,7 @@ ch_status ch_pieces_pair_up(ch_pieces *pieces, const char *where, ch_error *erro
     for (int64_t i = 0; i < pieces->pair_count; i++) pieces->pairs[i] = list.items[i].pair;
   }
   free(list.items);
-  if (status == CH_OK && !pieces->pairs) status = no_memory(where, error);
+  if (status == CH_OK && !pieces->pairs) status = ch_no_memory(error);
   return status;
 }
 
@@ -272,7 +268,7 @@ static ch_status spell_with_marks(const ch_tokenizer *tokenizer, const char *whe
     total += 3 * size;
   }
   char *out = pieces->owned = malloc(total);
-  if (!out) return no_memory(where, error);
+  if (!out) return ch_no_memory(error);
   for (int32_t i = 0; i < pieces->count; i++) {
     const char *text = ch_tokenizer_piece(tokenizer, i, &size);
     ch_piece *piece = &pieces->items[i];
@@ -292,7 +288,7 @@ static ch_status take_bin(const ch_tokenizer *tokenizer, const char *path, ch_pi
                           ch_error *error) {
   pieces->count = ch_tokenizer_vocab_size(tokenizer);
   pieces->items = calloc((size_t)pieces->count, sizeof *pieces->items);
-  if (!pieces->items) return no_memory(path, error);
+  if (!pieces->items) return ch_no_memory(error);
   CH_TRY(spell_with_marks(tokenizer, path, pieces, error));
   for (int32_t i = 0; i < pieces->count; i++)
     pieces->items[i].kind = i == 0    ? CH_PIECE_UNKNOWN

@@ -54,7 +54,7 @@ ch_status ch_word_rule_open(const ch_word_rule *rule, ch_tokenizer **tokenizer, 
   put_words(rule, &json);
   ch_text_puts(&json, "\"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}}");
   ch_status status = json.failed
-                         ? ch_fail(error, CH_ERROR_MEMORY, "no memory for the rules of words")
+                         ? ch_no_memory(error)
                          : ch_tokenizer_from_json(json.data, json.size, rule->names[0], tokenizer, error);
   ch_text_free(&json);
   return status;
@@ -177,7 +177,6 @@ ch_status ch_pieces_put_json(const ch_pieces *pieces, const char *where, ch_text
   put_decoder(pieces, json);
   put_model(pieces, json);
   put_config(pieces, config);
-  if (json->failed || config->failed)
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for the vocabulary of %s", where);
+  if (json->failed || config->failed) return ch_no_memory(error);
   return check(json, where, error);
 }

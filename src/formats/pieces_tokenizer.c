@@ -9,10 +9,6 @@
 #include "formats/pieces.h"
 #include "text/tokenizer_internal.h"
 
-static ch_status no_memory(const ch_tokenizer *tokenizer, ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the vocabulary of %s", tokenizer->file);
-}
-
 /* --- how it cuts text: what only the file says --------------------------------------------------------------------- */
 
 /* What a tokenizer.json has before its model. */
@@ -172,7 +168,7 @@ static ch_status take_merges(const ch_tokenizer *tokenizer, ch_pieces *pieces, c
   pieces->pairs = malloc((merges->count + 1) * sizeof *pieces->pairs);
   if (!sorted || !pieces->pairs) {
     free(sorted);
-    return no_memory(tokenizer, error);
+    return ch_no_memory(error);
   }
   size_t count = 0;
   for (size_t i = 0; merges->slots && i <= merges->mask; i++)
@@ -202,7 +198,7 @@ static ch_status name_gaps(const ch_tokenizer *tokenizer, ch_pieces *pieces, ch_
   enum { NAME = 20 };
   int32_t known = ch_tokenizer_vocab_size(tokenizer);
   char *names = pieces->owned = malloc((size_t)pieces->count * NAME);
-  if (!names) return no_memory(tokenizer, error);
+  if (!names) return ch_no_memory(error);
   for (int32_t i = 0; i < pieces->count; i++) {
     ch_piece *piece = &pieces->items[i];
     piece->text = i < known ? ch_tokenizer_piece(tokenizer, i, &piece->size) : NULL;
@@ -250,5 +246,5 @@ ch_status ch_pieces_from_tokenizer(const ch_tokenizer *tokenizer, int64_t vocab_
     return ch_fail(error, CH_ERROR_CONFIG, "%s has %d tokens, more than the model's vocabulary of %lld",
                    tokenizer->file, ch_tokenizer_vocab_size(tokenizer), (long long)vocab_size);
   pieces->items = calloc((size_t)vocab_size, sizeof *pieces->items);
-  return pieces->items ? take_json(tokenizer, pieces, error) : no_memory(tokenizer, error);
+  return pieces->items ? take_json(tokenizer, pieces, error) : ch_no_memory(error);
 }

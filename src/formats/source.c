@@ -33,7 +33,7 @@ ch_status ch_source_declare(ch_source *source, const char *where, ch_error *erro
   CH_TRY(ch_config_validate(&source->config, where, error));
   CH_TRY(ch_model_declare_stored(where, &source->config, &source->params, error));
   source->dtypes = calloc((size_t)source->params.count + 1, sizeof *source->dtypes);
-  if (!source->dtypes) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", where);
+  if (!source->dtypes) return ch_no_memory(error);
   for (int i = 0; i < source->params.count; i++) source->dtypes[i] = CH_F32;
   return CH_OK;
 }
@@ -136,7 +136,7 @@ static ch_status open_conversion(conversion *w, ch_error *error) {
   }
   w->values = malloc((size_t)w->room * sizeof(float));
   w->stored = malloc((size_t)w->room * sizeof(double));
-  return w->values && w->stored ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory to convert tensors");
+  return w->values && w->stored ? CH_OK : ch_no_memory(error);
 }
 
 static ch_dtype dtype_to_write(const ch_source_writing *how, ch_dtype own) {
@@ -149,8 +149,7 @@ static ch_status write_weights(const ch_source *source, const char *directory, c
                                ch_error *error) {
   conversion w = {.source = source, .how = how};
   ch_dtype *dtypes = malloc(((size_t)source->params.count + 1) * sizeof *dtypes);
-  ch_status status =
-      dtypes ? open_conversion(&w, error) : ch_fail(error, CH_ERROR_MEMORY, "no memory to convert tensors");
+  ch_status status = dtypes ? open_conversion(&w, error) : ch_no_memory(error);
   for (int i = 0; dtypes && i < source->params.count; i++) dtypes[i] = dtype_to_write(how, source->dtypes[i]);
   if (status == CH_OK) status = ch_weights_write(directory, &source->params, dtypes, put_tensor, &w, error);
   free(dtypes);
@@ -162,8 +161,7 @@ static ch_status write_weights(const ch_source *source, const char *directory, c
 static ch_status write_text(const char *directory, const char *name, const ch_text *text, ch_error *error) {
   if (!text->size) return CH_OK;
   char *path = ch_path_join(directory, name);
-  ch_status status = path ? ch_write_file(path, text->data, text->size, error)
-                          : ch_fail(error, CH_ERROR_MEMORY, "no memory to write to %s", directory);
+  ch_status status = path ? ch_write_file(path, text->data, text->size, error) : ch_no_memory(error);
   free(path);
   return status;
 }
@@ -183,7 +181,7 @@ static ch_status write_all(const ch_source *source, const char *directory, const
 ch_status ch_source_write(const ch_source *source, const char *directory, const ch_source_writing *writing,
                           ch_error *error) {
   char *config = ch_path_join(directory, "config.json");
-  if (!config) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write to %s", directory);
+  if (!config) return ch_no_memory(error);
   bool taken = ch_is_file(config), there = ch_is_directory(directory);
   free(config);
   if (taken)

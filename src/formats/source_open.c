@@ -47,8 +47,7 @@ static ch_status take_tokenizer(const char *path, ch_source *source, ch_error *e
   bool json = map.size > 0 && (map.data[0] == '{' || map.data[0] == ' ' || map.data[0] == '\n');
   if (json) ch_text_put(&source->tokenizer, (const char *)map.data, map.size);
   ch_map_close(&map);
-  if (json)
-    return source->tokenizer.failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path) : CH_OK;
+  if (json) return source->tokenizer.failed ? ch_no_memory(error) : CH_OK;
   ch_pieces pieces;
   ch_status status = ch_pieces_from_bin(path, &pieces, error);
   if (status == CH_OK)

@@ -125,15 +125,11 @@ void ch_transformers_choose(ch_source *source, const ch_config *own, bool own_co
 
 /* --- files --------------------------------------------------------------------------------------------------- */
 
-static ch_status no_memory(const char *directory, ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to write to %s", directory);
-}
-
 static ch_status write_file(const char *directory, const char *name, const char *text, ch_error *error) {
   char *path = ch_path_join(directory, name);
   if (!path || !text) {
     free(path);
-    return no_memory(directory, error);
+    return ch_no_memory(error);
   }
   ch_status status = ch_write_file(path, text, strlen(text), error);
   free(path);
@@ -141,8 +137,7 @@ static ch_status write_file(const char *directory, const char *name, const char 
 }
 
 static ch_status write_text(const char *directory, const char *name, ch_text *text, ch_error *error) {
-  ch_status status =
-      text->failed ? no_memory(directory, error) : write_file(directory, name, text->data, error);
+  ch_status status = text->failed ? ch_no_memory(error) : write_file(directory, name, text->data, error);
   ch_text_free(text);
   return status;
 }
@@ -185,8 +180,8 @@ static ch_status write_config(const ch_source *source, const char *directory, ch
   ch_text text = {0};
   json_t *config = NULL;
   ch_config_write(&source->config, &text);
-  ch_status status = text.failed ? no_memory(directory, error)
-                                 : ch_json_parse(text.data, text.size, directory, &config, error);
+  ch_status status =
+      text.failed ? ch_no_memory(error) : ch_json_parse(text.data, text.size, directory, &config, error);
   ch_text_free(&text);
   if (status != CH_OK) return status;
   json_t *root = with_code(source, config);

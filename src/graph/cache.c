@@ -136,7 +136,7 @@ static void place(ch_cache *cache, const ch_cache_shape *shape) {
 ch_status ch_cache_create(const ch_cache_shape *shape, ch_cache **result, ch_error *error) {
   *result = NULL;
   ch_cache *cache = calloc(1, sizeof *cache);
-  if (!cache) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a cache");
+  if (!cache) return ch_no_memory(error);
   *cache = (ch_cache){.types = shape->types,
                       .sequences = shape->sequences,
                       .capacity = shape->capacity,
@@ -329,7 +329,7 @@ ch_status ch_cache_selection_create(ch_cache *whole, ch_cache_selection **result
     return CH_OK;
   ch_cache_selection_free(selection);
   *result = NULL;
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for %zu sequences", sequences);
+  return ch_no_memory(error);
 }
 
 void ch_cache_selection_free(ch_cache_selection *selection) {

@@ -35,17 +35,22 @@ ch_node *ch_graph_fail(ch_graph *graph, const char *format, ...) {
   return NULL;
 }
 
+ch_node *ch_graph_no_memory(ch_graph *graph) {
+  if (graph->error.status == CH_OK) ch_no_memory(&graph->error);
+  return NULL;
+}
+
 static ch_node *append(ch_graph *graph, ch_node_kind kind) {
   if (graph->error.status != CH_OK) return NULL;
   if (graph->count == graph->capacity) {
     int capacity = graph->capacity ? 2 * graph->capacity : 256;
     ch_node **nodes = realloc(graph->nodes, (size_t)capacity * sizeof *nodes);
-    if (!nodes) return ch_graph_fail(graph, "no memory for a graph of %d nodes", capacity);
+    if (!nodes) return ch_graph_no_memory(graph);
     graph->nodes = nodes;
     graph->capacity = capacity;
   }
   ch_node *node = ch_arena_alloc(&graph->arena, sizeof *node);
-  if (!node) return ch_graph_fail(graph, "no memory for a graph node");
+  if (!node) return ch_graph_no_memory(graph);
   node->kind = kind;
   node->graph = graph;
   node->dtype = graph->dtype;
@@ -127,14 +132,14 @@ ch_node *ch_graph_node(ch_graph *graph, const ch_op *op, int inputs, ch_node *co
   node->op = op;
   node->inputs = inputs;
   node->in = ch_arena_alloc(&graph->arena, ((size_t)inputs + 1) * sizeof *node->in);
-  if (!node->in) return ch_graph_fail(graph, "no memory for a graph node");
+  if (!node->in) return ch_graph_no_memory(graph);
   for (int i = 0; i < inputs; i++) {
     node->in[i] = in[i];
     node->needs_gradient |= in[i]->needs_gradient && op->backward;
   }
   if (attributes_size > 0) {
     void *copy = ch_arena_alloc(&graph->arena, attributes_size);
-    if (!copy) return ch_graph_fail(graph, "no memory for a graph node");
+    if (!copy) return ch_graph_no_memory(graph);
     node->attributes = memcpy(copy, attributes, attributes_size);
     node->attributes_size = attributes_size;
   }

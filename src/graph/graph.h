@@ -153,6 +153,8 @@ ch_node *ch_graph_node(ch_graph *graph, const ch_op *op, int inputs, ch_node *co
                        const void *attributes, size_t attributes_size);
 /* Records a failure (the first one wins); returns NULL for convenience. */
 ch_node *ch_graph_fail(ch_graph *graph, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Records that an allocation failed; returns NULL. */
+ch_node *ch_graph_no_memory(ch_graph *graph);
 
 /* Tokens that a query sees, for counting FLOPs: graph->context, or the mean over a pass that starts with an empty cache. */
 double ch_graph_context(const ch_graph *graph, bool causal);

@@ -44,7 +44,7 @@ ch_status ch_layout(ch_buffer *buffers, int count, size_t *end, ch_error *error)
   if (!order || !rivals) {
     free(order);
     free(rivals);
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory to lay out %d buffers", count);
+    return ch_no_memory(error);
   }
   int used = 0;
   for (int i = 0; i < count; i++)

@@ -304,7 +304,7 @@ static ch_status make_plan(ch_plan *plan, const ch_kernels *kernels, const ch_te
   ch_buffer *buffers = calloc(BUFFERS * n, sizeof *buffers);
   if (!plan->steps || !plan->accumulate || !plan->makes_final || !plan->dropped || !plan->parameter_only ||
       !plan->offsets || !plan->begins || !plan->ends || !plan->sums || !numbers || !marks || !buffers) {
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to plan %zu operations", n);
+    status = ch_no_memory(error);
     goto done;
   }
   bool *needed = marks, *reached = marks + n, *back = marks + 2 * n, *scheduled = marks + 3 * n,
@@ -333,7 +333,7 @@ done:
 ch_status ch_plan_create(ch_graph *graph, ch_node *root, const ch_kernels *kernels, const ch_team *team,
                          const ch_plan_options *options, ch_plan **result, ch_error *error) {
   *result = NULL;
-  if (!graph) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a graph");
+  if (!graph) return ch_no_memory(error);
   if (graph->error.status != CH_OK || !root) {
     ch_status status = ch_fail(error, CH_ERROR_CONFIG, "%s", graph->error.message);
     ch_graph_free(graph);
@@ -342,7 +342,7 @@ ch_status ch_plan_create(ch_graph *graph, ch_node *root, const ch_kernels *kerne
   ch_plan *plan = calloc(1, sizeof *plan);
   if (!plan) {
     ch_graph_free(graph);
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for a plan");
+    return ch_no_memory(error);
   }
   plan->graph = graph;
   plan->root = root;

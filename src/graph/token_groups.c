@@ -55,8 +55,7 @@ static ch_status make(ch_token_groups **result, const ch_cache *cache, ch_error 
   }
   if (!g || !g->of || !g->memory || !g->slots || !g->group) {
     ch_token_groups_free(g);
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory to group %lld tokens by id",
-                   (long long)cache->capacity);
+    return ch_no_memory(error);
   }
   *result = g;
   return CH_OK;

@@ -29,10 +29,6 @@ struct ch_image_set {
   uint32_t *order;  /* [images] numbers of images, counted through all parts: first those of training */
 };
 
-static ch_status no_memory(const char *names, ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to open %s", names);
-}
-
 /* --- names --------------------------------------------------------------------------------------------------- */
 
 static const char *base_name(const char *path) {
@@ -101,7 +97,7 @@ static ch_status add_path(ch_image_set *set, const char *path, ch_error *error) 
                    MOST_FILES);
   part *p = &set->parts[set->count];
   *p = (part){.path = strdup(path), .tests = is_for_testing(base_name(path))};
-  if (!p->path) return no_memory(path, error);
+  if (!p->path) return ch_no_memory(error);
   set->count++;
   return CH_OK;
 }
@@ -113,7 +109,7 @@ static int by_path(const void *a, const void *b) {
 /* The file of a directory, unless it is packed and lies there unpacked too. */
 static ch_status add_entry(ch_image_set *set, const char *directory, const char *name, ch_error *error) {
   char *path = ch_path_join(directory, name);
-  if (!path) return no_memory(directory, error);
+  if (!path) return ch_no_memory(error);
   char *unpacked = stem_length(path) < strlen(path) ? strndup(path, stem_length(path)) : NULL;
   bool twice = unpacked && ch_is_file(unpacked);
   ch_status status = twice || !ch_is_file(path) ? CH_OK : add_path(set, path, error);
@@ -208,7 +204,7 @@ static ch_status divide(ch_image_set *set, const char *names, double validation,
   if (set->images > UINT32_MAX)
     return ch_fail(error, CH_ERROR_ARGUMENT, "%s holds more images than can be counted here", names);
   set->order = malloc((size_t)set->images * sizeof *set->order);
-  if (!set->order) return no_memory(names, error);
+  if (!set->order) return ch_no_memory(error);
   if (trains && tests) {
     set->split[CH_IMAGES_TRAIN] = put_role(set, false, 0);
     put_role(set, true, set->split[CH_IMAGES_TRAIN]);
@@ -225,7 +221,7 @@ static ch_status divide(ch_image_set *set, const char *names, double validation,
 ch_status ch_image_set_open(const char *names, double validation, ch_image_set **result, ch_error *error) {
   *result = NULL;
   ch_image_set *set = calloc(1, sizeof *set);
-  if (!set) return no_memory(names, error);
+  if (!set) return ch_no_memory(error);
   ch_status status =
       ch_is_directory(names) ? list_directory(set, names, error) : list_files(set, names, error);
   for (int i = 0; status == CH_OK && i < set->count; i++) status = open_part(set, &set->parts[i], error);

@@ -18,6 +18,15 @@ ch_status ch_api_compute_type(ch_precision asked, ch_dtype fallback, ch_dtype *d
 ch_status ch_api_choose_form(ch_model *model, bool keep_dictionary, ch_error *error);
 /* The states that the model's cache holds: bits of ch_cache_role. */
 ch_status ch_api_cache_roles(const ch_config *config, unsigned *roles, ch_error *error);
+/* The options behind a session's settings (NULL = the defaults), checked. */
+ch_status ch_api_session_options(const ch_model *model, const ch_session_settings *settings,
+                                 ch_session_options *options, ch_error *error);
+/* ch_session_create with these options. */
+ch_status ch_api_session_open(const ch_model *model, const ch_session_options *options, ch_session **session,
+                              ch_error *error);
+/* Weights and cache; no workspace. */
+ch_status ch_api_memory_of(const ch_model *model, const ch_session_options *options, ch_memory *memory,
+                           ch_error *error);
 ch_status ch_api_need_tokenizer(const ch_model *model, ch_error *error);
 
 #endif

@@ -24,8 +24,7 @@ ch_status ch_sample(ch_sampler *sampler, const float *logits, int64_t vocab_size
                    (long long)vocab_size);
   CH_TRY(ch_sampling_check(sampler, error));
   void *scratch = malloc(ch_sampling_scratch(vocab_size));
-  if (!scratch)
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory to choose among %lld tokens", (long long)vocab_size);
+  if (!scratch) return ch_no_memory(error);
   ch_status status = ch_sample_token(sampler, logits, vocab_size, scratch, token, error);
   free(scratch);
   return status;
@@ -139,7 +138,7 @@ ch_status ch_generate_batch(ch_session *session, ch_batch_text *texts, size_t co
     return ch_api_missing(error, session ? "the array of texts" : "the session");
   ch_generation_text *to = calloc(count + 1, sizeof *to);
   ch_ids *ids = calloc(count + 1, sizeof *ids);
-  ch_status status = to && ids ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for %zu texts", count);
+  ch_status status = to && ids ? CH_OK : ch_no_memory(error);
   if (status == CH_OK) status = prepare_all(session, texts, count, ids, to, error);
   if (status == CH_OK) status = write_all(session, count, to, error);
   for (size_t i = 0; ids && i < count; i++) ch_ids_free(&ids[i]);

@@ -27,7 +27,7 @@ ch_status ch_info_open(const char *path, ch_info **info, ch_error *error) {
   if (!path || !info) return ch_api_missing(error, path ? "where the information goes" : "the path");
   *info = NULL;
   ch_info *opened = calloc(1, sizeof *opened);
-  if (!opened) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a configuration");
+  if (!opened) return ch_no_memory(error);
   ch_path_stem(path, opened->name, sizeof opened->name);
   ch_status status = ch_config_read_stored(path, &opened->config, error);
   if (status == CH_OK) status = ch_model_declare_stored(path, &opened->config, &opened->params, error);
@@ -120,7 +120,7 @@ static ch_status name_types(const ch_config *config, const ch_cache_types *types
 static ch_status give(ch_text *text, char **out, ch_error *error) {
   if (text->failed) {
     ch_text_free(text);
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for a model's figures");
+    return ch_no_memory(error);
   }
   *out = text->data;
   return CH_OK;
@@ -166,7 +166,7 @@ static ch_status make_rows(const ch_info *const *infos, size_t count, const ch_i
   if (!infos || count < 1) return ch_api_missing(error, "the list of configurations");
   CH_TRY(choose(settings, c, error));
   ch_info_row *made = calloc(count, sizeof *made);
-  if (!made) return ch_fail(error, CH_ERROR_MEMORY, "no memory for %zu configurations", count);
+  if (!made) return ch_no_memory(error);
   ch_status status = CH_OK;
   for (size_t i = 0; i < count && status == CH_OK; i++) status = make_row(infos[i], c, &made[i], error);
   if (status == CH_OK)

@@ -34,9 +34,7 @@ ch_status ch_api_compute_type(ch_precision asked, ch_dtype fallback, ch_dtype *d
 ch_status ch_api_cache_roles(const ch_config *config, unsigned *roles, ch_error *error) {
   static const unsigned bits[] = {CH_CACHE_KEYS, CH_CACHE_VALUES, CH_CACHE_LATENTS};
   ch_layer_parts *parts = calloc((size_t)config->num_hidden_layers + 1, sizeof *parts);
-  if (!parts)
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for the states of %lld layers",
-                   (long long)config->num_hidden_layers);
+  if (!parts) return ch_no_memory(error);
   *roles = 0;
   if (!ch_config_is_vision(config)) ch_state_parts(config, parts);
   for (int64_t l = 0; l < config->num_hidden_layers; l++)
@@ -48,8 +46,7 @@ ch_status ch_api_cache_roles(const ch_config *config, unsigned *roles, ch_error 
   return CH_OK;
 }
 
-/* The internal options behind the settings (NULL = the defaults), checked. */
-static ch_status resolve_options(const ch_model *model, const ch_session_settings *settings,
+ch_status ch_api_session_options(const ch_model *model, const ch_session_settings *settings,
                                  ch_session_options *options, ch_error *error) {
   CH_TRY(ch_config_needs_text(&model->config, "decoding", error));
   ch_session_options_default(&model->config, options);
@@ -98,26 +95,32 @@ ch_status ch_session_pass_bytes(const ch_config *config, const ch_params *params
   return CH_OK;
 }
 
+ch_status ch_api_memory_of(const ch_model *model, const ch_session_options *options, ch_memory *memory,
+                           ch_error *error) {
+  const int64_t bytes = ch_state_bytes_at(&model->config, &options->cache, options->context),
+                fixed = ch_fixed_state_bytes(&model->config);
+  double cache = ((double)bytes + (double)fixed) * (double)options->sequences;
+  if (cache > 9e18)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "a cache of %lld sequences of %lld tokens is larger than any memory",
+                   (long long)options->sequences, (long long)options->context);
+  *memory = (ch_memory){.cache = (uint64_t)(bytes + fixed) * (uint64_t)options->sequences};
+  for (int i = 0; i < model->params.count; i++)
+    memory->weights += ch_tensor_bytes(&model->weights.tensors[i]);
+  return CH_OK;
+}
+
 ch_status ch_memory_estimate(const ch_model *model, const ch_session_settings *settings, ch_memory *memory,
                              ch_error *error) {
   if (!model || !memory) return ch_api_missing(error, "the model or where the estimate goes");
   ch_session_options options;
-  CH_TRY(resolve_options(model, settings, &options, error));
+  CH_TRY(ch_api_session_options(model, settings, &options, error));
   size_t prefill = 0, step = 0;
   int64_t chunk = options.chunk < options.context ? options.chunk : options.context;
   CH_TRY(ch_session_pass_bytes(&model->config, &model->params, &options, chunk, &prefill, error));
   CH_TRY(ch_session_pass_bytes(&model->config, &model->params, &options, 1, &step, error));
-  const int64_t bytes = ch_state_bytes_at(&model->config, &options.cache, options.context),
-                fixed = ch_fixed_state_bytes(&model->config);
-  double cache = ((double)bytes + (double)fixed) * (double)options.sequences;
-  if (cache > 9e18)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "a cache of %d sequences of %lld tokens is larger than any memory", (int)options.sequences,
-                   (long long)options.context);
-  *memory = (ch_memory){.cache = (uint64_t)(bytes + fixed) * (uint64_t)options.sequences,
-                        .workspace = prefill > step ? prefill : step};
-  for (int i = 0; i < model->params.count; i++)
-    memory->weights += ch_tensor_bytes(&model->weights.tensors[i]);
+  CH_TRY(ch_api_memory_of(model, &options, memory, error));
+  memory->workspace = prefill > step ? prefill : step;
   return CH_OK;
 }
 
@@ -130,14 +133,19 @@ static void start_end_tokens(ch_session *session, const ch_model *model) {
   ch_session_set_end_tokens(session, ids, count, NULL);
 }
 
+ch_status ch_api_session_open(const ch_model *model, const ch_session_options *options, ch_session **session,
+                              ch_error *error) {
+  CH_TRY(ch_session_new(&model->config, &model->params, model->weights.tensors, options, session, error));
+  ch_session_set_model(*session, model);
+  start_end_tokens(*session, model);
+  return CH_OK;
+}
+
 ch_status ch_session_create(const ch_model *model, const ch_session_settings *settings, ch_session **session,
                             ch_error *error) {
   if (!model || !session) return ch_api_missing(error, "the model or where the session goes");
   *session = NULL;
   ch_session_options options;
-  CH_TRY(resolve_options(model, settings, &options, error));
-  CH_TRY(ch_session_new(&model->config, &model->params, model->weights.tensors, &options, session, error));
-  ch_session_set_model(*session, model);
-  start_end_tokens(*session, model);
-  return CH_OK;
+  CH_TRY(ch_api_session_options(model, settings, &options, error));
+  return ch_api_session_open(model, &options, session, error);
 }

@@ -28,7 +28,7 @@ static void add_value(int32_t *ids, int *count, const json_t *value) {
 static ch_status add_file(const char *directory, const char *name, int32_t *ids, int *count,
                           ch_error *error) {
   char *path = ch_path_join(directory, name);
-  if (!path) return ch_fail(error, CH_ERROR_MEMORY, "no memory to open %s", directory);
+  if (!path) return ch_no_memory(error);
   json_t *root = NULL;
   ch_status status = CH_OK;
   if (ch_is_file(path)) {

@@ -84,8 +84,7 @@ static ch_status allocate_logits(const ch_forward_request *r, ch_forward_result 
   int64_t rows = r->sequences * r->length;
   result->logits = malloc((size_t)rows * (size_t)result->classes * sizeof *result->logits);
   if (result->logits) return CH_OK;
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the logits of %lld %s; fewer would fit",
-                 (long long)rows, r->pixels ? "images" : "tokens");
+  return ch_no_memory(error);
 }
 
 static double wide(ch_dtype dtype, const void *values, int64_t i) {
@@ -126,8 +125,7 @@ static ch_status plain_loss(const ch_model *model, const ch_forward_request *r, 
       .sequences = r->sequences, .length = r->length, .dtype = arithmetic_of(model), .head = CH_HEAD_LOSS};
   int64_t rows = r->sequences * r->length;
   int32_t *all = malloc((size_t)rows * sizeof *all);
-  if (!all)
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for the targets of %lld tokens", (long long)rows);
+  if (!all) return ch_no_memory(error);
   for (int64_t i = 0; i < rows; i++) all[i] = targets[i] < 0 ? 0 : targets[i];
   ch_runner *runner = NULL;
   ch_runner_call call = {.weights = model->weights.tensors, .tokens = r->tokens, .targets = all};
@@ -156,8 +154,7 @@ static ch_status allocate_gradients(const ch_model *model, ch_dtype dtype, ch_fo
   result->gradients = calloc(count, sizeof *result->gradients);
   own->gradient_data = calloc(total, element);
   *bytes = total * element;
-  if (!result->gradients || !own->gradient_data)
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for the gradients of %zu parameters", total);
+  if (!result->gradients || !own->gradient_data) return ch_no_memory(error);
   char *next = own->gradient_data;
   for (size_t i = 0; i < count; i++) {
     const ch_param *param = &model->params.rows[i];
@@ -209,9 +206,7 @@ static ch_status gradients(const ch_model *model, const ch_forward_request *r, c
   CH_TRY(allocate_gradients(model, arithmetic_of(model), result, &bytes, error));
   char *block = memory->host ? own->gradient_data : memory->allocate(bytes), *next = block;
   void **pointers = calloc((size_t)model->params.count, sizeof *pointers);
-  ch_status status = block && pointers
-                         ? CH_OK
-                         : ch_fail(error, CH_ERROR_MEMORY, "no memory for the gradients of all parameters");
+  ch_status status = block && pointers ? CH_OK : ch_no_memory(error);
   for (int i = 0; status == CH_OK && i < model->params.count; i++) {
     pointers[i] = next;
     next += (size_t)ch_param_count(&model->params.rows[i]) * ch_dtype_size(arithmetic_of(model));
@@ -305,7 +300,7 @@ static ch_status through_cache(const ch_model *model, const ch_forward_request *
   CH_TRY(ch_api_cache_types(asked, &options.cache, error));
   if (!r->loss_alone) CH_TRY(allocate_logits(r, result, error));
   p.chunk = malloc((size_t)(r->sequences * CACHED_PASS) * sizeof *p.chunk);
-  if (!p.chunk) return ch_fail(error, CH_ERROR_MEMORY, "no memory for tokens");
+  if (!p.chunk) return ch_no_memory(error);
   CH_TRY_GOTO(
       ch_session_new(&model->config, &model->params, model->weights.tensors, &options, &p.session, error));
   CH_TRY_GOTO(feed_all(&p, error));
@@ -363,8 +358,7 @@ ch_status ch_forward(const ch_model *model, const ch_forward_request *request, c
   if (!targets || !result->own) {
     free(targets);
     ch_forward_result_free(result);
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for the targets of %lld %s", (long long)rows,
-                   request->pixels ? "images" : "tokens");
+    return ch_no_memory(error);
   }
   int64_t known = fill_targets(request, targets);
   ch_status status = request->cached > 0 ? through_cache(model, request, targets, known, result, error)

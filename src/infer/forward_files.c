@@ -19,7 +19,7 @@ static ch_status copy_ids(const ch_tensor *tensor, const char *path, const char 
   int64_t count = ch_tensor_count(tensor);
   int32_t *copy = malloc((size_t)count * sizeof *copy);
   *ids = copy;
-  if (!copy) return ch_fail(error, CH_ERROR_MEMORY, "no memory for %ss", what);
+  if (!copy) return ch_no_memory(error);
   for (int64_t i = 0; i < count; i++) {
     int64_t id = 0;
     int32_t narrow = 0;
@@ -62,7 +62,7 @@ static ch_status copy_pixels(const ch_tensor *tensor, const char *path, const ch
   request->length = 1;
   float *copy = malloc(ch_tensor_bytes(tensor));
   request->pixels = copy;
-  if (!copy) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the images of %s", path);
+  if (!copy) return ch_no_memory(error);
   memcpy(copy, tensor->data, ch_tensor_bytes(tensor));
   return CH_OK;
 }
@@ -122,9 +122,9 @@ static ch_tensor logits_of(const ch_forward_result *r) {
 }
 
 static ch_status put_gradient(const ch_gradient *gradient, ch_arena *names, ch_stored_tensor *stored,
-                              const char *path, ch_error *error) {
+                              ch_error *error) {
   char *name = ch_arena_printf(names, "grad.%s", gradient->name);
-  if (!name) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", path);
+  if (!name) return ch_no_memory(error);
   *stored = (ch_stored_tensor){.name = name,
                                .tensor = {.dtype = gradient->type == CH_PRECISION_F64 ? CH_F64 : CH_F32,
                                           .rank = gradient->rank,
@@ -140,11 +140,11 @@ ch_status ch_forward_write(const char *path, const ch_forward_result *result, ch
   ch_arena names = {0};
   ch_status status = CH_OK;
   ch_stored_tensor *all = calloc((size_t)result->gradient_count + 2, sizeof *all);
-  if (!all) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", path);
+  if (!all) return ch_no_memory(error);
   if (result->logits) all[count++] = (ch_stored_tensor){.name = "logits", .tensor = logits_of(result)};
   if (result->has_loss) all[count++] = (ch_stored_tensor){.name = "loss", .tensor = {CH_F32, 1, {1}, &loss}};
   for (int64_t i = 0; status == CH_OK && i < result->gradient_count; i++)
-    status = put_gradient(&result->gradients[i], &names, &all[count++], path, error);
+    status = put_gradient(&result->gradients[i], &names, &all[count++], error);
   if (status == CH_OK) status = ch_safetensors_write(path, all, count, NULL, error);
   ch_arena_free(&names);
   free(all);

@@ -78,7 +78,7 @@ ch_status ch_gate_table_fill(ch_engine *engine, const ch_config *config, const c
   CH_TRY(check_room(cache, error));
   CH_TRY(ch_placed_tensors(&engine->placed, memory, params->count, weights, &placed, error));
   char *rows = memory->allocate(bytes);
-  ch_status status = rows ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory to tabulate gates");
+  ch_status status = rows ? CH_OK : ch_no_memory(error);
   for (int layer = 0; status == CH_OK && layer < cache->layers; layer++) {
     int table = find(params, layer, "kv_gate_embed");
     if (table < 0) continue; /* a layer that reads the cache of another layer of its group */

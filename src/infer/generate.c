@@ -75,7 +75,7 @@ static ch_status reserve_ids(const writing *w, const ch_generation_text *text, c
   int64_t most = w->room, wanted = text->asked->max_tokens;
   if (wanted > 0 && wanted < most) most = wanted;
   if (!text->asked->ids || ch_ids_reserve(text->asked->ids, (size_t)most)) return CH_OK;
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the ids of %lld tokens", (long long)most);
+  return ch_no_memory(error);
 }
 
 /* All texts, before any is begun. */

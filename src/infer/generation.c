@@ -256,8 +256,7 @@ static void take(ch_generation *g, ch_text_place *p) {
     p->generated.tokens++;
     if (p->stream)
       p->status = ch_text_stream_put(p->stream, p->token, &event.text, &event.size, &stop, &p->error);
-    if (p->status == CH_OK && !count_token(p))
-      p->status = ch_fail(&p->error, CH_ERROR_MEMORY, "no memory to count tokens");
+    if (p->status == CH_OK && !count_token(p)) p->status = ch_no_memory(&p->error);
     if (p->stream) event.prompt_bytes = ch_text_stream_owed(p->stream);
     if (stop >= 0) p->generated.stop_string = stop;
   }
@@ -421,7 +420,7 @@ static ch_status feed(ch_generation *g, ch_text_place *p, int64_t count, const f
   if (!scores(p)) return ch_session_feed_one(g->session, index_of(g, p), ids, (size_t)count, logits, error);
   scoring s = {g, p};
   if (!g->logits) g->logits = malloc((size_t)g->vocabulary * sizeof *g->logits);
-  if (!g->logits) return ch_fail(error, CH_ERROR_MEMORY, "no memory to score a prompt");
+  if (!g->logits) return ch_no_memory(error);
   if (p->read == 0) report_prompt_token(g, p->request, 0, NAN, NULL, 0);
   *logits = g->logits;
   return ch_session_feed_scored(g->session, index_of(g, p), ids, (size_t)count, score, &s, error);
@@ -788,7 +787,7 @@ ch_status ch_generation_over(ch_session *session, const ch_tokenizer *tokenizer,
   const ch_cache *cache = ch_session_cache(session);
   *result = NULL;
   ch_generation *g = calloc(1, sizeof *g);
-  if (!g) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a generation");
+  if (!g) return ch_no_memory(error);
   g->session = session;
   g->tokenizer = tokenizer;
   g->manner = *manner;
@@ -798,8 +797,7 @@ ch_status ch_generation_over(ch_session *session, const ch_tokenizer *tokenizer,
   g->manner.reuses = manner->reuses && !cache->any_fixed; /* such sequences cannot go back */
   if (!reserve(g)) {
     ch_generation_free(g);
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory to choose among %lld tokens",
-                   (long long)ch_session_vocab_size(session));
+    return ch_no_memory(error));
   }
   *result = g;
   return CH_OK;

@@ -173,7 +173,7 @@ ch_status ch_generation_put(ch_generation *g, const ch_generation_request *asked
   if (!r || !copy_lists(r) || !take_prompt(g, r)) {
     if (r && r->prompt) r->prompt->waiting -= asked->choices;
     if (r) release(r);
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for a prompt of %zu tokens", asked->prompt_count);
+    return ch_no_memory(error);
   }
   r->id = ++g->last_id;
   if (g->last)

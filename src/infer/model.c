@@ -10,10 +10,10 @@
 ch_status ch_model_load(const char *directory, ch_weights_mode mode, ch_model **result, ch_error *error) {
   *result = NULL;
   ch_model *model = calloc(1, sizeof *model);
-  if (!model) return ch_fail(error, CH_ERROR_MEMORY, "no memory to open %s", directory);
+  if (!model) return ch_no_memory(error);
   ch_status status = CH_OK;
   model->directory = strdup(directory);
-  if (!model->directory) status = ch_fail(error, CH_ERROR_MEMORY, "no memory to open %s", directory);
+  if (!model->directory) status = ch_no_memory(error);
   if (status == CH_OK) status = ch_config_read_stored(directory, &model->config, error);
   if (status == CH_OK) status = ch_model_declare_stored(directory, &model->config, &model->params, error);
   if (status == CH_OK)

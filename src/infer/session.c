@@ -72,7 +72,7 @@ ch_status ch_session_new(const ch_config *config, const ch_params *params, const
   CH_TRY(ch_config_needs_text(config, "decoding", error));
   CH_TRY(check_options(config, weights, options, error));
   ch_session *session = calloc(1, sizeof *session);
-  if (!session) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a session");
+  if (!session) return ch_no_memory(error);
   *session = (ch_session){.config = config, .params = params, .weights = weights, .options = *options};
   if (session->options.chunk > session->options.context) session->options.chunk = session->options.context;
   ch_status status = CH_OK;
@@ -86,7 +86,7 @@ ch_status ch_session_new(const ch_config *config, const ch_params *params, const
   if (options->precompute_gates)
     CH_TRY_GOTO(ch_gate_table_fill(&session->engine, config, params, weights, session->cache, error));
   session->chunk = malloc((size_t)(options->sequences * session->options.chunk) * sizeof *session->chunk);
-  if (!session->chunk || !session->all) status = ch_fail(error, CH_ERROR_MEMORY, "no memory for a session");
+  if (!session->chunk || !session->all) status = ch_no_memory(error);
 done:
   if (status != CH_OK)
     ch_session_free(session);
@@ -318,7 +318,7 @@ ch_status ch_session_feed_scored(ch_session *session, int32_t sequence, const in
   if (count > chunk)
     return ch_fail(error, CH_ERROR_ARGUMENT, "%zu tokens are more than a chunk of %zu", count, chunk);
   if (!session->states) session->states = calloc((chunk + HEAD_UNIT) * hidden, sizeof *session->states);
-  if (!session->states) return ch_fail(error, CH_ERROR_MEMORY, "no memory to score %zu tokens", chunk);
+  if (!session->states) return ch_no_memory(error);
   reading r = {.session = session, .total = (int64_t)count, .head = CH_HEAD_STATES};
   CH_TRY(feed(session, sequence, 1, tokens, count, &r, &states, error));
   memcpy(session->states, states, count * hidden * sizeof *states);
@@ -472,7 +472,7 @@ ch_status ch_session_pretend(ch_session *session, int64_t length, uint64_t seed,
   if (!numbers || !placed) {
     free(numbers);
     if (placed) memory->release(placed, 2 * bytes);
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory to fill a cache");
+    return ch_no_memory(error);
   }
   ch_random random;
   ch_random_seed(&random, seed, 0);

@@ -29,7 +29,7 @@ static ch_status copy_one(const char *from, const char *to, const char *name, ch
   char *source = ch_path_join(from, name), *target = ch_path_join(to, name);
   ch_status status = CH_OK;
   if (!source || !target)
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to copy %s", name);
+    status = ch_no_memory(error);
   else if (ch_is_file(source))
     status = ch_copy_file(source, target, error);
   free(source);
@@ -63,9 +63,7 @@ static ch_status copy_templates(const char *from, const char *to, ch_error *erro
 ch_status ch_companions_copy_of_tokenizer(const char *from, const char *to, ch_error *error) {
   CH_TRY(copy_all(from, to, beside_tokenizers, error));
   char *source = ch_path_join(from, CH_CHAT_TEMPLATES), *target = ch_path_join(to, CH_CHAT_TEMPLATES);
-  ch_status status = source && target
-                         ? copy_templates(source, target, error)
-                         : ch_fail(error, CH_ERROR_MEMORY, "no memory to copy %s", CH_CHAT_TEMPLATES);
+  ch_status status = source && target ? copy_templates(source, target, error) : ch_no_memory(error);
   free(source);
   free(target);
   return status;
@@ -89,8 +87,7 @@ static ch_status write_ends(const char *directory, json_t *ends, ch_error *error
   char *path = ch_path_join(directory, generation);
   json_t *root = json_pack("{s:O}", "eos_token_id", ends);
   char *text = root ? ch_json_dump(root, JSON_INDENT(2)) : NULL;
-  ch_status status = path && text ? ch_write_file(path, text, strlen(text), error)
-                                  : ch_fail(error, CH_ERROR_MEMORY, "no memory to write to %s", directory);
+  ch_status status = path && text ? ch_write_file(path, text, strlen(text), error) : ch_no_memory(error);
   free(text);
   json_decref(root);
   free(path);

@@ -81,8 +81,7 @@ static ch_status collect(const ch_safetensors *files, int file_count, const char
   int64_t count = 0;
   for (int s = 0; s < file_count; s++) count += files[s].count;
   shapes->rows = calloc((size_t)count + 1, sizeof *shapes->rows);
-  if (!shapes->rows)
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for the shapes of %lld tensors", (long long)count);
+  if (!shapes->rows) return ch_no_memory(error);
   for (int s = 0; s < file_count; s++)
     for (int64_t i = 0; i < files[s].count; i++) {
       const ch_stored_tensor *stored = &files[s].tensors[i];

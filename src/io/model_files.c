@@ -26,7 +26,7 @@ static const char single_name[] = "model.safetensors", index_name[] = "model.saf
 
 static ch_status open_shard(const char *directory, const char *name, ch_weights *weights, ch_error *error) {
   char *path = ch_path_join(directory, name);
-  if (!path) return ch_fail(error, CH_ERROR_MEMORY, "no memory to open %s", directory);
+  if (!path) return ch_no_memory(error);
   ch_status status = strcmp(name, single_name) == 0 || ch_is_file(path)
                          ? CH_OK
                          : ch_fail(error, CH_ERROR_IO, "%s/%s names %s, which is not there; download it too",
@@ -62,8 +62,7 @@ static ch_status list_shards(const json_t *map, const char *where, json_t *shard
                      "%s: tensor %s is said to be in %s, where a file name in the same directory is needed",
                      where, ch_json_quote(tensor, quoted, sizeof quoted),
                      ch_json_show(file, shown, sizeof shown));
-    if (json_object_set_new(shards, name, json_true()) != 0)
-      return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", where);
+    if (json_object_set_new(shards, name, json_true()) != 0) return ch_no_memory(error);
   }
   if (json_object_size(shards) == 0 || json_object_size(shards) > MOST_SHARDS)
     return ch_fail(error, CH_ERROR_FORMAT, "%s: \"weight_map\" names %zu shards, where 1 to %d make sense",
@@ -94,11 +93,10 @@ static ch_status open_by_map(const char *directory, const json_t *root, const ch
     return ch_fail(error, CH_ERROR_FORMAT,
                    "%s has no \"weight_map\", an object of tensor names and file names", where);
   json_t *shards = json_object();
-  ch_status status = shards ? list_shards(map, where, shards, error)
-                            : ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", where);
+  ch_status status = shards ? list_shards(map, where, shards, error) : ch_no_memory(error);
   if (status == CH_OK) {
     weights->shards = calloc(json_object_size(shards), sizeof *weights->shards);
-    if (!weights->shards) status = ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", where);
+    if (!weights->shards) status = ch_no_memory(error);
   }
   const char *name;
   json_t *number;
@@ -139,7 +137,7 @@ static ch_status open_files(const char *directory, ch_weights *weights, ch_error
   char *single = ch_path_join(directory, single_name), *index = ch_path_join(directory, index_name);
   ch_status status;
   if (!single || !index)
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to open %s", directory);
+    status = ch_no_memory(error);
   else if (!ch_is_directory(directory))
     status = ch_fail(error, CH_ERROR_IO, "%s is not a directory with a model in it", directory);
   else if (!ch_is_file(single) && ch_is_file(index))
@@ -148,8 +146,7 @@ static ch_status open_files(const char *directory, ch_weights *weights, ch_error
     status = refuse_without_weights(directory, error);
   else {
     weights->shards = calloc(1, sizeof *weights->shards);
-    status = weights->shards ? open_shard(directory, single_name, weights, error)
-                             : ch_fail(error, CH_ERROR_MEMORY, "no memory to open %s", directory);
+    status = weights->shards ? open_shard(directory, single_name, weights, error) : ch_no_memory(error);
   }
   free(single);
   free(index);
@@ -398,7 +395,7 @@ static ch_status match_layout(opening *o) {
   size_t count = 1;
   for (int s = 0; s < o->weights->shard_count; s++) count += (size_t)o->weights->shards[s].count;
   bool *used = calloc(count, sizeof *used);
-  if (!used) return ch_fail(o->error, CH_ERROR_MEMORY, "no memory to open %s", o->directory);
+  if (!used) return ch_no_memory(o->error);
   ch_status status = match_parts(o, used);
   free(used);
   return status;
@@ -640,9 +637,7 @@ ch_status ch_weights_open(const char *directory, const ch_config *config, const 
   o.stored = calloc((size_t)params->count + 1, sizeof *o.stored);
   o.places = calloc((size_t)params->count + 1, sizeof *o.places);
   weights->tensors = calloc((size_t)params->count + 1, sizeof *weights->tensors);
-  ch_status status = o.stored && o.places && weights->tensors
-                         ? open_all(&o, mode)
-                         : ch_fail(error, CH_ERROR_MEMORY, "no memory to open %s", directory);
+  ch_status status = o.stored && o.places && weights->tensors ? open_all(&o, mode) : ch_no_memory(error);
   free(o.stored);
   free(o.places);
   if (status != CH_OK) ch_weights_close(weights);

@@ -156,7 +156,7 @@ static ch_status write_tensors(const char *path, const ch_params *params, const 
   ch_writer writer = {0};
   ch_status status = CH_OK;
   if (!stored || !order) {
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", path);
+    status = ch_no_memory(error);
     goto done;
   }
   for (int64_t i = 0; i < count; i++) {
@@ -183,8 +183,7 @@ ch_status ch_weights_write(const char *directory, const ch_params *params, const
                            ch_tensor_put *put, void *context, ch_error *error) {
   CH_TRY(ch_make_directory(directory, error));
   char *path = ch_path_join(directory, "model.safetensors");
-  ch_status status = path ? write_tensors(path, params, dtypes, put, context, error)
-                          : ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", directory);
+  ch_status status = path ? write_tensors(path, params, dtypes, put, context, error) : ch_no_memory(error);
   free(path);
   return status;
 }
@@ -193,9 +192,8 @@ ch_status ch_config_store(const char *directory, const ch_config *config, ch_err
   char *path = ch_path_join(directory, "config.json");
   ch_text json = {0};
   ch_config_write(config, &json);
-  ch_status status = json.failed || !path
-                         ? ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", directory)
-                         : ch_write_file(path, json.data, json.size, error);
+  ch_status status =
+      json.failed || !path ? ch_no_memory(error) : ch_write_file(path, json.data, json.size, error);
   ch_text_free(&json);
   free(path);
   return status;
@@ -206,7 +204,7 @@ ch_status ch_model_write_as(const char *directory, const ch_config *config, cons
                             ch_error *error) {
   CH_TRY(ch_config_validate(config, directory, error));
   converter *convert = malloc(sizeof *convert);
-  if (!convert) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", directory);
+  if (!convert) return ch_no_memory(error);
   convert->tensors = tensors;
   convert->params = params;
   convert->writing = writing;
@@ -222,7 +220,7 @@ ch_status ch_model_write_as(const char *directory, const ch_config *config, cons
 ch_status ch_model_write(const char *directory, const ch_config *config, const ch_params *params,
                          const ch_tensor *tensors, ch_dtype dtype, ch_error *error) {
   ch_dtype *dtypes = malloc(((size_t)params->count + 1) * sizeof *dtypes);
-  if (!dtypes) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", directory);
+  if (!dtypes) return ch_no_memory(error);
   for (int i = 0; i < params->count; i++) dtypes[i] = dtype;
   ch_status status =
       ch_model_write_as(directory, config, params, tensors, dtypes, &(ch_model_writing){0}, error);

@@ -178,7 +178,7 @@ static ch_status add_tensor(reader *r, char *name, const json_t *entry) {
     ch_stored_tensor *tensors = realloc(file->tensors, (size_t)capacity * sizeof *tensors);
     if (!tensors) {
       free(name);
-      return ch_fail(r->error, CH_ERROR_MEMORY, "no memory for the tensor list of %s", r->where);
+      return ch_no_memory(r->error);
     }
     file->tensors = tensors;
     r->capacity = capacity;
@@ -201,8 +201,7 @@ static ch_status add_metadata(reader *r, const json_t *entry, const char *start,
   if (r->file->metadata) return bad_header(r, "has __metadata__ twice");
   if (!all_strings(entry)) return bad_header(r, "has a __metadata__ that is not an object of strings");
   r->file->metadata = strndup(start, (size_t)(end - start));
-  return r->file->metadata ? CH_OK
-                           : ch_fail(r->error, CH_ERROR_MEMORY, "no memory for the metadata of %s", r->where);
+  return r->file->metadata ? CH_OK : ch_no_memory(r->error);
 }
 
 /* "name": {...} */
@@ -457,7 +456,7 @@ ch_status ch_safetensors_layout(const ch_stored_tensor *tensors, int64_t count, 
   ch_text_put(header, json.data, json.failed ? 0 : json.size);
   bool failed = json.failed || header->failed, large = json.size > MOST_HEADER_BYTES;
   ch_text_free(&json);
-  if (failed) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the safetensors header");
+  if (failed) return ch_no_memory(error);
   if (large)
     return ch_fail(error, CH_ERROR_ARGUMENT, "the header of %" PRId64 " tensors is too large", count);
   return CH_OK;
@@ -482,7 +481,7 @@ ch_status ch_safetensors_write_made(const char *path, const ch_stored_tensor *te
   ch_writer writer = {0};
   int64_t *order = malloc(((size_t)count + 1) * sizeof *order);
   ch_status status = CH_OK;
-  if (!order) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", path);
+  if (!order) return ch_no_memory(error);
   CH_TRY_GOTO(ch_safetensors_layout(tensors, count, metadata, &header, order, error));
   CH_TRY_GOTO(ch_writer_open(&writer, path, error));
   CH_TRY_GOTO(ch_writer_put(&writer, header.data, header.size, error));

@@ -20,7 +20,7 @@ static ch_status find_margins(const ch_blocked *fit, double error, ch_arena *are
                               ch_error *failure) {
   int n = fit->groups;
   ch_dunnett *dunnett = ch_arena_alloc(arena, sizeof *dunnett);
-  if (!dunnett) return ch_fail(failure, CH_ERROR_MEMORY, "no memory to compare with the best");
+  if (!dunnett) return ch_no_memory(failure);
   if (n > 1) ch_dunnett_prepare(n - 1, dunnett);
   for (int a = 0; a < n; a++)
     for (int b = 0; b < a; b++) {
@@ -52,7 +52,7 @@ ch_status ch_best_compare(const ch_blocked *fit, double error, ch_arena *arena, 
                           ch_error *failure) {
   size_t n = (size_t)fit->groups;
   double *room = ch_arena_alloc(arena, (2 * n * n + 2 * n + 1) * sizeof *room);
-  if (!room) return ch_fail(failure, CH_ERROR_MEMORY, "no memory to compare with the best");
+  if (!room) return ch_no_memory(failure);
   *best = (ch_best){.groups = fit->groups,
                     .low = room,
                     .high = room + n,

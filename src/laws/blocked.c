@@ -244,7 +244,7 @@ ch_status ch_blocked_fit(const ch_blocked_value *values, int count, int groups, 
                          ch_blocked *fit, ch_error *error) {
   work w = {.values = values, .count = count, .groups = groups, .blocks = blocks};
   *fit = (ch_blocked){.groups = groups};
-  if (!allocate(&w, arena, fit)) return ch_fail(error, CH_ERROR_MEMORY, "no memory to analyse the runs");
+  if (!allocate(&w, arena, fit)) return ch_no_memory(error);
   int *by_block = w.component + groups;
   connect(&w, by_block);
   fit->degrees = count - groups;

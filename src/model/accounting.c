@@ -125,7 +125,7 @@ static ch_status count_flops(const ch_config *config, const ch_params *params, b
   bool *moves = calloc(2 * count, sizeof *moves); /* and after them, what is needed */
   ch_status status = CH_OK;
   if (!graph || !moves)
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to count a model's arithmetic");
+    status = ch_no_memory(error);
   else if (!root)
     status = ch_fail(error, graph->error.status, "%s", graph->error.message);
   else {

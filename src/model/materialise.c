@@ -48,8 +48,7 @@ static ch_status keep_factors(const ch_params *params, ch_config *config, ch_err
   ch_model_build(config, params, &shape, &graph, &root);
   ch_status status = CH_OK;
   if (!graph || !root) {
-    status = ch_fail(error, graph ? graph->error.status : CH_ERROR_MEMORY, "%s",
-                     graph ? graph->error.message : "no memory for a graph");
+    status = graph ? ch_fail(error, graph->error.status, "%s", graph->error.message) : ch_no_memory(error);
   } else {
     ch_sharing kept = config->sharing;
     kept.projection_count = 0;
@@ -178,7 +177,7 @@ static ch_status compute(materialising *r, const made_row *made, const ch_tensor
   if (!graph || !leaves) {
     ch_graph_free(graph);
     free(leaves);
-    return ch_fail(r->error, CH_ERROR_MEMORY, "no memory for a graph");
+    return ch_no_memory(r->error);
   }
   ch_builder builder = {
       .graph = graph, .config = r->config, .params = r->params, .leaves = leaves, .layer = made->layer};
@@ -191,10 +190,6 @@ static ch_status compute(materialising *r, const made_row *made, const ch_tensor
 }
 
 /* --- the result ---------------------------------------------------------------------------------------------------- */
-
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to write shared matrices out");
-}
 
 /* Finds a place for every tensor: the given one, a view of an atom, or memory in `data` (NULL so far). */
 static ch_status place_tensors(materialising *r) {
@@ -221,7 +216,7 @@ static ch_status place_tensors(materialising *r) {
 static ch_status compute_all(materialising *r) {
   ch_materialised *to = r->to;
   char *place = to->data = ch_pages_alloc(to->data_bytes);
-  if (!place) return no_memory(r->error);
+  if (!place) return ch_no_memory(r->error);
   for (int i = 0; i < to->params.count; i++) {
     ch_tensor *tensor = &to->tensors[i];
     made_row made;
@@ -253,7 +248,7 @@ static bool stays(const materialising *r, const char *name) {
 /* Declares the result; shapes that its config leaves open are those of the given tensors. */
 static ch_status declare(materialising *r) {
   ch_known_shapes known = {.rows = calloc((size_t)r->params->count + 1, sizeof *known.rows)};
-  if (!known.rows) return no_memory(r->error);
+  if (!known.rows) return ch_no_memory(r->error);
   for (int i = 0; i < r->params->count; i++) {
     const ch_param *row = &r->params->rows[i];
     if (!stays(r, row->name)) continue;
@@ -273,7 +268,7 @@ static ch_status materialise(materialising *r) {
   CH_TRY(settle(r->params, r->as, &r->to->config, r->error));
   CH_TRY(declare(r));
   r->to->tensors = calloc((size_t)r->to->params.count + 1, sizeof *r->to->tensors);
-  if (!r->to->tensors) return no_memory(r->error);
+  if (!r->to->tensors) return ch_no_memory(r->error);
   CH_TRY(place_tensors(r));
   return compute_all(r);
 }

@@ -58,7 +58,7 @@ static ch_node **expert_leaves(ch_builder *builder, const char *name, bool bias)
     snprintf(full, sizeof full, "experts.%d.%s", e, name);
     leaves[e] = bias ? ch_ffn_bias(builder, full) : ch_ffn_param(builder, full);
   }
-  if (!leaves) ch_graph_fail(builder->graph, "no memory for a graph node");
+  if (!leaves) ch_graph_no_memory(builder->graph);
   return leaves;
 }
 

@@ -23,7 +23,7 @@ ch_status ch_pass_table_create(ch_engine *engine, const ch_config *config, const
                                int capacity, ch_pass_table **result, ch_error *error) {
   ch_pass_table *table = calloc(1, sizeof *table + (size_t)capacity * sizeof *table->passes);
   *result = table;
-  if (!table) return ch_fail(error, CH_ERROR_MEMORY, "no memory for planned passes");
+  if (!table) return ch_no_memory(error);
   *table = (ch_pass_table){.engine = engine, .config = config, .params = params, .capacity = capacity};
   return CH_OK;
 }

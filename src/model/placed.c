@@ -3,10 +3,6 @@
 
 #include <stdlib.h>
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to place a model's weights where the kernels compute");
-}
-
 static void free_copies(ch_placed *placed) {
   for (int i = 0; i < placed->count; i++)
     if (placed->copies[i]) placed->memory->release(placed->copies[i], ch_tensor_bytes(&placed->tensors[i]));
@@ -21,14 +17,14 @@ static void free_copies(ch_placed *placed) {
 static ch_status copy_all(ch_placed *placed, int count, const ch_tensor *given, ch_error *error) {
   placed->tensors = calloc((size_t)count + 1, sizeof *placed->tensors);
   placed->copies = calloc((size_t)count + 1, sizeof *placed->copies);
-  if (!placed->tensors || !placed->copies) return no_memory(error);
+  if (!placed->tensors || !placed->copies) return ch_no_memory(error);
   placed->count = count;
   for (int i = 0; i < count; i++) {
     placed->tensors[i] = given[i];
     if (placed->memory->holds(given[i].data)) continue;
     size_t bytes = ch_tensor_bytes(&given[i]);
     void *copy = placed->copies[i] = placed->memory->allocate(bytes);
-    if (!copy) return no_memory(error);
+    if (!copy) return ch_no_memory(error);
     placed->memory->write(copy, given[i].data, bytes);
     placed->tensors[i].data = copy;
   }
@@ -56,14 +52,14 @@ ch_status ch_placed_reserve(ch_placed *placed, const ch_value_memory *memory, si
   placed->memory = memory;
   if (bytes > placed->block_bytes) {
     void *block = memory->allocate(bytes);
-    if (!block) return no_memory(error);
+    if (!block) return ch_no_memory(error);
     if (placed->block) memory->release(placed->block, placed->block_bytes);
     placed->block = block;
     placed->block_bytes = bytes;
   }
   if (result_bytes > placed->result_bytes) {
     void *result = realloc(placed->result, result_bytes);
-    if (!result) return no_memory(error);
+    if (!result) return ch_no_memory(error);
     placed->result = result;
     placed->result_bytes = result_bytes;
   }

@@ -59,7 +59,7 @@ static ch_status make_cache(const ch_engine *engine, const ch_config *config, in
                             ch_error *error) {
   *cache = NULL;
   ch_layer_parts *parts = calloc((size_t)config->num_hidden_layers, sizeof *parts);
-  if (!parts) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a cache");
+  if (!parts) return ch_no_memory(error);
   ch_state_parts(config, parts);
   for (int64_t layer = 0; whole && layer < config->num_hidden_layers; layer++) parts[layer].slides = false;
   ch_status status = ch_cache_create(&(ch_cache_shape){.layers = (int)config->num_hidden_layers,
@@ -95,7 +95,7 @@ ch_status ch_runner_create(ch_engine *engine, const ch_config *config, const ch_
                            const ch_model_graph *shape, bool recompute, ch_runner **result, ch_error *error) {
   *result = NULL;
   ch_runner *runner = calloc(1, sizeof *runner);
-  if (!runner) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a runner");
+  if (!runner) return ch_no_memory(error);
   *runner =
       (ch_runner){.engine = engine,
                   .shape = *shape,
@@ -115,7 +115,7 @@ ch_status ch_runner_create(ch_engine *engine, const ch_config *config, const ch_
       ch_plan_create(graph, root, engine->kernels, &engine->team, &options, &runner->plan, error);
   if (status == CH_OK) {
     runner->positions = malloc((size_t)(shape->sequences * shape->length) * sizeof *runner->positions);
-    if (!runner->positions) status = ch_fail(error, CH_ERROR_MEMORY, "no memory for token positions");
+    if (!runner->positions) status = ch_no_memory(error);
   }
   if (status == CH_OK)
     status =

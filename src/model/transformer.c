@@ -105,7 +105,7 @@ void ch_model_build(const ch_config *config, const ch_params *params, const ch_m
                            vision ? ch_config_image_tokens(config) : shape->length);
   ch_node **leaves = calloc((size_t)params->count, sizeof *leaves);
   if (!*graph || !leaves) {
-    if (*graph) ch_graph_fail(*graph, "no memory for a graph");
+    if (*graph) ch_graph_no_memory(*graph);
     free(leaves);
     return;
   }

@@ -11,7 +11,7 @@ ch_status ch_alarm_create(ch_alarm *alarm, ch_rank_group *ranks, int tag, ch_err
   alarm->raisers = calloc(count, sizeof *alarm->raisers);
   if (alarm->out && alarm->raisers) return CH_OK;
   ch_alarm_free(alarm);
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to work over %zu ranks", count);
+  return ch_no_memory(error);
 }
 
 void ch_alarm_free(ch_alarm *alarm) {

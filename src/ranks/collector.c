@@ -6,10 +6,6 @@
 
 enum { HEADER = sizeof(uint64_t) };
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to bring the data of several ranks together");
-}
-
 static ch_status interrupted(ch_error *error) {
   return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted");
 }
@@ -21,7 +17,7 @@ ch_status ch_collector_create(ch_collector *collector, ch_rank_group *ranks, int
   if (!ranks) return CH_OK;
   collector->sent = calloc(count * (count + 1), sizeof *collector->sent);
   collector->taken = calloc(count, sizeof *collector->taken);
-  return collector->sent && collector->taken ? CH_OK : no_memory(error);
+  return collector->sent && collector->taken ? CH_OK : ch_no_memory(error);
 }
 
 /* The row of this rank in the table of what ranks have sent. */
@@ -32,7 +28,7 @@ static int64_t *own_row(const ch_collector *c) {
 static ch_status make_room(char **data, size_t *room, size_t bytes, ch_error *error) {
   if (*room >= bytes) return CH_OK;
   char *more = realloc(*data, bytes);
-  if (!more) return no_memory(error);
+  if (!more) return ch_no_memory(error);
   *data = more;
   *room = bytes;
   return CH_OK;

@@ -32,7 +32,7 @@ ch_status ch_ranks_create(const ch_transport *transport, void *context, int rank
   if (!ranks || !ranks->votes || !ranks->facts) {
     if (ranks) free(ranks->votes);
     free(ranks);
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for the ranks of a job");
+    return ch_no_memory(error);
   }
   if (gethostname(ranks->host, sizeof ranks->host - 1) != 0) strcpy(ranks->host, "a host without a name");
   *result = ranks;
@@ -68,7 +68,7 @@ ch_status ch_ranks_split(const ch_rank_group *ranks, int group, ch_rank_group **
   if (!ranks) return CH_OK;
   int rank, count;
   void *context = ranks->transport->split(ranks->context, group, &rank, &count);
-  if (!context) return ch_fail(error, CH_ERROR_MEMORY, "no memory to divide the ranks of a job");
+  if (!context) return ch_no_memory(error);
   ch_status status = ch_ranks_create(ranks->transport, context, rank, count, part, error);
   if (status != CH_OK) ranks->transport->leave(context);
   return status;

@@ -47,9 +47,7 @@ ch_status ch_shared_join(ch_shared *shared, const int32_t *owners, int64_t count
                          size_t bytes_each, ch_error *error) {
   if (!shared->ranks) return CH_OK;
   char *packed = malloc((size_t)count * bytes_each + 1);
-  ch_status status =
-      packed ? CH_OK
-             : ch_fail(error, CH_ERROR_MEMORY, "no memory for what %lld pieces gave", (long long)count);
+  ch_status status = packed ? CH_OK : ch_no_memory(error);
   status = ch_ranks_agree(shared->ranks, status, error);
   for (int rank = 0; status == CH_OK && rank < ch_ranks_count(shared->ranks); rank++) {
     size_t size = pack(owners, count, rank, items, bytes_each, packed, false);

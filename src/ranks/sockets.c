@@ -189,7 +189,7 @@ ch_status ch_ranks_over_sockets(int rank, int count, const int *sockets, ch_rank
   if (!o || !own) {
     free(o);
     free(own);
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for %d processes", count);
+    return ch_no_memory(error);
   }
   for (int r = 0; r < count; r++) own[r] = r == rank ? -1 : sockets[r];
   *o = (office){.rank = rank, .count = count, .sockets = own};

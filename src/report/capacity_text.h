@@ -5,7 +5,7 @@
 #include <jansson.h>
 
 #include "base/text.h"
-#include "experiment/capacity.h"
+#include "planner/candidates.h"
 
 /* Sizes of the candidates, the smallest first; then, for each device, those that fit, the fastest first, and why the
    others do not. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "experiment/group_law.h"
+#include "experiment/findings/group_law.h"
 
 static bool on_images(const ch_summary *summary) {
   return summary->count && summary->groups[0].runs[0]->images;

@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "experiment/summary.h"
+#include "experiment/findings/summary.h"
 
 /* Quality against cost, with the Pareto front and the limit of what is good enough. */
 json_t *ch_figure_quality(const ch_summary *summary, const ch_comparison *comparison);

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "compress/compress.h"
 #include "compress/sensitivity.h"
-#include "experiment/results.h"
+#include "experiment/findings/comparison_results.h"
 
 /* A model's figures. */
 typedef struct ch_compression_figures {

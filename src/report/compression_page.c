@@ -201,5 +201,5 @@ ch_status ch_compression_page(const ch_compression_report *r, ch_text *html, ch_
   ch_page_end(&head, html);
   ch_text_free(&title);
   ch_text_free(&answer);
-  return html->failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory for the report") : CH_OK;
+  return html->failed ? ch_no_memory(error) : CH_OK;
 }

@@ -87,5 +87,5 @@ ch_status ch_coordinates_page_write(const ch_coordinates *coordinates, ch_text *
   ch_page_end(&head, html);
   html->failed |= answer.failed;
   ch_text_free(&answer);
-  return html->failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory for the report") : CH_OK;
+  return html->failed ? ch_no_memory(error) : CH_OK;
 }

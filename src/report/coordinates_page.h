@@ -2,7 +2,7 @@
 #ifndef CH_REPORT_COORDINATES_PAGE_H
 #define CH_REPORT_COORDINATES_PAGE_H
 
-#include "experiment/coordinates.h"
+#include "experiment/coordinate_check.h"
 #include "report/figure.h"
 
 ch_status ch_coordinates_page_write(const ch_coordinates *coordinates, ch_text *html, ch_error *error);

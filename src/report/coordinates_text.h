@@ -3,7 +3,7 @@
 #define CH_REPORT_COORDINATES_TEXT_H
 
 #include "base/text.h"
-#include "experiment/coordinates.h"
+#include "experiment/coordinate_check.h"
 
 /* A row for each activation with its sizes after the last step, its slope and that of its change. */
 void ch_coordinates_model_table(const ch_coordinates *coordinates, int32_t model, ch_text *text);

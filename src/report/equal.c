@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "experiment/match.h"
+#include "experiment/lineup/match_size.h"
 
 static double parameters(const ch_compared *run) {
   return (double)run->parameters;

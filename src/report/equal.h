@@ -3,7 +3,7 @@
 #define CH_REPORT_EQUAL_H
 
 #include "base/text.h"
-#include "experiment/summary.h"
+#include "experiment/findings/summary.h"
 
 /* A sentence of each: "Equal (--match parameters): parameters 60.0 k, tokens 20.1 k. Different: FLOPs per token 118 k to
    140 k." Nothing of fewer than two models. */

@@ -39,7 +39,7 @@ ch_status ch_summary_label(ch_summary *summary, ch_error *error) {
     shorten(group->name, label);
     if (is_taken(summary, i, label)) continue;
     const char *kept = ch_arena_strdup(&summary->arena, label);
-    if (!kept) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the report");
+    if (!kept) return ch_no_memory(error);
     group->name = kept;
   }
   return CH_OK;

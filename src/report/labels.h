@@ -2,7 +2,7 @@
 #ifndef CH_REPORT_LABELS_H
 #define CH_REPORT_LABELS_H
 
-#include "experiment/summary.h"
+#include "experiment/findings/summary.h"
 
 /* Replaces each group's name by its label. A short name stays; of a longer path the last component without ".json" is
    left, and the middle of a long component becomes "…". Two groups never get the same label. The full name stays in

@@ -3,7 +3,7 @@
 #define CH_REPORT_MATRICES_H
 
 #include "base/text.h"
-#include "experiment/summary.h"
+#include "experiment/findings/summary.h"
 
 /* Appends a section for each mechanism that has such matrices, read from the model of its first seed below
    `out`; nothing if there is no such model. */

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "experiment/presets.h"
-#include "experiment/results_json.h"
+#include "experiment/lineup/presets.h"
+#include "experiment/findings/comparison_json.h"
 #include "report/compare_figures.h"
 #include "report/embedded.h"
 #include "report/equal.h"
@@ -14,8 +14,8 @@
 #include "report/matrices.h"
 #include "report/page_private.h"
 #include "report/table.h"
-#include "experiment/verdict.h"
-#include "experiment/warnings.h"
+#include "experiment/findings/verdict.h"
+#include "experiment/findings/warnings.h"
 
 enum { SERIES_COLOURS = 14, MOST_NAMES_IN_TITLE = 4 };
 
@@ -337,7 +337,7 @@ ch_status ch_page_write(const ch_comparison *comparison, ch_text *html, ch_error
     ch_page_begin(&head, html);
     ch_template_fill((const char *)ch_embedded_compare_html, NULL, put_part, &p, html);
     ch_page_end(&head, html);
-    if (html->failed) status = ch_fail(error, CH_ERROR_MEMORY, "no memory for the report");
+    if (html->failed) status = ch_no_memory(error);
   }
   ch_text_free(&title);
   ch_text_free(&answer);

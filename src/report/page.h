@@ -3,7 +3,7 @@
 #define CH_REPORT_PAGE_H
 
 #include "report/figure.h"
-#include "experiment/results.h"
+#include "experiment/findings/comparison_results.h"
 
 /* The whole page. Matrices are read from the models' directories, if the comparison has one. */
 ch_status ch_page_write(const ch_comparison *comparison, ch_text *html, ch_error *error);

@@ -3,7 +3,7 @@
 #define CH_REPORT_PAGE_PRIVATE_H
 
 #include "report/figure.h"
-#include "experiment/warnings.h"
+#include "experiment/findings/warnings.h"
 
 typedef struct ch_page {
   const ch_comparison *comparison;

@@ -4,8 +4,8 @@
 
 #include "report/compare_figures.h"
 #include "report/page_private.h"
-#include "experiment/group_law.h"
-#include "experiment/verdict.h"
+#include "experiment/findings/group_law.h"
+#include "experiment/findings/verdict.h"
 
 /* --- differences between seeds ----------------------------------------------------------------------------------- */
 

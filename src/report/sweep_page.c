@@ -171,5 +171,5 @@ ch_status ch_sweep_page_write(const ch_sweep *sweep, ch_text *html, ch_error *er
   }
   ch_page_command(sweep->about.command, html);
   ch_page_end(&head, html);
-  return html->failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory for the report") : CH_OK;
+  return html->failed ? ch_no_memory(error) : CH_OK;
 }

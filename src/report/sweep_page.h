@@ -3,7 +3,7 @@
 #define CH_REPORT_SWEEP_PAGE_H
 
 #include "report/figure.h"
-#include "experiment/sweep_results.h"
+#include "experiment/findings/sweep_results.h"
 
 ch_status ch_sweep_page_write(const ch_sweep *sweep, ch_text *html, ch_error *error);
 

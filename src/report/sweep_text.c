@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "experiment/verdict.h"
-#include "experiment/warnings.h"
+#include "experiment/findings/verdict.h"
+#include "experiment/findings/warnings.h"
 
 enum { COLUMNS = 9, CELL = 80 };
 /* If a smaller rate has a loss lower by this share, the text says so. */

@@ -3,7 +3,7 @@
 #define CH_REPORT_SWEEP_TEXT_H
 
 #include "base/text.h"
-#include "experiment/sweep_results.h"
+#include "experiment/findings/sweep_results.h"
 
 /* One line per run, '*' at the chosen rates; then the rate each mechanism should be trained with. */
 void ch_sweep_table_write(const ch_sweep *sweep, ch_text *text);

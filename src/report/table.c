@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "experiment/verdict.h"
-#include "experiment/warnings.h"
+#include "experiment/findings/verdict.h"
+#include "experiment/findings/warnings.h"
 #include "report/equal.h"
 #include "report/labels.h"
 #include "report/ladder_text.h"

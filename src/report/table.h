@@ -3,7 +3,7 @@
 #define CH_REPORT_TABLE_H
 
 #include "base/text.h"
-#include "experiment/summary.h"
+#include "experiment/findings/summary.h"
 
 /* What a column holds, and which end of it is better. */
 typedef struct ch_column {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "experiment/answers.h"
+#include "experiment/findings/task_accuracy.h"
 #include "report/page_private.h"
 
 /* "0.412 ± 0.049": the deviation between seeds or, for one seed, the standard error over the items. "" if the task was

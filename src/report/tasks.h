@@ -3,7 +3,7 @@
 #define CH_REPORT_TASKS_H
 
 #include "base/text.h"
-#include "experiment/summary.h"
+#include "experiment/findings/summary.h"
 
 /* A table for a terminal, with a column of names `names` wide; nothing if no task was evaluated. */
 void ch_tasks_write(const ch_summary *summary, int names, ch_text *text);

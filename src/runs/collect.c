@@ -31,10 +31,6 @@ typedef struct reading {
   bool begun;
 } reading;
 
-static ch_status no_memory(const reading *r, ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to read the log of %s", r->directory);
-}
-
 /* --- lines ------------------------------------------------------------------------------------------------------- */
 
 static bool add_point(points *p, int64_t tokens, double loss) {
@@ -98,7 +94,7 @@ static ch_status read_start(reading *r, const json_t *line, ch_error *error) {
   run->mechanism = copy(r, mechanism_of(config));
   run->parameters = json_integer_value(json_object_get(line, "parameters"));
   bool fine = run->started && run->version && run->config && run->options && run->mechanism;
-  return fine ? CH_OK : no_memory(r, error);
+  return fine ? CH_OK : ch_no_memory(error);
 }
 
 static ch_status read_line(reading *r, const json_t *line, ch_error *error) {
@@ -111,16 +107,16 @@ static ch_status read_line(reading *r, const json_t *line, ch_error *error) {
     run->status = "interrupted"; /* until the log says something else */
   if (strcmp(event, "step") == 0) {
     double seconds = number_at(line, "seconds");
-    if (!add_point(&r->training, amount_of(line), number_at(line, "loss"))) return no_memory(r, error);
+    if (!add_point(&r->training, amount_of(line), number_at(line, "loss"))) return ch_no_memory(error);
     if (isfinite(seconds)) run->seconds += seconds;
   }
   if (strcmp(event, "evaluation") == 0 &&
       !add_point(&r->validation, amount_of(line), number_at(line, "validation_loss")))
-    return no_memory(r, error);
+    return ch_no_memory(error);
   if (strcmp(event, "done") == 0) run->status = "done";
   if (strcmp(event, "error") == 0) run->status = "failed";
   if (time) run->finished = copy(r, time);
-  return run->finished ? CH_OK : no_memory(r, error);
+  return run->finished ? CH_OK : ch_no_memory(error);
 }
 
 static ch_status read_log(reading *r, const char *path, ch_error *error) {
@@ -149,7 +145,7 @@ static ch_status keep_curve(const reading *r, const points *p, const ch_curve_po
                             ch_error *error) {
   *count = p->count < MOST_POINTS ? p->count : MOST_POINTS;
   ch_curve_point *list = ch_arena_alloc(r->arena, (size_t)(*count + 1) * sizeof *list);
-  if (!list) return no_memory(r, error);
+  if (!list) return ch_no_memory(error);
   for (int64_t i = 0; i < *count; i++) {
     int64_t from = p->count * i / *count, to = p->count * (i + 1) / *count;
     double sum = 0;
@@ -172,7 +168,7 @@ static ch_status keep_curves(const reading *r, ch_error *error) {
 
 static ch_status keep_machine(const reading *r, ch_error *error) {
   r->run->machine = ch_kept_machine(r->arena);
-  return r->run->machine ? CH_OK : no_memory(r, error);
+  return r->run->machine ? CH_OK : ch_no_memory(error);
 }
 
 /* result.json but its curves, which are kept as points. */
@@ -185,7 +181,7 @@ static ch_status keep_results(const reading *r, const char *path, ch_error *erro
   json_object_del(object, "validation_curve");
   r->run->results = copy_json(r, object);
   json_decref(object);
-  return r->run->results ? CH_OK : no_memory(r, error);
+  return r->run->results ? CH_OK : ch_no_memory(error);
 }
 
 static ch_status collect(reading *r, const ch_kept_run_labels *labels, ch_error *error) {
@@ -203,7 +199,7 @@ static ch_status collect(reading *r, const ch_kept_run_labels *labels, ch_error 
   char *log = ch_path_join(r->directory, "log.jsonl"), *result = ch_path_join(r->directory, "result.json");
   ch_status status = CH_OK;
   if (!log || !result || !run->directory || !run->name || !run->dataset || !run->command || !run->commit)
-    CH_TRY_GOTO(no_memory(r, error));
+    CH_TRY_GOTO(ch_no_memory(error));
   CH_TRY_GOTO(read_log(r, log, error));
   CH_TRY_GOTO(keep_curves(r, error));
   CH_TRY_GOTO(keep_machine(r, error));

@@ -56,5 +56,5 @@ ch_status ch_kept_run_of_evaluation(const ch_model *model, const json_t *results
   json_decref(config);
   bool fine = run->name && run->directory && run->dataset && run->started && run->finished && run->command &&
               run->commit && run->config && run->machine && run->results;
-  return fine ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory to keep an evaluation");
+  return fine ? CH_OK : ch_no_memory(error);
 }

@@ -24,13 +24,9 @@ typedef struct search {
   int count;
 } search;
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to look for runs");
-}
-
 static ch_status bind(search *s, const char *value, bool number, ch_error *error) {
   if (s->count == 128) return ch_fail(error, CH_ERROR_ARGUMENT, "too many filters; give fewer");
-  if (!value) return no_memory(error);
+  if (!value) return ch_no_memory(error);
   s->bound[s->count] = value;
   s->number[s->count++] = number;
   return CH_OK;
@@ -129,7 +125,7 @@ static ch_status put_term(search *s, const char *term, ch_error *error) {
   char *key = ch_arena_printf(s->arena, "%.*s", (int)length, term);
   int64_t whole;
   double number;
-  if (!key) return no_memory(error);
+  if (!key) return ch_no_memory(error);
   if (*value == 0 && op != 3 && op != 2)
     return ch_fail(error, CH_ERROR_ARGUMENT, "\"%.60s\" has no value behind %s", term, operators[op]);
   if (strcmp(key, "mechanism") == 0 && (op == 2 || op == 3)) return put_mechanism(s, value, op == 2, error);
@@ -174,7 +170,7 @@ static ch_status put_where(search *s, const ch_runs_query *query, ch_error *erro
   }
   ch_text_puts(&s->sql, "id");
   if (query->limit > 0) ch_text_printf(&s->sql, " LIMIT %lld", (long long)query->limit);
-  return s->sql.failed ? no_memory(error) : CH_OK;
+  return s->sql.failed ? ch_no_memory(error) : CH_OK;
 }
 
 /* --- reading ----------------------------------------------------------------------------------------------------- */
@@ -225,7 +221,7 @@ static ch_status read_curve(ch_runs *runs, int64_t id, const char *kind, ch_aren
   sqlite3_finalize(statement);
   *points = list;
   *count = taken;
-  if (result == SQLITE_ROW) return no_memory(error);
+  if (result == SQLITE_ROW) return ch_no_memory(error);
   return result == SQLITE_DONE ? CH_OK : ch_runs_failed(runs, "read", error);
 }
 
@@ -237,14 +233,14 @@ static ch_status read_rows(ch_runs *runs, sqlite3_stmt *statement, ch_arena *are
     if (*count == room) { /* arenas do not grow in place: doubling wastes as much again */
       room = 2 * room + 16;
       ch_kept_run *more = ch_arena_alloc(arena, (size_t)room * sizeof *more);
-      if (!more) return no_memory(error);
+      if (!more) return ch_no_memory(error);
       if (*count) memcpy(more, *found, (size_t)*count * sizeof *more);
       *found = more;
     }
     ch_kept_run *run = &(*found)[(*count)++];
     run->id = sqlite3_column_int64(statement, 0);
     for (int c = 0; c < CH_RUNS_COLUMNS; c++)
-      if (!read_column(statement, c, arena, run)) return no_memory(error);
+      if (!read_column(statement, c, arena, run)) return ch_no_memory(error);
   }
   return result == SQLITE_DONE ? CH_OK : ch_runs_failed(runs, "read", error);
 }
@@ -304,7 +300,7 @@ ch_status ch_runs_find(ch_runs *runs, const ch_runs_query *query, ch_found_runs 
   static const ch_runs_query all = {0};
   *result = NULL;
   ch_found_runs *found = calloc(1, sizeof *found);
-  if (!found) return no_memory(error);
+  if (!found) return ch_no_memory(error);
   ch_status status = find(runs, query ? query : &all, found, error);
   if (status == CH_OK)
     *result = found;

@@ -38,8 +38,7 @@ static const char *option(const ch_runs *runs) {
 
 ch_status ch_runs_failed(const ch_runs *runs, const char *doing, ch_error *error) {
   int code = sqlite3_extended_errcode(runs->database) & 0xff;
-  if (code == SQLITE_NOMEM)
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for the runs of %s", runs->path);
+  if (code == SQLITE_NOMEM) return ch_no_memory(error);
   if (code == SQLITE_NOTADB)
     return ch_fail(error, CH_ERROR_FORMAT, "%s is not a file of runs; name another one%s", runs->path,
                    option(runs));
@@ -95,8 +94,7 @@ static ch_status check_tables(ch_runs *runs, ch_error *error) {
   sqlite3_stmt *statement = NULL;
   int64_t strange = -1;
   put_table(&table);
-  ch_status status =
-      table.failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory for the runs of %s", runs->path) : CH_OK;
+  ch_status status = table.failed ? ch_no_memory(error) : CH_OK;
   if (status == CH_OK)
     status =
         ch_runs_prepare(runs,
@@ -123,8 +121,7 @@ static ch_status make_tables(ch_runs *runs, ch_error *error) {
   put_table(&sql);
   ch_text_printf(&sql, "; %s; PRAGMA application_id = %d; PRAGMA user_version = %d", curves_sql, APPLICATION,
                  SCHEMA);
-  ch_status status = sql.failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory for the runs of %s", runs->path)
-                                : execute(runs, sql.data, "make", error);
+  ch_status status = sql.failed ? ch_no_memory(error) : execute(runs, sql.data, "make", error);
   ch_text_free(&sql);
   return status;
 }
@@ -200,7 +197,7 @@ ch_status ch_runs_open(const char *path, unsigned flags, ch_runs **result, ch_er
   if (runs) runs->path = strdup(path);
   if (!runs || !runs->path) {
     free(runs);
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for the runs of %s", path);
+    return ch_no_memory(error);
   }
   runs->flags = flags;
   ch_status status = CH_OK;
@@ -286,8 +283,7 @@ static ch_status put_row(ch_runs *runs, const ch_kept_run *run, int64_t *id, ch_
                    name, name, name, name);
   }
   ch_text_puts(&sql, " RETURNING id");
-  ch_status status = sql.failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory to keep a run")
-                                : ch_runs_prepare(runs, sql.data, &statement, error);
+  ch_status status = sql.failed ? ch_no_memory(error) : ch_runs_prepare(runs, sql.data, &statement, error);
   ch_text_free(&sql);
   if (status != CH_OK) return status;
   for (int c = 0; c < CH_RUNS_COLUMNS; c++) bind_column(statement, c, run);

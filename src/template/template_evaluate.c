@@ -188,7 +188,7 @@ static json_t *join(filling *f, const json_t *a, const json_t *b) {
   size_t size = json_string_length(a), more = json_string_length(b);
   if (!ch_template_fits(size + more, f->error)) return ch_template_wrong_in(f);
   char *both = malloc(size + more + 1);
-  if (!both) return ch_template_wrong(f, CH_ERROR_MEMORY, "no memory for a text");
+  if (!both) return ch_template_no_memory(f);
   memcpy(both, json_string_value(a), size);
   memcpy(both + size, json_string_value(b), more);
   json_t *text = json_stringn(both, size + more);
@@ -342,7 +342,7 @@ static json_t *dict_value(filling *f, const ch_expression *e) {
     if (key && !name)
       ch_template_wrong(f, CH_ERROR_FORMAT, "the keys of an object must be texts or whole numbers");
     else if (value && json_object_set(dict, name, value) != 0)
-      ch_template_wrong(f, CH_ERROR_MEMORY, "no memory");
+      ch_template_no_memory(f);
     json_decref(key);
     json_decref(value);
   }
@@ -584,6 +584,6 @@ json_t *ch_template_evaluate(filling *f, const ch_expression *e) {
     ch_template_wrong(f, CH_ERROR_FORMAT, "expressions and macros run too deep inside each other");
   if (f->status == CH_OK && ch_template_step(f)) value = value_of(f, e);
   f->depth--;
-  if (!value && f->status == CH_OK) ch_template_wrong(f, CH_ERROR_MEMORY, "no memory");
+  if (!value && f->status == CH_OK) ch_template_no_memory(f);
   return value;
 }

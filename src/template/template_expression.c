@@ -11,7 +11,7 @@
 typedef ch_template_parser parser;
 
 static ch_expression *no_memory_for_expression(parser *p) {
-  if (p->status == CH_OK) p->status = ch_fail(p->error, CH_ERROR_MEMORY, "no memory for a template");
+  if (p->status == CH_OK) p->status = ch_no_memory(p->error);
   return NULL;
 }
 

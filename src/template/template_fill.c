@@ -13,9 +13,14 @@ json_t *ch_template_wrong(filling *f, ch_status status, const char *what) {
   return NULL;
 }
 
+json_t *ch_template_no_memory(filling *f) {
+  if (f->status == CH_OK) f->status = ch_no_memory(f->error);
+  return NULL;
+}
+
 json_t *ch_template_wrong_in(filling *f) {
   if (f->status != CH_OK) return NULL;
-  if (f->error->status == CH_OK) return ch_template_wrong(f, CH_ERROR_MEMORY, "no memory for a value");
+  if (f->error->status == CH_OK) return ch_template_no_memory(f);
   f->status = ch_fail_in(f->error, f->template->where);
   return NULL;
 }
@@ -38,7 +43,7 @@ static bool push_frame(filling *f) {
           f, CH_ERROR_FORMAT,
           "loops and macros run too deep inside each other; a macro may not call itself for ever");
     else
-      ch_template_wrong(f, CH_ERROR_MEMORY, "no memory for a scope");
+      ch_template_no_memory(f);
     return false;
   }
   f->frames[f->frame_count++] = frame;
@@ -50,8 +55,7 @@ static void pop_frame(filling *f) {
 }
 
 static void give_name(filling *f, const char *name, json_t *value) {
-  if (json_object_set(f->frames[f->frame_count - 1], name, value) != 0)
-    ch_template_wrong(f, CH_ERROR_MEMORY, "no memory");
+  if (json_object_set(f->frames[f->frame_count - 1], name, value) != 0) ch_template_no_memory(f);
 }
 
 /* One value to one name, or the elements of a list to several. */
@@ -77,7 +81,7 @@ static void put_text(filling *f, const char *text, size_t size) {
     return;
   }
   ch_text_put(f->text, text, size);
-  if (f->text->failed) ch_template_wrong(f, CH_ERROR_MEMORY, "no memory for a text");
+  if (f->text->failed) ch_template_no_memory(f);
 }
 
 static void put_value(filling *f, const ch_statement *s) {
@@ -97,7 +101,7 @@ static json_t *captured(filling *f, const ch_statement *first) {
   run(f, first);
   f->text = outer;
   if (f->status == CH_OK && !(result = json_stringn(text.data ? text.data : "", text.size)))
-    ch_template_wrong(f, CH_ERROR_MEMORY, "no memory for a text");
+    ch_template_no_memory(f);
   ch_text_free(&text);
   return result;
 }
@@ -128,7 +132,7 @@ static void set_member(filling *f, const ch_statement *s, json_t *value) {
   else if (holds(value, space))
     ch_template_wrong(f, CH_ERROR_FORMAT, "a namespace cannot hold itself");
   else if (json_object_set(space, s->member, value) != 0)
-    ch_template_wrong(f, CH_ERROR_MEMORY, "no memory");
+    ch_template_no_memory(f);
 }
 
 static void run_set(filling *f, const ch_statement *s) {
@@ -149,8 +153,7 @@ static void give_loop(filling *f, const json_t *list, size_t i) {
   json_t *loop = json_pack("{s:I, s:I, s:I, s:I, s:b, s:b, s:I, s:O, s:O}", "index0", at, "index", at + 1,
                            "revindex0", count - at - 1, "revindex", count - at, "first", at == 0, "last",
                            at + 1 == count, "length", count, "previtem", before, "nextitem", after);
-  if (!loop || json_object_set(f->frames[f->frame_count - 1], "loop", loop) != 0)
-    ch_template_wrong(f, CH_ERROR_MEMORY, "no memory");
+  if (!loop || json_object_set(f->frames[f->frame_count - 1], "loop", loop) != 0) ch_template_no_memory(f);
   json_decref(loop);
 }
 
@@ -167,11 +170,11 @@ static json_t *loop_list(filling *f, const ch_statement *s) {
     give_names(f, s->names, s->name_count, json_array_get(list, i));
     json_t *condition = f->status == CH_OK ? ch_template_evaluate(f, s->condition) : NULL;
     if (condition && ch_template_true(condition) && json_array_append(chosen, json_array_get(list, i)) != 0)
-      ch_template_wrong(f, CH_ERROR_MEMORY, "no memory");
+      ch_template_no_memory(f);
     json_decref(condition);
     pop_frame(f);
   }
-  if (!chosen) ch_template_wrong(f, CH_ERROR_MEMORY, "no memory");
+  if (!chosen) ch_template_no_memory(f);
   json_decref(list);
   return chosen;
 }
@@ -205,7 +208,7 @@ static void add_macro(filling *f, const ch_statement *s) {
   if (more)
     f->macros[f->macro_count++] = s;
   else
-    ch_template_wrong(f, CH_ERROR_MEMORY, "no memory");
+    ch_template_no_memory(f);
 }
 
 static void run_one(filling *f, const ch_statement *s) {
@@ -324,6 +327,6 @@ ch_status ch_template_value(const ch_template *template, ch_template_scope *scop
   free(f.macros);
   json_decref(f.namespaces);
   if (*value == ch_template_undefined()) *value = json_string("");
-  if (f.status == CH_OK && !*value) ch_template_wrong(&f, CH_ERROR_MEMORY, "no memory for a value");
+  if (f.status == CH_OK && !*value) ch_template_no_memory(&f);
   return f.status;
 }

@@ -49,7 +49,7 @@ json_t *ch_template_refuse(const call *c, const char *what) {
 json_t *ch_template_finish(const call *c, ch_text *text) {
   json_t *result = text->failed ? NULL : json_stringn(text->data ? text->data : "", text->size);
   ch_text_free(text);
-  if (!result) ch_fail(c->error, CH_ERROR_MEMORY, "no memory for a text");
+  if (!result) ch_no_memory(c->error);
   return result;
 }
 

@@ -20,8 +20,7 @@ void *ch_template_fail(parser *p, const char *what) {
 
 void *ch_template_allocate(parser *p, size_t size) {
   void *memory = ch_arena_alloc(&p->template->arena, size);
-  if (!memory && p->status == CH_OK)
-    p->status = ch_fail(p->error, CH_ERROR_MEMORY, "no memory for a template");
+  if (!memory && p->status == CH_OK) p->status = ch_no_memory(p->error);
   return memory;
 }
 
@@ -382,14 +381,13 @@ ch_status ch_template_parse(const char *text, ch_template_dialect dialect, const
                             ch_template **result, ch_error *error) {
   *result = NULL;
   ch_template *template = calloc(1, sizeof *template);
-  if (!template) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a template");
+  if (!template) return ch_no_memory(error);
   template->dialect = dialect;
   const char *copy = read_source(template, text);
   template->where = ch_arena_strdup(&template->arena, where);
   template->literals = json_array();
   ch_status status = CH_OK;
-  if (!copy || !template->where || !template->literals)
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory for a template");
+  if (!copy || !template->where || !template->literals) status = ch_no_memory(error);
   if (status == CH_OK) {
     parser p = {.template = template, .start = copy, .at = copy, .end = copy + strlen(copy), .error = error};
     ending end = parse_body(&p, &template->first);

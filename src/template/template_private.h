@@ -123,6 +123,7 @@ typedef struct ch_template_filling {
 json_t *ch_template_evaluate(ch_template_filling *f, const ch_expression *e);
 /* Records the first error; returns NULL. */
 json_t *ch_template_wrong(ch_template_filling *f, ch_status status, const char *what);
+json_t *ch_template_no_memory(ch_template_filling *f);
 /* For callees that wrote f->error, or that ran out of memory without a message. */
 json_t *ch_template_wrong_in(ch_template_filling *f);
 /* Counts a step; false with the status set when there were too many. */

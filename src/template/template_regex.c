@@ -31,10 +31,6 @@ void ch_template_scope_free(ch_template_scope *scope) {
   *scope = (ch_template_scope){0};
 }
 
-static void no_memory(ch_error *error) {
-  ch_fail(error, CH_ERROR_MEMORY, "no memory for a regular expression");
-}
-
 static pcre2_code *compiled(ch_template_scope *scope, const char *pattern, ch_error *error) {
   int number, kept = 0;
   PCRE2_SIZE place;
@@ -47,7 +43,7 @@ static pcre2_code *compiled(ch_template_scope *scope, const char *pattern, ch_er
                                        PCRE2_ALT_CIRCUMFLEX,
                                    &number, &place, NULL);
   if (!code && number == PCRE2_ERROR_HEAP_FAILED) {
-    no_memory(error);
+    ch_no_memory(error);
     return NULL;
   }
   if (!code) {
@@ -64,7 +60,7 @@ static pcre2_code *compiled(ch_template_scope *scope, const char *pattern, ch_er
     free(r);
     free(copy);
     pcre2_code_free(code);
-    no_memory(error);
+    ch_no_memory(error);
     return NULL;
   }
   *r = (regex){.pattern = copy, .code = code, .next = scope->regexes};
@@ -117,7 +113,7 @@ static pcre2_match_context *limited(const pcre2_code *code, size_t size, work *w
 static void not_applied(const char *pattern, int number, ch_error *error) {
   if (error->status != CH_OK) return;
   if (number >= 0 || number == PCRE2_ERROR_NOMEMORY)
-    no_memory(error);
+    ch_no_memory(error);
   else if (number == PCRE2_ERROR_MATCHLIMIT || number == PCRE2_ERROR_DEPTHLIMIT ||
            number == PCRE2_ERROR_HEAPLIMIT || number == PCRE2_ERROR_JIT_STACKLIMIT)
     ch_fail(error, CH_ERROR_FORMAT, "the pattern \"%.60s\" takes too many steps; make it simpler", pattern);

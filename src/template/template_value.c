@@ -143,7 +143,7 @@ json_t *ch_template_text(const json_t *value, ch_error *error) {
   if (json_is_string(value)) return json_stringn(json_string_value(value), json_string_length(value));
   if (value != ch_template_undefined()) put_repr(&text, value);
   if (!text.failed) result = json_stringn(text.data ? text.data : "", text.size);
-  if (!result) ch_fail(error, CH_ERROR_MEMORY, "no memory for a text");
+  if (!result) ch_no_memory(error);
   ch_text_free(&text);
   return result;
 }
@@ -269,6 +269,6 @@ json_t *ch_template_elements(json_t *value, ch_error *error) {
   }
   if (!failed) return list;
   json_decref(list);
-  ch_fail(error, CH_ERROR_MEMORY, "no memory for a list");
+  ch_no_memory(error);
   return NULL;
 }

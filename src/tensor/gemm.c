@@ -50,7 +50,7 @@ struct ch_gemm {
 
 ch_status ch_gemm_create(const ch_kernels *kernels, const ch_team *team, ch_gemm **gemm, ch_error *error) {
   *gemm = calloc(1, sizeof **gemm);
-  if (!*gemm) return ch_fail(error, CH_ERROR_MEMORY, "memory is out for the matrix products' preparation");
+  if (!*gemm) return ch_no_memory(error);
   (*gemm)->kernels = kernels;
   (*gemm)->team = team;
   if (kernels->dtype != CH_F32) return CH_OK;
@@ -79,7 +79,7 @@ static ch_status reserve(ch_gemm *gemm, int space, size_t bytes, void **data, ch
   *data = s->data;
   return s->data || !bytes ? CH_OK
                            : ch_fail(error, CH_ERROR_MEMORY,
-                                     "memory is out for %zu bytes of a matrix product's scratch", bytes);
+                                     "no memory for %zu bytes of a matrix product's scratch", bytes);
 }
 
 /* --- doubles: plain C ----------------------------------------------------------------------------------------------- */

@@ -229,7 +229,7 @@ static ch_status find_or_prepare(ch_gemm_library *library, const ch_gemm_shape *
 
 ch_status ch_gemm_library_create(ch_gemm_library **library, ch_error *error) {
   *library = calloc(1, sizeof **library);
-  if (!*library) return ch_fail(error, CH_ERROR_MEMORY, "memory is out for the matrix products' preparation");
+  if (!*library) return ch_no_memory(error);
   dnnl_status_t status = dnnl_engine_create(&(*library)->engine, dnnl_cpu, 0);
   if (!status)
     status = dnnl_stream_create(&(*library)->stream, (*library)->engine, dnnl_stream_default_flags);

@@ -294,8 +294,7 @@ static ch_status lay_out(trainer *t, const ch_word_counts *words, int32_t vocab_
   while (t->token_mask < 2 * (size_t)vocab_size) t->token_mask = t->token_mask * 2 + 1;
   t->token_slots = calloc(t->token_mask + 1, sizeof *t->token_slots);
   if (!t->token || !t->next || !t->previous || !t->word || !t->spans || !t->token_slots || !grow_pairs(t))
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory to train a tokenizer on %zu distinct words",
-                   words->count);
+    return ch_no_memory(error);
   t->token_count = CH_BPE_FIRST_BYTE;
   for (uint32_t character = 0; character < 512; character++) {
     int byte = ch_character_to_byte(character);
@@ -360,8 +359,7 @@ ch_status ch_bpe_find_merges(const ch_word_counts *words, const ch_tokenizer_tra
       status = ch_fail(error, CH_ERROR_INTERRUPTED, "stopped after %d merges", merges->count);
   }
   merges->vocab_size = t.token_count;
-  if (status == CH_OK && t.failed)
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to train the tokenizer");
+  if (status == CH_OK && t.failed) status = ch_no_memory(error);
   trainer_free(&t);
   if (status != CH_OK) ch_bpe_merges_free(merges);
   return status;

@@ -97,8 +97,7 @@ ch_status ch_bpe_write(const ch_bpe_merges *merges, const char *end_token, const
   } else {
     out.failed = true;
   }
-  status = out.failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", path)
-                      : ch_write_file(path, out.data, out.size, error);
+  status = out.failed ? ch_no_memory(error) : ch_write_file(path, out.data, out.size, error);
   ch_text_free(&pieces.pool);
   free(pieces.at);
   ch_text_free(&out);

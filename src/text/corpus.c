@@ -43,7 +43,7 @@ static ch_status check_header(const ch_corpus_header *h, size_t size, const char
 ch_status ch_corpus_open(const char *path, ch_corpus **result, ch_error *error) {
   *result = NULL;
   ch_corpus *corpus = calloc(1, sizeof *corpus);
-  if (!corpus) return ch_fail(error, CH_ERROR_MEMORY, "no memory to open %s", path);
+  if (!corpus) return ch_no_memory(error);
   ch_status status = ch_map_open(path, &corpus->map, error);
   if (status == CH_OK && corpus->map.size < sizeof corpus->header)
     status = ch_fail(error, CH_ERROR_FORMAT, "%s is too short for a token file; prepare one from text", path);

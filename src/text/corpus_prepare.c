@@ -91,7 +91,7 @@ static ch_status open_stream(preparation *p, stream *s, FILE *file, const char *
   uint32_t id_bytes = ch_tokenizer_vocab_size(p->tokenizer) <= 65536 ? 2 : 4;
   *s = (stream){.file = file, .path = path, .id_bytes = id_bytes, .hash = 0xcbf29ce484222325u};
   s->staged = malloc(STAGED_IDS * 4);
-  if (!s->staged) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", path);
+  if (!s->staged) return ch_no_memory(error);
   if (p->options->pack_length > 0)
     return ch_packer_init(&s->packer, p->options->pack_length, p->end_token, write_ids, s, error);
   return CH_OK;
@@ -107,7 +107,7 @@ static void close_stream(stream *s) {
 
 static ch_status encode_items(preparation *p, ch_error *error) {
   ch_error *errors = calloc((size_t)p->threads, sizeof *errors);
-  if (!errors) return ch_fail(error, CH_ERROR_MEMORY, "no memory to encode text");
+  if (!errors) return ch_no_memory(error);
 #pragma omp parallel for schedule(dynamic, 4) num_threads(p->threads)
   for (int i = 0; i < p->item_count; i++) {
     item *it = &p->items[i];
@@ -123,7 +123,7 @@ static ch_status encode_items(preparation *p, ch_error *error) {
       if (ch_ids_reserve(&it->ids, 1))
         it->ids.data[it->ids.size++] = p->end_token;
       else
-        it->status = ch_fail(&errors[thread], CH_ERROR_MEMORY, "no memory to encode text");
+        it->status = ch_no_memory(&errors[thread]);
     }
   }
   ch_status status = CH_OK;
@@ -137,8 +137,7 @@ static ch_status encode_items(preparation *p, ch_error *error) {
    whole windows waits for its next part. */
 static ch_status pack_item(stream *s, const item *it, ch_error *error) {
   ch_ids *document = &s->pending;
-  if (!ch_ids_reserve(document, it->ids.size))
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory to pack a document");
+  if (!ch_ids_reserve(document, it->ids.size)) return ch_no_memory(error);
   memcpy(document->data + document->size, it->ids.data, it->ids.size * sizeof *it->ids.data);
   document->size += it->ids.size;
   size_t length = (size_t)s->packer.length;
@@ -235,7 +234,7 @@ static ch_status create_workers(preparation *p, ch_error *error) {
   p->threads = omp_get_max_threads();
   p->items = calloc(ROUND_ITEMS, sizeof *p->items);
   p->encoders = calloc((size_t)p->threads, sizeof *p->encoders);
-  if (!p->items || !p->encoders) return ch_fail(error, CH_ERROR_MEMORY, "no memory to encode text");
+  if (!p->items || !p->encoders) return ch_no_memory(error);
   for (int t = 0; t < p->threads; t++) CH_TRY(ch_encoder_new(p->tokenizer, &p->encoders[t], error));
   p->end_token = ch_tokenizer_eos(p->tokenizer);
   if (p->end_token < 0)

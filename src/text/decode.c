@@ -42,7 +42,7 @@ ch_status ch_tokenizer_put_text(const ch_tokenizer *tokenizer, const int32_t *id
     started = true;
     ch_text_put(text, piece, size);
   }
-  return text->failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory for the decoded text") : CH_OK;
+  return text->failed ? ch_no_memory(error) : CH_OK;
 }
 
 ch_status ch_tokenizer_decode(const ch_tokenizer *tokenizer, const int32_t *tokens, size_t count,
@@ -53,8 +53,7 @@ ch_status ch_tokenizer_decode(const ch_tokenizer *tokenizer, const int32_t *toke
   CH_TRY(ch_text_check_flags(flags, CH_TEXT_NO_SPECIAL, "decoding", error));
   ch_status status = ch_tokenizer_put_text(tokenizer, tokens, count, flags & CH_TEXT_NO_SPECIAL, &out, error);
   if (status == CH_OK) ch_text_put(&out, "", 0); /* an empty text is "" and not NULL */
-  if (status == CH_OK && out.failed)
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory for the text of %zu tokens", count);
+  if (status == CH_OK && out.failed) status = ch_no_memory(error);
   if (status != CH_OK) {
     ch_text_free(&out);
     return status;
@@ -74,7 +73,7 @@ ch_status ch_decode_next(const ch_tokenizer *tokenizer, ch_decode_stream *stream
   size_t start = text->size;
   ch_text_put(text, (const char *)stream->pending, stream->pending_size);
   ch_text_put(text, piece, size);
-  if (text->failed) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the decoded text");
+  if (text->failed) return ch_no_memory(error);
   size_t withheld = ch_utf8_unfinished((const unsigned char *)text->data + start, text->size - start);
   text->size -= withheld;
   memcpy(stream->pending, text->data + text->size, withheld);

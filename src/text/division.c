@@ -50,7 +50,7 @@ static ch_status add_document(documents *all, uint64_t hash, size_t size, ch_err
   if (all->count == all->capacity) {
     size_t capacity = all->capacity ? 2 * all->capacity : 1024;
     found *more = realloc(all->list, capacity * sizeof *more);
-    if (!more) return ch_fail(error, CH_ERROR_MEMORY, "no memory to split %zu documents", all->count);
+    if (!more) return ch_no_memory(error);
     all->list = more;
     all->capacity = capacity;
   }
@@ -147,7 +147,7 @@ static ch_status choose(ch_division *d, const char *first_path, ch_error *error)
     if (d->chosen)
       d->by_document = choose_by_size(d, &all); /* else so many are equal that the tail is fairer */
     else
-      status = ch_fail(error, CH_ERROR_MEMORY, "no memory to split %zu documents", all.count);
+      status = ch_no_memory(error);
   }
   free(all.list);
   return status;
@@ -167,7 +167,7 @@ ch_status ch_division_open(ch_division *d, const char *const *paths, int count,
   int all = count + options->validation_count;
   d->training = count;
   d->texts = calloc((size_t)all, sizeof *d->texts);
-  if (!d->texts) return ch_fail(error, CH_ERROR_MEMORY, "no memory to open the texts");
+  if (!d->texts) return ch_no_memory(error);
   for (; d->count < all; d->count++) {
     ch_source_text *text = &d->texts[d->count];
     const char *path = d->count < count ? paths[d->count] : options->validation_paths[d->count - count];
@@ -261,5 +261,5 @@ ch_status ch_division_validation(ch_division *d, ch_text_spans **result, ch_erro
   if (!failed) return CH_OK;
   ch_text_spans_free(spans, d->count);
   *result = NULL;
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to split the texts");
+  return ch_no_memory(error);
 }

@@ -63,12 +63,8 @@ bool ch_ids_reserve(ch_ids *ids, size_t more) {
   return true;
 }
 
-static ch_status no_memory(ch_encoder *encoder) {
-  return ch_fail(encoder->error, CH_ERROR_MEMORY, "no memory to encode the text");
-}
-
 static ch_status put_ids(ch_encoder *encoder, const int32_t *ids, size_t count) {
-  if (!ch_ids_reserve(encoder->ids, count)) return no_memory(encoder);
+  if (!ch_ids_reserve(encoder->ids, count)) return ch_no_memory(encoder->error);
   if (count) memcpy(encoder->ids->data + encoder->ids->size, ids, count * sizeof *ids);
   encoder->ids->size += count;
   return CH_OK;
@@ -187,7 +183,7 @@ static ch_status bytes(ch_encoder *encoder, const unsigned char *word, size_t si
 /* Encodes a word (or a part of one that no merge leaves) into encoder->merge.ids. */
 static ch_status merge_word(ch_encoder *encoder, const unsigned char *word, size_t size, size_t *count) {
   const ch_tokenizer *tokenizer = encoder->tokenizer;
-  if (!ch_merge_scratch_reserve(&encoder->merge, size + 1)) return no_memory(encoder);
+  if (!ch_merge_scratch_reserve(&encoder->merge, size + 1)) return ch_no_memory(encoder->error);
   int32_t whole = tokenizer->ignore_merges ? whole_piece(encoder, word, size) : -1;
   if (whole >= 0) {
     encoder->merge.ids[0] = whole;
@@ -197,7 +193,7 @@ static ch_status merge_word(ch_encoder *encoder, const unsigned char *word, size
   ch_status status =
       tokenizer->byte_level ? bytes(encoder, word, size, count) : characters(encoder, word, size, count);
   if (status != CH_OK) return status;
-  return ch_merge_word(&tokenizer->merges, &encoder->merge, count) ? CH_OK : no_memory(encoder);
+  return ch_merge_word(&tokenizer->merges, &encoder->merge, count) ? CH_OK : ch_no_memory(encoder->error);
 }
 
 static ch_status encode_uncached(ch_encoder *encoder, const unsigned char *word, size_t size,
@@ -219,7 +215,7 @@ static inline ch_status encode_word(ch_encoder *encoder, const unsigned char *wo
   cached_word *slot = cache_slot(encoder, key);
   if (!same_key(slot->key, key)) return encode_uncached(encoder, word, size, slot, key);
   ch_ids *ids = encoder->ids;
-  if (!ch_ids_reserve(ids, CACHED_IDS)) return no_memory(encoder);
+  if (!ch_ids_reserve(ids, CACHED_IDS)) return ch_no_memory(encoder->error);
   memcpy(ids->data + ids->size, slot->ids, sizeof slot->ids);
   ids->size += (size_t)slot->count;
   return CH_OK;
@@ -271,7 +267,7 @@ static ch_status encode_added(ch_encoder *encoder, const unsigned char *word, si
     int byte = length ? ch_character_to_byte(character) : -1;
     if (byte >= 0) ch_text_put(doubled, &(char){(char)byte}, 1);
   }
-  if (doubled->failed) return no_memory(encoder);
+  if (doubled->failed) return ch_no_memory(encoder->error);
   return encode_word(encoder, (const unsigned char *)doubled->data, doubled->size);
 }
 
@@ -286,7 +282,7 @@ static ch_status finish_word(ch_encoder *encoder, size_t index, const unsigned c
   if (encoder->words) {
     ch_text_put(encoder->words, (const char *)word, size);
     ch_text_put(encoder->words, "\xff", 1);
-    return encoder->words->failed ? no_memory(encoder) : CH_OK;
+    return encoder->words->failed ? ch_no_memory(encoder->error) : CH_OK;
   }
   if (encoder->added && is_added(encoder, word, size)) return encode_added(encoder, word, size);
   return encoder->tokenizer->byte_level ? encode_word(encoder, word, size)
@@ -324,7 +320,7 @@ static ch_status run_metaspace(ch_encoder *encoder, size_t index, const unsigned
     if (space) ch_text_put(out, step->mark, mark);
     p = space ? space + 1 : end;
   }
-  if (out->failed) return no_memory(encoder);
+  if (out->failed) return ch_no_memory(encoder->error);
   const unsigned char *word = (const unsigned char *)out->data, *start = word, *end = word + out->size;
   while (step->cut && word < end) {
     const unsigned char *next = memmem(word + 1, (size_t)(end - word - 1), step->mark, mark);
@@ -361,7 +357,7 @@ static ch_status run_steps(ch_encoder *encoder, size_t index, const unsigned cha
     ch_text_put(out, " ", 1);
     ch_text_put(out, (const char *)text, size);
   }
-  if (out->failed) return no_memory(encoder);
+  if (out->failed) return ch_no_memory(encoder->error);
   return finish_word(encoder, index + 1, (const unsigned char *)out->data, out->size, first);
 }
 
@@ -445,7 +441,7 @@ static cached_word *new_cache(void) {
 ch_status ch_encoder_new(const ch_tokenizer *tokenizer, ch_encoder **encoder, ch_error *error) {
   *encoder = NULL;
   ch_encoder *fresh = calloc(1, sizeof *fresh);
-  if (!fresh) return ch_fail(error, CH_ERROR_MEMORY, "no memory to encode text");
+  if (!fresh) return ch_no_memory(error);
   fresh->tokenizer = tokenizer;
   ch_status status = ch_regex_scratch_open(&fresh->regex, error);
   if (status != CH_OK) {
@@ -548,7 +544,7 @@ static ch_status join_parts(const ch_prompt_part *parts, size_t count, ch_text *
       return ch_fail(error, CH_ERROR_ARGUMENT, "the text of part %zu is NULL", i);
     ch_text_put(text, parts[i].text ? parts[i].text : "", parts[i].size);
   }
-  if (text->failed) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a text of %zu parts", count);
+  if (text->failed) return ch_no_memory(error);
   const unsigned char *at = (const unsigned char *)text->data;
   for (size_t i = 0; i < count; at += parts[i++].size)
     if (!parts[i].special && parts[i].size) plain[(*plain_count)++] = (plain_range){at, at + parts[i].size};
@@ -564,7 +560,7 @@ ch_status ch_tokenizer_encode_parts(const ch_tokenizer *tokenizer, const ch_prom
   plain_range *plain = malloc((count + 1) * sizeof *plain);
   ch_encoder *encoder = NULL;
   ch_status status = CH_OK;
-  CH_TRY_GOTO(plain ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for a text of %zu parts", count));
+  CH_TRY_GOTO(plain ? CH_OK : ch_no_memory(error));
   CH_TRY_GOTO(join_parts(parts, count, &text, plain, &plain_count, error));
   CH_TRY_GOTO(ch_encoder_new(tokenizer, &encoder, error));
   encoder->plain = plain;

@@ -128,7 +128,7 @@ ch_status ch_json_string(ch_json_scan *scan, const char **text, size_t *size, ch
     run = scan->at;
     plain_run(scan);
   }
-  if (scan->buffer.failed) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a string of %s", scan->name);
+  if (scan->buffer.failed) return ch_no_memory(error);
   *text = scan->buffer.data;
   *size = scan->buffer.size;
   return CH_OK;

@@ -17,7 +17,7 @@ void ch_normalizer_free(ch_normalizer *normalizer) {
 }
 
 static ch_status check(const ch_text *out, ch_error *error) {
-  return out->failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory to normalize the text") : CH_OK;
+  return out->failed ? ch_no_memory(error) : CH_OK;
 }
 
 /* Combining classes of a run of marks: how many there are of each, then where the next of each goes. */
@@ -103,7 +103,7 @@ static ch_status put_form(utf8proc_option_t form, const unsigned char *text, siz
   utf8proc_int32_t *characters = decompose(form, text, size, &count);
   if (!characters || !order_marks(characters, count)) {
     free(characters);
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory to normalize the text");
+    return ch_no_memory(error);
   }
   utf8proc_ssize_t length = utf8proc_reencode(characters, (utf8proc_ssize_t)count, form);
   ch_text_put(out, (const char *)characters, (size_t)length);

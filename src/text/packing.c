@@ -11,7 +11,7 @@ ch_status ch_packer_init(ch_packer *packer, int64_t length, int32_t end_token,
                          ch_error *error) {
   *packer = (ch_packer){.length = length, .end_token = end_token, .emit = emit, .context = context};
   packer->windows = malloc(CH_PACKING_WINDOWS * (size_t)length * sizeof *packer->windows);
-  return packer->windows ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory to pack documents");
+  return packer->windows ? CH_OK : ch_no_memory(error);
 }
 
 void ch_packer_free(ch_packer *packer) {

@@ -271,10 +271,6 @@ bool ch_is_word_character(unsigned code_point) {
   return code_point == 0x200c || code_point == 0x200d;
 }
 
-static ch_status no_memory(const char *file, ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for a pattern of %s", file);
-}
-
 /* Appends a pattern with what Oniguruma before 6.9.9 reads otherwise spelled out: symbols are not of its [:punct:], and it
  * does not repeat \R. */
 static void spell_for_all_versions(const char *pattern, size_t size, ch_text *out) {
@@ -310,7 +306,7 @@ static ch_status compile_pattern(ch_regex *regex, const char *pattern, size_t si
   OnigErrorInfo info;
   ch_text spelled = {0}, fast = {0};
   spell_for_all_versions(pattern, size, &spelled);
-  if (spelled.failed) return no_memory(file, error);
+  if (spelled.failed) return ch_no_memory(error);
   const OnigUChar *text = (const OnigUChar *)(spelled.data ? spelled.data : "");
   int code = onig_new(&regex->pattern, text, text + spelled.size, ONIG_OPTION_NONE, ONIG_ENCODING_UTF8,
                       ONIG_SYNTAX_DEFAULT, &info);
@@ -320,7 +316,7 @@ static ch_status compile_pattern(ch_regex *regex, const char *pattern, size_t si
     regex->pattern = NULL;
     ch_text_free(&spelled);
     return code == ONIGERR_MEMORY
-               ? no_memory(file, error)
+               ? ch_no_memory(error)
                : ch_fail(error, CH_ERROR_FORMAT, "%s: the pattern \"%.80s\" is not one of Oniguruma's: %s",
                          file, pattern, (char *)message);
   }
@@ -334,14 +330,14 @@ ch_status ch_regex_compile(ch_regex **regex, const char *pattern, size_t size, b
                            ch_error *error) {
   ch_status status = CH_OK;
   *regex = calloc(1, sizeof **regex);
-  if (!*regex) return no_memory(file, error);
+  if (!*regex) return ch_no_memory(error);
   if (!literal) {
     status = compile_pattern(*regex, pattern, size, file, error);
   } else {
     (*regex)->literal = malloc(size + 1);
     if ((*regex)->literal) memcpy((*regex)->literal, pattern, size);
     (*regex)->literal_size = size;
-    if (!(*regex)->literal) status = no_memory(file, error);
+    if (!(*regex)->literal) status = ch_no_memory(error);
   }
   if (status == CH_OK) return CH_OK;
   ch_regex_free(*regex);
@@ -381,7 +377,7 @@ ch_status ch_regex_scratch_open(ch_regex_scratch *scratch, ch_error *error) {
   scratch->limits = onig_new_match_param();
   if (!scratch->data || !scratch->context || !scratch->region || !scratch->limits) {
     ch_regex_scratch_close(scratch);
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for matching patterns");
+    return ch_no_memory(error);
   }
   pcre2_jit_stack_assign(scratch->context, NULL, scratch->stack);
   onig_initialize_match_param(scratch->limits);

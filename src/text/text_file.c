@@ -43,7 +43,7 @@ static ch_status check_text(ch_text_file *file, ch_error *error) {
   if (ch_is_lfs_pointer(text, file->size))
     return ch_refuse_mistaken(file->path, text, file->size, true, error);
   chunk_facts *facts = malloc(chunks * sizeof *facts);
-  if (!facts) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", file->path);
+  if (!facts) return ch_no_memory(error);
 #pragma omp parallel for schedule(dynamic)
   for (size_t i = 0; i < chunks; i++) {
     size_t from = i * CHUNK, to = i + 1 < chunks ? from + CHUNK : file->size;
@@ -128,7 +128,7 @@ ch_status ch_text_paths(const char *names, char ***paths, size_t *count, ch_erro
   bool whole = ch_is_file(names);
   for (const char *p = names; !whole && (p = strchr(p, ',')); p++) most++;
   char **list = malloc(most * sizeof *list + length + 1);
-  if (!list) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a list of files");
+  if (!list) return ch_no_memory(error);
   char *name = memcpy((char *)(list + most), names, length + 1);
   *count = 0;
   while (name) {

@@ -31,7 +31,7 @@ ch_status ch_text_stream_new(const ch_tokenizer *tokenizer, const char *const *s
   CH_TRY(ch_text_check_flags(flags, CH_TEXT_NO_SPECIAL, "decoding", error));
   CH_TRY(ch_stops_check(stops, stop_count, error));
   ch_text_stream *stream = calloc(1, sizeof *stream);
-  if (!stream) return ch_fail(error, CH_ERROR_MEMORY, "no memory to decode text");
+  if (!stream) return ch_no_memory(error);
   stream->tokenizer = tokenizer;
   stream->skip_special = flags & CH_TEXT_NO_SPECIAL;
   stream->stops = calloc((size_t)stop_count + 1, sizeof *stream->stops);
@@ -40,7 +40,7 @@ ch_status ch_text_stream_new(const ch_tokenizer *tokenizer, const char *const *s
     whole = (stream->stops[stream->stop_count] = strdup(stops[stream->stop_count]));
   if (!whole) {
     ch_text_stream_free(stream);
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for %d stop strings", stop_count);
+    return ch_no_memory(error);
   }
   *result = stream;
   return CH_OK;
@@ -100,7 +100,7 @@ static ch_status release(ch_text_stream *stream, bool end, const char **text, si
     stream->released = 0;
     const size_t seen = held->size;
     ch_text_put(held, valid->data ? valid->data : "", valid->size);
-    if (held->failed) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the text of a stop string");
+    if (held->failed) return ch_no_memory(error);
     *size = ch_stops_search((const char *const *)stream->stops, stream->stop_count, held->data, held->size,
                             seen, &found);
     if (end && found < 0) *size = held->size;
@@ -117,8 +117,7 @@ static ch_status release(ch_text_stream *stream, bool end, const char **text, si
 static ch_status make_valid(ch_text_stream *stream, ch_error *error) {
   stream->valid.size = 0;
   ch_put_valid_utf8(&stream->valid, stream->decoded.data ? stream->decoded.data : "", stream->decoded.size);
-  if (stream->valid.failed || stream->decoded.failed)
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for a token's text");
+  if (stream->valid.failed || stream->decoded.failed) return ch_no_memory(error);
   add_length(&stream->all, stream->valid.data, stream->valid.size);
   return CH_OK;
 }

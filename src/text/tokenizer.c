@@ -11,10 +11,6 @@
 #include "text/hash.h"
 #include "base/utf8.h"
 
-static ch_status no_memory(const ch_tokenizer *tokenizer, ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the tokenizer %s", tokenizer->file);
-}
-
 ch_tokenizer *ch_tokenizer_new(const char *file) {
   ch_tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
   if (!tokenizer) return NULL;
@@ -58,11 +54,11 @@ ch_status ch_tokenizer_add_token(ch_tokenizer *tokenizer, ch_added_token token, 
   if ((tokenizer->added_count & (tokenizer->added_count - 1)) == 0) { /* grow at powers of two */
     size_t capacity = tokenizer->added_count ? tokenizer->added_count * 2 : 1;
     ch_added_token *added = realloc(tokenizer->added, capacity * sizeof *added);
-    if (!added) return no_memory(tokenizer, error);
+    if (!added) return ch_no_memory(error);
     tokenizer->added = added;
   }
   char *content = malloc(token.size + 1);
-  if (!content) return no_memory(tokenizer, error);
+  if (!content) return ch_no_memory(error);
   memcpy(content, token.content, token.size);
   content[token.size] = 0;
   token.content = content;
@@ -137,7 +133,7 @@ static bool may_cut(const ch_tokenizer *tokenizer) {
 static ch_status find_joins(ch_tokenizer *tokenizer, ch_error *error) {
   if (!may_cut(tokenizer)) return CH_OK;
   tokenizer->joins = calloc(1, CH_JOIN_BITS / 8);
-  if (!tokenizer->joins) return no_memory(tokenizer, error);
+  if (!tokenizer->joins) return ch_no_memory(error);
   for (size_t i = 0; tokenizer->merges.slots && i <= tokenizer->merges.mask; i++) {
     const ch_merge *merge = &tokenizer->merges.slots[i];
     if (merge->rank < 0) continue;
@@ -169,7 +165,7 @@ static ch_status add_normalized(ch_tokenizer *tokenizer, size_t index, ch_error 
   ch_regex_scratch_close(&scratch);
   ch_text_free(&text);
   ch_text_free(&next);
-  return status == CH_OK && !added ? no_memory(tokenizer, error) : status;
+  return status == CH_OK && !added ? ch_no_memory(error) : status;
 }
 
 static ch_status build_matchers(ch_tokenizer *tokenizer, ch_error *error) {
@@ -179,7 +175,7 @@ static ch_status build_matchers(ch_tokenizer *tokenizer, ch_error *error) {
     if (token->normalized)
       CH_TRY(add_normalized(tokenizer, i, error));
     else if (!ch_matcher_add(&tokenizer->raw, token->content, token->size, (int32_t)i))
-      return no_memory(tokenizer, error);
+      return ch_no_memory(error);
   }
   return CH_OK;
 }
@@ -234,7 +230,7 @@ static void decode_marks(const char *piece, size_t size, const ch_replacements *
 static ch_status build_decoded(ch_tokenizer *tokenizer, const ch_replacements *replace, ch_error *error) {
   int32_t count = tokenizer->vocabulary.size;
   tokenizer->decoded_spans = calloc((size_t)count, sizeof *tokenizer->decoded_spans);
-  if (!tokenizer->decoded_spans) return no_memory(tokenizer, error);
+  if (!tokenizer->decoded_spans) return ch_no_memory(error);
   for (int32_t id = 0; id < count; id++) {
     size_t size, start = tokenizer->decoded.size;
     const char *piece = ch_vocabulary_piece(&tokenizer->vocabulary, id, &size);
@@ -256,7 +252,7 @@ static ch_status build_decoded(ch_tokenizer *tokenizer, const ch_replacements *r
     tokenizer->decoded_spans[token->id] = (ch_span){(uint32_t)tokenizer->decoded.size, (uint32_t)token->size};
     ch_text_put(&tokenizer->decoded, token->content, token->size);
   }
-  if (tokenizer->decoded.failed || tokenizer->decoded.size >= UINT32_MAX) return no_memory(tokenizer, error);
+  if (tokenizer->decoded.failed || tokenizer->decoded.size >= UINT32_MAX) return ch_no_memory(error);
   return CH_OK;
 }
 
@@ -275,7 +271,7 @@ ch_status ch_tokenizer_complete(ch_tokenizer *tokenizer, const ch_replacements *
   if (tokenizer->vocabulary.count == 0)
     return ch_fail(error, CH_ERROR_FORMAT, "%s: the vocabulary is empty", tokenizer->file);
   tokenizer->special = calloc((size_t)tokenizer->vocabulary.size, 1);
-  if (!tokenizer->special) return no_memory(tokenizer, error);
+  if (!tokenizer->special) return ch_no_memory(error);
   find_byte_pieces(tokenizer);
   guess_ends(tokenizer);
   CH_TRY(find_joins(tokenizer, error));

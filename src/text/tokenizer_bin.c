@@ -43,7 +43,7 @@ static ch_status read_pieces(ch_tokenizer *tokenizer, const unsigned char *data,
   size_t at = 4, most = (size - at) / 8;
   if (longest <= 0 || most > CH_VOCABULARY_LIMIT) return format_error(tokenizer, error, "impossible size", 0);
   *scores = calloc(most + 1, sizeof **scores);
-  if (!*scores) return ch_fail(error, CH_ERROR_MEMORY, "no memory for %s", tokenizer->file);
+  if (!*scores) return ch_no_memory(error);
   for (; at < size; id++) {
     int32_t length = 0;
     if (size - at < 8) return format_error(tokenizer, error, "a token is cut off", at);
@@ -96,7 +96,7 @@ static ch_status rank_pairs(ch_tokenizer *tokenizer, const float *scores, ch_err
     done = add_pairs(tokenizer, order[i].id, rank);
   }
   free(order);
-  return done ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory for the merges of %s", tokenizer->file);
+  return done ? CH_OK : ch_no_memory(error);
 }
 
 static ch_status check_bytes(const ch_tokenizer *tokenizer, ch_error *error) {
@@ -113,8 +113,7 @@ static ch_status add_habits(ch_tokenizer *tokenizer, ch_error *error) {
   tokenizer->normalizer_count = 1;
   *space = (ch_normalizer){.type = CH_NORMALIZE_PREPEND, .to = strdup(" "), .to_size = 1};
   tokenizer->prefix = malloc(sizeof *tokenizer->prefix);
-  if (!space->to || !tokenizer->prefix)
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for %s", tokenizer->file);
+  if (!space->to || !tokenizer->prefix) return ch_no_memory(error);
   tokenizer->prefix[0] = tokenizer->bos = BEGIN;
   tokenizer->prefix_size = 1;
   tokenizer->eos = END;
@@ -129,7 +128,7 @@ ch_status ch_tokenizer_from_bin(const unsigned char *data, size_t size, const ch
   float *scores = NULL;
   ch_tokenizer *fresh = ch_tokenizer_new(name);
   *tokenizer = NULL;
-  if (!fresh) return ch_fail(error, CH_ERROR_MEMORY, "no memory for %s", name);
+  if (!fresh) return ch_no_memory(error);
   ch_status status = CH_OK;
   CH_TRY_GOTO(read_pieces(fresh, data, size, &scores, error));
   CH_TRY_GOTO(rank_pairs(fresh, scores, error));

@@ -113,8 +113,7 @@ static ch_status read_merges(ch_tokenizer *tokenizer, const json_part *merges, c
   ch_text joined = {0};
   ch_status status = CH_OK;
   bool more;
-  if (!ch_merges_reserve(&tokenizer->merges, (size_t)tokenizer->vocabulary.count))
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for the merges of %s", tokenizer->file);
+  if (!ch_merges_reserve(&tokenizer->merges, (size_t)tokenizer->vocabulary.count)) return ch_no_memory(error);
   CH_TRY_GOTO(ch_json_scan_begin(&scan, tokenizer->file, merges->text, merges->size, error));
   CH_TRY_GOTO(ch_json_enter(&scan, '[', error));
   for (int32_t rank = 0;; rank++) {
@@ -128,7 +127,7 @@ static ch_status read_merges(ch_tokenizer *tokenizer, const json_part *merges, c
                           "%s: model.merges[%d] makes a piece that is not in model.vocab", tokenizer->file,
                           rank));
     if (!ch_merges_set(&tokenizer->merges, (ch_merge){left, right, rank, id}))
-      CH_TRY_GOTO(ch_fail(error, CH_ERROR_MEMORY, "no memory for the merges of %s", tokenizer->file));
+      CH_TRY_GOTO(ch_no_memory(error));
   }
 done:
   ch_text_free(&joined);
@@ -275,7 +274,7 @@ ch_status ch_tokenizer_from_json(const char *text, size_t size, const char *name
                                  ch_error *error) {
   *tokenizer = NULL;
   ch_tokenizer *fresh = ch_tokenizer_new(name);
-  if (!fresh) return ch_fail(error, CH_ERROR_MEMORY, "no memory for %s", name);
+  if (!fresh) return ch_no_memory(error);
   ch_status status = read_file(fresh, text, size, error);
   if (status != CH_OK) {
     ch_tokenizer_free(fresh);

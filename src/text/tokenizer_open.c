@@ -23,7 +23,7 @@ enum { MOST_CONFIG = 1 << 28 };
 /* tokenizer_config.json is optional; where it is there, its names win over guesses. */
 static ch_status read_config(ch_tokenizer *tokenizer, const char *directory, ch_error *error) {
   char *path = ch_path_join(directory, "tokenizer_config.json");
-  if (!path) return ch_fail(error, CH_ERROR_MEMORY, "no memory to open %s", directory);
+  if (!path) return ch_no_memory(error);
   json_error_t problem;
   json_t *config = NULL;
   ch_status status = CH_OK;
@@ -83,7 +83,7 @@ static ch_status open_file(const char *path, ch_tokenizer **tokenizer, ch_error 
   if (status != CH_OK) return status;
   (*tokenizer)->directory = directory_of(path);
   if (!(*tokenizer)->directory)
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to open %s", path);
+    status = ch_no_memory(error);
   else if ((*tokenizer)->is_json)
     status = read_config(*tokenizer, (*tokenizer)->directory, error);
   if (status == CH_OK) return CH_OK;
@@ -101,7 +101,7 @@ ch_status ch_tokenizer_open(const char *path, ch_tokenizer **tokenizer, ch_error
   static const char *const names[] = {"tokenizer.json", "tokenizer.bin"};
   for (int i = 0; i < 2; i++) {
     char *file = ch_path_join(path, names[i]);
-    if (!file) return ch_fail(error, CH_ERROR_MEMORY, "no memory to open %s", path);
+    if (!file) return ch_no_memory(error);
     bool there = ch_is_file(file);
     ch_status status = there ? open_file(file, tokenizer, error) : CH_OK;
     free(file);
@@ -118,7 +118,7 @@ static ch_status copy_file(const char *from, const char *directory, const char *
   char *to = ch_path_join(directory, name);
   ch_status status = CH_OK;
   if (!to)
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to write to %s", directory);
+    status = ch_no_memory(error);
   else if (ch_hash_bytes(map.data, map.size, 1) != expected)
     status =
         ch_fail(error, CH_ERROR_IO, "%s has changed since it was opened; start again with the new one", from);

@@ -22,10 +22,6 @@ static ch_status unsupported(const ch_tokenizer *tokenizer, const char *key, con
                  key, value, supported);
 }
 
-static ch_status no_memory(const ch_tokenizer *tokenizer, ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the tokenizer %s", tokenizer->file);
-}
-
 /* A boolean member; `fallback` when it is absent or null. */
 static ch_status get_flag(const ch_tokenizer *tokenizer, const json_t *json, const char *key, bool fallback,
                           bool *flag, ch_error *error) {
@@ -102,11 +98,10 @@ static char *copy_text(json_text text) {
 }
 
 /* The replacement. */
-static ch_status set_replacement(const ch_tokenizer *tokenizer, json_text text, ch_normalizer *normalizer,
-                                 ch_error *error) {
+static ch_status set_replacement(json_text text, ch_normalizer *normalizer, ch_error *error) {
   normalizer->to = copy_text(text);
   normalizer->to_size = text.size;
-  return normalizer->to ? CH_OK : no_memory(tokenizer, error);
+  return normalizer->to ? CH_OK : ch_no_memory(error);
 }
 
 static ch_status read_replace(const ch_tokenizer *tokenizer, const json_t *json, ch_normalizer *normalizer,
@@ -116,12 +111,12 @@ static ch_status read_replace(const ch_tokenizer *tokenizer, const json_t *json,
   CH_TRY(get_pattern(tokenizer, json, &pattern, &literal, error));
   CH_TRY(get_text(tokenizer, json, "content", &content, error));
   normalizer->type = CH_NORMALIZE_REPLACE;
-  CH_TRY(set_replacement(tokenizer, content, normalizer, error));
+  CH_TRY(set_replacement(content, normalizer, error));
   if (!literal || pattern.size == 0)
     return ch_regex_compile(&normalizer->regex, pattern.data, pattern.size, literal, tokenizer->file, error);
   normalizer->from = copy_text(pattern);
   normalizer->from_size = pattern.size;
-  return normalizer->from ? CH_OK : no_memory(tokenizer, error);
+  return normalizer->from ? CH_OK : ch_no_memory(error);
 }
 
 /* Calls `read` on the members of a Sequence's list, which may be Sequences, or on the thing itself. */
@@ -153,7 +148,7 @@ static ch_status read_one_normalizer(ch_tokenizer *tokenizer, const json_t *json
   json_text prefix;
   CH_TRY(get_text(tokenizer, json, "prepend", &prefix, error));
   normalizer->type = CH_NORMALIZE_PREPEND;
-  return set_replacement(tokenizer, prefix, normalizer, error);
+  return set_replacement(prefix, normalizer, error);
 }
 
 ch_status ch_read_normalizer(ch_tokenizer *tokenizer, const json_t *json, ch_error *error) {
@@ -305,7 +300,7 @@ static ch_status add_template_ids(ch_tokenizer *tokenizer, const json_t *ids, in
   if (more == 0)
     return ch_fail(error, CH_ERROR_FORMAT, "%s: a post_processor token has no \"ids\"", tokenizer->file);
   int32_t *grown = realloc(*list, (*count + more) * sizeof *grown);
-  if (!grown) return no_memory(tokenizer, error);
+  if (!grown) return ch_no_memory(error);
   *list = grown;
   for (size_t i = 0; i < more; i++) {
     const json_t *id = json_array_get(ids, i);

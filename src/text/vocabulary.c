@@ -72,7 +72,7 @@ ch_status ch_vocabulary_add(ch_vocabulary *vocabulary, const char *piece, size_t
   vocabulary->count++;
   return CH_OK;
 no_memory:
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the vocabulary of %s", file);
+  return ch_no_memory(error);
 }
 
 int32_t ch_vocabulary_find(const ch_vocabulary *vocabulary, const char *piece, size_t size) {

@@ -69,8 +69,7 @@ static ch_status count_words(ch_word_counts *counts, const ch_split *split, ch_r
     size_t length;
     CH_TRY(ch_split_next(&cursor, &word, &length, error));
     if (length == 0) return CH_OK;
-    if (!ch_word_counts_add(counts, (const char *)word, length, 1))
-      return ch_fail(error, CH_ERROR_MEMORY, "no memory to count the words of the text");
+    if (!ch_word_counts_add(counts, (const char *)word, length, 1)) return ch_no_memory(error);
   }
 }
 
@@ -118,7 +117,7 @@ static ch_status add_all(ch_word_counts *counts, const ch_word_counts *more, ch_
   for (size_t i = 0; i < more->count; i++)
     if (!ch_word_counts_add(counts, more->pool.data + more->words[i].at, more->words[i].size,
                             more->words[i].count))
-      return ch_fail(error, CH_ERROR_MEMORY, "no memory to count the words of the text");
+      return ch_no_memory(error);
   return CH_OK;
 }
 
@@ -134,7 +133,7 @@ ch_status ch_word_counts_text(ch_word_counts *counts, const ch_split *split, con
   enum { CHUNK = 4 << 20 };
   int threads = omp_get_max_threads();
   ch_word_counts *parts = calloc((size_t)threads, sizeof *parts);
-  ch_status status = parts ? CH_OK : ch_fail(error, CH_ERROR_MEMORY, "no memory to count words");
+  ch_status status = parts ? CH_OK : ch_no_memory(error);
   for (size_t from = 0; status == CH_OK && from < file->size;) {
     size_t borders[257] = {from}, count = 0; /* one round: a chunk for each thread */
     for (; count < (size_t)threads && count < 256 && borders[count] < file->size; count++)

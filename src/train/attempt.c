@@ -13,7 +13,6 @@
 
 #include "base/file.h"
 #include "base/file_names.h"
-#include "train/leftovers.h"
 
 /* What training, a comparison and a sweep write before their first step. */
 static const char *const prepared[] = {

@@ -15,7 +15,7 @@ ch_status ch_expert_balance_create(const ch_config *config, const ch_params *par
   *balance = (ch_expert_balance){.of_heads = config->attention.active_heads > 0};
   /* A layer may choose experts, and heads. */
   balance->routing.terms = calloc((size_t)(2 * config->num_hidden_layers), sizeof(double));
-  if (!balance->routing.terms) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the balance loss");
+  if (!balance->routing.terms) return ch_no_memory(error);
   if (config->moe.experts == 0) return CH_OK;
   balance->experts = config->moe.experts;
   balance->update = config->moe.balance_update;
@@ -24,7 +24,7 @@ ch_status ch_expert_balance_create(const ch_config *config, const ch_params *par
   balance->bias = calloc((size_t)balance->layers, sizeof *balance->bias);
   if (!balance->load || !balance->bias) {
     ch_expert_balance_free(balance);
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory to count the loads of experts");
+    return ch_no_memory(error);
   }
   balance->routing.load = balance->load;
   for (int layer = 0, l = 0; layer < config->num_hidden_layers; layer++) {

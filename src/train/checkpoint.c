@@ -127,14 +127,14 @@ static ch_status prepare_saving(const ch_trainer *trainer, saving *s, ch_error *
   if (metadata) s->metadata = ch_json_dump(metadata, JSON_COMPACT);
   json_decref(metadata);
   bool enough = s->list && s->points && s->order && s->metadata && ((s->whole && s->room) || !trainer->ranks);
-  if (!enough) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write a checkpoint");
+  if (!enough) return ch_no_memory(error);
   for (int g = 0; g < GROUPS; g++)
     CH_TRY(ch_host_tensors_read(
         trainer->set.memory, trainer->params.count,
         g == CH_WEIGHTS ? trainer->set.weights : ch_parameter_pieces(&trainer->set, g), &s->host[g], error));
   s->count = list_tensors(trainer, s->host, s->list, &s->names, s->points);
   for (int64_t i = 0; i < s->count; i++) enough = enough && s->list[i].name;
-  if (!enough) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write a checkpoint");
+  if (!enough) return ch_no_memory(error);
   ch_status status = ch_safetensors_layout(s->list, s->count, s->metadata, &header, s->order, error);
   ch_text_free(&header);
   return status;
@@ -226,7 +226,7 @@ static ch_status understand(const json_t *metadata, const char *path, checkpoint
   if (ch_parse_number(text_of(metadata, "tokens"), &tokens) && tokens >= 0 && tokens <= 1e18)
     facts->tokens = (int64_t)tokens;
   facts->source = strdup(text_of(metadata, "source"));
-  if (!facts->source) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path);
+  if (!facts->source) return ch_no_memory(error);
   return ch_config_parse(text_of(metadata, "config"), path, &facts->config, error);
 }
 
@@ -325,7 +325,7 @@ static ch_status copy_curves(ch_trainer *trainer, const ch_safetensors *file, co
   trainer->validation_points = 0;
   if (points == 0) return CH_OK;
   double *values = malloc((size_t)(points * numbers) * sizeof *values);
-  if (!values) return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path);
+  if (!values) return ch_no_memory(error);
   ch_tensor validation = {CH_F64, 2, {points, numbers}, values};
   ch_status status = copy_tensor(file, path, "validation", &ch_host_memory, &validation, error);
   for (int64_t i = 0; i < points && status == CH_OK; i++) {
@@ -364,7 +364,7 @@ static ch_status match_config(const ch_trainer *trainer, const checkpoint *facts
   json_t *now = ch_config_to_json(&trainer->config), *before = ch_config_to_json(&facts->config);
   char key[128] = "";
   if (!now || !before)
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", path);
+    status = ch_no_memory(error);
   else if (find_difference(now, before, key, sizeof key) || find_difference(before, now, key, sizeof key))
     status = ch_fail(
         error, CH_ERROR_ARGUMENT,

@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/file_names.h"
 #include "base/json.h"
 #include "text/bpe_train.h"
 #include "text/division.h"
-#include "train/leftovers.h"
 
 static const double usual_validation = 0.05;
 
@@ -31,11 +31,6 @@ struct ch_data_parts {
   ch_corpus *corpus;
   uint64_t seed;
 };
-
-static ch_status no_memory(const ch_data_options *options, ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to prepare %s",
-                 options->data ? options->data : options->directory);
-}
 
 /* --- what the files are made from ---------------------------------------------------------------------------- */
 
@@ -60,7 +55,7 @@ static ch_status describe_texts(struct ch_data_parts *p, char *const *texts, siz
     CH_TRY(ch_text_file_open(&file, texts[i], error));
     json_t *text = json_pack("{sI so}", "bytes", (json_int_t)file.size, "hash", hex(file.hash));
     ch_text_file_close(&file);
-    if (json_array_append_new(list, text) != 0) return no_memory(p->options, error);
+    if (json_array_append_new(list, text) != 0) return ch_no_memory(error);
   }
   return CH_OK;
 }
@@ -79,14 +74,14 @@ static ch_status describe(struct ch_data_parts *p, ch_error *error) {
   p->record = json_pack("{si so sI sf ss}", "version", 1, "texts", texts, "packed",
                         (json_int_t)(o->documents ? o->sequence : 0), "validation", validation, "separator",
                         separators[o->separator]);
-  if (!p->record) return no_memory(o, error);
+  if (!p->record) return ch_no_memory(error);
   CH_TRY(describe_texts(p, p->texts, p->text_count, texts, error));
   if (p->validation_texts) {
     json_t *validating = json_array();
-    if (json_object_set_new(p->record, "validation_texts", validating) != 0) return no_memory(o, error);
+    if (json_object_set_new(p->record, "validation_texts", validating) != 0) return ch_no_memory(error);
     CH_TRY(describe_texts(p, p->validation_texts, p->validation_count, validating, error));
   }
-  if (o->begin && json_object_set_new(p->record, "begins", json_true()) != 0) return no_memory(o, error);
+  if (o->begin && json_object_set_new(p->record, "begins", json_true()) != 0) return ch_no_memory(error);
   int failed;
   if (o->tokenizer)
     failed = json_object_set_new(p->record, "tokenizer", hex(ch_tokenizer_fingerprint(p->tokenizer)));
@@ -94,7 +89,7 @@ static ch_status describe(struct ch_data_parts *p, ch_error *error) {
     failed = json_object_set_new(
         p->record, "trained",
         json_pack("{sI ss}", "vocab_size", (json_int_t)o->vocab_size, "on", "training part"));
-  return failed ? no_memory(o, error) : CH_OK;
+  return failed ? ch_no_memory(error) : CH_OK;
 }
 
 /* The record that lies in the directory, NULL when there is none or it cannot be read. */
@@ -210,8 +205,7 @@ static ch_status write_record(struct ch_data_parts *p, ch_error *error) {
   char *text = NULL;
   if (whole && json_object_set_new(whole, "content", hex(info.content)) == 0)
     text = ch_json_dump(whole, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
-  ch_status status =
-      text ? ch_write_file(p->record_path, text, strlen(text), error) : no_memory(p->options, error);
+  ch_status status = text ? ch_write_file(p->record_path, text, strlen(text), error) : ch_no_memory(error);
   free(text);
   json_decref(whole);
   return status;
@@ -291,7 +285,7 @@ static ch_status make_files(struct ch_data_parts *p, ch_error *error) {
 static ch_status set_tokens_path(struct ch_data_parts *p, const char *path, ch_error *error) {
   free(p->tokens_path);
   p->tokens_path = strdup(path);
-  return p->tokens_path ? CH_OK : no_memory(p->options, error);
+  return p->tokens_path ? CH_OK : ch_no_memory(error);
 }
 
 /* With `fixed` and no text named: opens the files of the directory, or the token file that its record names. */
@@ -361,7 +355,7 @@ static ch_status open_tokenizer_of(struct ch_data_parts *p, ch_error *error) {
   const ch_data_options *o = p->options;
   if (o->tokenizer) return ch_tokenizer_open(o->tokenizer, &p->tokenizer, error);
   char *beside = directory_of(o->data);
-  if (!beside) return no_memory(o, error);
+  if (!beside) return ch_no_memory(error);
   ch_status status = ch_tokenizer_open(beside, &p->tokenizer, NULL);
   free(beside);
   return status == CH_OK
@@ -386,7 +380,7 @@ static ch_status take_token_file(struct ch_data_parts *p, ch_error *error) {
   CH_TRY(check_tokenizer(p, error));
   if (p->options->fixed) return CH_OK;
   p->record = json_pack("{si ss}", "version", 1, "token_file", p->tokens_path);
-  if (!p->record) return no_memory(p->options, error);
+  if (!p->record) return ch_no_memory(error);
   CH_TRY(give_tokenizer(p, p->directory, error));
   return write_record(p, error);
 }
@@ -464,7 +458,7 @@ static ch_status open_parts(struct ch_data_parts *p, ch_data *data, ch_error *er
   p->tokens_path = ch_path_join(o->directory, CH_DATA_TOKENS);
   p->tokenizer_path = ch_path_join(o->directory, "tokenizer.json");
   p->record_path = ch_path_join(o->directory, CH_DATA_RECORD);
-  if (!p->directory || !p->tokens_path || !p->tokenizer_path || !p->record_path) return no_memory(o, error);
+  if (!p->directory || !p->tokens_path || !p->tokenizer_path || !p->record_path) return ch_no_memory(error);
   if (!o->fixed) CH_TRY(ch_make_directory(o->directory, error));
   if (!o->data)
     CH_TRY(take_directory(p, error));
@@ -479,7 +473,7 @@ static ch_status open_parts(struct ch_data_parts *p, ch_data *data, ch_error *er
 ch_status ch_data_open(const ch_data_options *options, ch_data *data, ch_error *error) {
   *data = (ch_data){.bos = -1, .eos = -1};
   data->parts = calloc(1, sizeof *data->parts);
-  if (!data->parts) return no_memory(options, error);
+  if (!data->parts) return ch_no_memory(error);
   data->parts->options = options;
   ch_status status = open_parts(data->parts, data, error);
   data->parts->options = NULL;

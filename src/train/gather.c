@@ -47,7 +47,7 @@ static ch_status reserve(const ch_trainer *trainer, ch_gathered *g, void **room,
     enough = g->made[p] != NULL;
     g->tensors[p] = ch_parameter_whole(set, p, g->made[p]);
   }
-  if (!enough) return ch_fail(error, CH_ERROR_MEMORY, "no memory to bring the weights together");
+  if (!enough) return ch_no_memory(error);
   CH_TRY(ch_host_tensors_read(set->memory, trainer->params.count, set->weights, &g->host, error));
   for (int p = 0; p < trainer->params.count; p++)
     if (!g->made[p]) g->tensors[p] = g->host.tensors[p];

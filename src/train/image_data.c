@@ -26,10 +26,6 @@ struct ch_image_source {
   uint64_t seed;
 };
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the images");
-}
-
 /* --- batches ------------------------------------------------------------------------------------------------- */
 
 /* Every epoch has an order of its own. */
@@ -90,7 +86,7 @@ static ch_status absolute(const char *names, char **result, ch_error *error) {
   free(paths);
   *result = text.failed ? NULL : text.data;
   if (!*result) ch_text_free(&text);
-  return *result ? CH_OK : no_memory(error);
+  return *result ? CH_OK : ch_no_memory(error);
 }
 
 /* The directory's record, NULL when there is none or it cannot be read. */
@@ -114,7 +110,7 @@ static ch_status read_record(const char *directory, struct ch_image_source *p, c
   } else {
     p->names = strdup(json_string_value(names));
     p->validation = json_number_value(validation);
-    if (!p->names) status = no_memory(error);
+    if (!p->names) status = ch_no_memory(error);
   }
   json_decref(record);
   return status;
@@ -142,7 +138,7 @@ ch_status ch_image_data_record(const ch_image_data *data, const char *directory,
                              data->parts->validation, "content", content);
   char *text = record ? ch_json_dump(record, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
   char *path = ch_path_join(directory, CH_DATA_RECORD);
-  ch_status status = text && path ? ch_write_file(path, text, strlen(text), error) : no_memory(error);
+  ch_status status = text && path ? ch_write_file(path, text, strlen(text), error) : ch_no_memory(error);
   free(path);
   free(text);
   json_decref(record);
@@ -155,7 +151,7 @@ ch_status ch_image_data_open(const char *names, double validation, const char *d
                              ch_error *error) {
   *data = (ch_image_data){.parts = calloc(1, sizeof *data->parts)};
   struct ch_image_source *p = data->parts;
-  if (!p) return no_memory(error);
+  if (!p) return ch_no_memory(error);
   p->validation = validation;
   CH_TRY(names ? absolute(names, &p->names, error) : read_record(directory, p, error));
   CH_TRY(ch_image_set_open(p->names, p->validation, &p->set, error));

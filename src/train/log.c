@@ -22,7 +22,7 @@ static ch_status log_error(const ch_log *log, const char *what, ch_error *error)
 
 ch_status ch_log_open(ch_log *log, const char *path, ch_error *error) {
   *log = (ch_log){.path = strdup(path)};
-  if (!log->path) return ch_fail(error, CH_ERROR_MEMORY, "no memory to open %s", path);
+  if (!log->path) return ch_no_memory(error);
   log->file = fopen(path, "a+e");
   ch_status status = log->file ? CH_OK : log_error(log, "open", error);
   if (status == CH_OK && flock(fileno(log->file), LOCK_EX | LOCK_NB) != 0)
@@ -102,7 +102,7 @@ static ch_status put_line(ch_log *log, const char *line, ch_error *error) {
 static ch_status put_object(ch_log *log, json_t *object, ch_error *error) {
   char *line = object ? ch_json_dump(object, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
   json_decref(object);
-  if (!line) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", log->path);
+  if (!line) return ch_no_memory(error);
   ch_status status = put_line(log, line, error);
   free(line);
   return status;
@@ -160,8 +160,7 @@ ch_status ch_log_step(ch_log *log, const ch_step_report *report, const char *uni
                  report->seconds, utc_now(time));
   put_experts(report, &line);
   ch_text_puts(&line, "}");
-  ch_status status = line.failed ? ch_fail(error, CH_ERROR_MEMORY, "no memory to write %s", log->path)
-                                 : put_line(log, line.data, error);
+  ch_status status = line.failed ? ch_no_memory(error) : put_line(log, line.data, error);
   ch_text_free(&line);
   return status;
 }

@@ -56,7 +56,6 @@ static const option_row rows[] = {
      SET(label_smoothing), -1},
     {"recompute", "--recompute", YES_NO, AT(recompute), FREE, 0, 0, 1, SET(recompute), 0},
     {"whole_tables", "--whole-tables", YES_NO, AT(whole_tables), PASSING, 0, 0, 1, SET(whole_tables), 0},
-    {"sum_by_rank", "--sum-by-rank", YES_NO, AT(sum_by_rank), PASSING, 0, 0, 1, SET(sum_by_rank), 0},
     {"dtype", "--compute", DTYPE, AT(dtype), SAME, CH_F32, 0, 0, SET(type), 0},
     {"eval_every", "--eval-every", WHOLE, AT(eval_every), FREE, 0, 0, 1e9, SET(eval_every), -1},
     {"eval_tokens", "--eval-tokens", WHOLE, AT(eval_tokens), FREE, 131072, 0, 1e12, SET(eval_tokens), -1},

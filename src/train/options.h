@@ -31,7 +31,6 @@ typedef struct ch_train_options {
   int64_t crop;           /* [same] */
   double label_smoothing; /* [same] of images: share of the target that is spread over all classes */
   bool recompute;         /* drop cheap activations and compute them twice: less memory, the same result */
-  bool sum_by_rank;       /* over ranks: gradients are added in the order of ranks, not of micro-batches */
   bool whole_tables; /* over ranks: each has the lookup tables of gates whole, not a share of the columns */
   /* [same] CH_F32; CH_BF16: products of BF16 with all else in F32; CH_F64: the reference path */
   ch_dtype dtype;

@@ -112,7 +112,7 @@ ch_status ch_trainer_backward(ch_trainer *trainer, int64_t index, double seed, c
   ch_runner_call call = call_of(trainer, index);
   call.gradients =
       trainer->relay.shards.count ? trainer->relay.shards.gradient_data : trainer->set.gradient_data;
-  call.accumulate = call.follows_micro_batch = ch_relay_adds(&trainer->relay, index);
+  call.accumulate = call.follows_micro_batch = index > 0;
   call.elsewhere = ch_relay_adds_to_others(&trainer->relay, index);
   call.more_micro_batches = ch_relay_goes_on(&trainer->relay, index);
   call.routing = ch_expert_balance_routing(&trainer->balance);

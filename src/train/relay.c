@@ -258,19 +258,15 @@ void ch_relay_enter(ch_relay *relay, int64_t index) {
 }
 
 const ch_gradient_listener *ch_relay_listener(const ch_relay *relay) {
-  return relay->ranks && !relay->by_rank ? &relay->listener : NULL;
-}
-
-bool ch_relay_adds(const ch_relay *relay, int64_t index) {
-  return index > (relay->by_rank ? ch_relay_first(relay) : 0);
+  return relay->ranks ? &relay->listener : NULL;
 }
 
 bool ch_relay_adds_to_others(const ch_relay *relay, int64_t index) {
-  return ch_relay_adds(relay, index) && index == ch_relay_first(relay);
+  return index > 0 && index == ch_relay_first(relay);
 }
 
 bool ch_relay_goes_on(const ch_relay *relay, int64_t index) {
-  return index + (relay->by_rank ? ranks_of(relay) : 1) < relay->micro_batches;
+  return index + 1 < relay->micro_batches;
 }
 
 /* Waits even if asked to stop. It then tells the others once, so that their passes end sooner. */
@@ -287,19 +283,17 @@ ch_status ch_relay_end_step(ch_relay *relay, ch_status status, ch_error *error) 
   if (status != CH_OK) {
     ch_alarm_raise(&relay->alarm);
     ch_shards_give_up(&relay->shards);
-    if (!relay->by_rank) pass_on_the_rest(relay);
+    pass_on_the_rest(relay);
     carry_the_rest(relay);
   }
   double start = ch_clock(), received = 0;
   for (int s = 0; s < relay->count; s++) status = await_telling(relay, &relay->sums[s].out, status, error);
   status = await_telling(relay, &relay->giving, status, error);
   bool last = is_last_owner(relay);
-  if (relay->by_rank) ch_rank_sums_add(&relay->rank_sums);
-  if (!last && !relay->by_rank) receive_pieces(relay);
+  if (!last) receive_pieces(relay);
   int pieces = relay->set->params->count * (last ? ranks_of(relay) : 1);
   for (int i = 0; i < pieces; i++) status = await_telling(relay, &relay->pieces[i], status, error);
-  if (relay->by_rank) received = ch_rank_sums_bytes(&relay->rank_sums); /* about as much as is sent */
-  for (int p = 0; !last && !relay->by_rank && p < relay->set->params->count; p++)
+  for (int p = 0; !last && p < relay->set->params->count; p++)
     if (travels(relay, p))
       received += (double)relay->set->pieces[p].count * (double)ch_dtype_size(relay->set->dtype);
   ch_profile_note(relay->engine->profile, "receive_gradients", start, 0, received);
@@ -326,15 +320,13 @@ ch_status ch_relay_agree(ch_relay *relay, ch_status status, ch_error *error) {
 
 ch_status ch_relay_create(ch_relay *relay, ch_rank_group *ranks, const ch_engine *engine,
                           const ch_runner *runner, const ch_parameter_set *set, int64_t loads, int64_t rows,
-                          bool by_rank, ch_error *error) {
+                          ch_error *error) {
   *relay = (ch_relay){.ranks = ranks, .engine = engine, .runner = runner, .set = set};
-  relay->by_rank = ranks && by_rank;
   if (!ranks) return CH_OK;
   if (!set->memory->host)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "training over several ranks needs weights in the processor's own memory");
   const ch_gradient_sum *sums = ch_runner_gradient_sums(runner, &relay->count);
-  if (by_rank) relay->count = 0;
   size_t params = (size_t)set->params->count, count = (size_t)ch_ranks_count(ranks);
   bool last = ch_ranks_rank(ranks) + 1 == (int)count;
   relay->sums = calloc((size_t)relay->count + 1, sizeof *relay->sums);
@@ -343,7 +335,7 @@ ch_status ch_relay_create(ch_relay *relay, ch_rank_group *ranks, const ch_engine
   relay->load_room = calloc(count * (size_t)(loads + 2), sizeof *relay->load_room);
   if (!relay->sums || !relay->pieces || !relay->handed_out || !relay->load_room) {
     ch_relay_free(relay);
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory to train over %zu ranks", count);
+    return ch_no_memory(error);
   }
   for (int s = 0; s < relay->count; s++) /* no bytes: it is not passed on */
     if (sums[s].parameter < 0 || travels(relay, sums[s].parameter)) relay->sums[s].bytes = sums[s].bytes;
@@ -353,14 +345,11 @@ ch_status ch_relay_create(ch_relay *relay, ch_rank_group *ranks, const ch_engine
   if (status == CH_OK)
     status = ch_shards_create(&relay->shards, ranks, engine, set, rows, ch_relay_moment_tag(relay) + 1,
                               asked_to_stop, relay, error);
-  if (status == CH_OK && by_rank)
-    status = ch_rank_sums_create(&relay->rank_sums, ranks, engine, set, piece_tag(relay, 0), error);
   if (status != CH_OK) ch_relay_free(relay);
   return status;
 }
 
 void ch_relay_free(ch_relay *relay) {
-  ch_rank_sums_free(&relay->rank_sums);
   ch_shards_free(&relay->shards);
   free(relay->sums);
   free(relay->pieces);
@@ -383,6 +372,5 @@ double ch_relay_step_bytes(const ch_relay *relay) {
   parts += (double)ch_dtype_size(CH_BF16) * (double)set->regions[CH_KEPT_ROUNDED].part;
   bool last = rank + 1 == ranks;
   double gradients = (double)(own - last) * sums + (last ? pieces : 0);
-  if (relay->by_rank) gradients = ch_rank_sums_bytes(&relay->rank_sums);
   return gradients + (double)(ranks - 1) * parts + ch_shards_step_bytes(&relay->shards, relay->micro_batches);
 }

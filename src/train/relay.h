@@ -14,7 +14,6 @@
 
 #include "model/runner.h"
 #include "ranks/alarm.h"
-#include "train/rank_sums.h"
 #include "train/shards.h"
 
 /* Sums over the rows of all passes. */
@@ -51,16 +50,13 @@ typedef struct ch_relay {
   void *stop_context;
   int64_t *load_room; /* [ranks, loads], of two at least */
   ch_shards shards;   /* of lookup tables */
-  bool by_rank;       /* gradients are added in the order of ranks, and no sum travels during passes */
-  ch_rank_sums rank_sums;
   ch_gradient_listener listener;
 } ch_relay;
 
-/* For steps with `runner` and micro-batches of `rows` tokens; ranks may be NULL: a relay that does nothing. by_rank: the order in which
-   gradients are added. Release with ch_relay_free. */
+/* For steps with `runner` and micro-batches of `rows` tokens; ranks may be NULL: a relay that does nothing. Release with ch_relay_free. */
 ch_status ch_relay_create(ch_relay *relay, ch_rank_group *ranks, const ch_engine *engine,
                           const ch_runner *runner, const ch_parameter_set *set, int64_t loads, int64_t rows,
-                          bool by_rank, ch_error *error);
+                          ch_error *error);
 void ch_relay_free(ch_relay *relay);
 
 /* A step or an evaluation of so many micro-batches begins. `stop` (or NULL) ends waiting. */
@@ -68,9 +64,8 @@ void ch_relay_begin(ch_relay *relay, int64_t micro_batches, ch_stop_test stop, v
 /* This rank's first micro-batch, and the distance to its next one. */
 int64_t ch_relay_first(const ch_relay *relay);
 int64_t ch_relay_stride(const ch_relay *relay);
-/* Whether micro-batch `index` adds to gradients of earlier ones, whether those came from another rank, and whether others will add to
-   its. */
-bool ch_relay_adds(const ch_relay *relay, int64_t index);
+/* Returns true if micro-batch `index` adds to gradients that came from another rank, or if later micro-batches add to
+   those of `index`. */
 bool ch_relay_adds_to_others(const ch_relay *relay, int64_t index);
 bool ch_relay_goes_on(const ch_relay *relay, int64_t index);
 /* The own micro-batch `index` of a training step begins. */

@@ -12,8 +12,8 @@
 #include <sys/statvfs.h>
 
 #include "base/file.h"
+#include "base/file_names.h"
 #include "base/progress.h"
-#include "train/leftovers.h"
 #include "train/log.h"
 #include "train/worker.h"
 
@@ -275,7 +275,7 @@ ch_status ch_train_run(ch_trainer *trainer, const char *directory, bool resume, 
   char *log_path = ch_path_join(directory, CH_TRAIN_LOG);
   r.checkpoint = ch_path_join(directory, CH_TRAIN_CHECKPOINT);
   if (!log_path || !r.checkpoint)
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to train in %s", directory);
+    status = ch_no_memory(error);
   else if (leads(&r))
     status = ch_make_directory(directory, error);
   bool opened = status == CH_OK && leads(&r) && (status = ch_log_open(&r.log, log_path, error)) == CH_OK;

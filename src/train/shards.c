@@ -330,7 +330,7 @@ ch_status ch_shards_create(ch_shards *shards, ch_rank_group *ranks, const ch_eng
   }
   if (enough) return CH_OK;
   ch_shards_free(shards);
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to exchange rows of gates' tables over ranks");
+  return ch_no_memory(error);
 }
 
 void ch_shards_free(ch_shards *shards) {

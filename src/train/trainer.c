@@ -79,7 +79,7 @@ static ch_status find_rounded(ch_trainer *trainer, bool trainable, bool *rounded
   ch_graph *graph = NULL;
   ch_node *root = NULL;
   ch_model_build(&trainer->config, &trainer->params, &shape, &graph, &root);
-  if (!graph) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a graph");
+  if (!graph) return ch_no_memory(error);
   for (int p = 0; p < trainer->params.count; p++) rounded[p] = rounded[p] && ch_reads_rounded(graph, p);
   ch_graph_free(graph);
   return CH_OK;
@@ -103,8 +103,8 @@ static ch_status find_keeping(ch_trainer *trainer, ch_keeping **keeping, ch_erro
   size_t count = (size_t)trainer->params.count;
   bool *rounded = calloc(count + 1, sizeof *rounded);
   *keeping = calloc(count + 1, sizeof **keeping);
-  ch_status status = *keeping && rounded ? choose_keeping(trainer, *keeping, rounded, error)
-                                         : ch_fail(error, CH_ERROR_MEMORY, "no memory for a trainer");
+  ch_status status =
+      *keeping && rounded ? choose_keeping(trainer, *keeping, rounded, error) : ch_no_memory(error);
   free(rounded);
   return status;
 }
@@ -165,28 +165,23 @@ ch_status ch_trainer_plan(ch_trainer *trainer, ch_error *error) {
   const ch_expert_balance *balance = &trainer->balance;
   CH_TRY(ch_relay_create(&trainer->relay, trainer->ranks, &trainer->engine, trainer->trainable, &trainer->set,
                          balance->layers * balance->experts,
-                         trainer->options.micro_batch * trainer->batch.length, trainer->options.sum_by_rank,
-                         error));
+                         trainer->options.micro_batch * trainer->batch.length, error));
   trainer->listener = ch_relay_listener(&trainer->relay);
   return CH_OK;
 }
 
 /* --- creation ------------------------------------------------------------------------------------------------ */
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for a trainer");
-}
-
 ch_status ch_trainer_reserve(ch_trainer *trainer, int64_t steps, int64_t points, ch_error *error) {
   if (steps > trainer->losses_capacity) {
     double *losses = realloc(trainer->losses, (size_t)steps * sizeof *losses);
-    if (!losses) return no_memory(error);
+    if (!losses) return ch_no_memory(error);
     trainer->losses = losses;
     trainer->losses_capacity = steps;
   }
   if (points > trainer->validation_capacity) {
     ch_validation_point *validation = realloc(trainer->validation, (size_t)points * sizeof *validation);
-    if (!validation) return no_memory(error);
+    if (!validation) return ch_no_memory(error);
     trainer->validation = validation;
     trainer->validation_capacity = points;
   }
@@ -214,7 +209,7 @@ static ch_status reserve_batch(ch_trainer *trainer, ch_error *error) {
   trainer->text = calloc((size_t)batch->sequences, sizeof *trainer->text);
   bool enough = trainer->text && (batch->tokens || batch->pixels) && batch->targets &&
                 (batch->document_start || !options->documents);
-  return enough ? CH_OK : no_memory(error);
+  return enough ? CH_OK : ch_no_memory(error);
 }
 
 static ch_status declare(const char *stored, const ch_config *config, ch_params *params, ch_error *error) {
@@ -239,7 +234,7 @@ size_t ch_trainer_largest(const ch_trainer *trainer) {
 static ch_status initialise(ch_trainer *trainer, const ch_trainer_start *start, ch_error *error) {
   const ch_parameter_set *set = &trainer->set;
   ch_tensor whole = {.dtype = set->dtype, .data = malloc(ch_trainer_largest(trainer))};
-  if (!whole.data) return no_memory(error);
+  if (!whole.data) return ch_no_memory(error);
   for (int p = 0; p < trainer->params.count; p++) {
     if (!ch_initialise_one(&trainer->params.rows[p], trainer->options.seed, &whole, start->stop,
                            start->stop_context)) {
@@ -275,7 +270,7 @@ static ch_status create(const ch_trainer_start *start, const ch_config *config,
                         ch_error *error) {
   CH_TRY(ch_train_options_check(options, config, error));
   ch_trainer *trainer = calloc(1, sizeof *trainer);
-  if (!trainer) return no_memory(error);
+  if (!trainer) return ch_no_memory(error);
   *result = trainer;
   trainer->config = *config;
   trainer->options = *options;
@@ -340,7 +335,7 @@ static ch_status add_up(ch_trainer *trainer, ch_train_memory *memory, ch_error *
 ch_status ch_trainer_memory(const char *stored, const ch_config *config, const ch_train_options *options,
                             int ranks, ch_train_memory *memory, ch_error *error) {
   ch_trainer *trainer = calloc(1, sizeof *trainer);
-  if (!trainer) return no_memory(error);
+  if (!trainer) return ch_no_memory(error);
   *memory = (ch_train_memory){0};
   trainer->config = *config;
   trainer->options = *options;

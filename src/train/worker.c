@@ -49,7 +49,7 @@ static ch_status write_code(const ch_trainer *trainer, const char *directory, ch
   ch_transformers_choose(&source, ch_trainer_config(trainer), true);
   CH_TRY(ch_transformers_check(&source.config, directory, error));
   char *folder = ch_path_join(directory, CH_WORKER_CODE);
-  if (!folder) return ch_fail(error, CH_ERROR_MEMORY, "no memory to write to %s", directory);
+  if (!folder) return ch_no_memory(error);
   ch_status status = ch_transformers_write_untrained(&source, folder, error);
   free(folder);
   return status;
@@ -61,8 +61,7 @@ static ch_status write_settings(const ch_worker *worker, const char *directory, 
       json_pack("{ss ss ss* sI}", "version", CH_VERSION_STRING, "text", text ? text : worker->text, "device",
                 worker->device, "micro_batch", (json_int_t)worker->micro_batch);
   char *dump = settings ? ch_json_dump(settings, JSON_INDENT(2)) : NULL;
-  ch_status status = path && dump ? ch_write_file(path, dump, strlen(dump), error)
-                                  : ch_fail(error, CH_ERROR_MEMORY, "no memory to write to %s", directory);
+  ch_status status = path && dump ? ch_write_file(path, dump, strlen(dump), error) : ch_no_memory(error);
   json_decref(settings);
   free(dump);
   free(text);
@@ -240,8 +239,7 @@ ch_status ch_worker_train(const ch_worker *worker, ch_trainer *trainer, const ch
   ch_status status = CH_OK;
   p.python = python;
   p.line = malloc(p.room);
-  if (!p.line || !python || !checkpoint)
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory to start a worker");
+  if (!p.line || !python || !checkpoint) status = ch_no_memory(error);
   CH_TRY_GOTO(status);
   CH_TRY_GOTO(write_code(trainer, directory, error));
   CH_TRY_GOTO(write_settings(worker, directory, error));

@@ -2,8 +2,8 @@
 #include "allocations/every_allocation.h"
 #include "base/json.h"
 #include "report/sample.h"
-#include "experiment/results_json.h"
-#include "experiment/sweep_results.h"
+#include "experiment/findings/comparison_json.h"
+#include "experiment/findings/sweep_results.h"
 #include "train/training.h"
 
 enum { STEPS = 2 };

@@ -12,8 +12,8 @@
 #include "config_file/config_json.h"
 #include "config_file/keys.h"
 #include "mechanisms/mechanism.h"
-#include "experiment/match.h"
-#include "experiment/presets.h"
+#include "experiment/lineup/match_size.h"
+#include "experiment/lineup/presets.h"
 
 static ch_config shared_shape(void) {
   ch_config config;

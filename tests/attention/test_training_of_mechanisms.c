@@ -6,7 +6,7 @@
 #include "attention/registry.h"
 #include "mechanisms/mechanism.h"
 #include "config_file/config_json.h"
-#include "experiment/presets.h"
+#include "experiment/lineup/presets.h"
 
 enum { STEPS = 40, CHARACTERS = 128 };
 

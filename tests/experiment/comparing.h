@@ -18,7 +18,7 @@
 #include "base/text.h"
 #include "config_file/config_json.h"
 #include "experiment/compare.h"
-#include "experiment/match.h"
+#include "experiment/lineup/match_size.h"
 #include "scratch.h"
 
 /* Sentences with some order in them, so that a model can learn a little. */

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "experiment/coordinates.h"
+#include "experiment/coordinate_check.h"
 #include "report/coordinates_page.h"
 #include "report/coordinates_text.h"
 

@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "experiment/summary.h"
-#include "experiment/verdict.h"
+#include "experiment/findings/summary.h"
+#include "experiment/findings/verdict.h"
 
 enum { MOST_MODELS = 6, DRAWS = 300 };
 

@@ -10,9 +10,9 @@
 
 #include <math.h>
 
-#include "experiment/match.h"
-#include "experiment/plan.h"
-#include "experiment/presets.h"
+#include "experiment/lineup/match_size.h"
+#include "experiment/lineup/comparison_plan.h"
+#include "experiment/lineup/presets.h"
 
 /* Parameters of a grouped-query transformer with tied embeddings, counted independently of the table. */
 static int64_t by_hand(const ch_config *c) {

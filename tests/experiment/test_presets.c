@@ -12,8 +12,8 @@
 #include "model/accounting.h"
 #include "model/transformer.h"
 #include "config_file/config_json.h"
-#include "experiment/match.h"
-#include "experiment/presets.h"
+#include "experiment/lineup/match_size.h"
+#include "experiment/lineup/presets.h"
 
 static ch_config base(int64_t params, int64_t vocab) {
   ch_config config;

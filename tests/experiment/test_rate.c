@@ -7,7 +7,7 @@
 
 #include "base/median.h"
 #include "bench/load.h"
-#include "experiment/rate.h"
+#include "experiment/speed/median_speed.h"
 
 static void quartiles_are_interpolated(void **state) {
   (void)state;

@@ -11,8 +11,8 @@
 
 #include "base/file.h"
 #include "report/sample.h"
-#include "experiment/compared.h"
-#include "experiment/results_json.h"
+#include "experiment/trial/model_record.h"
+#include "experiment/findings/comparison_json.h"
 
 static void the_promised_keys_are_there(void **state) {
   (void)state;

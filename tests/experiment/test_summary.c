@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "report/sample.h"
-#include "experiment/summary.h"
-#include "experiment/results_json.h"
+#include "experiment/findings/summary.h"
+#include "experiment/findings/comparison_json.h"
 
 /* Reference values: tables of the distribution. */
 static void quantiles_are_those_of_students_t(void **state) {

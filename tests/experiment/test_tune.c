@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "experiment/rates.h"
-#include "experiment/tune.h"
+#include "experiment/lineup/learning_rates.h"
+#include "experiment/trial/rate_search.h"
 
 /* A loss whose lowest point, `floor`, is at the rate `best`. */
 typedef struct landscape {

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "experiment/warnings.h"
+#include "experiment/findings/warnings.h"
 
 enum { POINTS = 200 };
 

@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "experiment/curve_file.h"
-#include "experiment/stability.h"
+#include "experiment/findings/curve_file.h"
+#include "laws/loss_spikes.h"
 
 enum { MOST_POINTS = 24 }; /* more are slow, not wrong */
 

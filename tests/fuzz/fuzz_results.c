@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "experiment/results.h"
+#include "experiment/findings/comparison_results.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

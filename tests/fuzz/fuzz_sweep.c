@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/json.h"
-#include "experiment/sweep_results.h"
+#include "experiment/findings/sweep_results.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

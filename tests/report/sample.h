@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "experiment/results.h"
+#include "experiment/findings/comparison_results.h"
 
 enum { SAMPLE_POINTS = 60, SAMPLE_EVALUATIONS = 12 };
 

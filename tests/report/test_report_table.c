@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "report/sample.h"
-#include "experiment/verdict.h"
+#include "experiment/findings/verdict.h"
 #include "report/table.h"
 
 #define LOOSE                                                                                                \

@@ -4,7 +4,7 @@
 
 #include "training.h"
 
-#include "experiment/presets.h"
+#include "experiment/lineup/presets.h"
 
 static ch_config preset_config(const char *name) {
   ch_shape_wishes wishes = {

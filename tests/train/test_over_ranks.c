@@ -238,36 +238,6 @@ static void with_micro_batches_of_several_sequences_and_recomputed_values(void *
   }
 }
 
-/* Added in the order of ranks: the same to rounding, the same bits each time, and the same on all ranks. */
-static void in_the_order_of_ranks_to_rounding(void **state) {
-  (void)state;
-  static const char *const names[] = {"gqa", "mla+masa-qkvo", "egmla"};
-  for (int i = 0; i < 3; i++) {
-    ch_config config = preset_config(names[i]);
-    ch_train_options options = ranks_options(12, 1);
-    job alone = job_of(names[i], &config, &options);
-    options.sum_by_rank = true;
-    options.dtype = i == 1 ? CH_F64 : CH_F32;
-    alone.options.dtype = options.dtype;
-    job over = job_of(names[i], &config, &options), again = over;
-    run_alone(&alone);
-    run_ranks(2 + i, train_rank, &over);
-    run_ranks(2 + i, train_rank, &again);
-    for (int r = 0; r < 2 + i; r++) {
-      if (over.status[r] != CH_OK) fail_msg("%s: %s", names[i], over.errors[r].message);
-      assert_same_report(&over.reports[r], &over.reports[0]);
-      assert_same_report(&over.reports[r], &again.reports[r]);
-      double allowed = i == 1 ? 1e-10 : 1e-4;
-      assert_true(fabs(over.reports[r].loss - alone.reports[0].loss) < allowed);
-      assert_true(fabs(over.reports[r].grad_norm - alone.reports[0].grad_norm) <
-                  allowed * alone.reports[0].grad_norm);
-    }
-    free_job(&alone);
-    free_job(&over);
-    free_job(&again);
-  }
-}
-
 static void with_experts(void **state) {
   (void)state;
   static const ch_balance balances[] = {CH_BALANCE_AUX, CH_BALANCE_LOSS_FREE};
@@ -376,7 +346,6 @@ static void as_many_bytes_travel_as_the_formula_says(void **state) {
     ch_config config = i % 2 ? config_with_gates() : test_config();
     config.intermediate_size = 256; /* so that gradients outweigh what ranks agree on */
     ch_train_options options = ranks_options(12, 1);
-    options.sum_by_rank = i == 2 || i == 5;
     job over = job_of("traffic", &config, &options);
     run_ranks(ranks, train_rank, &over);
     for (int r = 0; r < ranks; r++) {
@@ -466,7 +435,6 @@ static void where_the_text_of_one_ends_no_rank_makes_the_step(void **state) {
   ch_train_options options = ranks_options(12, 1);
   for (int rank = 0; rank < 3; rank++) {
     ch_config config = rank == 1 ? test_config() : config_with_gates();
-    options.sum_by_rank = rank == 2;
     job j = job_of("text", &config, &options);
     j.text_ends = true;
     j.failing_rank = rank;
@@ -480,13 +448,11 @@ static void where_the_loss_of_one_is_not_finite_no_rank_makes_the_step(void **st
   ch_train_options options = ranks_options(12, 1);
   for (int rank = 0; rank < 4; rank++) {
     ch_config config = rank % 2 ? test_config() : config_with_gates();
-    options.sum_by_rank = rank >= 2;
     job j = job_of("nan", &config, &options);
     j.weight_is_nan = true;
     j.failing_rank = rank;
     j.failing_step = 2;
-    /* In the order of ranks, others may see the loss before they hear of the weight. */
-    check_failure(&j, 4, 1, CH_ERROR_NUMERIC, options.sum_by_rank ? "step 2: " : "model.embed_tokens.weight");
+    check_failure(&j, 4, 1, CH_ERROR_NUMERIC, "model.embed_tokens.weight");
   }
 }
 
@@ -543,7 +509,6 @@ int main(void) {
       cmocka_unit_test(on_every_preset),
       cmocka_unit_test(with_as_many_micro_batches_as_ranks),
       cmocka_unit_test(with_micro_batches_of_several_sequences_and_recomputed_values),
-      cmocka_unit_test(in_the_order_of_ranks_to_rounding),
       cmocka_unit_test(with_experts),
       cmocka_unit_test(with_lookup_tables_divided_by_columns_or_whole),
       cmocka_unit_test(optimizer_state_and_tables_take_a_share_of_the_memory),

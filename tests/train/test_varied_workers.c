@@ -4,7 +4,7 @@
 
 #include "training.h"
 
-#include "experiment/presets.h"
+#include "experiment/lineup/presets.h"
 
 enum { THREADS = 4, STEPS = 4, HALFWAY = 2 };
 

@@ -119,6 +119,12 @@ class Log:
             pass  # a file system without locks
         self._cut()
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.file.close()
+
     def _cut(self):
         """Removes what came after the checkpoint."""
         self.file.seek(0)

@@ -219,6 +219,11 @@ class Driver:
     # ---- The whole run ----
 
     def drive(self):
+        """Trains to the end; returns the exit status of the process."""
+        with self.log:
+            return self._drive()
+
+    def _drive(self):
         run = self.run
         parameters = sum(tensor.numel() for tensor in state_of(self.model).values())
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else self.device.type
@@ -226,7 +231,7 @@ class Driver:
         say("started", step=run.step, device=str(self.device), name=name, torch=torch.__version__)
         ahead = Ahead(self.batches, run.step, run.options["steps"], run.step_sequences)
         try:
-            self._drive(ahead)
+            self._take_steps(ahead)
         except Interrupted:
             self.report(wait=True)
             if run.step != self.saved_step:
@@ -243,7 +248,7 @@ class Driver:
         say("done", step=run.step)
         return 0
 
-    def _drive(self, ahead):
+    def _take_steps(self, ahead):
         run = self.run
         while True:
             if self.evaluation_due():

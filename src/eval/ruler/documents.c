@@ -43,7 +43,7 @@ static ch_status add_squad_question(const source *s, const json_t *article, cons
   q.context = ch_arena_alloc(&m->arena, sizeof *q.context);
   q.more = ch_arena_alloc(&m->arena,
                           (json_array_size(json_object_get(article, "paragraphs")) + 1) * sizeof *q.more);
-  if (!q.context || !q.more) return ch_ruler_no_memory(s->error);
+  if (!q.context || !q.more) return ch_no_memory(s->error);
   q.context[0] = own;
   json_array_foreach(json_object_get(article, "paragraphs"), i, other) {
     int64_t place = place_of(m, json_string_value(json_object_get(other, "context")));
@@ -104,7 +104,7 @@ static ch_status read_hotpot(const source *s, const json_t *list) {
     ch_ruler_question q = {0};
     ch_ruler_texts query = {0};
     q.context = ch_arena_alloc(&s->m->arena, (json_array_size(context) + 1) * sizeof *q.context);
-    if (!q.context) return ch_ruler_no_memory(s->error);
+    if (!q.context) return ch_no_memory(s->error);
     json_array_foreach(context, k, pair) q.context[q.context_count++] =
         place_of(s->m, hotpot_document(s, pair));
     CH_TRY(add_copy(s, &query, json_object_get(item, "question"), "has a question that is no text"));

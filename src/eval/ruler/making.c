@@ -8,21 +8,17 @@
 const char ch_ruler_noise[] =
     "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again.";
 
-ch_status ch_ruler_no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the items of a task");
-}
-
 ch_status ch_ruler_add(ch_ruler_making *m, ch_ruler_texts *texts, const char *text, ch_error *error) {
   if (texts->count == texts->capacity) {
     int64_t capacity = texts->capacity ? 2 * texts->capacity : 64;
     const char **data = ch_arena_alloc(&m->arena, (size_t)capacity * sizeof *data);
-    if (!data) return ch_ruler_no_memory(error);
+    if (!data) return ch_no_memory(error);
     if (texts->count) memcpy(data, texts->data, (size_t)texts->count * sizeof *data);
     texts->data = data;
     texts->capacity = capacity;
   }
   texts->data[texts->count++] = text;
-  return text ? CH_OK : ch_ruler_no_memory(error);
+  return text ? CH_OK : ch_no_memory(error);
 }
 
 int ch_ruler_by_text(const void *a, const void *b) {
@@ -76,14 +72,14 @@ ch_status ch_ruler_put(ch_ruler_making *m, json_t *list, ch_ruler_made *made, in
                            made->input.data + made->answer, "outputs", made->outputs, "length",
                            (json_int_t)(tokens + m->request->written), "max_length", (json_int_t)m->length);
   m->done += m->length;
-  return item && json_array_append_new(list, item) == 0 ? CH_OK : ch_ruler_no_memory(error);
+  return item && json_array_append_new(list, item) == 0 ? CH_OK : ch_no_memory(error);
 }
 
 ch_status ch_ruler_add_question(ch_ruler_making *m, const ch_ruler_question *question, ch_error *error) {
   if (m->question_count == m->question_room) {
     int64_t room = m->question_room ? 2 * m->question_room : 64;
     ch_ruler_question *questions = ch_arena_alloc(&m->arena, (size_t)room * sizeof *questions);
-    if (!questions) return ch_ruler_no_memory(error);
+    if (!questions) return ch_no_memory(error);
     if (m->question_count) memcpy(questions, m->questions, (size_t)m->question_count * sizeof *questions);
     m->questions = questions;
     m->question_room = room;

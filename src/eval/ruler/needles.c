@@ -77,7 +77,7 @@ static ch_status draw_needles(ch_ruler_making *m, needles *n, ch_error *error) {
       draw_other(m, r->type_needle_v, n->values, v, n->values[v]);
   }
   int64_t *order = ch_ruler_shuffled(m, n->count);
-  if (!order) return ch_ruler_no_memory(error);
+  if (!order) return ch_no_memory(error);
   for (int i = 0; i < n->count; i++) n->order[i] = (int)order[i];
   free(order);
   return CH_OK;
@@ -97,7 +97,7 @@ static ch_status put_lines(ch_ruler_making *m, const needles *n, int64_t size, c
   int64_t places[CH_RULER_MOST_NEEDLES];
   if (m->ruler->type_haystack == CH_RULER_NEEDLE) {
     others = malloc(2 * (size_t)size * sizeof *others);
-    if (!others) return ch_ruler_no_memory(error);
+    if (!others) return ch_no_memory(error);
     for (int64_t i = 0; i < size; i++) {
       draw_other(m, m->ruler->type_needle_k, (content *)(uintptr_t)n->keys, n->keys_count, others[2 * i]);
       draw(m, m->ruler->type_needle_v, others[2 * i + 1]);
@@ -105,7 +105,7 @@ static ch_status put_lines(ch_ruler_making *m, const needles *n, int64_t size, c
   }
   if (!ch_python_sample(&m->random, size, n->count, places)) {
     free(others);
-    return ch_ruler_no_memory(error);
+    return ch_no_memory(error);
   }
   qsort(places, (size_t)n->count, sizeof *places, by_number);
   int next = 0; /* the first needle goes to the last place */
@@ -133,8 +133,7 @@ static ch_status put_essay(ch_ruler_making *m, const needles *n, int64_t size, c
                            ch_error *error) {
   int64_t places[CH_RULER_MOST_NEEDLES], sentences = 0, sentence = 0;
   int next = 0;
-  if (!ch_python_sample(&m->random, CH_RULER_MOST_NEEDLES, n->count, places))
-    return ch_ruler_no_memory(error);
+  if (!ch_python_sample(&m->random, CH_RULER_MOST_NEEDLES, n->count, places)) return ch_no_memory(error);
   for (int64_t i = 0; i < size; i++) sentences += i + 1 == size || ch_ruler_ends_sentence(word_at(m, i));
   for (int i = 0; i < n->count; i++)
     places[i] = (int64_t)((double)sentences * ((double)places_in_text[places[i]] / 100));
@@ -164,7 +163,7 @@ static ch_status put_question(ch_ruler_making *m, const needles *n, ch_ruler_mad
   const ch_ruler *r = m->ruler;
   int64_t asked[CH_RULER_MOST_NEEDLES];
   ch_text names = {0};
-  if (!ch_python_sample(&m->random, n->keys_count, r->num_needle_q, asked)) return ch_ruler_no_memory(error);
+  if (!ch_python_sample(&m->random, n->keys_count, r->num_needle_q, asked)) return ch_no_memory(error);
   made->outputs = json_array();
   for (int i = 0; i < r->num_needle_q; i++) {
     const char *before = i == 0 ? "" : i + 1 < r->num_needle_q ? ", " : ", and ";
@@ -182,7 +181,7 @@ static ch_status put_question(ch_ruler_making *m, const needles *n, ch_ruler_mad
     ch_text_printf(&made->input, " The special magic %s for %s mentioned in the provided text %s", what,
                    names.data, one ? "is" : "are");
   }
-  ch_status status = names.failed ? ch_ruler_no_memory(error) : CH_OK;
+  ch_status status = names.failed ? ch_no_memory(error) : CH_OK;
   ch_text_free(&names);
   return status;
 }
@@ -194,7 +193,7 @@ ch_status ch_ruler_needles(ch_ruler_making *m, int64_t size, int64_t index, ch_r
   const char *what = (one ? one_of_contents : contents)[r->type_needle_v];
   needles *n = malloc(sizeof *n);
   (void)index;
-  if (!n) return ch_ruler_no_memory(error);
+  if (!n) return ch_no_memory(error);
   ch_status status;
   CH_TRY_GOTO(draw_needles(m, n, error));
   ch_text_printf(

@@ -51,7 +51,7 @@ static ch_status put_documents(ch_ruler_making *m, const ch_ruler_question *q, i
   free(places);
   free(others);
   free(order);
-  return done ? CH_OK : ch_ruler_no_memory(error);
+  return done ? CH_OK : ch_no_memory(error);
 }
 
 ch_status ch_ruler_questions(ch_ruler_making *m, int64_t size, int64_t index, ch_ruler_made *made,
@@ -168,7 +168,7 @@ static ch_status add_document(ch_ruler_making *m, const ch_ruler_texts *sorted, 
   const char *with_gap = words_of(m, sentence, end, gap);
   q.query = with_gap ? ch_arena_printf(&m->arena, "Which word is missing in \"%s\"?", with_gap) : NULL;
   q.context = ch_arena_alloc(&m->arena, sizeof *q.context);
-  if (!q.query || !q.context) return ch_ruler_no_memory(error);
+  if (!q.query || !q.context) return ch_no_memory(error);
   q.context[0] = m->documents.count - 1;
   CH_TRY(ch_ruler_add(m, &q.answers,
                       ch_arena_printf(&m->arena, "%.*s", (int)size, m->haystack.data[gap] + begin), error));

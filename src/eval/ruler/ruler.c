@@ -35,7 +35,7 @@ static ch_status make(ch_ruler_making *m, const ch_ruler_fit *f, int64_t size, i
   clear(made);
   CH_TRY(f->make(m, size, index, made, error));
   ch_text_put(&made->input, "", 1);
-  if (made->input.failed || !made->outputs) return ch_ruler_no_memory(error);
+  if (made->input.failed || !made->outputs) return ch_no_memory(error);
   return ch_ruler_tokens(m, made->input.data, tokens, error);
 }
 
@@ -150,7 +150,7 @@ ch_status ch_ruler_make_example(ch_ruler_making *m, ch_error *error) {
   }
   ch_text_put(&text, "\n", 2);
   if (!text.failed) m->example = ch_arena_strdup(&m->arena, text.data);
-  status = m->example ? ch_ruler_tokens(m, m->example, &m->example_tokens, error) : ch_ruler_no_memory(error);
+  status = m->example ? ch_ruler_tokens(m, m->example, &m->example_tokens, error) : ch_no_memory(error);
 done:
   release(&made);
   ch_text_free(&text);
@@ -268,7 +268,7 @@ ch_status ch_ruler_make(const ch_ruler_request *request, json_t **items, ch_erro
   ch_ruler_making m = {.request = request, .ruler = request->ruler, .seed = (uint32_t)request->seed};
   for (int i = 0; i < length_count; i++) m.total += lengths[i] * count;
   json_t *list = json_array();
-  ch_status status = list ? ch_encoder_new(request->tokenizer, &m.encoder, error) : ch_ruler_no_memory(error);
+  ch_status status = list ? ch_encoder_new(request->tokenizer, &m.encoder, error) : ch_no_memory(error);
   int64_t around = 0; /* tokens that the tokenizer puts around a text, which the model sees too */
   if (status == CH_OK) status = count_around(&m, &around, error);
   for (int i = 0; status == CH_OK && i < length_count; i++) {

@@ -101,7 +101,6 @@ ch_status ch_ruler_add(ch_ruler_making *making, ch_ruler_texts *texts, const cha
 int ch_ruler_by_text(const void *a, const void *b);
 void ch_ruler_sort_unique(ch_ruler_texts *texts);
 ch_status ch_ruler_add_question(ch_ruler_making *making, const ch_ruler_question *question, ch_error *error);
-ch_status ch_ruler_no_memory(ch_error *error);
 /* Tokens of a text as the model reads it, what its tokenizer puts around it included. */
 ch_status ch_ruler_tokens(ch_ruler_making *making, const char *text, int64_t *tokens, ch_error *error);
 /* Appends an item to the list. Takes what is made. */

@@ -29,7 +29,7 @@ static ch_status add_words(ch_ruler_making *m, const char *text, size_t size, ch
     if (word && (space || at == end)) {
       size_t taken = (size_t)((space ? at - length : at) - word);
       char *copy = ch_arena_alloc(&m->arena, taken + 1);
-      if (!copy) return ch_ruler_no_memory(error);
+      if (!copy) return ch_no_memory(error);
       memcpy(copy, word, taken);
       copy[taken] = 0;
       CH_TRY(ch_ruler_add(m, words, copy, error));
@@ -56,7 +56,7 @@ ch_status ch_ruler_read_words(ch_ruler_making *m, ch_error *error) {
     for (int64_t i = 0; i < m->words.count; i++) shuffled[i] = m->words.data[order[i]];
   free(order);
   m->words.data = shuffled;
-  return order && shuffled ? CH_OK : ch_ruler_no_memory(error);
+  return order && shuffled ? CH_OK : ch_no_memory(error);
 }
 
 /* --- the text ------------------------------------------------------------------------------------------------ */
@@ -66,7 +66,7 @@ ch_status ch_ruler_read_text(ch_ruler_making *m, ch_error *error) {
   if (m->text) return CH_OK;
   if (!path) {
     m->text = strdup(embedded("essay"));
-    return m->text ? CH_OK : ch_ruler_no_memory(error);
+    return m->text ? CH_OK : ch_no_memory(error);
   }
   ch_file_bytes bytes;
   CH_TRY(ch_file_bytes_open(path, &bytes, error));
@@ -82,7 +82,7 @@ ch_status ch_ruler_read_text(ch_ruler_making *m, ch_error *error) {
       memcpy(m->text, text, size);
       m->text[size] = 0;
     } else {
-      status = ch_ruler_no_memory(error);
+      status = ch_no_memory(error);
     }
   }
   ch_file_bytes_close(&bytes);

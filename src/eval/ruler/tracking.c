@@ -39,11 +39,11 @@ static ch_status place(ch_ruler_making *m, const chains *c, int64_t size, int **
   int64_t most = size + (int64_t)m->ruler->num_chains * c->length;
   int64_t *places = malloc((size_t)most * sizeof *places);
   *lines = malloc((size_t)most * sizeof **lines);
-  ch_status status = places && *lines ? CH_OK : ch_ruler_no_memory(error);
+  ch_status status = places && *lines ? CH_OK : ch_no_memory(error);
   *count = size;
   for (int64_t i = 0; status == CH_OK && i < size; i++) (*lines)[i] = -1;
   for (int chain = 0; status == CH_OK && chain < m->ruler->num_chains; chain++) {
-    if (!ch_python_sample(&m->random, *count, c->length, places)) status = ch_ruler_no_memory(error);
+    if (!ch_python_sample(&m->random, *count, c->length, places)) status = ch_no_memory(error);
     /* In order: assignments of a chain follow one another. */
     for (int i = 1; status == CH_OK && i < c->length; i++)
       for (int k = i; k > 0 && places[k - 1] > places[k]; k--) {
@@ -84,14 +84,14 @@ static ch_status replace(ch_text *text, const char *from, const char *to, ch_err
   ch_text_put(&changed, at, strlen(at) + 1);
   ch_text_free(text);
   *text = changed;
-  return text->failed ? ch_ruler_no_memory(error) : CH_OK;
+  return text->failed ? ch_no_memory(error) : CH_OK;
 }
 
 /* Other names and another value for every item. */
 static ch_status put_example(ch_ruler_making *m, ch_text *to, ch_error *error) {
   ch_text text = {0};
   ch_text_put(&text, m->example, strlen(m->example) + 1);
-  ch_status status = text.failed ? ch_ruler_no_memory(error) : CH_OK;
+  ch_status status = text.failed ? ch_no_memory(error) : CH_OK;
   for (int64_t i = 0; status == CH_OK && i < m->example_names.count; i++) {
     char other[LETTERS + 1];
     ch_ruler_letters(m, 'A', EXAMPLE_LETTERS, other);
@@ -122,7 +122,7 @@ ch_status ch_ruler_tracking(ch_ruler_making *m, int64_t size, int64_t index, ch_
     put_line(&c, lines[i], &context);
   }
   ch_text_put(&context, "", 1);
-  if (context.failed) CH_TRY_GOTO(ch_ruler_no_memory(error));
+  if (context.failed) CH_TRY_GOTO(ch_no_memory(error));
   if (m->example && !m->searches) CH_TRY_GOTO(put_example(m, &made->input, error));
   ch_text_printf(
       &made->input,

@@ -28,13 +28,13 @@ static ch_status put_list(ch_ruler_making *m, int64_t count, int often, int seld
   bool pairs = count > m->words.count;
   int64_t population = pairs ? m->adjectives.count * m->nouns.count : m->words.count;
   int64_t *chosen = malloc((size_t)count * sizeof *chosen), *order = ch_ruler_shuffled(m, total);
-  ch_status status = chosen && order ? CH_OK : ch_ruler_no_memory(error);
+  ch_status status = chosen && order ? CH_OK : ch_no_memory(error);
   if (status == CH_OK && count > population)
     status =
         ch_fail(error, CH_ERROR_ARGUMENT, "the length is too long for the %lld words that there are to list",
                 (long long)population);
   if (status == CH_OK && !ch_python_sample(&m->random, population, count, chosen))
-    status = ch_ruler_no_memory(error);
+    status = ch_no_memory(error);
   if (status == CH_OK) ch_text_puts(text, common_question);
   for (int64_t i = 0; status == CH_OK && i < total; i++) {
     int64_t at = order[i];
@@ -55,7 +55,7 @@ static ch_status put_list(ch_ruler_making *m, int64_t count, int often, int seld
     put_word(m, pairs, chosen[i], &word);
     ch_text_put(&word, "", 1);
     if (word.failed)
-      status = ch_ruler_no_memory(error);
+      status = ch_no_memory(error);
     else if (solved)
       ch_text_printf(text, " %lld. %s", (long long)i + 1, word.data);
     else
@@ -98,7 +98,7 @@ static int by_letters(const void *a, const void *b) {
 static ch_status draw_vocabulary(ch_ruler_making *m, int64_t count, vocabulary *v, ch_error *error) {
   coded_word *drawn = malloc((size_t)count * sizeof *drawn), *words = malloc((size_t)count * sizeof *words);
   int64_t *order = ch_ruler_shuffled(m, count), have = 0;
-  ch_status status = drawn && words && order ? CH_OK : ch_ruler_no_memory(error);
+  ch_status status = drawn && words && order ? CH_OK : ch_no_memory(error);
   while (status == CH_OK && have < count) { /* drawn until so many differ */
     for (; have < count; have++) ch_ruler_letters(m, 'a', CODED, drawn[have]);
     qsort(drawn, (size_t)count, sizeof *drawn, by_letters);
@@ -150,7 +150,7 @@ static ch_status put_coded(ch_ruler_making *m, const vocabulary *v, int64_t coun
   bool made_all = order && ranks && !made->input.failed;
   free(order);
   free(ranks);
-  return made_all ? CH_OK : ch_ruler_no_memory(error);
+  return made_all ? CH_OK : ch_no_memory(error);
 }
 
 /* An item; *count: its words, 0 for as many as fit, then fewer by steps until they do. */

@@ -21,10 +21,6 @@ ch_status ch_answer_check_choices(const json_t *choices, ch_error *error) {
                         "texts");
 }
 
-static void no_memory(ch_error *error) {
-  ch_fail(error, CH_ERROR_MEMORY, "no memory for the choices of an answer");
-}
-
 /* The match that the step selects, stripped: an empty text where there is none, NULL with *error filled. */
 static json_t *selected(const ch_filter_step *step, ch_template_scope *scope, const json_t *text,
                         const char *pattern, ch_error *error) {
@@ -84,7 +80,7 @@ static json_t *comparable(const ch_filter_step *step, ch_template_scope *scope, 
     next = without_punctuation(rest);
     json_decref(rest);
     rest = next;
-    if (!rest) no_memory(error);
+    if (!rest) ch_no_memory(error);
   }
   return rest;
 }
@@ -109,7 +105,7 @@ static json_t *words_of(const ch_filter_step *step, ch_template_scope *scope, co
     json_decref(words);
     return NULL;
   }
-  if (!words) no_memory(error);
+  if (!words) ch_no_memory(error);
   return words;
 }
 
@@ -151,7 +147,7 @@ static json_t *by_words(const ch_filter_step *step, ch_template_scope *scope, co
   json_t *found = NULL, *words = words_of(step, scope, choices, error);
   json_t *answer = words ? comparable(step, scope, text, error) : NULL;
   if (answer && !put_alternatives(&pattern, words))
-    no_memory(error);
+    ch_no_memory(error);
   else if (answer)
     found = lettered(selected(step, scope, answer, pattern.data, error), words);
   json_decref(answer);

@@ -75,8 +75,7 @@ static ch_status list_windows(ch_task_evaluation *e, const ch_token_windows *win
   e->windows = malloc((size_t)total * sizeof *e->windows + 1);
   e->scores = calloc((size_t)total + 1, sizeof *e->scores);
   e->empty = calloc((size_t)total + 1, sizeof *e->empty);
-  if (!e->windows || !e->scores || !e->empty)
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for the requests of a task");
+  if (!e->windows || !e->scores || !e->empty) return ch_no_memory(error);
   for (int64_t i = 0; i < e->items.count; i++)
     for (int64_t w = 0; w < windows[i].count; w++) {
       const ch_token_window *window = &windows[i].data[w];
@@ -96,8 +95,7 @@ static ch_status encode_all(ch_task_evaluation *e, const ch_request_rules *rules
   e->ids = calloc(count, sizeof *e->ids);
   e->starts = calloc(count, sizeof *e->starts);
   e->outcomes = calloc(count, sizeof *e->outcomes);
-  if (!all.windows || !e->ids || !e->starts || !e->outcomes)
-    all.status = ch_fail(error, CH_ERROR_MEMORY, "no memory for the requests of a task");
+  if (!all.windows || !e->ids || !e->starts || !e->outcomes) all.status = ch_no_memory(error);
   if (all.status == CH_OK) encode_items(&all);
   if (all.status == CH_ERROR_FORMAT) {
     char place[4096];
@@ -116,8 +114,7 @@ static ch_status score_texts(ch_task_evaluation *e, const ch_model *model,
   int64_t count = e->starts[e->items.count];
   ch_scorer *scorer = NULL;
   double *nll = malloc((size_t)count * sizeof *nll + 1);
-  ch_status status = nll ? ch_scorer_create(model, &scorer, error)
-                         : ch_fail(error, CH_ERROR_MEMORY, "no memory to score texts");
+  ch_status status = nll ? ch_scorer_create(model, &scorer, error) : ch_no_memory(error);
   status = ch_ranks_agree(settings->ranks, status, error);
   if (status == CH_OK) ch_scorer_share(scorer, settings->ranks);
   if (status == CH_OK)

@@ -44,7 +44,7 @@ ch_status ch_perplexity_figure(const double *numerators, const double *denominat
   *figure = (ch_task_figure){.value = exp(sum / divisor), .error = (double)NAN};
   if (count < 2) return CH_OK;
   double *results = malloc(RESAMPLES * sizeof *results);
-  if (!results) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a standard error");
+  if (!results) return ch_no_memory(error);
 #pragma omp parallel for schedule(dynamic)
   for (int seed = 0; seed < RESAMPLES / RESAMPLES_A_SEED; seed++)
     resample((uint32_t)seed, numerators, denominators, count, results + seed * RESAMPLES_A_SEED);
@@ -106,7 +106,7 @@ static void judge(ch_task_evaluation *e, int64_t index) {
 static ch_status add_group(ch_task_evaluation *e, const char *name, const double *acc, double *own,
                            ch_error *error) {
   ch_task_group *groups = realloc(e->groups, (size_t)(e->group_count + 1) * sizeof *groups);
-  if (!groups) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the groups of a task");
+  if (!groups) return ch_no_memory(error);
   e->groups = groups;
   int64_t count = 0;
   for (int64_t i = 0; i < e->items.count; i++)
@@ -125,7 +125,7 @@ static bool known_group(const ch_task_evaluation *e, const char *name) {
 static ch_status figures_of_groups(ch_task_evaluation *e, const double *acc, ch_error *error) {
   if (e->items.count == 0 || !e->questions[0].group) return CH_OK;
   double *own = malloc((size_t)e->items.count * sizeof *own), variance = 0;
-  if (!own) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the groups of a task");
+  if (!own) return ch_no_memory(error);
   ch_status status = CH_OK;
   for (int64_t i = 0; status == CH_OK && i < e->items.count; i++) {
     const char *name = e->questions[i].group ? e->questions[i].group : "";
@@ -160,7 +160,7 @@ static ch_status figures_of_text(ch_task_evaluation *e, double *nll, double *div
 static ch_status figures_of_filters(ch_task_evaluation *e, double *values, ch_error *error) {
   int count = e->task->answers.filter_count;
   e->by_filter = calloc((size_t)count, sizeof *e->by_filter);
-  if (!e->by_filter) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the figures of a task");
+  if (!e->by_filter) return ch_no_memory(error);
   for (int f = 0; f < count; f++) {
     for (int64_t i = 0; i < e->items.count; i++) values[i] = e->scored[i * count + f];
     e->by_filter[f] = ch_mean_of(values, e->items.count);
@@ -191,7 +191,7 @@ ch_status ch_task_figures(ch_task_evaluation *e, ch_error *error) {
     for (int64_t i = 0; i < e->items.count; i++) judge(e, i);
     status = figures(e, values, others, error);
   } else {
-    status = ch_fail(error, CH_ERROR_MEMORY, "no memory for the figures of a task");
+    status = ch_no_memory(error);
   }
   free(values);
   free(others);

@@ -44,10 +44,6 @@ typedef struct writing {
   int64_t own;                  /* items of this one, of which texts [own] are */
 } writing;
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the answers to a task");
-}
-
 /* --- while it runs ------------------------------------------------------------------------------------------- */
 
 static bool goes_on(writing *w) {
@@ -107,7 +103,7 @@ static ch_status decode(const writing *w, const answer *a, ch_text *text, ch_err
     if (raw.data[i] == 0) raw.data[i] = '\n'; /* no text has it */
   if (status == CH_OK) ch_put_valid_utf8(text, raw.data ? raw.data : "", raw.size);
   ch_text_put(text, "", 1);
-  if (status == CH_OK && (raw.failed || text->failed)) status = no_memory(error);
+  if (status == CH_OK && (raw.failed || text->failed)) status = ch_no_memory(error);
   ch_text_free(&raw);
   return status;
 }
@@ -122,7 +118,7 @@ static ch_status finish(const writing *w, int64_t index, ch_error *error) {
   }
   if (status == CH_OK) {
     w->e->outcomes[index].answer = strdup(text.data);
-    if (!w->e->outcomes[index].answer) status = no_memory(error);
+    if (!w->e->outcomes[index].answer) status = ch_no_memory(error);
   }
   w->e->written += (int64_t)w->answers[index].ids.size;
   ch_text_free(&text);
@@ -153,7 +149,7 @@ static ch_status judge_all(ch_task_evaluation *e, ch_error *error) {
   ch_template_scope scope = {0};
   e->filtered = calloc(count + 1, sizeof(json_t *));
   e->scored = calloc(count + 1, sizeof *e->scored);
-  if (!e->filtered || !e->scored) return no_memory(error);
+  if (!e->filtered || !e->scored) return ch_no_memory(error);
   ch_status status = CH_OK;
   for (int64_t i = 0; status == CH_OK && i < e->items.count; i++) status = judge(e, i, &scope, error);
   ch_template_scope_free(&scope);
@@ -174,12 +170,12 @@ static ch_status find_ends(writing *w, const ch_model *model, ch_error *error) {
   for (int i = 0; i < count; i++)
     if (ids[i] < model->config.vocab_size) w->ends[w->end_count++] = ids[i];
   w->stops = calloc((size_t)rules->stop_count + 1, sizeof *w->stops);
-  if (!w->stops) return no_memory(error);
+  if (!w->stops) return ch_no_memory(error);
   for (int i = 0; i < rules->stop_count; i++) w->stops[w->stop_count++] = rules->stops[i];
   const char *piece = eos >= 0 ? ch_tokenizer_piece(w->tokenizer, eos, &size) : NULL;
   if (piece && size > 0) {
     w->stops[w->stop_count] = ch_arena_printf(&w->e->arena, "%.*s", (int)size, piece);
-    if (!w->stops[w->stop_count++]) return no_memory(error);
+    if (!w->stops[w->stop_count++]) return ch_no_memory(error);
   }
   for (int i = 0; i < w->stop_count; i++)
     if (strlen(w->stops[i]) > w->longest_stop) w->longest_stop = strlen(w->stops[i]);
@@ -232,7 +228,7 @@ static ch_status write_own(writing *w, const ch_model *model, ch_error *error) {
   ch_session_free(session);
   if (status != CH_OK) return status;
   for (int64_t i = 0; i < w->e->items.count; i++)
-    if (w->answers[i].failed) return no_memory(error);
+    if (w->answers[i].failed) return ch_no_memory(error);
   w->done = w->total;
   w->reading = 0;
   return goes_on(w)
@@ -248,7 +244,7 @@ static ch_status spread_answer(writing *w, int64_t index, ch_error *error) {
   int64_t size = (int64_t)ids->size;
   ch_ranks_broadcast(ranks, owner, &size, sizeof size);
   bool enough = ch_shared_is_own(&w->shared, index) || ch_ids_reserve(ids, (size_t)size);
-  CH_TRY(ch_ranks_agree(ranks, enough ? CH_OK : no_memory(error), error));
+  CH_TRY(ch_ranks_agree(ranks, enough ? CH_OK : ch_no_memory(error), error));
   ids->size = (size_t)size;
   if (size > 0) ch_ranks_broadcast(ranks, owner, ids->data, (size_t)size * sizeof *ids->data);
   return CH_OK;
@@ -266,7 +262,7 @@ static ch_status ask_all(writing *w, const ch_model *model, ch_error *error) {
   w->answers = calloc(count, sizeof *w->answers);
   w->asked = calloc(count, sizeof *w->asked);
   w->texts = calloc(count, sizeof *w->texts);
-  if (!w->answers || !w->asked || !w->texts) return no_memory(error);
+  if (!w->answers || !w->asked || !w->texts) return ch_no_memory(error);
   CH_TRY(find_ends(w, model, error));
   for (int64_t i = 0; i < e->items.count; i++) ask(w, i);
   return CH_OK;

@@ -48,7 +48,7 @@ static ch_status add_labels(ch_items *items, int64_t first, const char *path, co
   if (!ending || first == items->count || json_object_get(items->data[first].fields, "label")) return CH_OK;
   char *name = beside(path, ending), *text = NULL;
   size_t size;
-  if (!name) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a path");
+  if (!name) return ch_no_memory(error);
   ch_status status = CH_OK;
   if (ch_is_file(name)) {
     status = ch_read_file(name, 1 << 28, &text, &size, error);
@@ -93,7 +93,7 @@ static ch_status add_file(ch_items *items, const char *path, ch_error *error) {
   if (files) items->files = files;
   if (!files || !copy) {
     free(copy);
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for a path");
+    return ch_no_memory(error);
   }
   files[items->file_count++] = copy;
   return CH_OK;
@@ -137,7 +137,7 @@ static ch_status read_directory(const char *path, const ch_item_forms *forms, in
   ch_status status = CH_OK;
   for (int i = 0; i < count; i++) {
     char *file = ch_path_join(path, names[i]->d_name);
-    if (!file) status = ch_fail(error, CH_ERROR_MEMORY, "no memory for a path");
+    if (!file) status = ch_no_memory(error);
     size_t length = strlen(names[i]->d_name);
     bool labels = length > 4 && strcmp(names[i]->d_name + length - 4, ".lst") == 0;
     if (status == CH_OK && !labels && ch_is_file(file) && !(most > 0 && items->count >= most))

@@ -83,7 +83,7 @@ ch_status ch_items_read_json(ch_item_reader *r, ch_error *error) {
   if (ch_json_tolerate(r->text, r->size, &copy)) {
     if (copy.failed) {
       ch_text_free(&copy);
-      return ch_fail(error, CH_ERROR_MEMORY, "no memory to read %s", r->path);
+      return ch_no_memory(error);
     }
     of_copy.text = copy.data;
     of_copy.size = copy.size;

@@ -29,7 +29,7 @@ ch_status ch_items_add(ch_item_reader *reader, json_t *fields, int64_t line, ch_
   if (!room) json_decref(name);
   if (!room || (name && json_object_set_new(fields, "file", name) != 0)) {
     json_decref(fields);
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for the items of %s", reader->path);
+    return ch_no_memory(error);
   }
   items->data[items->count++] = (ch_item){.fields = fields, .file = items->file_count - 1, .line = line};
   return CH_OK;

@@ -26,10 +26,6 @@ typedef struct making {
   size_t bytes;                /* of the texts so far */
 } making;
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory for the questions of a task");
-}
-
 /* Counts a text that the questions keep. */
 static ch_status take_bytes(making *m, size_t size, ch_error *error) {
   m->bytes += size;
@@ -89,7 +85,7 @@ static ch_status keep_text(making *m, const json_t *value, const char *what, con
   if (!json_is_string(value)) return ch_fail(error, CH_ERROR_FORMAT, "%s is not a text", what);
   CH_TRY(take_bytes(m, json_string_length(value), error));
   *text = ch_arena_strdup(m->arena, json_string_value(value));
-  return *text ? CH_OK : no_memory(error);
+  return *text ? CH_OK : ch_no_memory(error);
 }
 
 static ch_status fill_text(making *m, const ch_template *template, const char *what, const char **text,
@@ -120,7 +116,7 @@ static ch_status fill_choices(making *m, const ch_task_form *form, const char **
   if (found < 1 || found > CH_TASK_MOST_CHOICES)
     status = ch_fail(error, CH_ERROR_FORMAT, "doc_to_choice gives %zu choices; 1 to %d can be", found,
                      CH_TASK_MOST_CHOICES);
-  if (status == CH_OK && !*choices) status = no_memory(error);
+  if (status == CH_OK && !*choices) status = ch_no_memory(error);
   for (size_t i = 0; status == CH_OK && i < found; i++)
     status = list ? keep_text(m, json_array_get(list, i), "a choice", &(*choices)[i], error)
                   : fill_text(m, form->choice[i], "a choice", &(*choices)[i], error);
@@ -152,7 +148,7 @@ static ch_status fill_truths(making *m, const ch_template *template, ch_question
   json_t *list;
   CH_TRY(fill(m, template, &list, error));
   char *truths = ch_arena_alloc(m->arena, (size_t)question->count);
-  ch_status status = truths ? CH_OK : no_memory(error);
+  ch_status status = truths ? CH_OK : ch_no_memory(error);
   if (status == CH_OK && json_array_size(list) != (size_t)question->count)
     status = ch_fail(error, CH_ERROR_FORMAT, "there are %d choices and %zu labels", question->count,
                      json_array_size(list));
@@ -171,7 +167,7 @@ static ch_status fill_truths(making *m, const ch_template *template, ch_question
 static ch_status join(making *m, const char *a, const char *b, const char **both, ch_error *error) {
   CH_TRY(take_bytes(m, strlen(a) + strlen(b), error));
   *both = ch_arena_printf(m->arena, "%s%s", a, b);
-  return *both ? CH_OK : no_memory(error);
+  return *both ? CH_OK : ch_no_memory(error);
 }
 
 /* Contexts come without the description and the examples. */
@@ -190,7 +186,7 @@ static ch_status make_choices(making *m, const ch_task_form *form, ch_question *
       CH_TRY(fill_gold(m, form->target, q->count, &q->gold, error));
   }
   q->requests = ch_arena_alloc(m->arena, (size_t)q->count * sizeof *q->requests);
-  if (!q->requests) return no_memory(error);
+  if (!q->requests) return ch_no_memory(error);
   for (int i = 0; i < q->count; i++) {
     q->requests[i] =
         (ch_question_request){.context = inputs ? choices[i] : text, .characters = characters_of(choices[i])};
@@ -204,7 +200,7 @@ static ch_status make_target(making *m, const ch_task_form *form, ch_question *q
   const char *counted;
   q->count = 1;
   q->requests = ch_arena_alloc(m->arena, sizeof *q->requests);
-  if (!q->requests) return no_memory(error);
+  if (!q->requests) return ch_no_memory(error);
   CH_TRY(fill_text(m, form->text, "doc_to_text", &q->requests->context, error));
   CH_TRY(fill_text(m, form->target, "doc_to_target", &q->requests->continuation, error));
   if (m->task->output != CH_TASK_ROLLING) return CH_OK;
@@ -231,7 +227,7 @@ static json_t *answers_of(json_t *value, ch_error *error) {
     return list;
   }
   list = json_pack("[o]", value);
-  if (!list) ch_fail(error, CH_ERROR_MEMORY, "no memory for an answer");
+  if (!list) ch_no_memory(error);
   return list;
 }
 
@@ -240,7 +236,7 @@ static ch_status keep_answers(making *m, const json_t *list, ch_question *q, ch_
   if (count == 0)
     return ch_fail(error, CH_ERROR_FORMAT, "doc_to_target gives an empty list; it needs an answer");
   const char **targets = ch_arena_alloc(m->arena, count * sizeof *targets);
-  if (!targets) return no_memory(error);
+  if (!targets) return ch_no_memory(error);
   for (size_t i = 0; i < count; i++) {
     json_t *text = ch_template_text(json_array_get(list, i), error);
     if (!text) return ch_fail(error, CH_ERROR_FORMAT, "doc_to_target must give a text or a list of texts");
@@ -257,7 +253,7 @@ static ch_status make_answer(making *m, const ch_task_form *form, ch_question *q
   json_t *value;
   q->count = 1;
   q->requests = ch_arena_alloc(m->arena, sizeof *q->requests);
-  if (!q->requests) return no_memory(error);
+  if (!q->requests) return ch_no_memory(error);
   CH_TRY(fill_text(m, form->text, "doc_to_text", &q->requests->context, error));
   CH_TRY(fill_text(m, form->prefix, "gen_prefix", &q->prefix, error));
   CH_TRY(fill(m, form->target, &value, error));
@@ -333,7 +329,7 @@ static ch_status example_of(making *m, int64_t index, const char **text, ch_erro
                            ? written_example(m, &q)
                            : ch_arena_printf(m->arena, "%s%s%s%s", r->context, delimiter, r->continuation,
                                              m->task->fewshot_delimiter);
-  if (!m->examples[index]) return no_memory(error);
+  if (!m->examples[index]) return ch_no_memory(error);
   *text = m->examples[index];
   return CH_OK;
 }
@@ -383,14 +379,14 @@ static ch_status choose_first(making *m, const json_t *fields, const char *group
 static ch_status draw_others(making *m, const json_t *fields, int64_t *chosen, ch_error *error) {
   const ch_items *pool = m->fewshot->pool;
   int64_t *others = malloc(((size_t)pool->count + 1) * sizeof *others), count = 0;
-  if (!others) return no_memory(error);
+  if (!others) return ch_no_memory(error);
   for (int64_t i = 0; i < pool->count; i++)
     if (!same_item(pool->data[i].fields, fields)) others[count++] = i;
   ch_status status = CH_OK;
   if (count < m->fewshot->count)
     status = too_few(m, count, error);
   else if (!ch_python_sample(&m->random, count, m->fewshot->count, chosen))
-    status = no_memory(error);
+    status = ch_no_memory(error);
   for (int i = 0; status == CH_OK && i < m->fewshot->count; i++) chosen[i] = others[chosen[i]];
   free(others);
   return status;
@@ -403,7 +399,7 @@ static ch_status choose_random(making *m, const json_t *fields, int64_t *chosen,
   bool extra = m->task->fewshot_extra || m->fewshot->own;
   int64_t drawn = m->fewshot->count + extra, found = 0;
   if (drawn > pool->count) return too_few(m, pool->count - extra, error);
-  if (!ch_python_sample(&m->random, pool->count, drawn, chosen)) return no_memory(error);
+  if (!ch_python_sample(&m->random, pool->count, drawn, chosen)) return ch_no_memory(error);
   for (int64_t i = 0; i < drawn && found < m->fewshot->count; i++)
     if (!extra || !same_item(pool->data[chosen[i]].fields, fields)) chosen[found++] = chosen[i];
   return found == m->fewshot->count ? CH_OK : draw_others(m, fields, chosen, error);
@@ -412,7 +408,7 @@ static ch_status choose_random(making *m, const json_t *fields, int64_t *chosen,
 static ch_status put_examples(making *m, int64_t index, const char *group, ch_text *text, ch_error *error) {
   const json_t *fields = m->items->data[index].fields;
   int64_t *chosen = malloc(((size_t)m->fewshot->count + 1) * sizeof *chosen);
-  if (!chosen) return no_memory(error);
+  if (!chosen) return ch_no_memory(error);
   ch_status status = m->task->fewshot_first ? choose_first(m, fields, group, chosen, error)
                                             : choose_random(m, fields, chosen, error);
   for (int i = 0; status == CH_OK && i < m->fewshot->count; i++) {
@@ -448,7 +444,7 @@ static ch_status make_one(making *m, int64_t index, ch_question *q, ch_text *bef
   ch_text_puts(before, description);
   if (m->fewshot->count > 0) CH_TRY(put_examples(m, index, q->group, before, error));
   ch_text_put(before, "", 1);
-  if (before->failed) return no_memory(error);
+  if (before->failed) return ch_no_memory(error);
   if (m->task->output == CH_TASK_GENERATE && *q->prefix) {
     const char *between = before_prefix(m, q);
     CH_TRY(join(m, q->requests->context, between, &q->requests->context, error));
@@ -466,7 +462,7 @@ ch_status ch_questions_make(const ch_task *task, const ch_items *items, const ch
   m.examples = ch_arena_alloc(arena, (pool + 1) * sizeof *m.examples);
   m.example_groups = ch_arena_alloc(arena, (pool + 1) * sizeof *m.example_groups);
   *questions = ch_arena_alloc(arena, ((size_t)items->count + 1) * sizeof **questions);
-  if (!*questions || !m.examples || !m.example_groups) return no_memory(error);
+  if (!*questions || !m.examples || !m.example_groups) return ch_no_memory(error);
   ch_python_seed(&m.random, FEWSHOT_SEED);
   for (int64_t i = 0; status == CH_OK && i < items->count; i++)
     status = make_one(&m, i, &(*questions)[i], &before, error);

@@ -28,7 +28,7 @@ static ch_status add_window(ch_token_windows *windows, ch_token_window window, c
   if (windows->count == windows->capacity) {
     int64_t capacity = windows->capacity ? 2 * windows->capacity : 8;
     ch_token_window *data = realloc(windows->data, (size_t)capacity * sizeof *data);
-    if (!data) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a request");
+    if (!data) return ch_no_memory(error);
     windows->data = data;
     windows->capacity = capacity;
   }
@@ -37,8 +37,7 @@ static ch_status add_window(ch_token_windows *windows, ch_token_window window, c
 }
 
 static ch_status put_id(ch_ids *ids, int32_t id, ch_error *error) {
-  if (!ch_ids_reserve(ids, 1))
-    return ch_fail(error, CH_ERROR_MEMORY, "no memory for the tokens of a request");
+  if (!ch_ids_reserve(ids, 1)) return ch_no_memory(error);
   ids->data[ids->size++] = id;
   return CH_OK;
 }
@@ -106,7 +105,7 @@ ch_status ch_request_encode(const ch_request_rules *rules, ch_encoder *encoder,
   size_t from = ids->size, kept = stripped_size(context);
   ch_text_puts(&both, context);
   ch_text_puts(&both, request->continuation);
-  if (both.failed) CH_TRY_GOTO(ch_fail(error, CH_ERROR_MEMORY, "no memory for a request"));
+  if (both.failed) CH_TRY_GOTO(ch_no_memory(error));
   CH_TRY_GOTO(encode(rules, encoder, context, kept, ids, error));
   CH_TRY_GOTO(encode(rules, encoder, both.data, both.size, &whole, error));
   size_t own = ids->size - from;

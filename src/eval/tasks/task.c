@@ -44,7 +44,7 @@ static void read_choices(ch_task_reading *r, const json_t *value, ch_task_form *
   }
   form->choice = calloc(count, sizeof *form->choice);
   if (!form->choice) {
-    r->status = ch_fail(r->error, CH_ERROR_MEMORY, "no memory for a task");
+    r->status = ch_no_memory(r->error);
     return;
   }
   for (size_t i = 0; i < count && r->status == CH_OK; i++) {
@@ -90,7 +90,7 @@ static void read_forms(ch_task_reading *r, ch_task *task) {
     return;
   }
   task->forms = calloc(count, sizeof *task->forms);
-  if (!task->forms) r->status = ch_fail(r->error, CH_ERROR_MEMORY, "no memory for a task");
+  if (!task->forms) r->status = ch_no_memory(r->error);
   for (size_t i = 0; i < count && r->status == CH_OK; i++) {
     const json_t *form = json_array_get(forms, i);
     task->form_count++;
@@ -236,7 +236,7 @@ static void read_all(ch_task_reading *r, ch_task *task) {
 ch_status ch_task_parse(const char *text, size_t size, const char *where, ch_task **result, ch_error *error) {
   *result = NULL;
   ch_task *task = calloc(1, sizeof *task);
-  if (!task) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a task");
+  if (!task) return ch_no_memory(error);
   ch_task_reading r = {.where = where, .error = error};
   r.status = ch_json_parse(text, size, where, &task->root, error);
   if (r.status == CH_OK) read_all(&r, task);

@@ -9,10 +9,6 @@
 
 enum { USUAL_TOKENS = 256 /* the harness's */, MOST_TOKENS = 1 << 30 };
 
-static ch_status no_memory(ch_task_reading *r) {
-  return r->status = ch_fail(r->error, CH_ERROR_MEMORY, "no memory for a task");
-}
-
 /* --- generation_kwargs --------------------------------------------------------------------------------------- */
 
 /* A text, or a list of texts. What is empty cannot end an answer. */
@@ -24,7 +20,7 @@ static void read_stops(ch_task_reading *r, const json_t *value, ch_answer_rules 
   }
   rules->stops = calloc(count + 1, sizeof *rules->stops);
   if (!rules->stops) {
-    no_memory(r);
+    r->status = ch_no_memory(r->error);
     return;
   }
   for (size_t i = 0; i < count; i++) {
@@ -66,7 +62,7 @@ static void read_generation(ch_task_reading *r, const ch_task *task, ch_answer_r
   }
   rules->stops = calloc(1, sizeof *rules->stops);
   if (!rules->stops)
-    no_memory(r);
+    r->status = ch_no_memory(r->error);
   else if (*task->fewshot_delimiter)
     rules->stops[rules->stop_count++] = task->fewshot_delimiter;
 }
@@ -181,7 +177,7 @@ static void read_filters(ch_task_reading *r, const ch_task *task, ch_answer_rule
   }
   rules->filters = calloc(count, sizeof *rules->filters);
   if (!rules->filters) {
-    no_memory(r);
+    r->status = ch_no_memory(r->error);
     return;
   }
   if (!list) rules->filters[rules->filter_count++].name = "none";

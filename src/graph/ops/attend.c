@@ -121,7 +121,7 @@ bool ch_attend_keep(ch_graph *graph, const ch_attend_spec *spec, ch_attend_spec 
   if (slopes)
     memcpy(slopes, spec->slopes, (size_t)spec->heads * sizeof *slopes);
   else
-    ch_graph_fail(graph, "no memory for ALiBi slopes");
+    ch_graph_no_memory(graph);
   kept->slopes = slopes;
   return slopes != NULL;
 }

@@ -334,7 +334,7 @@ ch_node *ch_op_experts(ch_graph *graph, ch_node *x, ch_node *shares, ch_node *ch
   const bool biased = weights->gate_bias != NULL;
   int inputs = matrix_of(biased ? 2 * count : count, 0);
   ch_node **in = ch_arena_alloc(&graph->arena, (size_t)inputs * sizeof *in);
-  if (!in) return ch_graph_fail(graph, "no memory for a graph node");
+  if (!in) return ch_graph_no_memory(graph);
   in[X] = x;
   in[WEIGHTS] = shares;
   in[CHOSEN] = chosen;

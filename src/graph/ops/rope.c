@@ -27,7 +27,7 @@ static const ch_op table_op = {.name = "rope_table", .shape = table_shape, .forw
 
 ch_node *ch_op_rope_table(ch_graph *graph, ch_node *positions, int64_t rotary, const double *frequencies) {
   double *copy = ch_arena_alloc(&graph->arena, (size_t)(rotary / 2 + 1) * sizeof *copy);
-  if (!copy) return ch_graph_fail(graph, "no memory for %lld rotary frequencies", (long long)rotary);
+  if (!copy) return ch_graph_no_memory(graph);
   for (int64_t i = 0; i < rotary / 2; i++) copy[i] = frequencies[i];
   return ch_graph_node(graph, &table_op, 1, (ch_node *[]){positions}, &(rope_table){rotary, copy},
                        sizeof(rope_table));
@@ -138,7 +138,7 @@ const void *ch_rope_levels_for(ch_graph *graph, int64_t rotary, const double *fr
   if (levels)
     ch_kernels_best(graph->dtype)->rope_levels(rotary, frequencies, levels);
   else
-    ch_graph_fail(graph, "no memory for %lld rotary frequencies", (long long)rotary);
+    ch_graph_no_memory(graph);
   return levels;
 }
 

@@ -1,0 +1,29 @@
+/* The coordinate check: sizes of activations of models of several widths, over the first steps of training. */
+#ifndef CH_EXPERIMENT_COORDINATE_CHECK_H
+#define CH_EXPERIMENT_COORDINATE_CHECK_H
+
+#include <crosshead/sweep.h>
+
+#include "experiment/findings/comparison_results.h"
+
+struct ch_coordinates {
+  ch_comparison about; /* command, version, data, training, machine; no models. Its arena holds everything */
+  ch_coordinate_grid grid;
+  ch_coordinate_model *models; /* [grid.model_count] */
+};
+
+/* Checks ranges and that nothing is missing. Sentences name settings as the command line does. */
+ch_status ch_coordinates_settings_check(const ch_coordinate_settings *settings, ch_error *error);
+
+/* Trains and measures, and writes results.json. Release coordinates->about.arena, also on failure. */
+ch_status ch_coordinates_make(const ch_coordinate_settings *settings, ch_coordinates *coordinates,
+                              ch_error *error);
+
+/* The slope of log(sizes) against log(widths), by least squares over the sizes that are finite and above 0; NaN of fewer
+   than two. */
+double ch_coordinate_slope(const int64_t *widths, const double *sizes, int count);
+
+/* The contents of results.json; the caller's (json_decref), NULL when memory is out. */
+json_t *ch_coordinates_to_json(const ch_coordinates *coordinates);
+
+#endif

@@ -1,0 +1,15 @@
+/* results.json: a comparison, with statistics over its seeds. */
+#ifndef CH_EXPERIMENT_FINDINGS_COMPARISON_JSON_H
+#define CH_EXPERIMENT_FINDINGS_COMPARISON_JSON_H
+
+#include "experiment/findings/summary.h"
+
+/* The contents of results.json. The caller's (json_decref); NULL when memory is out. */
+json_t *ch_comparison_to_json(const ch_comparison *comparison);
+/* The part of it that other experiments have too: command, version, data, training, machine. */
+json_t *ch_experiment_to_json(const ch_comparison *about);
+
+/* {"value", "low", "high"}; null for what is not known or not bounded. */
+json_t *ch_estimate_to_json(const ch_estimate *e);
+
+#endif

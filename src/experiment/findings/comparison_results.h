@@ -1,0 +1,77 @@
+/* What a comparison found: the contents of results.json, of which <crosshead/compare.h> shows the models. */
+#ifndef CH_EXPERIMENT_FINDINGS_COMPARISON_RESULTS_H
+#define CH_EXPERIMENT_FINDINGS_COMPARISON_RESULTS_H
+
+#include <crosshead/compare.h>
+#include <jansson.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "bench/machine.h"
+#include "config/config.h"
+
+/* How often every model is timed after all are trained, in turns with the others. */
+enum { CH_COMPARE_TURNS = 5 };
+
+/* How every model was trained. */
+typedef struct ch_compared_training {
+  int64_t tokens, steps, batch, sequence, warmup,
+      eval_tokens; /* eval_tokens: predicted for validation_loss */
+  double lr, weight_decay;
+  const char *schedule;
+  uint64_t seed; /* of the first run */
+  int64_t seeds;
+  bool flip; /* images */
+  int64_t crop;
+} ch_compared_training;
+
+typedef struct ch_ladder ch_ladder;
+
+struct ch_comparison {
+  const char *command, *version, *created; /* created: UTC, ISO 8601 */
+  const char *out; /* the directory of the models' directories, or NULL: nothing is read from it */
+  ch_compared_data data;
+  ch_compared_training training;
+  ch_machine machine;
+  ch_training_engine engine;
+  const char *device; /* of PyTorch: as the user named it; NULL: its first accelerator, else the CPU */
+  double tolerance; /* the verdict takes the smallest cache among models within this share of the best loss */
+  double cache_budget;     /* bytes of cache per token that the choice may have; 0: any */
+  ch_match match;          /* what was made equal */
+  int64_t cache_per_token; /* with CH_MATCH_CACHE */
+  double budget_seconds;   /* of training, with CH_MATCH_TIME */
+  bool until_decided;      /* seeds were added until a verdict: intervals are widened for all looks */
+  bool open;               /* more may be planned: seeds are still being added */
+  int planned;             /* models asked for; larger than `count` in an unfinished comparison */
+  ch_compared *models;     /* [count] */
+  int count;
+  const ch_ladder *ladder; /* what other sizes found; NULL: there are none */
+  ch_arena arena;
+};
+
+enum { CH_CACHE_ELEMENT_BYTES = 2 }; /* 16 bits, as `info` counts */
+/* What caches are compared by: elements per token of a sequence of cache_depth tokens, states of constant size among them. Without
+   those and without windows they are cache_elements_per_token. */
+double ch_compared_cache(const ch_compared *model);
+/* The same in bytes: 16 bits per element, but 32 of states. */
+double ch_compared_cache_bytes(const ch_compared *model);
+/* Whether a token leaves more or less than that, because some layers have windows or states of constant size. */
+bool ch_compared_depends_on_depth(const ch_compared *model);
+
+/* JSON both ways. The returned object is the caller's (json_decref); NULL when memory is out. */
+json_t *ch_compared_to_json(const ch_compared *model);
+/* Reads one back; `where` names the file in messages. Strings and arrays go into `arena`. */
+ch_status ch_compared_from_json(const json_t *object, const char *where, ch_arena *arena, ch_compared *model,
+                                ch_error *error);
+
+/* Digits of written numbers: enough for reading, and enough to restore the same bits. */
+enum { CH_DIGITS_SHOWN = 9, CH_DIGITS_EXACT = 17 };
+
+/* Writes an object as indented JSON, under another name and renamed. The reference to the object is taken; it may
+   be NULL, when memory was out. */
+ch_status ch_write_json(const char *path, json_t *object, int digits, ch_error *error);
+
+/* A copy in the arena with bytes that are not valid UTF-8 replaced by U+FFFD. NULL when memory is out. */
+const char *ch_valid_text(ch_arena *arena, const char *text);
+
+#endif

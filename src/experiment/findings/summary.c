@@ -1,0 +1,153 @@
+/* Means and spreads over seeds, and how far differences may be chance. */
+#include "experiment/findings/summary.h"
+
+#include <math.h>
+#include <string.h>
+
+double ch_compared_quality(const ch_compared *run) {
+  return run->images ? run->top1 : run->validation_loss;
+}
+
+static ch_group *find(ch_summary *summary, const char *name) {
+  for (int i = 0; i < summary->count; i++)
+    if (strcmp(summary->groups[i].name, name) == 0) return &summary->groups[i];
+  return NULL;
+}
+
+static bool is_better(const ch_group *a, const ch_group *b) {
+  return a->runs[0]->images ? a->quality > b->quality : a->quality < b->quality;
+}
+
+/* The best first; equal ones keep their order. */
+static void sort(ch_summary *summary) {
+  for (int i = 1; i < summary->count; i++) {
+    ch_group group = summary->groups[i];
+    int at = i;
+    for (; at > 0 && is_better(&group, &summary->groups[at - 1]); at--)
+      summary->groups[at] = summary->groups[at - 1];
+    summary->groups[at] = group;
+  }
+}
+
+/* --- noise ------------------------------------------------------------------------------------------------------- */
+
+static const ch_compared *run_of_seed(const ch_group *group, uint64_t seed) {
+  for (int i = 0; i < group->count; i++)
+    if (group->runs[i]->seed == seed) return group->runs[i];
+  return NULL;
+}
+
+static int common_seeds(const ch_group *a, const ch_group *b) {
+  int count = 0;
+  for (int i = 0; i < a->count; i++) count += run_of_seed(b, a->runs[i]->seed) != NULL;
+  return count;
+}
+
+/* A mechanism is a group, a seed a block. Less is better, so accuracies get the other sign. */
+static ch_status fit_runs(ch_summary *summary, ch_blocked *fit, ch_error *error) {
+  int count = 0, blocks = 0;
+  for (int g = 0; g < summary->count; g++) count += summary->groups[g].count;
+  ch_blocked_value *values = ch_arena_alloc(&summary->arena, ((size_t)count + 1) * sizeof *values);
+  uint64_t *seeds = ch_arena_alloc(&summary->arena, ((size_t)count + 1) * sizeof *seeds);
+  if (!values || !seeds) return ch_no_memory(error);
+  count = 0;
+  for (int g = 0; g < summary->count; g++)
+    for (int i = 0; i < summary->groups[g].count; i++) {
+      const ch_compared *run = summary->groups[g].runs[i];
+      int block = 0;
+      while (block < blocks && seeds[block] != run->seed) block++;
+      if (block == blocks) seeds[blocks++] = run->seed;
+      double quality = ch_compared_quality(run);
+      values[count++] = (ch_blocked_value){g, block, run->images ? -quality : quality};
+    }
+  return ch_blocked_fit(values, count, summary->count, blocks, &summary->arena, fit, error);
+}
+
+/* Where seeds are added until the risk is small, every number of seeds from the first on is a look; the errors of all looks add up to 5 %. */
+static double error_of(const ch_comparison *comparison, int seeds) {
+  if (!comparison->until_decided) return 0.05;
+  double first = fmax(2, (double)comparison->training.seeds), now = fmax(first, seeds);
+  return 0.05 * (first - 1) / (now * (now - 1));
+}
+
+static void fill_differences(ch_summary *summary, const ch_blocked *fit, const ch_best *best) {
+  int count = summary->count;
+  for (int a = 0; a < count; a++)
+    for (int b = 0; b < count; b++) {
+      double chance = best->tie[a * count + b];
+      ch_difference *d = &summary->differences[a * count + b];
+      d->mean = summary->groups[a].quality - summary->groups[b].quality;
+      d->low = d->mean - chance;
+      d->high = d->mean + chance;
+      d->pairs = common_seeds(&summary->groups[a], &summary->groups[b]);
+      d->beyond_noise = !ch_best_tied(fit, best, a, b);
+    }
+}
+
+/* Means first: groups are sorted by them, and the fit of the sorted ones is what differences and intervals follow from. */
+static ch_status analyse(const ch_comparison *comparison, ch_summary *summary, ch_error *error) {
+  size_t count = (size_t)summary->count;
+  ch_blocked fit;
+  ch_best best;
+  for (int pass = 0; pass < 2; pass++) {
+    CH_TRY(fit_runs(summary, &fit, error));
+    for (int g = 0; g < summary->count; g++)
+      summary->groups[g].quality = summary->groups[g].runs[0]->images ? -fit.means[g] : fit.means[g];
+    if (pass == 0) sort(summary);
+  }
+  summary->deviation = fit.deviation;
+  summary->degrees = fmax(0, fit.degrees);
+  summary->error = error_of(comparison, summary->seeds);
+  CH_TRY(ch_best_compare(&fit, summary->error, &summary->arena, &best, error));
+  summary->differences = ch_arena_alloc(&summary->arena, (count * count + 1) * sizeof *summary->differences);
+  if (!summary->differences) return ch_no_memory(error);
+  fill_differences(summary, &fit, &best);
+  return ch_decide(comparison, summary, &best, error);
+}
+
+const ch_difference *ch_difference_of(const ch_summary *summary, int a, int b) {
+  return &summary->differences[a * summary->count + b];
+}
+
+/* --- groups ------------------------------------------------------------------------------------------------------ */
+
+static ch_status group_runs(const ch_comparison *comparison, int most_seeds, ch_summary *summary,
+                            ch_error *error) {
+  size_t count = (size_t)comparison->count + 1;
+  summary->groups = ch_arena_alloc(&summary->arena, count * sizeof *summary->groups);
+  for (int i = 0; summary->groups && i < comparison->count; i++) {
+    const ch_compared *run = &comparison->models[i];
+    if (most_seeds && run->seed - comparison->training.seed >= (uint64_t)most_seeds) continue;
+    ch_group *group = find(summary, run->name);
+    if (!group) {
+      group = &summary->groups[summary->count++];
+      *group = (ch_group){.name = run->name,
+                          .runs = ch_arena_alloc(&summary->arena, count * sizeof(ch_compared *))};
+    }
+    if (!group->runs) return ch_no_memory(error);
+    group->runs[group->count++] = run;
+  }
+  return summary->groups ? CH_OK : ch_no_memory(error);
+}
+
+ch_status ch_summarise_first(const ch_comparison *comparison, int most_seeds, ch_summary *summary,
+                             ch_error *error) {
+  *summary = (ch_summary){0};
+  CH_TRY(group_runs(comparison, most_seeds, summary, error));
+  for (int i = 0; i < summary->count; i++) {
+    int seeds = summary->groups[i].count;
+    if (seeds > summary->seeds) summary->seeds = seeds;
+    if (i == 0 || seeds < summary->fewest) summary->fewest = seeds;
+  }
+  return analyse(comparison, summary, error);
+}
+
+ch_status ch_summarise(const ch_comparison *comparison, ch_summary *summary, ch_error *error) {
+  return ch_summarise_first(comparison, 0, summary, error);
+}
+
+ch_spread ch_group_spread(const ch_group *group, ch_compared_value *value) {
+  double values[CH_COMPARE_MOST_SEEDS];
+  for (int i = 0; i < group->count; i++) values[i] = value(group->runs[i]);
+  return ch_spread_of(values, group->count);
+}

@@ -1,0 +1,35 @@
+/* What a sweep over learning rates found: the contents of results.json, and what follows from the runs. */
+#ifndef CH_EXPERIMENT_FINDINGS_SWEEP_RESULTS_H
+#define CH_EXPERIMENT_FINDINGS_SWEEP_RESULTS_H
+
+#include <crosshead/sweep.h>
+
+#include "experiment/findings/comparison_results.h"
+#include "laws/loss_spikes.h"
+
+struct ch_sweep {
+  /* Command, version, data, training, machine; and as models the runs at each mechanism's rate of the lowest loss, from which the
+     verdict follows. Its arena holds everything. */
+  ch_comparison about;
+  double budget; /* tokens that losses are extrapolated to */
+  int64_t skip;  /* tokens before the first point that laws are fitted to */
+  int64_t jobs, threads;
+  ch_swept *runs; /* [count], in the order of mechanisms, rates, seeds */
+  int count, planned;
+  ch_sweep_choice *choices; /* [mechanisms] */
+  int mechanisms;
+};
+
+/* Fits laws, tells which runs are stuck, chooses rates, and compares the mechanisms at their best rates; choices [mechanisms] have their names. */
+void ch_sweep_judge(ch_sweep *sweep);
+
+/* JSON both ways. result.json of a run holds what training gave; conclusions are drawn again. */
+json_t *ch_swept_to_json(const ch_swept *run, bool judged);
+ch_status ch_swept_from_json(const json_t *object, const char *where, ch_arena *arena, ch_swept *run,
+                             ch_error *error);
+json_t *ch_sweep_to_json(const ch_sweep *sweep);
+/* A law, and a stability, as in results. */
+json_t *ch_scaling_law_to_json(const ch_scaling_law *law);
+json_t *ch_stability_to_json(const ch_stability *stability);
+
+#endif

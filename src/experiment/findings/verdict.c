@@ -1,0 +1,316 @@
+/* Sentences about a decision. The cost that decides between models of equal quality is the cache of models of text, and
+   the parameters of attention of models of images. */
+#include "experiment/findings/verdict.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "experiment/findings/group_law.h"
+#include "experiment/lineup/comparison_plan.h"
+
+static bool on_images(const ch_group *group) {
+  return group->runs[0]->images;
+}
+
+const char *ch_verdict_kind_name(ch_verdict_kind kind) {
+  static const char *const names[] = {"take", "not_distinguishable", "undecided"};
+  return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : "undecided";
+}
+
+int ch_verdict_names(const ch_summary *summary, const char **names) {
+  const ch_decision *d = &summary->decision;
+  int count = 0;
+  if (d->pick < 0) return 0;
+  names[count++] = summary->groups[d->pick].runs[0]->name;
+  for (int i = 0; i < summary->count; i++)
+    if (i != d->pick && d->standings[i].candidate) names[count++] = summary->groups[i].runs[0]->name;
+  return count;
+}
+
+int ch_verdict_ties(const ch_summary *summary, int group, int *ties) {
+  int count = 0;
+  for (int i = 0; summary->decision.known && i < summary->count; i++)
+    if (i != group && !ch_difference_of(summary, group, i)->beyond_noise) ties[count++] = i;
+  return count;
+}
+
+/* --- numbers ----------------------------------------------------------------------------------------------------- */
+
+/* A whole number with commas: "1,024". */
+static void put_count(double value, ch_text *text) {
+  char digits[32];
+  int length = snprintf(digits, sizeof digits, "%.0f", fmin(round(value), 1e18));
+  for (int i = 0; i < length; i++)
+    ch_text_printf(text, "%s%c", i > 0 && (length - i) % 3 == 0 ? "," : "", digits[i]);
+}
+
+void ch_verdict_cost(const ch_group *group, ch_text *text) {
+  double cost = ch_group_cost(group);
+  put_count(cost, text);
+  ch_text_puts(text, on_images(group) ? " parameters of attention" : round(cost) == 1 ? " byte" : " bytes");
+}
+
+/* A distance in percent of the best loss, or in points. */
+static double shown(const ch_summary *summary, double value) {
+  const ch_group *best = &summary->groups[0];
+  return 100 * (on_images(best) ? value : value / best->quality);
+}
+
+/* One decimal, or two of what is less than 0.1. */
+static void put_share(double percent, ch_text *text) {
+  ch_text_printf(text, percent < 0.005 ? "%.0f" : percent < 0.095 ? "%.2f" : "%.1f", percent);
+}
+
+void ch_verdict_interval(const ch_summary *summary, const ch_standing *standing, ch_text *text) {
+  const char *unit = on_images(&summary->groups[0]) ? "points" : "%";
+  double low = shown(summary, standing->low), high = shown(summary, standing->high);
+  if (!isfinite(high)) {
+    ch_text_puts(text, "not known");
+    return;
+  }
+  if (high >= 0.005) { /* a distance from the best is never negative */
+    put_share(low, text);
+    ch_text_puts(text, " to ");
+  }
+  put_share(high, text);
+  ch_text_printf(text, " %s", unit);
+}
+
+/* "3.4012", "61.20 %" */
+static void put_quality(const ch_group *group, ch_text *text) {
+  if (on_images(group))
+    ch_text_printf(text, "%.2f %%", 100 * group->quality);
+  else
+    ch_text_printf(text, "%.4f", group->quality);
+}
+
+/* --- the answer -------------------------------------------------------------------------------------------------- */
+
+/* "at most 1.2 % behind the best of 9", "0.2 to 2.7 % behind the best of 9", "the best of 9" */
+static void put_behind(const ch_summary *summary, ch_text *text) {
+  const ch_decision *d = &summary->decision;
+  const ch_standing *s = &d->standings[d->pick];
+  if (shown(summary, s->high) >= 0.005) {
+    if (s->low > 0)
+      ch_verdict_interval(summary, s, text);
+    else {
+      ch_text_puts(text, "at most ");
+      put_share(shown(summary, s->high), text);
+      ch_text_puts(text, on_images(&summary->groups[0]) ? " points" : " %");
+    }
+    ch_text_puts(text, " behind ");
+  }
+  ch_text_printf(text, "the best of %d", summary->count);
+}
+
+/* The sentence for one seed, or too few. */
+static void put_unknown(const ch_summary *summary, ch_text *text) {
+  const ch_group *pick = &summary->groups[summary->decision.pick];
+  double behind = shown(summary, ch_group_behind(pick, &summary->groups[0]));
+  const char *what = on_images(pick) ? "highest accuracy" : "lowest loss";
+  if (behind > 0) {
+    put_share(behind, text);
+    ch_text_printf(text, " %s behind the %s of %d", on_images(pick) ? "points" : "%", what, summary->count);
+  } else {
+    ch_text_printf(text, "the %s of %d", what, summary->count);
+  }
+  if (summary->seeds == 1)
+    ch_text_puts(text, ". The risk is unknown with one seed; three would bound it.");
+  else
+    ch_text_puts(text, ". The risk is unknown until every model has two seeds.");
+}
+
+static void put_take(const ch_summary *summary, const ch_comparison *comparison, ch_text *text) {
+  const ch_decision *d = &summary->decision;
+  const ch_group *pick = &summary->groups[d->pick];
+  ch_text_printf(text, "Take %s%s: ", pick->name, d->known || summary->count == 1 ? "" : " for now");
+  if (summary->count == 1) {
+    ch_text_printf(text, "it is the only model, with a %s%s of ", summary->seeds > 1 ? "mean " : "",
+                   on_images(pick) ? "top-1 accuracy" : "validation loss");
+    put_quality(pick, text);
+    ch_text_puts(text, ".");
+    return;
+  }
+  ch_verdict_cost(pick, text);
+  if (!on_images(pick)) ch_text_puts(text, " of cache per token");
+  if (comparison->cache_budget > 0) {
+    ch_text_puts(text, " (budget ");
+    put_count(floor(comparison->cache_budget), text);
+    ch_text_puts(text, ")");
+  }
+  ch_text_puts(text, ", ");
+  if (!d->known) {
+    put_unknown(summary, text);
+    return;
+  }
+  put_behind(summary, text);
+  ch_text_printf(text, " (%d %s, 95 %% confidence).", summary->seeds,
+                 ch_plural(summary->seeds, "seed", "seeds"));
+}
+
+/* "a", "a and b", "a, b and c": name number i of count. */
+static void put_separator(int i, int count, ch_text *text) {
+  ch_text_puts(text, i == 0 ? "" : i + 1 == count ? " and " : ", ");
+}
+
+/* Which models with as large a cache are tied with the pick. */
+static void put_equals(const ch_summary *summary, ch_text *text) {
+  const ch_decision *d = &summary->decision;
+  const ch_group *pick = &summary->groups[d->pick];
+  int ties[CH_COMPARE_MOST], count = 0, all = ch_verdict_ties(summary, d->pick, ties);
+  for (int i = 0; i < all; i++)
+    if (ch_group_cost(&summary->groups[ties[i]]) == ch_group_cost(pick)) ties[count++] = ties[i];
+  if (!count) return;
+  ch_text_printf(text, "\n%s", pick->name);
+  for (int i = 0; i < count; i++) {
+    put_separator(i + 1, count + 1, text);
+    ch_text_puts(text, summary->groups[ties[i]].name);
+  }
+  ch_text_puts(text, " are tied at ");
+  ch_verdict_cost(pick, text);
+  ch_text_printf(text, "; %s has the %s.", pick->name, on_images(pick) ? "highest mean" : "lowest mean");
+}
+
+static void put_choice(const ch_summary *summary, int group, ch_text *text) {
+  const ch_group *g = &summary->groups[group];
+  ch_text_printf(text, "%s at ", g->name);
+  ch_verdict_cost(g, text);
+  ch_text_puts(text, " (");
+  if (summary->decision.known) {
+    ch_verdict_interval(summary, &summary->decision.standings[group], text);
+  } else {
+    put_share(shown(summary, ch_group_behind(g, &summary->groups[0])), text);
+    ch_text_puts(text, on_images(g) ? " points" : " %");
+  }
+  ch_text_puts(text, " behind)");
+}
+
+/* The choices before the pick, or after it. */
+static void put_choices(const ch_summary *summary, bool larger, ch_text *text) {
+  const ch_decision *d = &summary->decision;
+  bool images = on_images(&summary->groups[0]);
+  int at = 0, count;
+  while (d->choices[at] != d->pick) at++;
+  count = larger ? at : d->choice_count - at - 1;
+  if (!count) return;
+  ch_text_puts(text, larger ? (images ? "\nMore parameters: " : "\nLarger caches: ")
+                            : (images ? "\nFewer parameters: " : "\nSmaller caches: "));
+  for (int i = 0; i < count; i++) {
+    ch_text_puts(text, i ? ", " : "");
+    put_choice(summary, d->choices[larger ? i : at + 1 + i], text);
+  }
+  ch_text_puts(text, ".");
+}
+
+/* Where no larger cache is a choice: what those that are larger bring. */
+static void put_larger(const ch_summary *summary, ch_text *text) {
+  const ch_decision *d = &summary->decision;
+  const ch_group *pick = &summary->groups[d->pick];
+  const char *nothing =
+      on_images(pick) ? "\nMore parameters of attention buy nothing" : "\nLarger caches buy nothing";
+  int ties[CH_COMPARE_MOST], count = 0, larger = 0, all = ch_verdict_ties(summary, d->pick, ties);
+  if (d->choices[0] != d->pick) {
+    put_choices(summary, true, text);
+    return;
+  }
+  for (int i = 0; i < summary->count; i++) larger += ch_group_cost(&summary->groups[i]) > ch_group_cost(pick);
+  for (int i = 0; i < all; i++)
+    if (ch_group_cost(&summary->groups[ties[i]]) > ch_group_cost(pick)) ties[count++] = ties[i];
+  if (!larger || !d->known) return;
+  if (!count) {
+    ch_text_printf(text, "%s: all that are larger are worse.", nothing);
+    return;
+  }
+  ch_text_printf(text, "%s measurable: ", nothing);
+  for (int i = 0; i < count; i++) {
+    put_separator(i, count, text);
+    ch_text_printf(text, "%s, ", summary->groups[ties[i]].name);
+    ch_verdict_cost(&summary->groups[ties[i]], text);
+  }
+  ch_text_printf(text, ", %s tied with %s.", count > 1 ? "are" : "is", pick->name);
+}
+
+static void put_nothing_fits(const ch_summary *summary, const ch_comparison *comparison, ch_text *text) {
+  int least = 0;
+  for (int i = 1; i < summary->count; i++)
+    if (ch_group_cost(&summary->groups[i]) < ch_group_cost(&summary->groups[least])) least = i;
+  ch_text_puts(text, "No model fits ");
+  put_count(floor(comparison->cache_budget), text);
+  ch_text_puts(text, floor(comparison->cache_budget) == 1 ? " byte" : " bytes");
+  ch_text_printf(text, " of cache per token: the smallest, %s, needs ", summary->groups[least].name);
+  put_count(ceil(ch_group_cost(&summary->groups[least])), text);
+  ch_text_puts(text, ".");
+}
+
+void ch_verdict_sentence(const ch_summary *summary, const ch_comparison *comparison, ch_text *text) {
+  if (summary->count == 0) {
+    ch_text_puts(text, "No model is trained yet.");
+    return;
+  }
+  if (summary->decision.pick < 0) {
+    put_nothing_fits(summary, comparison, text);
+    return;
+  }
+  put_take(summary, comparison, text);
+  if (summary->count == 1) return;
+  put_equals(summary, text);
+  if (comparison->cache_budget > 0) return;
+  put_choices(summary, false, text);
+  put_larger(summary, text);
+}
+
+void ch_verdict_rule(const ch_comparison *comparison, ch_text *text) {
+  bool images = comparison->data.images;
+  double tolerance = 100 * comparison->tolerance;
+  ch_text_printf(text,
+                 images ? "The rule: of the top-1 accuracies at most %.3g %s below the highest, the fewest "
+                          "parameters of attention."
+                        : "The rule: of the losses at most %.3g %s above the lowest, the smallest cache; of "
+                          "smaller caches, the lowest loss.",
+                 tolerance,
+                 !images          ? "%"
+                 : tolerance == 1 ? "point"
+                                  : "points");
+}
+
+/* --- noise ------------------------------------------------------------------------------------------------------- */
+
+void ch_verdict_noise(const ch_summary *summary, const ch_comparison *comparison, ch_text *text) {
+  bool images = comparison->data.images;
+  if (summary->count < 2 || !summary->decision.known) return;
+  ch_text_printf(text,
+                 "Each statement has 95 %% confidence%s: comparison with the best (Hsu, Dunnett), seed by "
+                 "seed; noise of a run %.*f%s",
+                 comparison->until_decided ? ", over all looks at the seeds" : "", images ? 2 : 4,
+                 images ? 100 * summary->deviation : summary->deviation, images ? " points" : "");
+  ch_text_printf(text, " (%.0f %s of freedom), moderated for each model.", summary->degrees,
+                 ch_plural((int64_t)summary->degrees, "degree", "degrees"));
+}
+
+void ch_verdict_standings(const ch_summary *summary, ch_text *text) {
+  if (summary->count < 2 || !summary->decision.known) return;
+  ch_text_puts(text, "Behind the best: ");
+  for (int i = 0; i < summary->count; i++) {
+    ch_text_printf(text, "%s%s ", i ? ", " : "", summary->groups[i].name);
+    ch_verdict_interval(summary, &summary->decision.standings[i], text);
+  }
+  ch_text_puts(text, ".");
+}
+
+void ch_verdict_tokens(const ch_summary *summary, const ch_comparison *comparison, ch_text *text) {
+  const ch_decision *d = &summary->decision;
+  int count = 0;
+  for (int i = 0; d->known && !comparison->data.images && i < d->choice_count; i++) {
+    double share = ch_group_more_tokens(&summary->groups[d->choices[i]], &comparison->training,
+                                        d->standings[d->choices[i]].high);
+    if (!(share >= 0)) continue;
+    ch_text_printf(text, "%s%s ", count++ ? ", " : "Training on more tokens closes these gaps at the most: ",
+                   summary->groups[d->choices[i]].name);
+    if (share < 10)
+      ch_text_printf(text, "%.0f %%", 100 * share);
+    else
+      ch_text_puts(text, isfinite(share) ? "over 1,000 %" : "never");
+  }
+  if (count) ch_text_puts(text, " more.");
+}

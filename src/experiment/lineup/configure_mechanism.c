@@ -1,0 +1,135 @@
+/* One mechanism at a size: the shape that a comparison chooses, or that of another model. */
+#include "experiment/lineup/configure_mechanism.h"
+
+#include "config_file/config_json.h"
+#include "experiment/lineup/comparison_plan.h"
+#include "text/tokenizer.h"
+
+/* Takes the vocabulary of a tokenizer, and the ids that a model's configuration names. */
+static ch_status take_tokenizer(const char *path, ch_config *config, ch_error *error) {
+  ch_tokenizer *tokenizer;
+  CH_TRY(ch_tokenizer_open(path, &tokenizer, error));
+  config->vocab_size = ch_tokenizer_vocab_size(tokenizer);
+  config->bos_token_id = ch_tokenizer_bos(tokenizer);
+  config->eos_token_id = ch_tokenizer_eos(tokenizer);
+  ch_tokenizer_free(tokenizer);
+  return CH_OK;
+}
+
+/* The ids of a tokenizer that a comparison trains (text/bpe_train.h): it has an end of text, and no beginning. */
+static void name_trained_tokens(ch_config *config) {
+  config->bos_token_id = -1;
+  config->eos_token_id = 0;
+}
+
+/* Layers, width and heads: those that `wishes` names or a number of parameters determines. */
+static ch_status resize(const ch_shape_wishes *wishes, ch_config *base, ch_error *error) {
+  ch_shape_wishes whole = *wishes;
+  ch_config sized;
+  whole.vocab = base->vocab_size;
+  whole.context = base->max_position_embeddings;
+  if (!wishes->params) {
+    if (!wishes->layers) whole.layers = base->num_hidden_layers;
+    if (!wishes->hidden) whole.hidden = base->hidden_size;
+    if (!wishes->heads && whole.hidden % base->num_attention_heads == 0)
+      whole.heads = base->num_attention_heads;
+  }
+  CH_TRY(ch_base_shape(&whole, &sized, error));
+  base->num_hidden_layers = sized.num_hidden_layers;
+  base->hidden_size = sized.hidden_size;
+  base->num_attention_heads = base->num_key_value_heads = sized.num_attention_heads;
+  base->head_dim = sized.head_dim;
+  ch_set_matched_width(base, sized.intermediate_size);
+  return CH_OK;
+}
+
+/* The base of the mechanism in the shape of another model, and the parameters that it should have. */
+static ch_status shape_like(const char *path, const ch_shape_wishes *wishes, ch_config *base, int64_t *target,
+                            ch_error *error) {
+  ch_config like;
+  bool sized = wishes->params || wishes->layers || wishes->hidden || wishes->heads;
+  CH_TRY(ch_config_read(path, &like, error));
+  CH_TRY(ch_config_needs_text(&like, "config", error));
+  ch_shape_of(&like, base);
+  base->rms_norm_eps = like.rms_norm_eps;
+  base->rope_theta = like.rope_theta;
+  base->bos_token_id = like.bos_token_id;
+  base->eos_token_id = like.eos_token_id;
+  base->init = wishes->init;
+  base->parametrization = wishes->parametrization;
+  if (wishes->context) base->max_position_embeddings = wishes->context;
+  if (wishes->vocab) base->vocab_size = wishes->vocab;
+  if (wishes->vocab) name_trained_tokens(base);
+  like.vocab_size = base->vocab_size;
+  if (sized) CH_TRY(resize(wishes, base, error));
+  *target = wishes->params;
+  return *target ? CH_OK : ch_count_parameters(sized ? base : &like, ch_counted_by(wishes), target, error);
+}
+
+static ch_status configure_like(const char *name, const char *like, const ch_shape_wishes *wishes,
+                                ch_config *config, ch_error *error) {
+  int64_t target, parameters;
+  CH_TRY(shape_like(like, wishes, config, &target, error));
+  CH_TRY(wishes->match == CH_MATCH_CACHE ? ch_preset_apply_cache(name, wishes->cache, config, error)
+                                         : ch_preset_apply(name, config, error));
+  return ch_match_parameters(config, &name, 1, ch_counted_by(wishes), target, &parameters, error);
+}
+
+static ch_status check_sizes(const ch_compare_settings *s, ch_error *error) {
+  const struct {
+    const char *name;
+    int64_t value, most;
+  } sizes[] = {{"params", s->parameters, INT64_C(1) << 50},
+               {"layers", s->layers, 1000},
+               {"hidden", s->hidden, 65536},
+               {"heads", s->heads, 4096},
+               {"vocab", s->vocab, 4000000},
+               {"seq", s->sequence, 1048576},
+               {"cache-per-token", s->cache_per_token, INT64_C(1) << 50}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    if (sizes[i].value < 0 || sizes[i].value > sizes[i].most)
+      return ch_fail(error, CH_ERROR_ARGUMENT, "--%s is %lld; it must be from 1 to %lld", sizes[i].name,
+                     (long long)sizes[i].value, (long long)sizes[i].most);
+  if ((s->match == CH_MATCH_CACHE) == (s->cache_per_token > 0)) return CH_OK;
+  return ch_fail(error, CH_ERROR_ARGUMENT, "%s; give both or neither",
+                 s->cache_per_token ? "--cache-per-token is for --match cache"
+                                    : "--match cache needs --cache-per-token");
+}
+
+static ch_status configure(const ch_compare_settings *settings, const char *like, ch_compare_plan *plan,
+                           ch_config *config, ch_error *error) {
+  ch_shape_wishes wishes = ch_compare_wishes(settings);
+  ch_config tokens = {.bos_token_id = -1, .eos_token_id = -1};
+  int64_t params;
+  CH_TRY(ch_compare_plan_names(settings->mechanisms, plan, error));
+  CH_TRY(check_sizes(settings, error));
+  if (plan->count != 1 || plan->models[0].from_file)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--mechanisms: '%.64s' is not the name of one mechanism; give one as in mla or gqa:4",
+                   settings->mechanisms);
+  if (settings->tokenizer && settings->vocab)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--vocab and --tokenizer both give the vocabulary; leave one of them out");
+  if (settings->tokenizer) CH_TRY(take_tokenizer(settings->tokenizer, &tokens, error));
+  if (settings->tokenizer) wishes.vocab = tokens.vocab_size;
+  if (like) {
+    CH_TRY(configure_like(plan->models[0].name, like, &wishes, config, error));
+  } else {
+    CH_TRY(ch_compare_plan_size(plan, &wishes, CH_COMPARE_USUAL_PARAMS, &params, error));
+    if (!wishes.vocab) wishes.vocab = ch_base_vocabulary(params, INT64_MAX);
+    CH_TRY(ch_compare_plan_shapes(plan, &wishes, CH_COMPARE_USUAL_PARAMS, error));
+    *config = plan->models[0].config;
+    name_trained_tokens(config);
+  }
+  if (settings->tokenizer) config->bos_token_id = tokens.bos_token_id;
+  if (settings->tokenizer) config->eos_token_id = tokens.eos_token_id;
+  return ch_config_validate(config, plan->models[0].name, error);
+}
+
+ch_status ch_configure(const ch_compare_settings *settings, const char *like, ch_config *config,
+                       ch_error *error) {
+  ch_compare_plan plan;
+  ch_status status = configure(settings, like, &plan, config, error);
+  ch_compare_plan_free(&plan);
+  return status;
+}

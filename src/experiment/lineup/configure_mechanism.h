@@ -1,0 +1,13 @@
+/* The configuration of one mechanism at a size, without a comparison. */
+#ifndef CH_EXPERIMENT_LINEUP_CONFIGURE_MECHANISM_H
+#define CH_EXPERIMENT_LINEUP_CONFIGURE_MECHANISM_H
+
+#include <crosshead/compare.h>
+
+#include "config/config.h"
+
+/* ch_compare_config, with a struct in place of JSON. */
+ch_status ch_configure(const ch_compare_settings *settings, const char *like, ch_config *config,
+                       ch_error *error);
+
+#endif

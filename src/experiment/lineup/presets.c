@@ -1,0 +1,486 @@
+/* The presets there are, and how their names are read. */
+#include "experiment/lineup/presets.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "attention/registry.h"
+#include "config_file/config_json.h"
+
+enum { LONGEST_NAME = 64, MOST_NUMBER = 1 << 20 };
+
+/* --- modules by name: presets on top of a mechanism's ------------------------------------------------------------ */
+
+/* The mechanism's preset `name` as it stands in the registry. */
+static ch_status apply_mechanism(const char *name, ch_config *config, int64_t number, const char *where,
+                                 ch_error *error);
+
+static void mix_heads(ch_config *config, int64_t components) {
+  config->attention.head_norm = true;
+  config->attention.head_mix.on = CH_ON_K | CH_ON_V;
+  config->attention.head_mix.component_heads = components;
+}
+
+/* MEA has as many component heads as key-value heads. */
+static ch_status mea(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  CH_TRY(apply_mechanism(number ? "gqa" : "mha", config, number, where, error));
+  mix_heads(config, config->num_key_value_heads);
+  return CH_OK;
+}
+
+/* Fewer of them, which the cache then holds: virtual heads. */
+static ch_status mea_virtual(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  CH_TRY(apply_mechanism("mha", config, 0, where, error));
+  mix_heads(config, number ? number : (config->num_attention_heads + 1) / 2);
+  return CH_OK;
+}
+
+static ch_status knocking(ch_config *config, ch_knocking_type type, unsigned on, int64_t number,
+                          const char *where, ch_error *error) {
+  CH_TRY(apply_mechanism("gqa", config, number, where, error));
+  config->attention.knocking = (ch_knocking){.type = type, .on = on};
+  return CH_OK;
+}
+
+static ch_status map_for_each_head(ch_config *config, ch_status status) {
+  config->attention.knocking.per_head = true;
+  return status;
+}
+
+static ch_status kha_linear(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return knocking(config, CH_KNOCKING_LINEAR, CH_ON_Q | CH_ON_K | CH_ON_V, number, where, error);
+}
+
+static ch_status kha_mlp(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return knocking(config, CH_KNOCKING_MLP, CH_ON_V, number, where, error);
+}
+
+static ch_status kha_linear_per_head(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return map_for_each_head(config, kha_linear(config, number, where, error));
+}
+
+static ch_status kha_mlp_per_head(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return map_for_each_head(config, kha_mlp(config, number, where, error));
+}
+
+static ch_status kha_gate(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return knocking(config, CH_KNOCKING_GATE, CH_ON_V, number, where, error);
+}
+
+static const ch_preset modules[] = {
+    {"mea", ch_preset_counts_groups,
+     "multi-head explicit attention: mixed key-value heads, head norm (default: as mha)", mea},
+    {"mea-virtual", "component heads",
+     "mea with heads mixed from fewer, which the cache holds (default: from half as many)", mea_virtual},
+    {"kha-linear", ch_preset_counts_groups, "gqa with linear knocking on queries, keys and values",
+     kha_linear},
+    {"kha-mlp", ch_preset_counts_groups, "gqa with MLP knocking on values", kha_mlp},
+    {"kha-gate", ch_preset_counts_groups, "gqa with a knocking gate on values, the paper's negative control",
+     kha_gate},
+    {"kha-linear-per-head", ch_preset_counts_groups, "kha-linear with a map for each head: nothing is shared",
+     kha_linear_per_head},
+    {"kha-mlp-per-head", ch_preset_counts_groups, "kha-mlp with an MLP for each head: nothing is shared",
+     kha_mlp_per_head},
+};
+
+static const char window_words[] = "tokens of the window", head_words[] = "heads of its layers";
+
+/* Exclusive attention: the mechanism must take it. */
+static ch_status xsa(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  (void)number;
+  (void)where;
+  (void)error;
+  config->attention.exclusive = true;
+  return CH_OK;
+}
+
+/* Where layers differ, every `every`-th and the last one attend to all tokens; 0: none. */
+static bool stays_full(const ch_config *config, int64_t every, int64_t layer) {
+  return every && ((layer + 1) % every == 0 || layer + 1 == config->num_hidden_layers);
+}
+
+/* Whether layers can have types of their own, and one of them differs. `all` is the preset that changes every layer. */
+static ch_status check_layers(const ch_config *config, int64_t every, const char *all, const char *where,
+                              ch_error *error) {
+  if (config->num_hidden_layers > CH_MAX_LISTED_LAYERS)
+    return ch_fail(error, CH_ERROR_CONFIG, "%s: %lld layers are too many to have types of their own; %d can",
+                   where, (long long)config->num_hidden_layers, CH_MAX_LISTED_LAYERS);
+  if (every && config->num_hidden_layers == 1)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s leaves the last layer as it is, and there is only one; give 2 layers or more, or %s",
+                   where, all);
+  return CH_OK;
+}
+
+/* Every `every`-th layer, and the last, sees all tokens; the others the last W, by default a quarter of a text. 0: all slide. */
+static ch_status slide(ch_config *config, int64_t window, int64_t every, const char *where, ch_error *error) {
+  CH_TRY(check_layers(config, every, "swa-all", where, error));
+  int64_t quarter = (config->max_position_embeddings + 3) / 4;
+  config->sliding_window = window ? window : quarter;
+  config->layer_types.count = every ? config->num_hidden_layers : 0;
+  for (int64_t i = 0; i < config->layer_types.count; i++)
+    config->layer_types.type[i] = stays_full(config, every, i) ? CH_LAYER_FULL : CH_LAYER_SLIDING;
+  return CH_OK;
+}
+
+static ch_status swa(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return slide(config, number, 4, where, error);
+}
+
+static ch_status swa_half(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return slide(config, number, 2, where, error);
+}
+
+static ch_status swa_five_sixths(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return slide(config, number, 6, where, error);
+}
+
+static ch_status swa_all(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return slide(config, number, 0, where, error);
+}
+
+/* Gated DeltaNet in all layers but every `every`-th and the last, with keys of half the width and values of all of it, as many
+   parameters as multi-head attention; states of about 64 x 128 unless the number of heads is given. 0: in all layers. */
+static ch_status make_linear(ch_config *config, int64_t heads, int64_t every, const char *where,
+                             ch_error *error) {
+  enum { WIDTH_OF_A_HEAD = 128 };
+  const int64_t usual = config->hidden_size / WIDTH_OF_A_HEAD;
+  CH_TRY(check_layers(config, every, "gdn-all", where, error));
+  if (!heads) heads = usual > 1 ? usual : 1;
+  const int64_t dim = config->hidden_size / 2 / heads;
+  config->linear_attention = (ch_linear_attention){.type = CH_LINEAR_GDN,
+                                                   .heads = heads,
+                                                   .value_heads = heads,
+                                                   .head_dim = dim > 1 ? dim : 1,
+                                                   .value_head_dim = dim > 1 ? 2 * dim : 2,
+                                                   .conv = 4,
+                                                   .gate = true};
+  for (int64_t i = 0; i < config->num_hidden_layers; i++) {
+    const bool slides = ch_layer_slides(config, (int)i);
+    config->layer_types.type[i] = !stays_full(config, every, i) ? CH_LAYER_LINEAR
+                                  : slides                      ? CH_LAYER_SLIDING
+                                                                : CH_LAYER_FULL;
+  }
+  config->layer_types.count = config->num_hidden_layers;
+  return CH_OK;
+}
+
+static ch_status gdn(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return make_linear(config, number, 4, where, error);
+}
+
+static ch_status gdn_half(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return make_linear(config, number, 2, where, error);
+}
+
+static ch_status gdn_five_sixths(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return make_linear(config, number, 6, where, error);
+}
+
+static ch_status gdn_all(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  return make_linear(config, number, 0, where, error);
+}
+
+/* Layers in groups that read the keys and values of the first. */
+static ch_status cla(ch_config *config, int64_t number, const char *where, ch_error *error) {
+  (void)where;
+  (void)error;
+  config->attention.kv_layer_group = number ? number : 2;
+  return CH_OK;
+}
+
+/* Modules that are added to a mechanism after a plus; each once, in this order. */
+static const ch_preset added[] = {
+    {"swa", window_words, "sliding windows in 3 of 4 layers (default: a quarter of the sequence length)",
+     swa},
+    {"swa-half", window_words, "sliding windows in every second layer", swa_half},
+    {"swa-five-sixths", window_words, "sliding windows in 5 of 6 layers", swa_five_sixths},
+    {"swa-all", window_words, "sliding windows in all layers", swa_all},
+    {"gdn", head_words,
+     "Gated DeltaNet in 3 of 4 layers: states of a fixed size (default: 64 x 128 per head)", gdn},
+    {"gdn-half", head_words, "Gated DeltaNet in every second layer", gdn_half},
+    {"gdn-five-sixths", head_words, "Gated DeltaNet in 5 of 6 layers", gdn_five_sixths},
+    {"gdn-all", head_words, "Gated DeltaNet in all layers: a cache that does not grow", gdn_all},
+    {"cla", "layers per group", "cross-layer attention: 2 layers share keys and values", cla},
+    {"xsa", NULL, "exclusive attention: the output of each head without its part along the token's own value",
+     xsa},
+};
+
+enum { ADDED = sizeof added / sizeof *added };
+
+/* --- all of them: those of the registry, then the modules -------------------------------------------------------- */
+
+/* Preset number `index` and, if it belongs to a mechanism, that mechanism. */
+static const ch_preset *preset_at(int index, const ch_mechanism **of) {
+  for (const ch_mechanism *const *m = ch_mechanisms(); *m; m++)
+    for (const ch_preset *p = (*m)->presets; p && p->name; p++)
+      if (index-- == 0) {
+        *of = *m;
+        return p;
+      }
+  *of = NULL;
+  int count = (int)(sizeof modules / sizeof *modules);
+  if (index < count) return &modules[index];
+  index -= count;
+  if (index < ADDED) return &added[index];
+  count = ADDED;
+  for (const ch_preset *p = ch_sharing_presets; p->name; p++)
+    if (index-- == count) return p;
+  return index == count ? &ch_expert_preset : NULL;
+}
+
+static bool shares(const ch_preset *preset) {
+  for (const ch_preset *p = ch_sharing_presets; p->name; p++)
+    if (p == preset) return true;
+  return false;
+}
+
+const ch_preset *ch_preset_at(int index) {
+  const ch_mechanism *of;
+  return preset_at(index, &of);
+}
+
+/* The preset with this name, in any case: "mla", "MLA". */
+static const ch_preset *find(const char *word, const ch_mechanism **of) {
+  const ch_preset *preset;
+  for (int i = 0; (preset = preset_at(i, of)); i++)
+    if (strcasecmp(preset->name, word) == 0) return preset;
+  return NULL;
+}
+
+static ch_status apply(const ch_preset *preset, const ch_mechanism *of, ch_config *config, int64_t number,
+                       const char *where, ch_error *error) {
+  if (of) ch_config_set_mechanism(config, of->name);
+  return preset->apply ? preset->apply(config, number, where, error) : CH_OK;
+}
+
+static ch_status apply_mechanism(const char *name, ch_config *config, int64_t number, const char *where,
+                                 ch_error *error) {
+  const ch_mechanism *of;
+  const ch_preset *preset = find(name, &of);
+  return apply(preset, of, config, number, where, error);
+}
+
+/* --- names ------------------------------------------------------------------------------------------------------- */
+
+bool ch_preset_is_path(const char *name) {
+  size_t length = strlen(name);
+  return strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".json") == 0);
+}
+
+/* True for a name that takes a number and has it without the colon: "gqa8", "gqa-8". Puts "gqa:8" into `meant`. */
+static bool lacks_colon(const char *word, char *meant, size_t size) {
+  const ch_mechanism *of;
+  char name[LONGEST_NAME];
+  size_t length = strcspn(word, "0123456789");
+  const char *digits = word + length;
+  if (!*digits || digits[strspn(digits, "0123456789")] || length >= sizeof name) return false;
+  snprintf(name, sizeof name, "%.*s", (int)length, word);
+  const ch_preset *preset = find(name, &of);
+  if (!preset && length > 1 && strchr("-_=", name[length - 1])) {
+    name[length - 1] = 0;
+    preset = find(name, &of);
+  }
+  if (!preset || !preset->number) return false;
+  snprintf(meant, size, "%s:%.20s", preset->name, digits);
+  return true;
+}
+
+/* Refuses a part of a name, as typed, whose word in front of the colon is no preset. */
+static ch_status unknown(const char *part, const char *word, ch_error *error) {
+  enum { MOST = 64 };
+  const char *names[MOST + 1] = {0};
+  char known[768] = "", meant[2 * LONGEST_NAME];
+  size_t used = 0;
+  const ch_preset *preset;
+  for (int i = 0; i < MOST && (preset = ch_preset_at(i)); i++) {
+    names[i] = preset->name;
+    if (used < sizeof known)
+      used += (size_t)snprintf(known + used, sizeof known - used, "%s%s%s", i ? ", " : "", names[i],
+                               preset->number ? "[:N]" : "");
+  }
+  const char *near = lacks_colon(part, meant, sizeof meant) ? meant : ch_nearest_name(word, names);
+  if (near)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--mechanisms: there is no '%.64s'; did you mean %s?", part,
+                   near);
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "--mechanisms: there is no '%.64s'; known are %s, or the path of a config.json", part,
+                 known);
+}
+
+/* One preset of a name, with its number and - if it is a mechanism's - the mechanism. */
+typedef struct chosen {
+  const ch_preset *preset;
+  const ch_mechanism *of;
+  int64_t number;
+} chosen;
+
+/* One part of a name: "gqa:4". */
+static ch_status parse_part(const char *part, chosen *choice, ch_error *error) {
+  char word[LONGEST_NAME];
+  size_t length = strcspn(part, ":");
+  snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word), part);
+  choice->number = 0;
+  choice->preset = find(word, &choice->of);
+  if (!choice->preset) return unknown(part, word, error);
+  if (!part[length]) return CH_OK;
+  if (!choice->preset->number)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--mechanisms: %s takes no number, but '%.64s' gives one; write %s", word, part, word);
+  const char *digits = part + length + 1;
+  size_t count = strspn(digits, "0123456789");
+  long long value = count && !digits[count] && count < 10 ? atoll(digits) : 0;
+  if (value < 1 || value > MOST_NUMBER)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "--mechanisms: '%.64s' needs a whole number of %s from 1 to %d after the colon, as in %s:4", part,
+        choice->preset->number, MOST_NUMBER, word);
+  choice->number = value;
+  return CH_OK;
+}
+
+/* A whole name: a mechanism's preset and what is added to it with pluses. A part that is left out has no preset. */
+typedef struct named {
+  chosen mechanism, added[ADDED], sharing, experts;
+} named;
+
+static ch_status misplaced(const char *name, ch_error *error) {
+  return ch_fail(
+      error, CH_ERROR_ARGUMENT,
+      "--mechanisms: '%.64s' must be a mechanism, a plus and what its layers share, or experts, or a "
+      "module, each once, as in mfa+masa-qkvo, kha-mlp+moe or gated+xsa",
+      name);
+}
+
+/* The place of a module that is added, or NULL. */
+static chosen *place_of_added(const ch_preset *preset, named *parts) {
+  for (int i = 0; i < ADDED; i++)
+    if (&added[i] == preset) return &parts->added[i];
+  return NULL;
+}
+
+/* Takes a part into its place, which must be free; a mechanism comes first. */
+static ch_status place(const char *name, const chosen *part, bool first, named *parts, ch_error *error) {
+  chosen *to = shares(part->preset)                  ? &parts->sharing
+               : part->preset == &ch_expert_preset   ? &parts->experts
+               : place_of_added(part->preset, parts) ? place_of_added(part->preset, parts)
+                                                     : &parts->mechanism;
+  if (to->preset || (to == &parts->mechanism && !first)) return misplaced(name, error);
+  *to = *part;
+  return CH_OK;
+}
+
+static ch_status parse(const char *name, named *parts, ch_error *error) {
+  *parts = (named){0};
+  for (const char *at = name;; at++) {
+    char text[LONGEST_NAME];
+    chosen part;
+    size_t length = strcspn(at, "+");
+    snprintf(text, sizeof text, "%.*s", (int)(length < sizeof text ? length : sizeof text), at);
+    CH_TRY(parse_part(text, &part, error));
+    CH_TRY(place(name, &part, at == name, parts, error));
+    at += length;
+    if (!*at) return CH_OK;
+  }
+}
+
+ch_status ch_preset_check(const char *name, ch_error *error) {
+  named parts;
+  return parse(name, &parts, error);
+}
+
+static ch_status add(const char *name, const chosen *part, ch_config *config, ch_error *error) {
+  if (!part->preset) return CH_OK;
+  CH_TRY(ch_config_validate(config, name, error));
+  return part->preset->apply(config, part->number, name, error);
+}
+
+static ch_status apply_parts(const char *name, const named *parts, ch_config *config, ch_error *error) {
+  const chosen *mechanism = &parts->mechanism;
+  if (mechanism->preset)
+    CH_TRY(apply(mechanism->preset, mechanism->of, config, mechanism->number, name, error));
+  else
+    CH_TRY(apply_mechanism("mha", config, 0, name, error));
+  for (int i = 0; i < ADDED; i++) CH_TRY(add(name, &parts->added[i], config, error));
+  CH_TRY(add(name, &parts->sharing, config, error));
+  CH_TRY(add(name, &parts->experts, config, error));
+  return ch_config_validate(config, name, error);
+}
+
+ch_status ch_preset_apply(const char *name, ch_config *config, ch_error *error) {
+  named parts;
+  CH_TRY(parse(name, &parts, error));
+  return apply_parts(name, &parts, config, error);
+}
+
+/* --- sizes by the cache ------------------------------------------------------------------------------------------ */
+
+/* A number behind a name is tried up to here. */
+enum { MOST_TRIED = 8192, MOST_NAMED = 8 };
+/* Caches count as equal from this share of the one that is asked for. */
+static const double least_share = 0.75;
+
+ch_status ch_check_cache(const char *name, int64_t elements, int64_t most, const char *possible,
+                         ch_error *error) {
+  if (elements <= most && (double)elements >= least_share * (double)most) return CH_OK;
+  return ch_fail(
+      error, CH_ERROR_ARGUMENT,
+      "%s cannot have a cache of %lld elements per token, or down to three quarters of that: %s %s%lld; "
+      "give another --cache-per-token, or leave it out of --mechanisms",
+      name, (long long)most, possible ? "possible are" : "it has", possible ? possible : "",
+      (long long)elements);
+}
+
+/* The sizes of the cache there are, the smallest first, each once. */
+typedef struct cache_sizes {
+  int64_t elements[MOST_NAMED]; /* those around `most`: the last of them may be larger */
+  int count;
+} cache_sizes;
+
+static void note_size(cache_sizes *sizes, int64_t elements) {
+  for (int i = 0; i < sizes->count; i++)
+    if (sizes->elements[i] == elements) return;
+  if (sizes->count < MOST_NAMED) sizes->elements[sizes->count++] = elements;
+}
+
+static ch_status refuse_sizes(const char *name, const cache_sizes *sizes, int64_t most, ch_error *error) {
+  char possible[MOST_NAMED * 24] = "";
+  size_t used = 0;
+  for (int i = 0; i + 1 < sizes->count; i++)
+    used +=
+        (size_t)snprintf(possible + used, sizeof possible - used, "%lld, ", (long long)sizes->elements[i]);
+  return ch_check_cache(name, sizes->elements[sizes->count - 1], most, possible, error);
+}
+
+ch_status ch_preset_apply_cache(const char *name, int64_t most, ch_config *config, ch_error *error) {
+  named parts;
+  cache_sizes sizes = {.count = 0};
+  ch_config best = *config;
+  int64_t reached = 0;
+  CH_TRY(parse(name, &parts, error));
+  chosen *mechanism = &parts.mechanism;
+  if (!mechanism->preset || !mechanism->preset->number || mechanism->number) {
+    CH_TRY(apply_parts(name, &parts, config, error));
+    return ch_check_cache(name, ch_state_elements(config), most, NULL, error);
+  }
+  int64_t before = 0;
+  for (int64_t number = 1; number <= MOST_TRIED; number++) {
+    ch_config trial = *config;
+    mechanism->number = number;
+    if (apply_parts(name, &parts, &trial, NULL) != CH_OK) continue;
+    int64_t elements = ch_state_elements(&trial);
+    note_size(&sizes, elements);
+    if (elements <= most && elements > reached) {
+      reached = elements;
+      best = trial;
+    }
+    if (elements > most && before > most && sizes.count == MOST_NAMED) break; /* it only grows */
+    before = elements;
+  }
+  if (sizes.count == 0) return ch_fail(error, CH_ERROR_ARGUMENT, "%s has no size that fits this shape", name);
+  if ((double)reached < least_share * (double)most) return refuse_sizes(name, &sizes, most, error);
+  *config = best;
+  return CH_OK;
+}

@@ -1,0 +1,18 @@
+/* A speed that was measured several times: its median, its spread, and whether it can be relied on. */
+#include "experiment/speed/median_speed.h"
+
+#include "base/median.h"
+
+static const double largest_share = 0.1;
+
+ch_rate ch_rate_of(double *values, int64_t count, bool disturbed) {
+  ch_quartiles middle = ch_quartiles_of(values, count);
+  ch_rate rate = {.median = middle.median, .spread = (middle.high - middle.low) / 2};
+  rate.unsteady = disturbed || rate.spread > largest_share * rate.median;
+  return rate;
+}
+
+bool ch_rate_is_steadier(ch_rate a, ch_rate b) {
+  if (a.unsteady != b.unsteady) return b.unsteady;
+  return a.spread * b.median < b.spread * a.median;
+}

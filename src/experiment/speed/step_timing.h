@@ -1,0 +1,21 @@
+/* Timing training steps of a configuration. What they learn is not kept, and nothing is written. */
+#ifndef CH_EXPERIMENT_SPEED_STEP_TIMING_H
+#define CH_EXPERIMENT_SPEED_STEP_TIMING_H
+
+#include "experiment/trial/setup.h"
+
+typedef struct ch_step_timing {
+  double seconds;     /* median seconds of a step */
+  double quick, slow; /* quartiles */
+  /* The most that the process held: weights, gradients, moments, activations and the program itself. */
+  size_t memory_bytes;
+  size_t weight_bytes;
+} ch_step_timing;
+
+/* Takes some steps of a new model with the setup's training options and text for about a second: at least three unless
+   steps are slow, and no more than a run of the setup has. The first is not timed. The setup's stop test ends it
+   (CH_ERROR_INTERRUPTED). */
+ch_status ch_time_steps(ch_compare_setup *setup, const ch_config *config, ch_step_timing *timing,
+                        ch_error *error);
+
+#endif

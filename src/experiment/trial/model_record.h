@@ -1,0 +1,24 @@
+/* A comparison's record of a model: its shape, and how its training went. */
+#ifndef CH_EXPERIMENT_TRIAL_MODEL_RECORD_H
+#define CH_EXPERIMENT_TRIAL_MODEL_RECORD_H
+
+#include "experiment/trial/setup.h"
+
+/* Seconds of the steps that this process took. */
+typedef struct ch_step_times {
+  double *seconds;
+  int64_t taken, room;
+  bool disturbed; /* other programs kept the machine busy */
+} ch_step_times;
+
+/* Name, shape and counts, with the seed of the options. Strings go into the comparison's arena. */
+ch_status ch_compared_fill_shape(const ch_compare_setup *setup, const ch_planned_model *planned,
+                                 ch_compared *model, ch_error *error);
+/* Both curves, of as many steps as were taken. */
+ch_status ch_compared_fill_curves(const ch_compare_setup *setup, const ch_progress_record *record,
+                                  ch_compared *model, ch_error *error);
+/* Losses, accuracies, curves and the training rate from the times, which this changes. */
+ch_status ch_compared_fill_training(const ch_compare_setup *setup, const ch_trainer *trainer,
+                                    ch_step_times *times, ch_compared *model, ch_error *error);
+
+#endif

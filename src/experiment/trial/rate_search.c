@@ -1,0 +1,67 @@
+/* Which rate to try next, and which one the tried rates suggest. */
+#include "experiment/trial/rate_search.h"
+
+#include <math.h>
+
+const double ch_tune_flat = 0.0025;
+
+/* Between neighbouring rates. */
+static const double ratio = 2;
+/* With a falling rate, runs at higher rates catch up at the end, so the share is wide. */
+static const double hopeless_share = 0.08, judged_from = 0.5;
+
+static bool counts(const ch_tried_rate *rate) {
+  return !rate->stopped && isfinite(rate->loss);
+}
+
+/* -1 when no rate was trained to its end. */
+static int best_of(const ch_tune *tune) {
+  int best = -1;
+  for (int i = 0; i < tune->count; i++)
+    if (counts(&tune->tried[i]) && (best < 0 || tune->tried[i].loss < tune->tried[best].loss)) best = i;
+  return best;
+}
+
+/* The tried rate `steps` ratios above (or below) another, or -1. */
+static int neighbour(const ch_tune *tune, int of, int steps) {
+  double rate = tune->tried[of].lr * pow(ratio, steps);
+  for (int i = 0; i < tune->count; i++)
+    if (fabs(log(tune->tried[i].lr / rate)) < 0.01) return i;
+  return -1;
+}
+
+/* If even the usual rate was not trained to its end, lower ones are tried. */
+double ch_tune_next(const ch_tune *tune, double usual) {
+  if (tune->count == 0) return usual;
+  if (tune->count >= tune->most) return 0;
+  int best = best_of(tune);
+  if (best < 0) return usual * pow(ratio, -tune->count);
+  if (neighbour(tune, best, 1) < 0) return tune->tried[best].lr * ratio;
+  if (neighbour(tune, best, -1) < 0) return tune->tried[best].lr / ratio;
+  return 0;
+}
+
+ch_tune_result ch_tune_conclude(const ch_tune *tune) {
+  int best = best_of(tune), above = neighbour(tune, best, 1), below = neighbour(tune, best, -1);
+  double loss = tune->tried[best].loss;
+  ch_tune_result result = {.lr = tune->tried[best].lr, .at_edge = above < 0 || below < 0};
+  if (counts(&tune->tried[0])) result.usual_cost = (tune->tried[0].loss - loss) / loss;
+  if (result.at_edge || !counts(&tune->tried[above]) || !counts(&tune->tried[below])) return result;
+  /* loss + slope x + curvature x^2, where x counts ratios from the best rate: -1, 0, 1 were tried. */
+  double up = tune->tried[above].loss - loss, down = tune->tried[below].loss - loss;
+  double curvature = (up + down) / 2, slope = (up - down) / 2;
+  if (!(curvature > 0)) return result;
+  double vertex = -slope / (2 * curvature), width = sqrt(ch_tune_flat * loss / curvature);
+  result.lr *= pow(ratio, vertex);
+  result.low = result.lr * pow(ratio, -width);
+  result.high = result.lr * pow(ratio, width);
+  return result;
+}
+
+bool ch_tune_is_hopeless(const ch_compared *best, int64_t tokens, int64_t tokens_of_run, double loss) {
+  if ((double)tokens < judged_from * (double)tokens_of_run || tokens >= tokens_of_run) return false;
+  for (int i = 0; i < best->validation_points; i++)
+    if (best->validation_curve[i].tokens == tokens)
+      return loss > best->validation_curve[i].loss * (1 + hopeless_share);
+  return false;
+}

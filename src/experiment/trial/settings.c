@@ -1,0 +1,552 @@
+/* Checking, completing and keeping the settings of a comparison. Each is one row of a table. */
+#include "experiment/trial/settings.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/file_names.h"
+#include "base/json.h"
+#include "config/initial_std.h"
+#include "config_file/config_json.h"
+#include "experiment/ladder.h"
+#include "experiment/lineup/match_size.h"
+#include "experiment/lineup/learning_rates.h"
+#include "experiment/trial/rate_search.h"
+#include "experiment/findings/comparison_results.h"
+#include "experiment/trial/setup.h"
+#include "experiment/trial/task_evaluation.h"
+#include "text/hash.h"
+
+enum { MOST_SETTINGS_BYTES = 1 << 24, MOST_PARTS = 10000 };
+
+/* In the file of settings of a comparison that was given more tokens (or epochs): those it was started with. */
+static const char grown_key[] = "grown_from", timed_key[] = "timed";
+
+/* --- the table --------------------------------------------------------------------------------------------------- */
+
+typedef enum setting_type { SETTING_COUNT, SETTING_NUMBER, SETTING_SEED, SETTING_NAME } setting_type;
+
+/* Where a setting counts: everywhere, or only there. */
+enum { COUNTS_EVERYWHERE, COUNTS_FOR_IMAGES, COUNTS_IN_COMPARISONS, COUNTS_IN_SWEEPS };
+
+typedef struct setting {
+  const char *key; /* in the file of settings */
+  setting_type type;
+  size_t offset;
+  double least, most; /* of a count or number; most < least: no upper bound */
+  int counts;
+  bool free; /* not kept: it may change when a comparison goes on */
+  /* [name_count] the names of an enumeration's values; NULL for values that are refused. */
+  const char *const *names;
+  int name_count;
+  const char *option; /* in sentences; NULL: the key */
+} setting;
+
+/* What earlier versions called the first. */
+static const char old_match[] = "all";
+static const char *const engines[] = {[CH_ENGINE_NATIVE] = "native", [CH_ENGINE_PYTORCH] = "pytorch"};
+static const char *const schedules[] = {[CH_TRAIN_COSINE] = "cosine", [CH_TRAIN_CONSTANT] = "constant"};
+static const char *const arithmetics[] = {
+    [CH_PRECISION_DEFAULT] = "f32", [CH_PRECISION_F32] = "f32", [CH_PRECISION_BF16] = "bf16"};
+
+#define AT(member) offsetof(ch_compare_settings, member)
+#define COUNT(name, member, low, high)                                                                       \
+  .key = (name), .type = SETTING_COUNT, .offset = AT(member), .least = (low), .most = (high)
+#define NUMBER(name, member, low, high)                                                                      \
+  .key = (name), .type = SETTING_NUMBER, .offset = AT(member), .least = (low), .most = (high)
+#define NAME(name, member, list)                                                                             \
+  .key = (name), .type = SETTING_NAME, .offset = AT(member), .names = (list), .name_count = COUNT_##list
+enum {
+  COUNT_ch_match_names = CH_MATCHES,
+  COUNT_engines = sizeof engines / sizeof *engines,
+  COUNT_schedules = sizeof schedules / sizeof *schedules,
+  COUNT_arithmetics = sizeof arithmetics / sizeof *arithmetics,
+  COUNT_ch_init_names = CH_INIT_FAN_IN + 1,
+  COUNT_ch_parametrization_names = CH_PARAMETRIZATION_SPECTRAL + 1,
+  NONE = -2 /* as an upper bound: there is none */
+};
+
+/* In the order in which they are kept. A new setting is a member of ch_compare_settings and a row here; the program has a
+   row of options that names the member (cli/lineup.h, cli/cmd_compare.c). What is not in an old file counts as the
+   default. */
+static const setting settings_table[] = {
+    {COUNT("--epochs", epochs, 1, 100000), .counts = COUNTS_FOR_IMAGES},
+    {COUNT("--patch", patch, 0, 4096), .counts = COUNTS_FOR_IMAGES},
+    {COUNT("--image-size", image_size, 0, 4096), .counts = COUNTS_FOR_IMAGES},
+    {COUNT("--params", parameters, 0, NONE)},
+    {NAME("--match", match, ch_match_names)},
+    {COUNT("--cache-per-token", cache_per_token, 0, NONE)},
+    {COUNT("--context", context, 0, 1 << 30), .counts = COUNTS_IN_COMPARISONS},
+    {COUNT("--layers", layers, 0, 1000)},
+    {COUNT("--hidden", hidden, 0, 65536)},
+    {COUNT("--heads", heads, 0, 4096)},
+    {COUNT("--vocab", vocab, 0, 4000000)},
+    {NAME("--init", init, ch_init_names)},
+    {NAME("--parametrization", parametrization, ch_parametrization_names)},
+    {COUNT("--tokens", tokens, 1, NONE)},
+    {COUNT("--batch", batch, 1, 65536)},
+    {COUNT("--micro-batch", micro_batch, 0, 65536)},
+    {COUNT("--seq", sequence, 1, 1048576)},
+    {COUNT("--evaluations", evaluations, 1, 10000), .counts = COUNTS_IN_SWEEPS},
+    {NUMBER("--lr", lr, 1e-12, 10), .counts = COUNTS_IN_COMPARISONS},
+    {COUNT("--tune", tune, 0, CH_TUNE_MOST), .counts = COUNTS_IN_COMPARISONS},
+    {NAME("--schedule", schedule, schedules)},
+    {NAME("--dtype", type, arithmetics), .option = "--compute"},
+    {COUNT("--warmup", warmup, -1, 1e9)},
+    {NAME("--engine", engine, engines)},
+    {.key = "--seed", .type = SETTING_SEED, .offset = AT(seed)},
+    {COUNT("--eval-tokens", eval_tokens, 0, NONE)},
+    {COUNT("--evaluations", evaluations, 0, 10000), .counts = COUNTS_IN_COMPARISONS, .free = true},
+    {COUNT("--seeds", seeds, 1, CH_COMPARE_MOST_SEEDS), .free = true},
+    {NUMBER("--tolerance", tolerance, 0, 1), .counts = COUNTS_IN_COMPARISONS, .free = true},
+    {NUMBER("--budget", budget, 0, NONE), .counts = COUNTS_IN_COMPARISONS, .free = true},
+    {NUMBER("--risk", risk, 0, 1), .counts = COUNTS_IN_COMPARISONS, .free = true},
+    {NUMBER("--cache-budget", cache_budget, 0, NONE), .counts = COUNTS_IN_COMPARISONS, .free = true},
+    {COUNT("--users", users, 0, 1 << 30), .counts = COUNTS_IN_COMPARISONS, .free = true},
+};
+enum { SETTINGS = sizeof settings_table / sizeof *settings_table };
+
+static bool counts(const setting *row, const ch_compare_settings *s, ch_experiment experiment) {
+  switch (row->counts) {
+  case COUNTS_FOR_IMAGES:
+    return s->images != NULL;
+  case COUNTS_IN_COMPARISONS:
+    return experiment == CH_EXPERIMENT_COMPARISON;
+  case COUNTS_IN_SWEEPS:
+    return experiment == CH_EXPERIMENT_SWEEP;
+  }
+  return true;
+}
+
+static double value_of(const setting *row, const ch_compare_settings *s) {
+  const char *member = (const char *)s + row->offset;
+  return row->type == SETTING_NUMBER ? *(const double *)(const void *)member
+                                     : (double)*(const int64_t *)(const void *)member;
+}
+
+/* NULL for a value that has none. */
+static const char *name_of(const setting *row, const ch_compare_settings *s) {
+  unsigned value = *(const unsigned *)(const void *)((const char *)s + row->offset);
+  return value < (unsigned)row->name_count ? row->names[value] : NULL;
+}
+
+static json_t *to_json(const setting *row, const ch_compare_settings *s) {
+  const char *member = (const char *)s + row->offset;
+  switch (row->type) {
+  case SETTING_NUMBER:
+    return json_real(value_of(row, s));
+  case SETTING_NAME:
+    return json_string(name_of(row, s));
+  case SETTING_COUNT:
+  case SETTING_SEED: /* the same bits, signed */
+    break;
+  }
+  return json_integer(*(const int64_t *)(const void *)member);
+}
+
+/* --- ranges and defaults ----------------------------------------------------------------------------------------- */
+
+void ch_compare_defaults(ch_compare_settings *settings) {
+  *settings = (ch_compare_settings){.mechanisms = "mha,gqa,mqa",
+                                    .parametrization = CH_PARAMETRIZATION_SPECTRAL,
+                                    .tokens = 2000000,
+                                    .epochs = 10,
+                                    .sequence = 256,
+                                    .warmup = -1,
+                                    .seed = 1,
+                                    .seeds = 1,
+                                    .tolerance = 0.01,
+                                    .risk = 0.01,
+                                    .task_items = 100,
+                                    .ranks_per_run = 1};
+}
+
+/* Sixteen sequences, or fewer where that would be less than 256 steps: with the same tokens, more steps of fewer sequences
+   reach lower losses, and the learning rate matters less. */
+static int64_t usual_batch(int64_t tokens, int64_t sequence) {
+  enum { MOST = 16, LEAST = 2, STEPS = 256 };
+  int64_t batch = MOST;
+  while (batch > LEAST && sequence > 0 && tokens / sequence / batch < STEPS) batch /= 2;
+  return batch;
+}
+
+/* What follows from other settings alone. */
+static void complete(ch_compare_settings *s) {
+  if (s->batch == 0) s->batch = s->images ? 64 : usual_batch(s->tokens, s->sequence);
+  if (s->lr == 0) s->lr = ch_usual_rate(s->parametrization, s->images);
+  if (s->images) s->sequence = 1;
+  if (s->type == CH_PRECISION_DEFAULT) s->type = CH_PRECISION_F32;
+  if (!s->command) s->command = "";
+}
+
+/* "--compute has a value that is none of f32, bf16" */
+static ch_status refuse_name(const setting *row, const char *option, ch_error *error) {
+  ch_text names = {0};
+  for (int i = 0; i < row->name_count; i++)
+    if (row->names[i] && (i == 0 || !row->names[i - 1] || strcmp(row->names[i], row->names[i - 1]) != 0))
+      ch_text_printf(&names, "%s%s", names.size ? ", " : "", row->names[i]);
+  ch_fail(error, CH_ERROR_ARGUMENT, "%s has a value that is none of %s", option,
+          names.data ? names.data : "");
+  ch_text_free(&names);
+  return CH_ERROR_ARGUMENT;
+}
+
+static ch_status check_range(const setting *row, const ch_compare_settings *s, ch_error *error) {
+  const char *option = row->option ? row->option : row->key;
+  if (row->type == SETTING_SEED || (row->type == SETTING_NAME && name_of(row, s))) return CH_OK;
+  if (row->type == SETTING_NAME) return refuse_name(row, option, error);
+  double value = value_of(row, s);
+  bool bounded = row->most >= row->least;
+  if (value >= row->least && (!bounded || value <= row->most)) return CH_OK;
+  return bounded ? ch_fail(error, CH_ERROR_ARGUMENT, "%s is %g; it must be from %.10g to %.10g", option,
+                           value, row->least, row->most)
+                 : ch_fail(error, CH_ERROR_ARGUMENT, "%s is %g; it must be at least %.10g", option, value,
+                           row->least);
+}
+
+/* What is made equal must be there, and mean something. */
+static ch_status check_match(const ch_compare_settings *s, ch_experiment experiment, ch_error *error) {
+  bool cache = s->match == CH_MATCH_CACHE;
+  if (cache && s->images)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--match cache is for text: models of images have no cache");
+  if (cache && s->cache_per_token == 0)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "--match cache needs --cache-per-token: the elements that a token may add to the cache, all layers "
+        "together");
+  if (!cache && s->cache_per_token != 0)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--cache-per-token is for --match cache; give both or neither");
+  if (s->match == CH_MATCH_TIME && experiment == CH_EXPERIMENT_SWEEP)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--match time is for `crosshead compare`; the runs of a sweep have equally many tokens");
+  return CH_OK;
+}
+
+static ch_status check_ladder(const ch_compare_settings *s, ch_error *error) {
+  int64_t sizes[CH_LADDER_MOST_RUNGS];
+  int count;
+  if (s->target != 0 && !s->ladder)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--target needs --ladder: the sizes that its prediction follows from");
+  if (s->target < 0)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--target is %lld; it is a number of parameters",
+                   (long long)s->target);
+  return s->ladder ? ch_ladder_sizes(s, CH_COMPARE_USUAL_PARAMS, sizes, &count, error) : CH_OK;
+}
+
+/* The budget of caches: of a token, or of all users' contexts together. */
+static ch_status check_cache_budget(const ch_compare_settings *s, ch_error *error) {
+  if (s->cache_budget > 0 && s->images)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--cache-budget is for comparisons on text; images have no cache");
+  if (s->users > 0 && !(s->cache_budget > 0))
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--users is for --cache-budget, the memory that their caches share");
+  if (s->users > 0 && s->context == 0)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "--users needs --context, the tokens that each of them has; without both, --cache-budget is "
+        "that of a token");
+  return CH_OK;
+}
+
+/* What shares cannot have: runs that follow from other runs, or from measurements. */
+static ch_status check_shares(const ch_compare_settings *s, ch_error *error) {
+  const char *option = s->collect ? "--collect" : "--only";
+  if (s->parts == 0 && !s->collect) return CH_OK;
+  if (s->parts != 0 && s->collect)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--collect puts together what --only has trained; give one of them");
+  if (s->parts != 0 && (s->parts < 1 || s->parts > MOST_PARTS || s->part < 1 || s->part > s->parts))
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--only is %d/%d; write the share and the number of shares, as 1/8, ..., 8/8, at most %d",
+                   s->part, s->parts, MOST_PARTS);
+  if (s->until_decided)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "--until-decided adds runs when others are finished, and %s knows all runs beforehand; give "
+        "--seeds instead",
+        option);
+  if (s->match == CH_MATCH_TIME)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--match time measures one machine, and %s is for several; match something else", option);
+  if (s->remeasure && s->parts)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--remeasure times all models on one machine; give it with --collect instead of --only");
+  return CH_OK;
+}
+
+ch_status ch_compare_settings_complete(const ch_compare_settings *given, ch_experiment experiment,
+                                       ch_compare_settings *whole, ch_error *error) {
+  ch_compare_settings settings = *given;
+  double common;
+  CH_TRY(ch_rates_common(settings.rates, &common, error));
+  if (common > 0 && settings.lr > 0)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "lr and a rate without a name in `rates` are both given; give one");
+  if (common > 0) settings.lr = common;
+  complete(&settings);
+  if (settings.tune != 0 && settings.tune < CH_TUNE_LEAST)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--tune is %lld; it needs at least %d rates",
+                   (long long)settings.tune, CH_TUNE_LEAST);
+  if (!settings.data == !settings.images)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   settings.data
+                       ? "--data and --images exclude each other; give one of them"
+                       : "--data is missing: the text to train on; or --images, for Vision Transformers");
+  if (!settings.out || !settings.mechanisms)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--%s is missing", settings.out ? "mechanisms" : "out");
+  if (settings.init != CH_INIT_DEFAULT && settings.parametrization == CH_PARAMETRIZATION_SPECTRAL)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "--init is for --parametrization standard; the spectral one sets the initial weights itself");
+  if (experiment == CH_EXPERIMENT_COMPARISON && settings.until_decided != (settings.budget > 0))
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   settings.until_decided
+                       ? "--until-decided needs --budget: the seconds of training that it may spend at most"
+                       : "--budget is for --until-decided; give both or neither");
+  for (int i = 0; i < SETTINGS; i++)
+    if (counts(&settings_table[i], &settings, experiment))
+      CH_TRY(check_range(&settings_table[i], &settings, error));
+  if (experiment == CH_EXPERIMENT_COMPARISON) CH_TRY(check_cache_budget(&settings, error));
+  CH_TRY(check_match(&settings, experiment, error));
+  CH_TRY(check_ladder(&settings, error));
+  CH_TRY(check_shares(&settings, error));
+  CH_TRY(ch_asked_tasks_check(&settings, error));
+  if (whole) *whole = settings;
+  return CH_OK;
+}
+
+/* --- the file of settings ---------------------------------------------------------------------------------------- */
+
+/* The text of a value that is too long to show, such as a configuration, is "another one" in messages. */
+static bool put(json_t *settings, const char *key, json_t *value) {
+  return value && json_object_set_new(settings, key, value) == 0;
+}
+
+/* The names as a list, so that spaces between them do not matter. Their order does: it is the order of training. */
+static bool put_mechanisms(json_t *settings, const ch_compare_plan *plan) {
+  ch_text text = {0};
+  for (int i = 0; i < plan->count; i++) ch_text_printf(&text, "%s%s", i ? "," : "", plan->models[i].name);
+  bool fine = !text.failed && put(settings, "--mechanisms", json_string(text.data));
+  ch_text_free(&text);
+  return fine;
+}
+
+static bool put_configs(json_t *settings, const ch_compare_plan *plan) {
+  for (int i = 0; i < plan->count; i++) {
+    if (!plan->models[i].from_file) continue;
+    ch_text text = {0};
+    ch_config_write(&plan->models[i].given, &text);
+    bool fine = !text.failed && put(settings, plan->models[i].name, json_string(text.data));
+    ch_text_free(&text);
+    if (!fine) return false;
+  }
+  return true;
+}
+
+/* With CH_MATCH_TIME: how long each run is to take, and the steps that fit in. They were measured, so they are kept. */
+static bool put_timed(json_t *settings, const ch_compare_plan *plan) {
+  json_t *steps = json_object();
+  bool fine = steps &&
+              put(settings, timed_key, json_pack("{sf sO}", "seconds", plan->budget_seconds, "steps", steps));
+  for (int i = 0; fine && i < plan->count; i++)
+    fine = put(steps, plan->models[i].name, json_integer((json_int_t)plan->models[i].steps));
+  json_decref(steps);
+  return fine;
+}
+
+static json_t *describe(const ch_compare_settings *s, ch_experiment experiment, const ch_compare_plan *plan,
+                        int64_t grown_from) {
+  json_t *object = json_object();
+  bool fine = object && put_mechanisms(object, plan);
+  for (int i = 0; fine && i < SETTINGS; i++) {
+    const setting *row = &settings_table[i];
+    if (!row->free && counts(row, s, experiment)) fine = put(object, row->key, to_json(row, s));
+  }
+  if (fine && grown_from) fine = put(object, grown_key, json_integer(grown_from));
+  if (fine && plan->budget_seconds > 0) fine = put_timed(object, plan);
+  if (fine && put_configs(object, plan)) return object;
+  json_decref(object);
+  return NULL;
+}
+
+/* "2000000", or "its default" for an option that was not given. */
+static const char *show(const json_t *value, char *buffer, size_t size) {
+  if (!value || (json_is_integer(value) && json_integer_value(value) <= 0)) return "its default";
+  return ch_json_show(value, buffer, size);
+}
+
+/* NULL for a config file's. */
+static const setting *row_of(const char *key) {
+  for (int i = 0; i < SETTINGS; i++)
+    if (strcmp(key, settings_table[i].key) == 0) return &settings_table[i];
+  return NULL;
+}
+
+static const char *option_of(const char *key) {
+  const setting *row = row_of(key);
+  return row && row->option ? row->option : key;
+}
+
+static char *path_of(const ch_compare_settings *settings, ch_experiment experiment) {
+  return ch_path_join(settings->out,
+                      experiment == CH_EXPERIMENT_SWEEP ? CH_SWEEP_SETTINGS : CH_COMPARE_SETTINGS);
+}
+
+/* Whether a setting is the length of a comparison's runs. */
+static bool is_length(const ch_compare_settings *settings, ch_experiment experiment, const char *key) {
+  return experiment == CH_EXPERIMENT_COMPARISON &&
+         strcmp(key, settings->images ? "--epochs" : "--tokens") == 0;
+}
+
+static ch_status differs(const ch_compare_settings *settings, ch_experiment experiment, const char *key,
+                         const json_t *kept, const json_t *asked, ch_error *error) {
+  static const char advice[] =
+      "repeat those options to continue it, give another --out, or replace it with --force";
+  const char *kind = experiment == CH_EXPERIMENT_SWEEP ? "sweep" : "comparison";
+  char a[160], b[160];
+  if (strcmp(key, "--mechanisms") == 0 && experiment == CH_EXPERIMENT_COMPARISON)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "%s holds a comparison with --mechanisms %s, where this command has %s; repeat that list, to "
+        "which more may be appended, or give another --out",
+        settings->out, show(kept, a, sizeof a), show(asked, b, sizeof b));
+  if (is_length(settings, experiment, key) && settings->schedule != CH_TRAIN_CONSTANT &&
+      json_integer_value(asked) > json_integer_value(kept))
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "%s holds a comparison with %s %s and a learning rate that has fallen to its end there, so its "
+        "models "
+        "cannot be trained on; give another --out (with --schedule constant, %s may be raised later)",
+        settings->out, key, show(kept, a, sizeof a), key);
+  if (strncmp(key, "--", 2) != 0)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s holds a %s in which %.200s was another configuration; %s",
+                   settings->out, kind, key, advice);
+  return ch_fail(error, CH_ERROR_ARGUMENT, "%s holds a %s with %s %s, where this command has %s; %s",
+                 settings->out, kind, option_of(key), show(kept, a, sizeof a), show(asked, b, sizeof b),
+                 advice);
+}
+
+/* A setting that the comparison did not have when it was started counts as its default. */
+static bool is_default(const ch_compare_settings *settings, const char *key, const json_t *value) {
+  const setting *row = row_of(key);
+  if (!row) return false;
+  ch_compare_settings usual;
+  ch_compare_defaults(&usual);
+  usual.images = settings->images;
+  usual.parametrization = CH_PARAMETRIZATION_STANDARD; /* the only one before there were several */
+  complete(&usual);
+  json_t *of_usual = to_json(row, &usual);
+  bool same = json_equal(of_usual, value);
+  json_decref(of_usual);
+  return same;
+}
+
+static bool names_a_file(const char *list) {
+  return strstr(list, ".json") || strchr(list, '/');
+}
+
+/* A comparison may get further mechanisms: after those that it has, so that these keep their directories. Without
+   --params the first configuration file gives the size, which must not change. */
+static bool is_longer_list(const ch_compare_settings *settings, ch_experiment experiment, const char *key,
+                           const json_t *kept, const json_t *asked) {
+  const char *before = json_string_value(kept), *now = json_string_value(asked);
+  if (experiment == CH_EXPERIMENT_SWEEP || strcmp(key, "--mechanisms") != 0 || !before || !now) return false;
+  size_t length = strlen(before);
+  if (strncmp(before, now, length) != 0 || now[length] != ',') return false;
+  return settings->parameters > 0 || names_a_file(before) || !names_a_file(now);
+}
+
+/* A configuration file that the longer list adds. */
+static bool is_added_file(const char *key, const json_t *kept, const json_t *all) {
+  const char *names = json_string_value(json_object_get(all, "--mechanisms"));
+  return !kept && strncmp(key, "--", 2) != 0 && names && !strstr(names, key);
+}
+
+/* With a constant rate, a longer run begins with the steps of the shorter one. */
+static bool may_grow(const ch_compare_settings *settings, ch_experiment experiment, const char *key,
+                     const json_t *kept, const json_t *asked) {
+  return is_length(settings, experiment, key) && settings->schedule == CH_TRAIN_CONSTANT &&
+         settings->match != CH_MATCH_TIME && json_is_integer(kept) &&
+         json_integer_value(asked) > json_integer_value(kept);
+}
+
+static void take_timed(const json_t *timed, ch_compare_plan *plan) {
+  double seconds = json_number_value(json_object_get(timed, "seconds"));
+  const json_t *steps = json_object_get(timed, "steps");
+  if (!(seconds > 0)) return;
+  plan->budget_seconds = seconds;
+  for (int i = 0; i < plan->count; i++) {
+    int64_t kept = json_integer_value(json_object_get(steps, plan->models[i].name));
+    plan->models[i].steps = kept > 0 ? kept : 0;
+  }
+}
+
+static ch_status check(const ch_compare_settings *settings, ch_experiment experiment, const char *path,
+                       const json_t *asked, ch_compare_plan *plan, int64_t *grown_from, ch_error *error) {
+  json_t *kept = NULL;
+  ch_status status = CH_OK;
+  CH_TRY(ch_json_read(path, MOST_SETTINGS_BYTES, &kept, error));
+  *grown_from = json_integer_value(json_object_get(kept, grown_key));
+  if (*grown_from < 0) *grown_from = 0;
+  if (settings->match == CH_MATCH_TIME) take_timed(json_object_get(kept, timed_key), plan);
+  const char *key;
+  json_t *value;
+  json_object_foreach((json_t *)asked, key, value) {
+    const json_t *before = json_object_get(kept, key);
+    if (!before && is_default(settings, key, value)) continue;
+    if (is_longer_list(settings, experiment, key, before, value) || is_added_file(key, before, kept))
+      continue;
+    if (strcmp(key, "--match") == 0 && settings->match == CH_MATCH_PARAMETERS && json_is_string(before) &&
+        strcmp(json_string_value(before), old_match) == 0)
+      continue;
+    if (may_grow(settings, experiment, key, before, value)) {
+      if (*grown_from <= 0) *grown_from = json_integer_value(before);
+      continue;
+    }
+    if (status == CH_OK && !json_equal(before, value))
+      status = differs(settings, experiment, key, before, value, error);
+  }
+  json_decref(kept);
+  return status;
+}
+
+ch_status ch_compare_settings_check(const ch_compare_settings *settings, ch_experiment experiment,
+                                    ch_compare_plan *plan, ch_compare_kept *kept, ch_error *error) {
+  *kept = (ch_compare_kept){0};
+  json_t *asked = describe(settings, experiment, plan, 0);
+  char *path = path_of(settings, experiment);
+  ch_status status = asked && path ? CH_OK : ch_no_memory(error);
+  kept->there = status == CH_OK && ch_is_file(path);
+  if (kept->there) status = check(settings, experiment, path, asked, plan, &kept->grown_from, error);
+  json_decref(asked);
+  free(path);
+  return status;
+}
+
+ch_status ch_compare_settings_hash(const ch_compare_settings *settings, ch_experiment experiment,
+                                   const ch_compare_plan *plan, uint64_t *hash, ch_error *error) {
+  json_t *all = describe(settings, experiment, plan, 0);
+  char *text = all ? json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) : NULL;
+  const int64_t others[] = {settings->seeds,  settings->evaluations,   settings->until_decided,
+                            settings->parts,  settings->ranks_per_run, settings->part,
+                            settings->target, settings->collect,       settings->remeasure};
+  if (text)
+    *hash = ch_hash_mix(ch_hash_bytes(text, strlen(text), 1), ch_hash_bytes(others, sizeof others, 2));
+  free(text);
+  json_decref(all);
+  return text ? CH_OK : ch_no_memory(error);
+}
+
+ch_status ch_compare_settings_write(const ch_compare_settings *settings, ch_experiment experiment,
+                                    const ch_compare_plan *plan, int64_t grown_from, ch_error *error) {
+  char *path = path_of(settings, experiment);
+  json_t *all = path ? describe(settings, experiment, plan, grown_from) : NULL;
+  ch_status status = all ? ch_write_json(path, all, CH_DIGITS_EXACT, error) : ch_no_memory(error);
+  free(path);
+  return status;
+}

@@ -1,0 +1,39 @@
+/* The settings of a comparison: their ranges, what stands for those that are left open, and compare.json, which keeps
+ * those that a directory was started with. A comparison is continued only with the same. */
+#ifndef CH_EXPERIMENT_TRIAL_SETTINGS_H
+#define CH_EXPERIMENT_TRIAL_SETTINGS_H
+
+#include <crosshead/compare.h>
+
+#include "experiment/lineup/comparison_plan.h"
+
+/* Who trains: a comparison, or a sweep over learning rates (experiment/sweep.h), of which `lr`, `seeds` and `tolerance`
+   do not count. */
+typedef enum ch_experiment { CH_EXPERIMENT_COMPARISON, CH_EXPERIMENT_SWEEP } ch_experiment;
+
+/* Checks ranges and that nothing is missing; *whole (may be NULL) becomes the settings with every value that follows
+   from others alone. Sentences name settings as the command line does. */
+ch_status ch_compare_settings_complete(const ch_compare_settings *given, ch_experiment experiment,
+                                       ch_compare_settings *whole, ch_error *error);
+
+/* What the directory's file of settings says. */
+typedef struct ch_compare_kept {
+  bool there;
+  /* Tokens (or epochs) that the comparison was started with, if the settings give it more, or earlier ones did; else 0. */
+  int64_t grown_from;
+} ch_compare_kept;
+
+/* Compares the settings and the config files with the directory's file of settings. kept->there: there is one, and it has
+   the same, or fewer mechanisms, or fewer tokens (epochs) with the constant schedule. Any other difference is
+   CH_ERROR_ARGUMENT with the option's name and both values. The settings must be complete. With CH_MATCH_TIME the plan gets
+   the budget and the steps that the file keeps. */
+ch_status ch_compare_settings_check(const ch_compare_settings *settings, ch_experiment experiment,
+                                    ch_compare_plan *plan, ch_compare_kept *kept, ch_error *error);
+/* A number that differs where settings differ that decide what is trained. */
+ch_status ch_compare_settings_hash(const ch_compare_settings *settings, ch_experiment experiment,
+                                   const ch_compare_plan *plan, uint64_t *hash, ch_error *error);
+/* Writes that file. */
+ch_status ch_compare_settings_write(const ch_compare_settings *settings, ch_experiment experiment,
+                                    const ch_compare_plan *plan, int64_t grown_from, ch_error *error);
+
+#endif

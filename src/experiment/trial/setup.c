@@ -1,0 +1,515 @@
+/* The text or images, the plan and the training options that all models of a comparison share. */
+#include "experiment/trial/setup.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/file.h"
+#include "base/file_names.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "bench/machine.h"
+#include "experiment/trial/text_estimate.h"
+#include "experiment/trial/match_time.h"
+#include "experiment/lineup/learning_rates.h"
+#include "experiment/trial/settings.h"
+#include "ranks/program.h"
+#include "tensor/kernels.h"
+#include "tensor/team.h"
+#include "text/hash.h"
+#include "text/text_file.h"
+#include "train/schedule.h"
+
+enum {
+  LEAST_EVALUATED = 32768,  /* tokens */
+  BUDGET_TO_EVALUATED = 30, /* an evaluation reads at most this part of the budget */
+  MOST_RESULT_BYTES = 1 << 26,
+  LEAST_EVALUATIONS = 4,
+  MOST_EVALUATIONS = 20
+};
+
+/* Evaluations may take about a tenth of the training time; evaluating a token takes a third of the time of training
+   on it. */
+static const double evaluation_share = 0.3;
+/* Share of the text. It is larger than usual, because comparisons mostly run on small texts. */
+static const double validation_share = 0.1;
+
+void ch_compare_take_seed(ch_compare_setup *setup, uint64_t seed) {
+  setup->training.seed = seed;
+  if (ch_compare_on_images(setup))
+    ch_image_data_reseed(&setup->images, seed);
+  else
+    ch_data_reseed(&setup->data, seed);
+}
+
+bool ch_compare_on_images(const ch_compare_setup *setup) {
+  return setup->settings.images != NULL;
+}
+
+bool ch_compare_stopped(void *context) {
+  const ch_compare_setup *setup = context;
+  return setup->settings.stop && setup->settings.stop(setup->settings.user);
+}
+
+static int64_t evaluated_tokens(const ch_compare_setup *setup, int64_t validation_tokens) {
+  const ch_compare_settings *settings = &setup->settings;
+  int64_t trained = setup->grown_from ? setup->grown_from : settings->tokens;
+  int64_t most =
+      trained / BUDGET_TO_EVALUATED > LEAST_EVALUATED ? trained / BUDGET_TO_EVALUATED : LEAST_EVALUATED;
+  if (settings->eval_tokens > 0) most = settings->eval_tokens;
+  return most < validation_tokens ? most : validation_tokens;
+}
+
+static int64_t steps_between_evaluations(const ch_train_options *training, int64_t eval_tokens) {
+  double tokens = (double)training->steps * (double)ch_train_step_tokens(training);
+  double count =
+      fmin(fmax(evaluation_share * tokens / (double)eval_tokens, LEAST_EVALUATIONS), MOST_EVALUATIONS);
+  return (int64_t)ceil((double)training->steps / count); /* rounded up: no evaluation just before the last */
+}
+
+static int64_t steps_for(const ch_compare_setup *setup, int64_t length) {
+  int64_t unit = ch_compare_on_images(setup) ? setup->images.info.count[CH_IMAGES_TRAIN] : 1;
+  return ch_train_steps_for(&setup->training, length * unit);
+}
+
+/* Images in colour are mirrored and shifted, as `train` does by itself. */
+static void settle_images(ch_compare_setup *setup) {
+  const ch_config *config = &setup->plan.models[0].config;
+  ch_train_options *training = &setup->training;
+  int64_t validation = setup->images.info.count[CH_IMAGES_VALIDATION], asked = setup->settings.eval_tokens;
+  training->flip = config->num_channels > 1;
+  training->crop = training->flip ? (config->image_size + 7) / 8 : 0;
+  training->steps = steps_for(setup, setup->settings.epochs);
+  training->eval_tokens = asked > 0 && asked < validation ? asked : validation;
+}
+
+/* Steps between evaluations of a run, and whether its options are sound. */
+static ch_status settle_run(const ch_compare_setup *setup, ch_train_options *training,
+                            const ch_config *config, ch_error *error) {
+  int64_t evaluations = setup->settings.evaluations;
+  training->eval_every = evaluations > 0 ? (training->steps + evaluations - 1) / evaluations
+                                         : steps_between_evaluations(training, training->eval_tokens);
+  return ch_train_options_check(training, config, error);
+}
+
+ch_status ch_compare_training_of(const ch_compare_setup *setup, const ch_planned_model *planned,
+                                 ch_train_options *training, ch_error *error) {
+  *training = setup->training;
+  if (planned->steps) training->steps = planned->steps;
+  return settle_run(setup, training, &planned->config, error);
+}
+
+static ch_status settle_training(ch_compare_setup *setup, ch_error *error) {
+  const ch_compare_settings *s = &setup->settings;
+  ch_train_options *training = &setup->training;
+  ch_train_options_default(&setup->plan.models[0].config, training);
+  training->batch = s->batch;
+  training->sequence = s->sequence;
+  training->accumulate = 1;
+  training->micro_batch = s->micro_batch;
+  training->lr = s->lr;
+  training->schedule = s->schedule;
+  training->dtype = s->type == CH_PRECISION_BF16 ? CH_BF16 : CH_F32;
+  training->warmup = s->warmup;
+  training->seed = s->seed;
+  if (ch_compare_on_images(setup)) {
+    settle_images(setup);
+  } else {
+    training->steps = steps_for(setup, s->tokens);
+    training->eval_tokens = evaluated_tokens(setup, setup->data.validation_tokens);
+  }
+  if (setup->grown_from && s->warmup < 0) { /* the number of the shorter runs, which are continued */
+    ch_train_options first = *training;
+    first.steps = steps_for(setup, setup->grown_from);
+    training->warmup = ch_schedule_warmup(&first);
+  }
+  for (int i = 0; i < setup->plan.count; i++)
+    CH_TRY(settle_run(setup, training, &setup->plan.models[i].config, error));
+  return CH_OK;
+}
+
+static const char *now(ch_arena *arena) {
+  char text[CH_UTC_SIZE];
+  return ch_arena_strdup(arena, ch_format_utc(time(NULL), text));
+}
+
+static ch_compared_data describe_text(const ch_compare_setup *setup, ch_arena *arena) {
+  const ch_compare_settings *s = &setup->settings;
+  return (ch_compared_data){.file = ch_valid_text(arena, s->data),
+                            .tokenizer =
+                                ch_valid_text(arena, s->tokenizer ? s->tokenizer : "trained on this text"),
+                            .bytes = setup->data.text_bytes,
+                            .train_tokens = setup->data.train_tokens,
+                            .validation_tokens = setup->data.validation_tokens,
+                            .vocab_size = setup->data.vocab_size,
+                            .token_entropy = ch_data_token_entropy(&setup->data)};
+}
+
+static ch_compared_data describe_images(const ch_compare_setup *setup, ch_arena *arena) {
+  const ch_image_info *info = &setup->images.info;
+  return (ch_compared_data){.file = ch_valid_text(arena, setup->settings.images),
+                            .tokenizer = "",
+                            .images = true,
+                            .format = ch_image_format_name(info->format),
+                            .bytes = info->bytes,
+                            .train_tokens = info->count[CH_IMAGES_TRAIN],
+                            .validation_tokens = info->count[CH_IMAGES_VALIDATION],
+                            .image_size = setup->plan.models[0].config.image_size,
+                            .channels = info->channels,
+                            .classes = setup->plan.models[0].config.num_classes,
+                            .token_entropy = log((double)setup->plan.models[0].config.num_classes)};
+}
+
+ch_status ch_compare_setup_describe(ch_compare_setup *setup, ch_error *error) {
+  const ch_compare_settings *s = &setup->settings;
+  const ch_train_options *t = &setup->training;
+  ch_comparison *c = setup->comparison;
+  ch_arena *arena = &c->arena;
+  c->data = ch_compare_on_images(setup) ? describe_images(setup, arena) : describe_text(setup, arena);
+  c->command = ch_valid_text(arena, s->command);
+  c->out = ch_arena_strdup(arena, s->out);
+  c->version = CH_VERSION_STRING;
+  c->created = now(arena);
+  c->tolerance = s->tolerance;
+  c->cache_budget = s->cache_budget / (s->users > 0 ? (double)s->users * (double)s->context : 1);
+  c->match = s->match;
+  c->cache_per_token = s->cache_per_token;
+  c->budget_seconds = setup->plan.budget_seconds;
+  c->planned = setup->plan.count * (int)s->seeds;
+  c->until_decided = s->until_decided;
+  int64_t most = s->until_decided ? CH_COMPARE_MOST_SEEDS : s->seeds;
+  c->models = ch_arena_alloc(arena, (size_t)setup->plan.count * (size_t)most * sizeof *c->models);
+  c->training = (ch_compared_training){.tokens = t->steps * ch_train_step_tokens(t),
+                                       .steps = t->steps,
+                                       .batch = t->batch,
+                                       .sequence = t->sequence,
+                                       .warmup = ch_schedule_warmup(t),
+                                       .eval_tokens = t->eval_tokens,
+                                       .lr = t->lr,
+                                       .weight_decay = t->weight_decay,
+                                       .schedule = t->schedule == CH_TRAIN_COSINE ? "cosine" : "constant",
+                                       .seed = t->seed,
+                                       .seeds = s->seeds,
+                                       .flip = t->flip,
+                                       .crop = t->crop};
+  c->engine = s->engine;
+  c->device = s->engine == CH_ENGINE_PYTORCH && s->device ? ch_arena_strdup(arena, s->device) : NULL;
+  ch_machine_describe(&c->machine);
+  bool fine = !isnan(c->data.token_entropy) && c->data.file && c->data.tokenizer && c->command && c->out &&
+              c->created && c->models;
+  return fine ? CH_OK : ch_no_memory(error);
+}
+
+/* Bytes of the text files; 0 if a file cannot be read, which opening the text will report. */
+static int64_t text_bytes(const char *names) {
+  char **paths;
+  size_t count;
+  int64_t bytes = 0;
+  if (ch_text_paths(names, &paths, &count, NULL) != CH_OK) return 0;
+  for (size_t i = 0; i < count; i++) {
+    struct stat info;
+    if (stat(paths[i], &info) == 0) bytes += info.st_size;
+  }
+  free(paths);
+  return bytes;
+}
+
+static bool on_prepare(void *context, const char *stage, double done, double total) {
+  const ch_compare_settings *s = &((const ch_compare_setup *)context)->settings;
+  bool goes_on = !s->preparation || s->preparation(stage, total > 0 ? done / total : 0, s->user);
+  return goes_on && !ch_compare_stopped(context);
+}
+
+/* The vocabulary that a tokenizer trained on the text gets. */
+static ch_status choose_vocabulary(const ch_compare_setup *setup, int64_t *vocab, ch_error *error) {
+  const ch_compare_settings *s = &setup->settings;
+  ch_shape_wishes shape = ch_compare_wishes(s);
+  int64_t params;
+  CH_TRY(ch_compare_plan_size(&setup->plan, &shape, CH_COMPARE_USUAL_PARAMS, &params, error));
+  *vocab = s->vocab ? s->vocab : ch_base_vocabulary(params, text_bytes(s->data));
+  return CH_OK;
+}
+
+static ch_status open_images(ch_compare_setup *setup, bool continued, bool dry, ch_error *error) {
+  const ch_compare_settings *s = &setup->settings;
+  CH_TRY(ch_image_data_open(s->images, validation_share, s->out, &setup->images, error));
+  if (dry && !continued) return CH_OK;
+  return continued ? ch_image_data_check(&setup->images, s->out, error)
+                   : ch_image_data_record(&setup->images, s->out, error);
+}
+
+static ch_status open_text(ch_compare_setup *setup, bool continued, bool dry, ch_error *error) {
+  const ch_compare_settings *s = &setup->settings;
+  ch_data_options options = {.data = s->data,
+                             .tokenizer = s->tokenizer,
+                             .directory = s->out,
+                             .fixed = continued,
+                             .waits = s->parts > 0,
+                             .sequence = s->sequence,
+                             .seed = s->seed,
+                             .validation = validation_share,
+                             .validation_text = s->validation_text,
+                             .report = on_prepare,
+                             .context = setup};
+  if (!s->tokenizer) CH_TRY(choose_vocabulary(setup, &options.vocab_size, error));
+  if (dry && !continued) return ch_imagine_text(&options, &setup->data, error);
+  return ch_data_open(&options, &setup->data, error);
+}
+
+static ch_status plan_models(ch_compare_setup *setup, ch_error *error) {
+  ch_shape_wishes shape = ch_compare_wishes(&setup->settings);
+  shape.vocab = setup->data.vocab_size;
+  if (ch_compare_on_images(setup)) {
+    shape.image.size = setup->settings.image_size ? setup->settings.image_size : setup->images.info.size;
+    shape.image.channels = setup->images.info.channels;
+    shape.image.classes = setup->images.info.classes;
+  }
+  CH_TRY(ch_compare_plan_shapes(&setup->plan, &shape, CH_COMPARE_USUAL_PARAMS, error));
+  for (int i = 0; !ch_compare_on_images(setup) && i < setup->plan.count; i++) {
+    setup->plan.models[i].config.bos_token_id = setup->data.bos;
+    setup->plan.models[i].config.eos_token_id = setup->data.eos;
+  }
+  return CH_OK;
+}
+
+const char *ch_compare_run_directory(const ch_compare_setup *setup, const ch_planned_model *planned,
+                                     uint64_t seed) {
+  ch_arena *arena = &setup->comparison->arena;
+  if (seed == setup->settings.seed) return ch_arena_strdup(arena, planned->directory);
+  return ch_arena_printf(arena, "seed-%llu/%s", (unsigned long long)seed, planned->directory);
+}
+
+/* Checks a finished run: its size must be the one that it would get now, because an added mechanism can change what all
+   are matched to. To be trained further it also needs its checkpoint. */
+static ch_status check_result(const ch_compare_setup *setup, const ch_planned_model *model,
+                              const char *directory, const json_t *result, ch_error *error) {
+  int64_t trained = json_integer_value(json_object_get(result, "parameters"));
+  if (trained != model->parameters)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "%s was trained with %lld parameters, and with these mechanisms it would have %lld; give "
+                   "another --out",
+                   model->name, (long long)trained, (long long)model->parameters);
+  double lr = json_number_value(json_object_get(result, "lr"));
+  if (lr > 0 && lr != model->lr && !setup->settings.tune)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "%s was trained at the rate %g, where this command gives it %g; repeat --lr, or give another "
+        "--out",
+        model->name, lr, model->lr);
+  bool images = ch_compare_on_images(setup);
+  const char *key = images ? "images_trained" : "tokens_trained";
+  int64_t steps = model->steps ? model->steps : setup->training.steps;
+  if (json_integer_value(json_object_get(result, key)) >= steps * ch_train_step_tokens(&setup->training))
+    return CH_OK;
+  char *checkpoint = ch_path_join(directory, CH_TRAIN_CHECKPOINT);
+  bool there = checkpoint && ch_is_file(checkpoint);
+  free(checkpoint);
+  if (there) return CH_OK;
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "%s cannot be given more %s: %s has no " CH_TRAIN_CHECKPOINT
+                 " any more; put it back, or remove that directory to train it from the beginning",
+                 model->name, images ? "epochs" : "tokens", directory);
+}
+
+static ch_status check_run(const ch_compare_setup *setup, const ch_planned_model *model, uint64_t seed,
+                           ch_error *error) {
+  const char *name = ch_compare_run_directory(setup, model, seed);
+  char *directory = name ? ch_path_join(setup->settings.out, name) : NULL;
+  char *path = directory ? ch_path_join(directory, CH_COMPARE_RESULT) : NULL;
+  json_t *result = NULL;
+  ch_status status = path ? CH_OK : ch_no_memory(error);
+  if (status == CH_OK && ch_is_file(path)) status = ch_json_read(path, MOST_RESULT_BYTES, &result, error);
+  if (status == CH_OK && result) status = check_result(setup, model, directory, result, error);
+  json_decref(result);
+  free(path);
+  free(directory);
+  return status;
+}
+
+static ch_status check_trained(const ch_compare_setup *setup, ch_error *error) {
+  int64_t seeds = setup->settings.until_decided ? CH_COMPARE_MOST_SEEDS : setup->settings.seeds;
+  for (int i = 0; i < setup->plan.count; i++)
+    for (int64_t s = 0; s < seeds; s++)
+      CH_TRY(check_run(setup, &setup->plan.models[i], setup->settings.seed + (uint64_t)s, error));
+  return CH_OK;
+}
+
+static ch_status open_source(ch_compare_setup *setup, bool continued, bool dry, ch_error *error) {
+  return ch_compare_on_images(setup) ? open_images(setup, continued, dry, error)
+                                     : open_text(setup, continued, dry, error);
+}
+
+/* Rank 0 prepares the text; the others then open it. */
+static ch_status open_source_for_all(ch_compare_setup *setup, bool continued, bool dry, ch_error *error) {
+  ch_rank_group *all = setup->crew.all;
+  bool leads = ch_crew_leads(&setup->crew);
+  CH_TRY(ch_ranks_agree(all, leads ? open_source(setup, continued, dry, error) : CH_OK, error));
+  return ch_ranks_agree(all, leads ? CH_OK : open_source(setup, true, false, error), error);
+}
+
+static ch_status plan_training(ch_compare_setup *setup, ch_error *error) {
+  bool images = ch_compare_on_images(setup);
+  CH_TRY(plan_models(setup, error));
+  CH_TRY(ch_rates_settle(setup->settings.rates, setup->lr_given, images, &setup->plan, error));
+  CH_TRY(settle_training(setup, error));
+  for (int i = 0; images && i < setup->plan.count; i++)
+    CH_TRY(ch_image_data_prepare(&setup->images, &setup->plan.models[i].config, &setup->training, error));
+  return CH_OK;
+}
+
+/* One rank measures for all, while the others wait. */
+static ch_status match_time(ch_compare_setup *setup, ch_error *error) {
+  ch_compare_plan *plan = &setup->plan;
+  int64_t steps[CH_COMPARE_MOST] = {0};
+  CH_TRY(ch_crew_conclude(&setup->crew,
+                          ch_crew_leads(&setup->crew) ? ch_compare_match_time(setup, error) : CH_OK, error));
+  for (int i = 0; i < plan->count; i++) steps[i] = plan->models[i].steps;
+  ch_ranks_broadcast(setup->crew.all, 0, steps, sizeof steps);
+  ch_ranks_broadcast(setup->crew.all, 0, &plan->budget_seconds, sizeof plan->budget_seconds);
+  for (int i = 0; i < plan->count; i++) plan->models[i].steps = steps[i];
+  return CH_OK;
+}
+
+static ch_status compare_source(const ch_compare_setup *setup, ch_error *error) {
+  const char *fingerprint =
+      ch_compare_on_images(setup) ? setup->images.source.fingerprint : setup->data.source.fingerprint;
+  const ch_rank_fact facts[] = {{"another text, tokenizer or images", ch_hash_text(fingerprint)}};
+  return ch_ranks_compare(setup->crew.all, facts, 1, error);
+}
+
+static ch_status prepare(ch_compare_setup *setup, bool continued, bool dry, ch_error *error) {
+  ch_rank_group *all = setup->crew.all;
+  CH_TRY(open_source_for_all(setup, continued, dry, error));
+  CH_TRY(compare_source(setup, error));
+  CH_TRY(ch_ranks_agree(all, plan_training(setup, error), error));
+  if (setup->settings.match == CH_MATCH_TIME) CH_TRY(match_time(setup, error));
+  CH_TRY(ch_ranks_agree(all, ch_compare_setup_describe(setup, error), error));
+  return ch_ranks_agree(all, continued ? check_trained(setup, error) : CH_OK, error);
+}
+
+static ch_status read_settings(const ch_compare_settings *settings, ch_compare_setup *setup,
+                               ch_error *error) {
+  CH_TRY(ch_compare_settings_complete(settings, setup->experiment, &setup->settings, error));
+  CH_TRY(ch_rates_common(settings->rates, &setup->lr_given, error));
+  if (settings->lr > 0) setup->lr_given = settings->lr;
+  return ch_compare_plan_names(setup->settings.mechanisms, &setup->plan, error);
+}
+
+static uint64_t hash_names(const ch_compare_settings *s) {
+  const char *const names[] = {s->out, s->data, s->images, s->tokenizer, s->rates};
+  return ch_hash_texts(names, sizeof names / sizeof *names);
+}
+
+/* Checks that all ranks have the same program and settings. */
+static ch_status compare_settings(const ch_compare_setup *setup, ch_error *error) {
+  ch_rank_group *all = setup->settings.ranks;
+  if (!all) return CH_OK;
+  uint64_t options = 0;
+  ch_status status =
+      ch_compare_settings_hash(&setup->settings, setup->experiment, &setup->plan, &options, error);
+  CH_TRY(ch_ranks_agree(all, status, error));
+  CH_TRY(ch_ranks_compare_programs(all, ch_kernels_best(CH_F32)->name, ch_team_of(0).threads, error));
+  const ch_rank_fact facts[] = {{"other options", options},
+                                {"other names of files", hash_names(&setup->settings)}};
+  return ch_ranks_compare(all, facts, sizeof facts / sizeof *facts, error);
+}
+
+/* Prepares what needs no text: the settings, the names, the ranks, the directory. */
+static ch_status begin(const ch_compare_settings *settings, bool dry, ch_compare_setup *setup,
+                       ch_error *error) {
+  ch_rank_group *all = dry ? NULL : settings->ranks;
+  setup->settings = *settings;
+  CH_TRY(ch_ranks_agree(all, read_settings(settings, setup, error), error));
+  if (dry) return CH_OK;
+  CH_TRY(compare_settings(setup, error));
+  CH_TRY(ch_crew_open(all, settings->ranks_per_run, ch_compare_stopped, setup, &setup->crew, error));
+  if (!ch_crew_leads(&setup->crew)) return ch_ranks_agree(all, CH_OK, error);
+  ch_attempt_begin(&setup->attempt, setup->settings.out);
+  return ch_ranks_agree(all, ch_make_directory(setup->settings.out, error), error);
+}
+
+static ch_status check_kept(ch_compare_setup *setup, ch_compare_kept *kept, ch_error *error) {
+  const ch_compare_settings *s = &setup->settings;
+  CH_TRY(ch_compare_settings_check(s, setup->experiment, &setup->plan, kept, error));
+  setup->grown_from = kept->grown_from;
+  if (kept->there || !s->collect) return CH_OK;
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "%s holds no comparison to collect; train its shares with --only 1/N, ..., N/N first",
+                 s->out);
+}
+
+/* The settings are written when the text is ready: a directory that has them has all that was derived from the text. */
+static ch_status open_setup(const ch_compare_settings *settings, bool dry, ch_compare_setup *setup,
+                            ch_error *error) {
+  ch_compare_kept kept;
+  const ch_compare_settings *s = &setup->settings;
+  CH_TRY(begin(settings, dry, setup, error));
+  CH_TRY(ch_ranks_agree(setup->crew.all, check_kept(setup, &kept, error), error));
+  CH_TRY(prepare(setup, kept.there, dry, error));
+  if (dry) return CH_OK;
+  bool writes = ch_crew_leads(&setup->crew) && !kept.there;
+  CH_TRY(ch_ranks_agree(setup->crew.all, writes ? ch_compare_setup_keep(setup, error) : CH_OK, error));
+  if (s->prepared) s->prepared(&setup->comparison->data, s->user);
+  return CH_OK;
+}
+
+/* Only rank 0 reports progress. */
+static void keep_quiet(ch_compare_settings *s) {
+  s->preparation = NULL;
+  s->prepared = NULL;
+  s->begin = NULL;
+  s->step = NULL;
+  s->share = NULL;
+  s->model = NULL;
+  s->failed = NULL;
+  s->timing = NULL;
+  s->timed = NULL;
+  s->asking = NULL;
+  s->rung = NULL;
+}
+
+ch_status ch_compare_setup_open(const ch_compare_settings *settings, ch_experiment experiment,
+                                ch_comparison *comparison, ch_compare_setup *setup, ch_error *error) {
+  ch_compare_settings own = *settings;
+  if (!ch_ranks_leads(settings->ranks)) keep_quiet(&own);
+  *setup = (ch_compare_setup){.experiment = experiment, .crew.groups = 1, .comparison = comparison};
+  return open_setup(&own, false, setup, error);
+}
+
+ch_status ch_compare_setup_foresee(const ch_compare_settings *settings, ch_comparison *comparison,
+                                   ch_compare_setup *setup, ch_error *error) {
+  *setup =
+      (ch_compare_setup){.experiment = CH_EXPERIMENT_COMPARISON, .crew.groups = 1, .comparison = comparison};
+  return open_setup(settings, true, setup, error);
+}
+
+ch_status ch_compare_setup_text(const ch_compare_settings *settings, ch_comparison *comparison,
+                                ch_compare_setup *setup, ch_error *error) {
+  *setup =
+      (ch_compare_setup){.experiment = CH_EXPERIMENT_COMPARISON, .crew.groups = 1, .comparison = comparison};
+  CH_TRY(begin(settings, false, setup, error));
+  return open_text(setup, false, false, error);
+}
+
+ch_status ch_compare_setup_keep(ch_compare_setup *setup, ch_error *error) {
+  if (setup->kept) return CH_OK;
+  CH_TRY(
+      ch_compare_settings_write(&setup->settings, setup->experiment, &setup->plan, setup->grown_from, error));
+  setup->kept = true;
+  return CH_OK;
+}
+
+void ch_compare_setup_close(ch_compare_setup *setup, ch_status status) {
+  /* Other parts of the comparison may already use what this part prepared. */
+  bool shared = setup->settings.parts > 0 && setup->kept;
+  if (status != CH_OK && status != CH_ERROR_INTERRUPTED && !setup->began && !shared)
+    ch_attempt_withdraw(&setup->attempt);
+  ch_attempt_end(&setup->attempt);
+  ch_crew_close(&setup->crew);
+  ch_data_close(&setup->data);
+  ch_image_data_close(&setup->images);
+  ch_compare_plan_free(&setup->plan);
+}

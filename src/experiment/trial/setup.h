@@ -1,0 +1,68 @@
+/* The preparation of a comparison: the plan, the text or images, and the training options of all models. */
+#ifndef CH_EXPERIMENT_TRIAL_SETUP_H
+#define CH_EXPERIMENT_TRIAL_SETUP_H
+
+#include "experiment/trial/scheduler.h"
+#include "experiment/lineup/comparison_plan.h"
+#include "experiment/findings/comparison_results.h"
+#include "experiment/trial/settings.h"
+#include "train/attempt.h"
+#include "train/data.h"
+#include "train/image_data.h"
+#include "train/run.h"
+
+typedef struct ch_compare_setup {
+  ch_compare_settings settings; /* complete */
+  double lr_given;              /* a rate for all models, 0: their usual ones */
+  ch_experiment experiment;
+  ch_crew crew;              /* who trains */
+  ch_comparison *comparison; /* everything except the models' results is filled in */
+  ch_compare_plan plan;
+  ch_data data;              /* of a comparison on text, */
+  ch_image_data images;      /* or on images */
+  ch_train_options training; /* options of every model, except the steps with CH_MATCH_TIME */
+  /* Tokens (or epochs) that the comparison was started with, where it is given more now; else 0. */
+  int64_t grown_from;
+  ch_attempt attempt;
+  bool kept;  /* the directory has these settings */
+  bool began; /* a run is finished, or has made a step */
+} ch_compare_setup;
+
+/* Prepares the comparison or sweep up to the first step; every rank of settings->ranks calls it. Checks the settings, checks or writes those of the directory,
+   prepares the text, plans the models. `comparison` must outlive the setup. Release with ch_compare_setup_close, also on
+   failure. The settings of a comparison that is continued are not written yet: ch_compare_setup_keep. */
+ch_status ch_compare_setup_open(const ch_compare_settings *settings, ch_experiment experiment,
+                                ch_comparison *comparison, ch_compare_setup *setup, ch_error *error);
+/* The same for what a comparison would do: nothing is written, no text is prepared. If the directory holds no comparison
+   yet, the text's tokens are made up and their number is estimated (experiment/trial/text_estimate.h). */
+ch_status ch_compare_setup_foresee(const ch_compare_settings *settings, ch_comparison *comparison,
+                                   ch_compare_setup *setup, ch_error *error);
+/* The beginning of a preparation, for experiments that plan models of several shapes themselves: the settings, the
+   mechanisms' names, and the text, as of a comparison that is not continued. No settings are kept. Then setup->training is
+   the caller's to fill, before ch_compare_setup_describe. Release with ch_compare_setup_close, also on failure. */
+ch_status ch_compare_setup_text(const ch_compare_settings *settings, ch_comparison *comparison,
+                                ch_compare_setup *setup, ch_error *error);
+/* Fills in everything in the comparison except the models' results. */
+ch_status ch_compare_setup_describe(ch_compare_setup *setup, ch_error *error);
+/* Writes the settings, unless the directory has them. */
+ch_status ch_compare_setup_keep(ch_compare_setup *setup, ch_error *error);
+/* `status` is the outcome of the experiment. If it was refused before any run began, the files that it made are removed. */
+void ch_compare_setup_close(ch_compare_setup *setup, ch_status status);
+
+/* The training options of a model's runs: the setup's, with its own number of steps. */
+ch_status ch_compare_training_of(const ch_compare_setup *setup, const ch_planned_model *planned,
+                                 ch_train_options *training, ch_error *error);
+/* A run's directory below --out, in the comparison's arena: that of the model; for further seeds one inside "seed-2". NULL
+   when memory is out. */
+const char *ch_compare_run_directory(const ch_compare_setup *setup, const ch_planned_model *planned,
+                                     uint64_t seed);
+
+/* Sets the seed of the next runs: for initial weights, the order of the text, and the augmentation of images. */
+void ch_compare_take_seed(ch_compare_setup *setup, uint64_t seed);
+
+bool ch_compare_on_images(const ch_compare_setup *setup);
+
+/* Whether the caller asks to stop: a ch_stop_test whose context is the setup. */
+bool ch_compare_stopped(void *setup);
+
+#endif

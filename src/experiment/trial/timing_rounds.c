@@ -1,0 +1,232 @@
+#include "experiment/trial/timing_rounds.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/file_names.h"
+#include "base/median.h"
+#include "bench/load.h"
+#include "experiment/speed/measure_model.h"
+#include "experiment/speed/median_speed.h"
+#include "experiment/speed/step_timing.h"
+#include "tensor/team.h"
+
+/* Speeds that are not steady are measured again: so many rounds of turns at most. */
+enum { ROUNDS = 2 };
+
+/* What one turn measures of a model. */
+typedef struct speeds {
+  double rate, step_rate; /* step_rate: of training; 0: it was not asked for */
+  ch_curve_point depths[CH_DEPTHS];
+  int depth_count;
+  bool disturbed;
+} speeds;
+
+/* A model whose training took fewer seconds is too small for a stable measurement of its speed. */
+enum { ENOUGH_SECONDS = 2 };
+
+/* The share of the usual time that a model is timed for. */
+static double effort_for(const ch_compared *model) {
+  static const double least = 0.05;
+  return model->train_seconds > 0 ? fmin(fmax(model->train_seconds / ENOUGH_SECONDS, least), 1) : 1;
+}
+
+static ch_status measure(ch_compare_setup *setup, const char *directory, double effort, speeds *taken,
+                         ch_error *error) {
+  *taken = (speeds){0};
+  if (ch_compare_on_images(setup))
+    return ch_measure_prediction(directory, effort, ch_compare_stopped, setup, &taken->rate, error);
+  CH_TRY(ch_measure_decoding(directory, setup->settings.sequence, effort, ch_compare_stopped, setup,
+                             &taken->rate, error));
+  return ch_measure_depths(directory, effort, ch_compare_stopped, setup, taken->depths, &taken->depth_count,
+                           error);
+}
+
+/* The same, and whether other programs kept the machine busy. `config`: training is timed too; or NULL. */
+static ch_status take_turn(ch_compare_setup *setup, const char *directory, double effort,
+                           const ch_config *config, speeds *taken, ch_error *error) {
+  ch_step_timing steps;
+  ch_load before = ch_load_now();
+  CH_TRY(measure(setup, directory, effort, taken, error));
+  if (config) {
+    CH_TRY(ch_time_steps(setup, config, &steps, error));
+    if (steps.seconds > 0) taken->step_rate = (double)ch_train_step_tokens(&setup->training) / steps.seconds;
+  }
+  ch_load after = ch_load_now();
+  taken->disturbed = ch_load_disturbed(&before, &after, ch_team_of(0).threads);
+  return CH_OK;
+}
+
+/* The medians of several turns. */
+static ch_status fill(ch_compare_setup *setup, const speeds *turns, int count, ch_compared *model,
+                      ch_error *error) {
+  double values[CH_COMPARE_TURNS];
+  int disturbed = 0;
+  for (int t = 0; t < count; t++) disturbed += turns[t].disturbed;
+  for (int t = 0; t < count; t++) values[t] = turns[t].rate;
+  ch_rate rate = ch_rate_of(values, count, 2 * disturbed > count);
+  model->decode_tokens_per_second = rate.median;
+  model->decode_spread = rate.spread;
+  model->decode_unsteady = rate.unsteady;
+  if (turns->step_rate > 0) {
+    for (int t = 0; t < count; t++) values[t] = turns[t].step_rate;
+    rate = ch_rate_of(values, count, 2 * disturbed > count);
+    model->train_tokens_per_second = rate.median;
+    model->train_spread = rate.spread;
+    model->train_unsteady = rate.unsteady;
+  }
+  model->decode_points = turns->depth_count;
+  if (model->decode_points == 0) return CH_OK;
+  ch_curve_point *curve = ch_arena_alloc(&setup->comparison->arena, sizeof turns->depths);
+  if (!curve) return ch_no_memory(error);
+  for (int p = 0; p < model->decode_points; p++) {
+    for (int t = 0; t < count; t++) values[t] = turns[t].depths[p].loss;
+    curve[p] = (ch_curve_point){turns->depths[p].tokens, ch_median(values, count)};
+  }
+  model->decode_curve = curve;
+  return CH_OK;
+}
+
+ch_status ch_compare_time_alone(ch_compare_setup *setup, const char *directory, ch_compared *model,
+                                ch_error *error) {
+  speeds taken;
+  CH_TRY(take_turn(setup, directory, effort_for(model), NULL, &taken, error));
+  return fill(setup, &taken, 1, model, error);
+}
+
+bool ch_compare_has_weights(const ch_compare_setup *setup, const ch_compared *model) {
+  char *directory = ch_path_join(setup->settings.out, model->directory);
+  char *path = directory ? ch_path_join(directory, "model.safetensors") : NULL;
+  bool there = path && ch_is_file(path);
+  free(path);
+  free(directory);
+  return there;
+}
+
+bool ch_compare_lacks_turns(const ch_compare_setup *setup) {
+  const ch_comparison *c = setup->comparison;
+  for (int i = 0; i < c->count; i++)
+    if ((c->models[i].timing_turns == 0 || setup->settings.remeasure) &&
+        ch_compare_has_weights(setup, &c->models[i]))
+      return true;
+  return false;
+}
+
+/* --- rounds of turns --------------------------------------------------------------------------------------------- */
+
+/* A model that is timed. */
+typedef struct timed {
+  const ch_config *config; /* training is timed too; or NULL */
+  bool wanted, taken;      /* in the next round; in an earlier one */
+  speeds turns[CH_COMPARE_TURNS];
+  ch_compared best; /* what is known of the model, with the steadiest speeds of all rounds */
+} timed;
+
+static ch_status take_round(ch_compare_setup *setup, int round, timed *all, ch_error *error) {
+  const ch_compare_settings *s = &setup->settings;
+  const ch_comparison *c = setup->comparison;
+  for (int turn = 0; turn < CH_COMPARE_TURNS; turn++)
+    for (int i = 0; i < c->count; i++) {
+      if (!all[i].wanted) continue;
+      char *directory = ch_path_join(setup->settings.out, c->models[i].directory);
+      if (!directory) return ch_no_memory(error);
+      if (s->timing)
+        s->timing(round * CH_COMPARE_TURNS + turn, (round + 1) * CH_COMPARE_TURNS, &c->models[i], s->user);
+      ch_status status =
+          take_turn(setup, directory, effort_for(&c->models[i]), all[i].config, &all[i].turns[turn], error);
+      free(directory);
+      CH_TRY(status);
+    }
+  return CH_OK;
+}
+
+static ch_rate decoding_of(const ch_compared *m) {
+  return (ch_rate){m->decode_tokens_per_second, m->decode_spread, m->decode_unsteady};
+}
+
+static ch_rate training_of(const ch_compared *m) {
+  return (ch_rate){m->train_tokens_per_second, m->train_spread, m->train_unsteady};
+}
+
+/* Keeps a round's measurements that are steadier than earlier ones. Decides whether another round is needed. */
+static ch_status judge(ch_compare_setup *setup, timed *model, ch_error *error) {
+  ch_compared now = model->best;
+  ch_rate decoding = decoding_of(&model->best), training = training_of(&model->best);
+  CH_TRY(fill(setup, model->turns, CH_COMPARE_TURNS, &now, error));
+  if (model->taken && !ch_rate_is_steadier(decoding_of(&now), decoding)) {
+    now.decode_tokens_per_second = decoding.median;
+    now.decode_spread = decoding.spread;
+    now.decode_unsteady = decoding.unsteady;
+    now.decode_curve = model->best.decode_curve;
+  }
+  if (model->taken && !ch_rate_is_steadier(training_of(&now), training)) {
+    now.train_tokens_per_second = training.median;
+    now.train_spread = training.spread;
+    now.train_unsteady = training.unsteady;
+  }
+  now.timing_turns = CH_COMPARE_TURNS;
+  model->best = now;
+  model->taken = true;
+  bool lasts = setup->settings.remeasure || now.train_seconds <= 0 || now.train_seconds >= ENOUGH_SECONDS;
+  model->wanted = lasts && (now.decode_unsteady || (model->config && now.train_unsteady));
+  return CH_OK;
+}
+
+ch_status ch_compare_keep_run(const ch_compare_setup *setup, const ch_compared *model, ch_error *error) {
+  const ch_compare_settings *s = &setup->settings;
+  char *directory = ch_path_join(setup->settings.out, model->directory);
+  char *path = directory ? ch_path_join(directory, CH_COMPARE_RESULT) : NULL;
+  ch_status status =
+      path ? ch_write_json(path, ch_compared_to_json(model), CH_DIGITS_EXACT, error) : ch_no_memory(error);
+  free(path);
+  free(directory);
+  if (status == CH_OK && s->timed) s->timed(model, s->user);
+  return status;
+}
+
+static const ch_config *config_of(const ch_compare_setup *setup, const char *name) {
+  const ch_compare_plan *plan = &setup->plan;
+  for (int i = 0; i < plan->count; i++)
+    if (strcmp(plan->models[i].name, name) == 0) return &plan->models[i].config;
+  return NULL;
+}
+
+static void begin(ch_compare_setup *setup, timed *all) {
+  const ch_comparison *c = setup->comparison;
+  for (int i = 0; i < c->count; i++) {
+    bool training = (setup->settings.remeasure || c->models[i].train_unsteady) &&
+                    setup->settings.engine == CH_ENGINE_NATIVE;
+    all[i].best = c->models[i];
+    all[i].wanted = ch_compare_has_weights(setup, &c->models[i]);
+    all[i].config = training ? config_of(setup, c->models[i].name) : NULL;
+  }
+}
+
+static ch_status take_rounds(ch_compare_setup *setup, timed *all, ch_error *error) {
+  int count = setup->comparison->count;
+  begin(setup, all);
+  for (int round = 0; round < ROUNDS; round++) {
+    int wanted = 0;
+    CH_TRY(take_round(setup, round, all, error));
+    for (int i = 0; i < count; i++) {
+      if (all[i].wanted) CH_TRY(judge(setup, &all[i], error));
+      wanted += all[i].wanted;
+    }
+    if (!wanted) break;
+  }
+  for (int i = 0; i < count; i++)
+    if (all[i].taken) {
+      setup->comparison->models[i] = all[i].best;
+      CH_TRY(ch_compare_keep_run(setup, &all[i].best, error));
+    }
+  return CH_OK;
+}
+
+ch_status ch_compare_take_turns(ch_compare_setup *setup, ch_error *error) {
+  timed *all = calloc((size_t)setup->comparison->count + 1, sizeof *all);
+  ch_status status = all ? take_rounds(setup, all, error) : ch_no_memory(error);
+  free(all);
+  return status;
+}

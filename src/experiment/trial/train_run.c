@@ -1,0 +1,354 @@
+/* Training one model of a comparison, by this process or by a group of ranks. */
+#define _GNU_SOURCE
+#include "experiment/trial/train_run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "bench/load.h"
+#include "experiment/trial/model_record.h"
+#include "experiment/findings/comparison_json.h"
+#include "experiment/trial/rate_search.h"
+#include "experiment/trial/timing_rounds.h"
+#include "tensor/team.h"
+#include "train/worker.h"
+
+enum { MOST_RESULT_BYTES = 1 << 26 };
+
+/* The run in progress. */
+typedef struct running {
+  ch_compare_setup *setup;
+  ch_train_options training; /* of this run */
+  ch_compare_position position;
+  ch_step_times times;
+  bool began;       /* a step was made, or all were made before */
+  bool stopped;     /* the caller stopped it after a step */
+  ch_status failed; /* what went wrong between steps: settings or results could not be written */
+  ch_error error;
+  /* While rates are tried: the best run so far, or NULL; and whether this one is clearly worse. */
+  const ch_compared *best;
+  bool hopeless;
+  double last_loss; /* of the last evaluation; 0: there was none */
+} running;
+
+static void on_step(void *context, const ch_step_report *report) {
+  running *r = context;
+  ch_compare_setup *setup = r->setup;
+  const ch_compare_settings *s = &setup->settings;
+  r->began = true;
+  if (r->times.taken < r->times.room) r->times.seconds[r->times.taken++] = report->seconds;
+  if (r->failed == CH_OK && ch_crew_leads(&setup->crew)) {
+    if (!setup->kept) r->failed = ch_compare_setup_keep(setup, &r->error);
+    if (r->failed == CH_OK) r->failed = ch_crew_settle(&setup->crew, &r->error);
+  }
+  ch_train_step_of(report, r->training.steps, &r->position.step);
+  if (s->step && !s->step(&r->position, s->user)) r->stopped = true;
+}
+
+static void on_evaluating(void *context) {
+  running *r = context;
+  r->position.evaluating = true;
+}
+
+static void on_evaluated(void *context, const ch_validation_point *point) {
+  running *r = context;
+  r->position.evaluating = false;
+  int64_t step_tokens = ch_train_step_tokens(&r->setup->training);
+  r->last_loss = point->loss;
+  if (r->best &&
+      ch_tune_is_hopeless(r->best, point->step * step_tokens, r->training.steps * step_tokens, point->loss))
+    r->hopeless = true;
+}
+
+static void on_share(void *context, double share) {
+  const running *r = context;
+  const ch_compare_settings *s = &r->setup->settings;
+  if (s->share) s->share(&r->position, share, s->user);
+}
+
+static void on_started(void *context, int64_t step) {
+  running *r = context;
+  r->position.step.step = step;
+  r->position.step.tokens = step * ch_train_step_tokens(&r->setup->training);
+}
+
+static bool on_interrupted(void *context) {
+  running *r = context;
+  bool stops = ch_crew_stops(&r->setup->crew); /* asked in any case: it also serves other ranks */
+  return stops || r->stopped || r->hopeless || r->failed != CH_OK;
+}
+
+/* Collects the results after the last step, on the rank that writes the run's files. */
+static ch_status finish(running *run, ch_trainer *trainer, const char *directory, ch_compared *model,
+                        ch_error *error) {
+  ch_compare_setup *setup = run->setup;
+  CH_TRY(ch_compared_fill_training(setup, trainer, &run->times, model, error));
+  return ch_compare_on_images(setup) ? CH_OK : ch_data_give_tokenizer(&setup->data, directory, error);
+}
+
+/* The device of this process's group, of those that the settings name; the caller's. NULL: none is named, or no memory. */
+char *ch_compare_device_of(const ch_compare_setup *setup) {
+  const char *from = setup->settings.device;
+  int64_t each = setup->settings.ranks_per_run > 0 ? setup->settings.ranks_per_run : 1;
+  for (int64_t group = ch_ranks_rank(setup->settings.ranks) / each; from && group > 0; group--) {
+    from = strchr(from, ',');
+    from = from ? from + 1 : NULL;
+  }
+  return from ? strndup(from, strcspn(from, ",")) : NULL;
+}
+
+static ch_status train(running *run, const ch_planned_model *planned, const char *directory,
+                       ch_compared *model, ch_error *error) {
+  ch_compare_setup *setup = run->setup;
+  ch_rank_group *own = setup->crew.own;
+  ch_step_times *times = &run->times;
+  const ch_compare_settings *s = &setup->settings;
+  char *device = ch_compare_device_of(setup);
+  const ch_worker worker = {
+      .python = s->python, .device = device, .text = s->out, .micro_batch = s->micro_batch};
+  ch_train_events events = {.context = run,
+                            .worker = s->engine == CH_ENGINE_PYTORCH ? &worker : NULL,
+                            .started = on_started,
+                            .step = on_step,
+                            .share = on_share,
+                            .evaluating = on_evaluating,
+                            .evaluated = on_evaluated,
+                            .interrupted = on_interrupted};
+  const ch_trainer_start start = {.ranks = own, .stop = events.interrupted, .stop_context = events.context};
+  ch_trainer *trainer = NULL;
+  ch_status status = CH_OK;
+  ch_train_options training = run->training;
+  training.lr = model->lr;
+  const ch_batch_source *source = ch_compare_on_images(setup) ? &setup->images.source : &setup->data.source;
+  times->room = run->training.steps;
+  times->seconds = calloc((size_t)times->room, sizeof *times->seconds);
+  if (!times->seconds) status = ch_no_memory(error);
+  CH_TRY_GOTO(ch_ranks_agree(own, status, error));
+  CH_TRY_GOTO(ch_trainer_create_over(&start, &planned->config, &training, source, &trainer, error));
+  ch_load before = ch_load_now();
+  CH_TRY_GOTO(ch_train_run(trainer, directory, true, &events, error));
+  ch_load after = ch_load_now();
+  times->disturbed = ch_load_disturbed(&before, &after, ch_team_of(0).threads);
+  if (ch_crew_writes(&setup->crew)) status = finish(run, trainer, directory, model, error);
+  CH_TRY_GOTO(ch_ranks_agree(own, status, error));
+  /* Frees the trainer's memory before decoding is timed. With other ranks, it is timed after all have ended. */
+  ch_trainer_free(trainer);
+  trainer = NULL;
+  if (ch_crew_is_alone(&setup->crew)) CH_TRY_GOTO(ch_compare_time_alone(setup, directory, model, error));
+done:
+  ch_trainer_free(trainer);
+  free(times->seconds);
+  free(device);
+  return status;
+}
+
+/* A run that is refused before its first step leaves nothing behind. */
+static ch_status train_or_withdraw(running *run, const ch_planned_model *planned, const char *directory,
+                                   ch_compared *model, bool *began, ch_error *error) {
+  ch_attempt attempt = {0};
+  if (ch_crew_writes(&run->setup->crew)) ch_attempt_begin(&attempt, directory);
+  ch_status status = train(run, planned, directory, model, error);
+  if (status != CH_OK && status != CH_ERROR_INTERRUPTED && !run->began) ch_attempt_withdraw(&attempt);
+  ch_attempt_end(&attempt);
+  *began = *began || run->began || status == CH_OK;
+  return run->failed == CH_OK ? status : ch_fail(error, run->failed, "%s", run->error.message);
+}
+
+/* Writes a result, on the rank that does. The reference to the object is taken. */
+static ch_status write_result(const ch_compare_setup *setup, const char *path, json_t *object,
+                              ch_error *error) {
+  bool writes = ch_crew_writes(&setup->crew);
+  ch_status status = writes ? ch_write_json(path, object, CH_DIGITS_EXACT, error) : CH_OK;
+  if (!writes) json_decref(object);
+  return ch_ranks_agree(setup->crew.own, status, error);
+}
+
+/* --- runs of the comparison ------------------------------------------------------------------------------------------ */
+
+/* The directory of a run below --out, in the arena, and its result's path, which is the caller's. */
+static ch_status find_run(const ch_compare_setup *setup, const ch_planned_model *planned, uint64_t seed,
+                          const char **name, char **directory, char **result, ch_error *error) {
+  *name = ch_compare_run_directory(setup, planned, seed);
+  *directory = *name ? ch_path_join(setup->settings.out, *name) : NULL;
+  *result = *directory ? ch_path_join(*directory, CH_COMPARE_RESULT) : NULL;
+  return *result ? CH_OK : ch_no_memory(error);
+}
+
+ch_status ch_compare_read_run(ch_compare_setup *setup, int model, uint64_t seed, ch_compared *run,
+                              bool *found, ch_error *error) {
+  const ch_planned_model *planned = &setup->plan.models[model];
+  ch_train_options training;
+  const char *name;
+  char *directory = NULL, *result = NULL;
+  json_t *object = NULL;
+  ch_status status = CH_OK;
+  *found = false;
+  CH_TRY_GOTO(find_run(setup, planned, seed, &name, &directory, &result, error));
+  CH_TRY_GOTO(ch_compare_training_of(setup, planned, &training, error));
+  if (!ch_is_file(result)) goto done;
+  CH_TRY_GOTO(ch_json_read(result, MOST_RESULT_BYTES, &object, error));
+  CH_TRY_GOTO(ch_compared_from_json(object, result, &setup->comparison->arena, run, error));
+  *found = run->tokens_trained >= training.steps * ch_train_step_tokens(&training);
+  if (*found) ch_compare_put_tune(planned, run);
+done:
+  json_decref(object);
+  free(result);
+  free(directory);
+  return status == CH_OK ? status : ch_fail_in(error, planned->name);
+}
+
+ch_status ch_compare_train_run(ch_compare_setup *setup, int model, uint64_t seed, int run, int runs,
+                               bool *began, ch_error *error) {
+  const ch_planned_model *planned = &setup->plan.models[model];
+  const ch_compare_settings *s = &setup->settings;
+  const char *name;
+  char *directory = NULL, *result = NULL;
+  running r = {.setup = setup};
+  ch_compared made;
+  ch_status status = CH_OK;
+  ch_compare_take_seed(setup, seed);
+  status = find_run(setup, planned, seed, &name, &directory, &result, error);
+  if (status == CH_OK) status = ch_compare_training_of(setup, planned, &r.training, error);
+  if (status == CH_OK) status = ch_compared_fill_shape(setup, planned, &made, error);
+  CH_TRY_GOTO(ch_ranks_agree(setup->crew.own, status, error));
+  r.position = (ch_compare_position){.name = planned->name,
+                                     .seed = seed,
+                                     .lr = planned->lr,
+                                     .run = run,
+                                     .runs = runs,
+                                     .groups = setup->crew.groups,
+                                     .step.steps = r.training.steps};
+  made.directory = name;
+  if (s->begin) s->begin(&r.position, &made, s->user);
+  CH_TRY_GOTO(train_or_withdraw(&r, planned, directory, &made, began, error));
+  CH_TRY_GOTO(write_result(setup, result, ch_compared_to_json(&made), error));
+done:
+  free(result);
+  free(directory);
+  return status == CH_OK || status == CH_ERROR_INTERRUPTED ? status : ch_fail_in(error, planned->name);
+}
+
+/* --- learning rates ---------------------------------------------------------------------------------------------- */
+
+void ch_compare_put_tune(const ch_planned_model *planned, ch_compared *run) {
+  if (!planned->tune) return;
+  ch_tune_result result = ch_tune_conclude(planned->tune);
+  run->tried = planned->tune->tried;
+  run->tried_count = planned->tune->count;
+  run->lr_low = result.low;
+  run->lr_high = result.high;
+  run->usual_lr_cost = result.usual_cost;
+  run->lr_at_edge = result.at_edge;
+}
+
+/* A rate on trial: *rate goes to the tuning, run has the curves. */
+typedef struct trial {
+  double lr;
+  const char *name; /* of its directory */
+  char *directory, *result;
+  ch_tried_rate *rate;
+  ch_compared *run;
+} trial;
+
+static ch_status read_trial(ch_compare_setup *setup, const trial *t, ch_error *error) {
+  json_t *object = NULL;
+  CH_TRY(ch_json_read(t->result, MOST_RESULT_BYTES, &object, error));
+  ch_status status = ch_compared_from_json(object, t->result, &setup->comparison->arena, t->run, error);
+  if (status == CH_OK)
+    *t->rate =
+        (ch_tried_rate){t->lr, t->run->validation_loss, json_is_true(json_object_get(object, "stopped"))};
+  json_decref(object);
+  return status;
+}
+
+/* Trains a model at a rate on trial, and writes the result. */
+static ch_status train_trial(ch_compare_setup *setup, const ch_planned_model *planned, const trial *t,
+                             const ch_compared *best, bool *began, ch_error *error) {
+  const ch_compare_settings *s = &setup->settings;
+  ch_compared *model = t->run;
+  running run = {.setup = setup, .best = best};
+  ch_status status = ch_compare_training_of(setup, planned, &run.training, error);
+  if (status == CH_OK) status = ch_compared_fill_shape(setup, planned, model, error);
+  CH_TRY(ch_ranks_agree(setup->crew.own, status, error));
+  run.position = (ch_compare_position){.name = planned->name,
+                                       .seed = setup->training.seed,
+                                       .lr = t->lr,
+                                       .tries_rate = true,
+                                       .run = setup->comparison->count,
+                                       .runs = setup->comparison->planned,
+                                       .groups = setup->crew.groups,
+                                       .step.steps = run.training.steps};
+  model->directory = t->name;
+  model->lr = t->lr;
+  if (s->begin) s->begin(&run.position, model, s->user);
+  status = train_or_withdraw(&run, planned, t->directory, model, began, error);
+  bool worse = status == CH_ERROR_INTERRUPTED && run.hopeless, diverged = status == CH_ERROR_NUMERIC;
+  if (worse || diverged) {
+    status = CH_OK;
+    model->validation_loss = run.last_loss;
+  }
+  CH_TRY(status);
+  *t->rate = (ch_tried_rate){t->lr, model->validation_loss, worse || diverged};
+  json_t *object = ch_compared_to_json(model);
+  if (json_object_set_new(object, "stopped", json_boolean(t->rate->stopped)) != 0) {
+    json_decref(object);
+    object = NULL;
+  }
+  return write_result(setup, t->result, object, error);
+}
+
+/* With `known`, nothing is trained: it becomes false where the rate was not tried yet. */
+static ch_status try_rate(ch_compare_setup *setup, const ch_planned_model *planned, const ch_compared *best,
+                          trial *t, bool *known, bool *began, ch_error *error) {
+  t->name = ch_arena_printf(&setup->comparison->arena, "tune/%s/lr-%.9g", planned->directory, t->lr);
+  t->directory = t->name ? ch_path_join(setup->settings.out, t->name) : NULL;
+  t->result = t->directory ? ch_path_join(t->directory, CH_COMPARE_TRIED) : NULL;
+  if (!t->result) return ch_no_memory(error);
+  bool tried = ch_is_file(t->result);
+  if (known) {
+    *known = tried;
+    return tried ? read_trial(setup, t, error) : CH_OK;
+  }
+  tried = ch_ranks_decide(setup->crew.own, tried);
+  if (!tried) return train_trial(setup, planned, t, best, began, error);
+  return ch_ranks_agree(setup->crew.own, read_trial(setup, t, error), error);
+}
+
+static ch_status tune(ch_compare_setup *setup, ch_planned_model *planned, bool *known, bool *began,
+                      ch_error *error) {
+  ch_tune *tune = ch_arena_alloc(&setup->comparison->arena, sizeof *tune);
+  ch_compared runs[CH_TUNE_MOST];
+  if (!tune) return ch_no_memory(error);
+  *tune = (ch_tune){.most = (int)setup->settings.tune};
+  const ch_compared *best = NULL;
+  for (double lr; (lr = ch_tune_next(tune, planned->lr)) > 0; tune->count++) {
+    ch_compared *run = &runs[tune->count];
+    trial t = {.lr = lr, .rate = &tune->tried[tune->count], .run = run};
+    ch_status status = try_rate(setup, planned, best, &t, known, began, error);
+    free(t.directory);
+    free(t.result);
+    CH_TRY(status);
+    if (known && !*known) return CH_OK;
+    if (!t.rate->stopped && (!best || run->validation_loss < best->validation_loss)) best = run;
+  }
+  if (!best)
+    return ch_fail(error, CH_ERROR_NUMERIC,
+                   "%s diverged at all %d learning rates that were tried, the lowest %g; give a lower --lr",
+                   planned->name, tune->count, tune->tried[tune->count - 1].lr);
+  planned->tune = tune;
+  planned->lr = ch_tune_conclude(tune).lr;
+  return CH_OK;
+}
+
+ch_status ch_compare_tune_model(ch_compare_setup *setup, int model, bool *began, ch_error *error) {
+  ch_compare_take_seed(setup, setup->settings.seed);
+  return tune(setup, &setup->plan.models[model], NULL, began, error);
+}
+
+ch_status ch_compare_read_tune(ch_compare_setup *setup, int model, bool *known, ch_error *error) {
+  *known = true;
+  ch_compare_take_seed(setup, setup->settings.seed);
+  return tune(setup, &setup->plan.models[model], known, NULL, error);
+}

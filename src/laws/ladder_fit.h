@@ -1,0 +1,53 @@
+/* The laws L = E + A C^-alpha of several mechanisms, fitted together by least squares: the loss L of a model against the
+   compute C that trained it. A mechanism's models are its rungs; C grows from rung to rung. */
+#ifndef CH_LAWS_LADDER_FIT_H
+#define CH_LAWS_LADDER_FIT_H
+
+#include <crosshead/ladder.h>
+
+enum { CH_LADDER_ALL_SHARES = CH_LADDER_MOST_SHARES + 1 };
+/* Alphas from here to there are tried. */
+#define CH_LADDER_LEAST_ALPHA 0.005
+#define CH_LADDER_MOST_ALPHA 2.0
+
+/* The losses of a mechanism's rungs: in the end and, where shares > 1, at earlier shares of each run, the same of all. */
+typedef struct ch_rung_losses {
+  int rungs, shares;
+  double log_flops[CH_LADDER_MOST_RUNGS];                    /* rising */
+  double losses[CH_LADDER_ALL_SHARES][CH_LADDER_MOST_RUNGS]; /* [0]: in the end */
+} ch_rung_losses;
+
+/* L = floor + amplitude[share] exp(-alpha (log C - origin)): floor and alpha are of all shares of the runs. */
+typedef struct ch_compute_law {
+  double floor, alpha, origin, amplitude[CH_LADDER_ALL_SHARES];
+} ch_compute_law;
+
+typedef struct ch_law_fit {
+  double squares; /* sum of squared residuals, nats */
+  double degrees; /* of freedom, where a run's losses at all shares count once */
+  bool one_floor; /* all laws have the same E */
+} ch_law_fit;
+
+/* Tables that all fits to the same compute use. */
+typedef struct ch_ladder_tables ch_ladder_tables;
+/* NULL when memory is out. Release with ch_ladder_tables_free. */
+ch_ladder_tables *ch_ladder_tables_new(const ch_rung_losses *data, int count);
+void ch_ladder_tables_free(ch_ladder_tables *tables);
+
+/* Fits laws [count] to data [count], whose compute the tables know. `fine`: to all digits; else to about three, for one of
+   many fits. 0 < alpha <= 2 and 0 <= E < the lowest loss. */
+ch_law_fit ch_ladder_fit_laws(const ch_ladder_tables *tables, const ch_rung_losses *data, int count,
+                              bool one_floor, bool fine, ch_compute_law *laws);
+
+/* The same of laws `first` to `end` - 1 where all have this floor; returns the sum of squares. laws [end - first] */
+double ch_ladder_fit_at_floor(const ch_ladder_tables *tables, const ch_rung_losses *data, int first, int end,
+                              double floor, ch_compute_law *laws);
+
+/* The loss at the end of a run. */
+double ch_compute_law_loss(const ch_compute_law *law, double log_flops);
+/* log C at which the law says this loss: INFINITY at or below its floor. */
+double ch_compute_law_inverse(const ch_compute_law *law, double loss);
+/* log C from `low` to `high` at which law `b` overtakes law `a`; NaN if nowhere. */
+double ch_compute_law_crossing(const ch_compute_law *a, const ch_compute_law *b, double low, double high);
+
+#endif

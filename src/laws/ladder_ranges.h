@@ -1,0 +1,34 @@
+/* What the losses of a ladder allow: intervals of 95 % for what its laws say. */
+#ifndef CH_LAWS_LADDER_RANGES_H
+#define CH_LAWS_LADDER_RANGES_H
+
+#include "laws/ladder_fit.h"
+
+/* Fitted laws, and the scale of their noise. */
+typedef struct ch_ladder_fitted {
+  int count;
+  const ch_rung_losses *data; /* [count] */
+  const ch_ladder_tables *tables;
+  const ch_compute_law *laws; /* [count] */
+  ch_law_fit fit;             /* with a degree of freedom */
+} ch_ladder_fitted;
+
+/* Opens the ranges of a fit; NULL when memory is out. Release with ch_ladder_ranges_free. */
+typedef struct ch_ladder_ranges ch_ladder_ranges;
+ch_ladder_ranges *ch_ladder_ranges_new(const ch_ladder_fitted *fitted);
+void ch_ladder_ranges_free(ch_ladder_ranges *ranges);
+
+/* Of law `m`. */
+ch_estimate ch_ladder_range_floor(const ch_ladder_ranges *ranges, int m);
+ch_estimate ch_ladder_range_alpha(const ch_ladder_ranges *ranges, int m);
+ch_estimate ch_ladder_range_amplitude(const ch_ladder_ranges *ranges, int m); /* at one FLOP */
+/* The loss of a further run with so much compute, its own noise included. */
+ch_estimate ch_ladder_range_loss(const ch_ladder_ranges *ranges, int m, double log_flops);
+/* How many times the compute law `baseline` needs for the loss that law `m` has with so much, divided by `slower`, which is known
+   with this relative standard error. */
+ch_estimate ch_ladder_range_multiplier(const ch_ladder_ranges *ranges, int m, int baseline, double log_flops,
+                                       double slower, double error);
+/* log C at which law `b` overtakes law `a`, by those laws that cross from `low` to `high`. */
+ch_estimate ch_ladder_range_crossing(const ch_ladder_ranges *ranges, int a, int b, double low, double high);
+
+#endif

@@ -1,0 +1,31 @@
+/* Loss spikes and other signs of unstable training, found in the losses of a run as they come.
+ *
+ * docs/sweep.md defines them, with reasons.
+ */
+#ifndef CH_LAWS_LOSS_SPIKES_H
+#define CH_LAWS_LOSS_SPIKES_H
+
+#include <crosshead/fit.h>
+
+enum { CH_STABILITY_WINDOW = 128, CH_SPIKE_RECENT = 5 };
+
+typedef struct ch_stability_watch {
+  int64_t steps, window, step;
+  double ring[CH_STABILITY_WINDOW], recent[CH_SPIKE_RECENT]; /* the last losses: outside spikes; all */
+  int64_t pushed, seen;
+  bool inside; /* a spike */
+  ch_spike spike;
+  double level, limit; /* of the spike: the level before it, and what ends it */
+  double lowest, lowest_limit;
+  ch_stability found;
+} ch_stability_watch;
+
+/* For a run of so many steps. */
+void ch_stability_begin(ch_stability_watch *watch, int64_t steps);
+/* Takes the training loss of the next step. Returns true when the run has no hope of recovery and can be stopped: a
+   spike has lasted a fifth of all steps, and at least 50. */
+bool ch_stability_loss(ch_stability_watch *watch, double loss);
+/* The verdict on the losses so far; `finite` false: the next step had a loss or gradient that was not finite. */
+ch_stability ch_stability_end(const ch_stability_watch *watch, bool finite);
+
+#endif

@@ -1,0 +1,30 @@
+/* The answer of <crosshead/plan.h>: candidates, and what to expect of them on devices. */
+#ifndef CH_PLANNER_CANDIDATES_H
+#define CH_PLANNER_CANDIDATES_H
+
+#include <crosshead/plan.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+
+enum { CH_CAPACITY_MOST = 128 }; /* candidates */
+
+struct ch_capacity {
+  int64_t context, users, memory; /* as asked */
+  double least_speed;
+  int32_t ranks;            /* ranks that train; 0: none */
+  ch_precision training;    /* the type */
+  char cache[64];           /* names of types, as pages show them */
+  const char *weights;      /* the type that all have, or "as stored" */
+  const ch_device *devices; /* [device_count] a copy */
+  int32_t device_count;
+  ch_capacity_candidate *candidates; /* [count] */
+  ch_capacity_expected *expected;    /* [device_count, CH_CAPACITY_MOST] */
+  int32_t count;
+  ch_arena arena;
+};
+
+/* Fills a zeroed answer. The caller releases the arena, also on failure. */
+ch_status ch_capacity_answer(const ch_capacity_settings *settings, ch_capacity *capacity, ch_error *error);
+
+#endif
