@@ -797,7 +797,7 @@ ch_status ch_generation_over(ch_session *session, const ch_tokenizer *tokenizer,
   g->manner.reuses = manner->reuses && !cache->any_fixed; /* such sequences cannot go back */
   if (!reserve(g)) {
     ch_generation_free(g);
-    return ch_no_memory(error));
+    return ch_no_memory(error);
   }
   *result = g;
   return CH_OK;

@@ -94,7 +94,9 @@ static bool add_record(ch_writing *writing, ch_written *written, const ch_event 
                       .character = event->character_offset,
                       .released = written->text.size,
                       .log_probability = event->log_probability};
-  if (ch_written_add(written, &record, event->top, event->top_count)) return true;
+  if (ch_written_add(written, &record, event->top_count == writing->asked.top ? event->top : NULL,
+                     writing->asked.top))
+    return true;
   fail(writing, 500, "out_of_memory", "The server has no memory for the answer.");
   return false;
 }

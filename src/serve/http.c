@@ -14,7 +14,7 @@
 #include "serve/log.h"
 #include "serve/page.h"
 #include "serve/routes.h"
-#include "serve/watch.h"
+#include "serve/monitor.h"
 
 enum { EVENT_BLOCK = 16 << 10, DISCARDED = 4 /* times the limit of a body */ };
 
@@ -245,7 +245,7 @@ static ch_exchange *begin(ch_server *server, struct MHD_Connection *connection, 
     return NULL;
   }
   ch_route_tidy(exchange->path);
-  ch_watch_begin(server, connection, exchange);
+  ch_monitor_begin(server, connection, exchange);
   return exchange;
 }
 
@@ -274,7 +274,7 @@ static enum MHD_Result respond(ch_exchange *exchange) {
   pthread_mutex_unlock(&exchange->lock);
   if (first) {
     atomic_fetch_add(&exchange->server->under_way, 1);
-    ch_watch_answer(exchange->server, exchange);
+    ch_monitor_answer(exchange->server, exchange);
     ch_desk_put(exchange->server, exchange);
     return MHD_YES;
   }
@@ -304,7 +304,7 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **c
   ch_exchange *exchange = *context;
   if (!exchange) return;
   *context = NULL;
-  ch_watch_end(server, connection);
+  ch_monitor_end(server, connection);
   if (why != MHD_REQUEST_TERMINATED_COMPLETED_OK) ch_exchange_leave(exchange);
   MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)CH_IDLE_SECONDS);
   pthread_mutex_lock(&exchange->lock);
@@ -320,9 +320,9 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **c
 static void on_connection(void *user, struct MHD_Connection *connection, void **context,
                           enum MHD_ConnectionNotificationCode code) {
   if (code == MHD_CONNECTION_NOTIFY_STARTED)
-    *context = ch_watch_open(user, connection);
+    *context = ch_monitor_open(user, connection);
   else
-    ch_watch_close(user, *context);
+    ch_monitor_close(user, *context);
 }
 
 /* --- starting and ending ------------------------------------------------------------------------------------------------------------ */

@@ -19,7 +19,7 @@
 #include "serve/desk.h"
 #include "serve/engine.h"
 #include "serve/http.h"
-#include "serve/watch.h"
+#include "serve/monitor.h"
 
 enum { LEAST_BUDGET = 64 << 20, LARGEST_TEMPLATE = 1 << 20 };
 
@@ -208,7 +208,7 @@ static void close_all(ch_server *server) {
 /* The threads end in this order: nothing new comes to the desk, no connection waits, HTTP ends. */
 static void stop_threads(ch_server *server) {
   ch_desk_stop(server);
-  ch_watch_release(server);
+  ch_monitor_release(server);
   ch_http_stop(server);
 }
 
@@ -217,7 +217,7 @@ static ch_status serve(ch_server *server, ch_error *error) {
   CH_TRY(open_all(server, &listener, error));
   if (!ch_desk_start(server)) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a thread");
   CH_TRY(ch_http_start(server, listener, error));
-  ch_watch_serve(server);
+  ch_monitor_serve(server);
   warn_if_open(server);
   print_memory(server);
   printf("serving %s on http://%s\n", server->name, server->address);
@@ -234,16 +234,16 @@ ch_status ch_serve(const ch_serve_settings *settings, ch_error *error) {
   server->settings = settings;
   server->session = settings->session;
   initialise(server);
-  /* The watch's thread gets the signals, all others inherit that they are blocked. */
+  /* The monitor's thread gets the signals, all others inherit that they are blocked. */
   sigemptyset(&ours);
   sigaddset(&ours, SIGINT);
   sigaddset(&ours, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &ours, &before);
-  ch_status status = ch_watch_start(server, error);
+  ch_status status = ch_monitor_start(server, error);
   if (status == CH_OK) {
     status = serve(server, error);
     stop_threads(server);
-    ch_watch_stop(server);
+    ch_monitor_stop(server);
   }
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   close_all(server);

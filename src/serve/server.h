@@ -45,7 +45,7 @@ typedef struct ch_desk {
   bool running, quit;
 } ch_desk;
 
-struct ch_watch;
+struct ch_monitor;
 
 typedef struct ch_server {
   const ch_serve_settings *settings;
@@ -67,7 +67,7 @@ typedef struct ch_server {
   ch_metrics metrics;
   ch_engine engine;
   ch_desk desk;
-  struct ch_watch *watch;
+  struct ch_monitor *monitor;
   struct MHD_Daemon *daemon;
   atomic_bool draining, cut;
   atomic_int under_way; /* POST requests that are not over */

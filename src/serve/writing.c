@@ -5,8 +5,8 @@
 #include <string.h>
 
 bool ch_written_add(ch_written *written, const ch_record *record, const ch_token_probability *top,
-                    int64_t top_count) {
-  size_t width = top_count > 0 ? (size_t)top_count : 0;
+                    int64_t most) {
+  size_t width = most > 0 ? (size_t)most : 0;
   if (written->count == written->capacity) {
     size_t capacity = written->capacity ? 2 * written->capacity : 8;
     ch_record *records = realloc(written->records, capacity * sizeof *records);
@@ -17,7 +17,7 @@ bool ch_written_add(ch_written *written, const ch_record *record, const ch_token
     if (!records || (width && !tops)) return false;
     written->capacity = capacity;
   }
-  if (width) memcpy(written->top + written->count * width, top, width * sizeof *top);
+  if (width && top) memcpy(written->top + written->count * width, top, width * sizeof *top);
   written->records[written->count++] = *record;
   return true;
 }

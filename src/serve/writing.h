@@ -70,9 +70,9 @@ typedef struct ch_writing {
 } ch_writing;
 
 void ch_writing_free(ch_writing *writing);
-/* Appends a record with its likeliest tokens [top_count]. False when memory is out. */
+/* Appends a record with its likeliest tokens [width], or without any where `top` is NULL. False when memory is out. */
 bool ch_written_add(ch_written *written, const ch_record *record, const ch_token_probability *top,
-                    int64_t top_count);
+                    int64_t width);
 void ch_written_free(ch_written *written);
 
 #endif

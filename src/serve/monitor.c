@@ -1,7 +1,7 @@
-/* Every socket is in an epoll set of the watch's own: the HTTP library does not look at connections that wait, and its time limits
+/* Every socket is in an epoll set of the monitor's own: the HTTP library does not look at connections that wait, and its time limits
    begin anew with every byte. */
 #define _GNU_SOURCE
-#include "serve/watch.h"
+#include "serve/monitor.h"
 
 #include <errno.h>
 #include <math.h>
@@ -39,35 +39,35 @@ struct ch_connection {
   ch_exchange *exchange;
 };
 
-typedef struct ch_watch {
+typedef struct ch_monitor {
   pthread_mutex_t lock;
   pthread_t thread;
   int set, poke; /* epoll, eventfd */
   bool serving, quit, released;
   double planned; /* when the thread wakes next; INFINITY: not by time */
   struct ch_connection connections[CH_MOST_CONNECTIONS + 8];
-} ch_watch;
+} ch_monitor;
 enum { PLACES = CH_MOST_CONNECTIONS + 8 };
 
 /* --- what HTTP's thread says ------------------------------------------------------------------------------------------------ */
 
-static void poke(ch_watch *watch) {
+static void poke(ch_monitor *monitor) {
   const uint64_t one = 1;
-  while (write(watch->poke, &one, sizeof one) < 0 && errno == EINTR)
+  while (write(monitor->poke, &one, sizeof one) < 0 && errno == EINTR)
     ;
 }
 
 /* Lock held: the thread must look again at that time. */
-static void plan(ch_watch *watch, double when) {
-  if (when < watch->planned) poke(watch);
+static void plan(ch_monitor *monitor, double when) {
+  if (when < monitor->planned) poke(monitor);
 }
 
 /* Lock held: asks for one report of a leaving client, and of the first bytes of a request. */
-static void arm(ch_watch *watch, struct ch_connection *c, int operation) {
-  uint64_t place = (uint64_t)(c - watch->connections);
+static void arm(ch_monitor *monitor, struct ch_connection *c, int operation) {
+  uint64_t place = (uint64_t)(c - monitor->connections);
   struct epoll_event event = {.events = EPOLLONESHOT | EPOLLRDHUP | (c->phase == IDLE ? EPOLLIN : 0U),
                               .data.u64 = place << 32 | c->serial};
-  epoll_ctl(watch->set, operation, c->socket, &event);
+  epoll_ctl(monitor->set, operation, c->socket, &event);
 }
 
 static struct ch_connection *of(struct MHD_Connection *connection) {
@@ -76,68 +76,68 @@ static struct ch_connection *of(struct MHD_Connection *connection) {
   return info ? info->socket_context : NULL;
 }
 
-struct ch_connection *ch_watch_open(ch_server *server, struct MHD_Connection *connection) {
-  ch_watch *watch = server->watch;
+struct ch_connection *ch_monitor_open(ch_server *server, struct MHD_Connection *connection) {
+  ch_monitor *monitor = server->monitor;
   const union MHD_ConnectionInfo *info =
       MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
   struct ch_connection *c = NULL;
-  pthread_mutex_lock(&watch->lock);
+  pthread_mutex_lock(&monitor->lock);
   for (int i = 0; i < PLACES && !c && info; i++)
-    if (watch->connections[i].phase == FREE) c = &watch->connections[i];
+    if (monitor->connections[i].phase == FREE) c = &monitor->connections[i];
   if (c) {
     *c = (struct ch_connection){
         .phase = IDLE, .socket = info->connect_fd, .serial = c->serial + 1, .since = ch_clock()};
-    arm(watch, c, EPOLL_CTL_ADD);
+    arm(monitor, c, EPOLL_CTL_ADD);
   }
-  pthread_mutex_unlock(&watch->lock);
+  pthread_mutex_unlock(&monitor->lock);
   return c;
 }
 
-void ch_watch_close(ch_server *server, struct ch_connection *c) {
+void ch_monitor_close(ch_server *server, struct ch_connection *c) {
   if (!c) return;
-  pthread_mutex_lock(&server->watch->lock);
-  epoll_ctl(server->watch->set, EPOLL_CTL_DEL, c->socket, NULL);
+  pthread_mutex_lock(&server->monitor->lock);
+  epoll_ctl(server->monitor->set, EPOLL_CTL_DEL, c->socket, NULL);
   c->phase = FREE;
   c->exchange = NULL;
-  pthread_mutex_unlock(&server->watch->lock);
+  pthread_mutex_unlock(&server->monitor->lock);
 }
 
-void ch_watch_begin(ch_server *server, struct MHD_Connection *connection, ch_exchange *exchange) {
-  ch_watch *watch = server->watch;
+void ch_monitor_begin(ch_server *server, struct MHD_Connection *connection, ch_exchange *exchange) {
+  ch_monitor *monitor = server->monitor;
   struct ch_connection *c = of(connection);
-  pthread_mutex_lock(&watch->lock);
-  bool left = watch->released || (c && c->left);
+  pthread_mutex_lock(&monitor->lock);
+  bool left = monitor->released || (c && c->left);
   if (c) {
     c->phase = BODY;
     c->since = ch_clock();
     c->exchange = exchange;
-    plan(watch, c->since + body_seconds);
+    plan(monitor, c->since + body_seconds);
   }
-  pthread_mutex_unlock(&watch->lock);
+  pthread_mutex_unlock(&monitor->lock);
   if (left) atomic_store(&exchange->gone, true);
 }
 
-void ch_watch_answer(ch_server *server, ch_exchange *exchange) {
-  ch_watch *watch = server->watch;
+void ch_monitor_answer(ch_server *server, ch_exchange *exchange) {
+  ch_monitor *monitor = server->monitor;
   struct ch_connection *c = of(exchange->connection);
-  pthread_mutex_lock(&watch->lock);
+  pthread_mutex_lock(&monitor->lock);
   if (c) {
     c->phase = ANSWER;
     c->since = ch_clock();
-    plan(watch, c->since + quiet_seconds);
+    plan(monitor, c->since + quiet_seconds);
   }
-  pthread_mutex_unlock(&watch->lock);
+  pthread_mutex_unlock(&monitor->lock);
 }
 
-void ch_watch_end(ch_server *server, struct MHD_Connection *connection) {
+void ch_monitor_end(ch_server *server, struct MHD_Connection *connection) {
   struct ch_connection *c = of(connection);
   if (!c) return;
-  pthread_mutex_lock(&server->watch->lock);
+  pthread_mutex_lock(&server->monitor->lock);
   c->phase = IDLE;
   c->since = ch_clock();
   c->exchange = NULL;
-  if (!c->left) arm(server->watch, c, EPOLL_CTL_MOD);
-  pthread_mutex_unlock(&server->watch->lock);
+  if (!c->left) arm(server->monitor, c, EPOLL_CTL_MOD);
+  pthread_mutex_unlock(&server->monitor->lock);
 }
 
 /* --- what the thread sees ------------------------------------------------------------------------------------------------------ */
@@ -153,14 +153,14 @@ static void find(found *f, ch_exchange *exchange) {
   f->exchanges[f->count++] = exchange;
 }
 
-static void see(ch_watch *watch, const struct epoll_event *event, found *leaving) {
+static void see(ch_monitor *monitor, const struct epoll_event *event, found *leaving) {
   uint64_t place = event->data.u64 >> 32;
   if (place >= PLACES) { /* a poke */
     uint64_t count;
-    if (read(watch->poke, &count, sizeof count) < 0) return;
+    if (read(monitor->poke, &count, sizeof count) < 0) return;
     return;
   }
-  struct ch_connection *c = &watch->connections[place];
+  struct ch_connection *c = &monitor->connections[place];
   if (c->phase == FREE || c->serial != (uint32_t)event->data.u64) return;
   if (c->phase == IDLE && event->events & EPOLLIN) {
     c->phase = HEADER;
@@ -170,7 +170,7 @@ static void see(ch_watch *watch, const struct epoll_event *event, found *leaving
     c->left = true;
     if (c->exchange) find(leaving, c->exchange);
   } else {
-    arm(watch, c, EPOLL_CTL_MOD);
+    arm(monitor, c, EPOLL_CTL_MOD);
   }
 }
 
@@ -190,10 +190,10 @@ static void look_at_stream(ch_exchange *exchange, double now, double *when, foun
 }
 
 /* Shuts connections down whose time is over. Returns when to look again. */
-static double look(ch_watch *watch, double now, found *quiet) {
+static double look(ch_monitor *monitor, double now, found *quiet) {
   double next = INFINITY;
   for (int i = 0; i < PLACES; i++) {
-    struct ch_connection *c = &watch->connections[i];
+    struct ch_connection *c = &monitor->connections[i];
     double when = INFINITY;
     if (c->phase == HEADER) when = c->since + header_seconds;
     if (c->phase == BODY) when = c->since + body_seconds;
@@ -210,13 +210,13 @@ static double look(ch_watch *watch, double now, found *quiet) {
 
 /* --- the end ------------------------------------------------------------------------------------------------------------------------ */
 
-static void leave_all(ch_watch *watch, bool for_good) {
+static void leave_all(ch_monitor *monitor, bool for_good) {
   found all = {.count = 0};
-  pthread_mutex_lock(&watch->lock);
-  watch->released |= for_good;
+  pthread_mutex_lock(&monitor->lock);
+  monitor->released |= for_good;
   for (int i = 0; i < PLACES; i++)
-    if (watch->connections[i].exchange) find(&all, watch->connections[i].exchange);
-  pthread_mutex_unlock(&watch->lock);
+    if (monitor->connections[i].exchange) find(&all, monitor->connections[i].exchange);
+  pthread_mutex_unlock(&monitor->lock);
   for (int i = 0; i < all.count; i++) {
     ch_exchange_leave(all.exchanges[i]);
     ch_exchange_release(all.exchanges[i]);
@@ -228,7 +228,7 @@ static bool is_drained(ch_server *server, double now, double until) {
   if (atomic_load(&server->under_way) == 0) return true;
   if (now < until) return false;
   if (now >= until + cut_seconds) return true;
-  if (!atomic_exchange(&server->cut, true)) leave_all(server->watch, false);
+  if (!atomic_exchange(&server->cut, true)) leave_all(server->monitor, false);
   return false;
 }
 
@@ -236,9 +236,9 @@ static bool is_drained(ch_server *server, double now, double until) {
 static bool drain(ch_server *server, double now, double *until) {
   const ch_serve_settings *settings = server->settings;
   if (!settings->stop || !settings->stop(settings->user)) return false;
-  pthread_mutex_lock(&server->watch->lock);
-  bool serving = server->watch->serving;
-  pthread_mutex_unlock(&server->watch->lock);
+  pthread_mutex_lock(&server->monitor->lock);
+  bool serving = server->monitor->serving;
+  pthread_mutex_unlock(&server->monitor->lock);
   if (!serving) settings->leave(settings->user);
   if (!atomic_exchange(&server->draining, true)) *until = now + settings->drain;
   return is_drained(server, now, *until);
@@ -255,9 +255,9 @@ static void act(found *leaving, found *quiet) {
   }
 }
 
-static void *watch_all(void *user) {
+static void *monitor_all(void *user) {
   ch_server *server = user;
-  ch_watch *watch = server->watch;
+  ch_monitor *monitor = server->monitor;
   struct epoll_event events[EVENTS];
   sigset_t unblocked;
   double until = INFINITY;
@@ -266,20 +266,20 @@ static void *watch_all(void *user) {
   sigdelset(&unblocked, SIGTERM);
   for (;;) {
     found leaving = {.count = 0}, quiet = {.count = 0};
-    pthread_mutex_lock(&watch->lock);
+    pthread_mutex_lock(&monitor->lock);
     double now = ch_clock();
-    double next = look(watch, now, &quiet);
-    bool quit = watch->quit;
+    double next = look(monitor, now, &quiet);
+    bool quit = monitor->quit;
     if (atomic_load(&server->draining)) next = fmin(next, now + drain_look);
-    watch->planned = next;
-    pthread_mutex_unlock(&watch->lock);
+    monitor->planned = next;
+    pthread_mutex_unlock(&monitor->lock);
     act(&leaving, &quiet);
     if (quit) return NULL;
     int timeout = isfinite(next) ? (int)ceil(1e3 * fmax(0, next - now)) : -1;
-    int count = epoll_pwait(watch->set, events, EVENTS, timeout, &unblocked);
-    pthread_mutex_lock(&watch->lock);
-    for (int i = 0; i < count; i++) see(watch, &events[i], &leaving);
-    pthread_mutex_unlock(&watch->lock);
+    int count = epoll_pwait(monitor->set, events, EVENTS, timeout, &unblocked);
+    pthread_mutex_lock(&monitor->lock);
+    for (int i = 0; i < count; i++) see(monitor, &events[i], &leaving);
+    pthread_mutex_unlock(&monitor->lock);
     quiet.count = 0;
     act(&leaving, &quiet);
     if (drain(server, ch_clock(), &until)) {
@@ -289,47 +289,47 @@ static void *watch_all(void *user) {
   }
 }
 
-ch_status ch_watch_start(ch_server *server, ch_error *error) {
-  ch_watch *watch = calloc(1, sizeof *watch);
-  if (!watch) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the connections");
-  server->watch = watch;
-  watch->planned = INFINITY;
-  pthread_mutex_init(&watch->lock, NULL);
-  watch->set = epoll_create1(EPOLL_CLOEXEC);
-  watch->poke = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+ch_status ch_monitor_start(ch_server *server, ch_error *error) {
+  ch_monitor *monitor = calloc(1, sizeof *monitor);
+  if (!monitor) return ch_fail(error, CH_ERROR_MEMORY, "no memory for the connections");
+  server->monitor = monitor;
+  monitor->planned = INFINITY;
+  pthread_mutex_init(&monitor->lock, NULL);
+  monitor->set = epoll_create1(EPOLL_CLOEXEC);
+  monitor->poke = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)PLACES << 32};
-  bool ready =
-      watch->set >= 0 && watch->poke >= 0 && epoll_ctl(watch->set, EPOLL_CTL_ADD, watch->poke, &event) == 0;
-  if (ready && pthread_create(&watch->thread, NULL, watch_all, server) == 0) return CH_OK;
+  bool ready = monitor->set >= 0 && monitor->poke >= 0 &&
+               epoll_ctl(monitor->set, EPOLL_CTL_ADD, monitor->poke, &event) == 0;
+  if (ready && pthread_create(&monitor->thread, NULL, monitor_all, server) == 0) return CH_OK;
   const char *reason = strerror(errno);
-  if (watch->set >= 0) close(watch->set);
-  if (watch->poke >= 0) close(watch->poke);
-  free(watch);
-  server->watch = NULL;
+  if (monitor->set >= 0) close(monitor->set);
+  if (monitor->poke >= 0) close(monitor->poke);
+  free(monitor);
+  server->monitor = NULL;
   return ch_fail(error, CH_ERROR_IO, "cannot watch connections: %s", reason);
 }
 
-void ch_watch_serve(ch_server *server) {
-  pthread_mutex_lock(&server->watch->lock);
-  server->watch->serving = true;
-  pthread_mutex_unlock(&server->watch->lock);
+void ch_monitor_serve(ch_server *server) {
+  pthread_mutex_lock(&server->monitor->lock);
+  server->monitor->serving = true;
+  pthread_mutex_unlock(&server->monitor->lock);
 }
 
-void ch_watch_release(ch_server *server) {
-  leave_all(server->watch, true);
+void ch_monitor_release(ch_server *server) {
+  leave_all(server->monitor, true);
 }
 
-void ch_watch_stop(ch_server *server) {
-  ch_watch *watch = server->watch;
-  if (!watch) return;
-  pthread_mutex_lock(&watch->lock);
-  watch->quit = true;
-  poke(watch);
-  pthread_mutex_unlock(&watch->lock);
-  pthread_join(watch->thread, NULL);
-  close(watch->set);
-  close(watch->poke);
-  pthread_mutex_destroy(&watch->lock);
-  free(watch);
-  server->watch = NULL;
+void ch_monitor_stop(ch_server *server) {
+  ch_monitor *monitor = server->monitor;
+  if (!monitor) return;
+  pthread_mutex_lock(&monitor->lock);
+  monitor->quit = true;
+  poke(monitor);
+  pthread_mutex_unlock(&monitor->lock);
+  pthread_join(monitor->thread, NULL);
+  close(monitor->set);
+  close(monitor->poke);
+  pthread_mutex_destroy(&monitor->lock);
+  free(monitor);
+  server->monitor = NULL;
 }
