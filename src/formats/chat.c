@@ -16,22 +16,22 @@ enum { MOST_BYTES = 64 << 20 };
 
 static const char usual[] = "default", gguf_key[] = "tokenizer.chat_template";
 
-void ch_chat_free(ch_chat *chat) {
+void ch_chat_set_free(ch_chat_set *chat) {
   for (int i = 0; i < chat->count; i++) {
     free(chat->templates[i].name);
     free(chat->templates[i].text);
   }
-  *chat = (ch_chat){0};
+  *chat = (ch_chat_set){0};
 }
 
-static int find(const ch_chat *chat, const char *name) {
+static int find(const ch_chat_set *chat, const char *name) {
   int i = 0;
   while (i < chat->count && strcmp(chat->templates[i].name, name) != 0) i++;
   return i < chat->count ? i : -1;
 }
 
 /* Adds a template unless there is one of that name. */
-static ch_status add(ch_chat *chat, const char *where, const char *name, const char *text, size_t size,
+static ch_status add(ch_chat_set *chat, const char *where, const char *name, const char *text, size_t size,
                      ch_error *error) {
   if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) text += 3, size -= 3; /* a byte order mark */
   if (find(chat, name) >= 0 || size == 0) return CH_OK;
@@ -46,7 +46,7 @@ static ch_status add(ch_chat *chat, const char *where, const char *name, const c
   return own_name && own_text ? CH_OK : ch_no_memory(error);
 }
 
-static void add_end(ch_chat *chat, int64_t id, int64_t vocab_size) {
+static void add_end(ch_chat_set *chat, int64_t id, int64_t vocab_size) {
   if (id < 0 || id >= vocab_size || chat->end_count == CH_MAX_END_TOKENS) return;
   for (int i = 0; i < chat->end_count; i++)
     if (chat->ends[i] == id) return;
@@ -55,7 +55,7 @@ static void add_end(ch_chat *chat, int64_t id, int64_t vocab_size) {
 
 /* --- directories ------------------------------------------------------------------------------------------------- */
 
-static ch_status add_file(ch_chat *chat, const char *directory, const char *file, const char *name,
+static ch_status add_file(ch_chat_set *chat, const char *directory, const char *file, const char *name,
                           ch_error *error) {
   char *path = ch_path_join(directory, file), *text = NULL;
   size_t size = 0;
@@ -67,7 +67,7 @@ static ch_status add_file(ch_chat *chat, const char *directory, const char *file
   return status;
 }
 
-static ch_status add_named_files(ch_chat *chat, const char *directory, ch_error *error) {
+static ch_status add_named_files(ch_chat_set *chat, const char *directory, ch_error *error) {
   char *path = ch_path_join(directory, CH_CHAT_TEMPLATES);
   DIR *listing = path ? opendir(path) : NULL;
   ch_status status = CH_OK;
@@ -84,7 +84,7 @@ static ch_status add_named_files(ch_chat *chat, const char *directory, ch_error 
 }
 
 /* A text, or a list of {"name", "template"}. */
-static ch_status add_value(ch_chat *chat, const char *where, const json_t *value, ch_error *error) {
+static ch_status add_value(ch_chat_set *chat, const char *where, const json_t *value, ch_error *error) {
   if (json_is_string(value))
     return add(chat, where, usual, json_string_value(value), json_string_length(value), error);
   for (size_t i = 0; i < json_array_size(value); i++) {
@@ -97,7 +97,7 @@ static ch_status add_value(ch_chat *chat, const char *where, const json_t *value
 }
 
 /* These files may name tokens with the character U+0000, which the project's own JSON may not. */
-static ch_status add_json(ch_chat *chat, const char *directory, const char *file, ch_error *error) {
+static ch_status add_json(ch_chat_set *chat, const char *directory, const char *file, ch_error *error) {
   char *path = ch_path_join(directory, file), *text = NULL;
   size_t size = 0, mark = 0;
   json_error_t why;
@@ -117,9 +117,9 @@ static ch_status add_json(ch_chat *chat, const char *directory, const char *file
   return status;
 }
 
-ch_status ch_chat_from_directory(const char *directory, const ch_config *config, ch_chat *chat,
+ch_status ch_chat_from_directory(const char *directory, const ch_config *config, ch_chat_set *chat,
                                  ch_error *error) {
-  *chat = (ch_chat){0};
+  *chat = (ch_chat_set){0};
   int count = 0;
   int32_t ids[CH_MAX_END_TOKENS];
   CH_TRY(add_file(chat, directory, "chat_template.jinja", usual, error));
@@ -168,7 +168,7 @@ static bool ends_by_name(ch_gguf_string text) {
 }
 
 /* Adds special tokens by their names. gpt-oss ends its turns with <|return|> and <|call|>, and parts of them with <|end|>. */
-static void add_named_ends(const ch_gguf *file, int64_t vocab_size, ch_chat *chat) {
+static void add_named_ends(const ch_gguf *file, int64_t vocab_size, ch_chat_set *chat) {
   const ch_gguf_value *tokens = ch_gguf_find(file, "tokenizer.ggml.tokens"),
                       *kinds = ch_gguf_find(file, "tokenizer.ggml.token_type");
   if (!tokens || !tokens->list || tokens->type != CH_GGUF_STRING || !kinds || !kinds->list ||
@@ -191,7 +191,7 @@ static void add_named_ends(const ch_gguf *file, int64_t vocab_size, ch_chat *cha
   if (whole < 2) add_end(chat, part, vocab_size);
 }
 
-static ch_status add_ends(const ch_gguf *file, int64_t vocab_size, ch_chat *chat, ch_error *error) {
+static ch_status add_ends(const ch_gguf *file, int64_t vocab_size, ch_chat_set *chat, ch_error *error) {
   static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                      "tokenizer.ggml.eom_token_id"};
   const ch_gguf_value *list = ch_gguf_find(file, "tokenizer.ggml.eos_token_ids");
@@ -211,7 +211,7 @@ static ch_status add_ends(const ch_gguf *file, int64_t vocab_size, ch_chat *chat
   return CH_OK;
 }
 
-static ch_status add_templates(const ch_gguf *file, ch_chat *chat, ch_error *error) {
+static ch_status add_templates(const ch_gguf *file, ch_chat_set *chat, ch_error *error) {
   for (int64_t i = 0; i < file->value_count; i++) {
     const char *key = file->values[i].key, *name = key + strlen(gguf_key);
     ch_gguf_string text = {0};
@@ -222,15 +222,15 @@ static ch_status add_templates(const ch_gguf *file, ch_chat *chat, ch_error *err
   return CH_OK;
 }
 
-ch_status ch_chat_from_gguf(const ch_gguf *file, int64_t vocab_size, ch_chat *chat, ch_error *error) {
-  *chat = (ch_chat){0};
+ch_status ch_chat_from_gguf(const ch_gguf *file, int64_t vocab_size, ch_chat_set *chat, ch_error *error) {
+  *chat = (ch_chat_set){0};
   CH_TRY(add_templates(file, chat, error));
   return add_ends(file, vocab_size, chat, error);
 }
 
 /* --- into files ---------------------------------------------------------------------------------------------------- */
 
-static void put_templates(const ch_chat *chat, ch_gguf_header *header) {
+static void put_templates(const ch_chat_set *chat, ch_gguf_header *header) {
   uint64_t named = 0;
   for (int i = 0; i < chat->count; i++) {
     ch_text key = {0};
@@ -249,7 +249,7 @@ static void put_templates(const ch_chat *chat, ch_gguf_header *header) {
   }
 }
 
-void ch_chat_put_gguf(const ch_chat *chat, int32_t end, ch_gguf_header *header) {
+void ch_chat_put_gguf(const ch_chat_set *chat, int32_t end, ch_gguf_header *header) {
   static const char *const keys[] = {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};
   int others = 0;
   put_templates(chat, header);
@@ -260,7 +260,7 @@ void ch_chat_put_gguf(const ch_chat *chat, int32_t end, ch_gguf_header *header) 
   for (int i = 0; i < chat->end_count; i++) ch_gguf_add_i32(header, chat->ends[i]);
 }
 
-static json_t *templates_as_json(const ch_chat *chat) {
+static json_t *templates_as_json(const ch_chat_set *chat) {
   if (chat->count == 1 && strcmp(chat->templates[0].name, usual) == 0)
     return json_string(chat->templates[0].text);
   json_t *list = json_array();
@@ -270,7 +270,7 @@ static json_t *templates_as_json(const ch_chat *chat) {
   return list;
 }
 
-ch_status ch_chat_put_config(const ch_chat *chat, const char *where, ch_text *config, ch_error *error) {
+ch_status ch_chat_put_config(const ch_chat_set *chat, const char *where, ch_text *config, ch_error *error) {
   json_t *root = NULL;
   if (chat->count == 0) return CH_OK;
   CH_TRY(ch_json_parse(config->data, config->size, where, &root, error));
@@ -284,12 +284,12 @@ ch_status ch_chat_put_config(const ch_chat *chat, const char *where, ch_text *co
   return text && !config->failed ? CH_OK : ch_no_memory(error);
 }
 
-void ch_chat_put_template(const ch_chat *chat, ch_text *jinja) {
+void ch_chat_put_template(const ch_chat_set *chat, ch_text *jinja) {
   int i = find(chat, usual);
   if (i >= 0) ch_text_puts(jinja, chat->templates[i].text);
 }
 
-void ch_chat_put_generation(const ch_chat *chat, const ch_config *config, ch_text *json) {
+void ch_chat_put_generation(const ch_chat_set *chat, const ch_config *config, ch_text *json) {
   if (chat->end_count < 2) return;
   ch_text_puts(json, "{\n");
   if (config->bos_token_id >= 0)

@@ -267,17 +267,18 @@ static enum MHD_Result respond(ch_exchange *exchange) {
     return send_reply(exchange);
   }
   pthread_mutex_lock(&exchange->lock);
-  bool answered = exchange->answered, first = !answered && !exchange->counted;
+  bool waits = !exchange->answered && !atomic_load(&exchange->gone);
+  bool answered = exchange->answered, first = waits && !exchange->counted;
   exchange->counted |= first;
-  /* It is suspended before the desk can wake it. */
-  if (first) ch_exchange_suspend(exchange);
+  /* It is suspended before the desk can wake it; and again where a stream's first event comes before its answer. */
+  if (waits) ch_exchange_suspend(exchange);
   pthread_mutex_unlock(&exchange->lock);
   if (first) {
     atomic_fetch_add(&exchange->server->under_way, 1);
     ch_monitor_answer(exchange->server, exchange);
     ch_desk_put(exchange->server, exchange);
-    return MHD_YES;
   }
+  if (waits) return MHD_YES;
   if (!answered || atomic_load(&exchange->gone)) return MHD_NO;
   return send_reply(exchange);
 }
