@@ -1,23 +1,25 @@
-/* Trains a model on a text for a while and says how it goes: train CONFIG TEXT OUT_DIRECTORY STEPS SECONDS
+/* Trains a model on a text for some seconds and prints its losses: train CONFIG TEXT OUT_DIRECTORY STEPS SECONDS
  *
- * When the seconds are over it stops with a checkpoint; the same command goes on from there. */
+ * When the seconds are over it stops with a checkpoint; the same command continues from there. */
 #include <crosshead/making.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-/* After every step: false stops the run. */
-static bool after_step(const ch_train_step *step, void *user) {
+/* Returning false stops the run. */
+static bool on_event(const ch_train_event *event, void *user) {
   const time_t *end = user;
-  if (step->step % 10 == 0 || step->step == step->steps)
-    printf("step %lld of %lld: loss %.3f, %.0f tokens/s\n", (long long)step->step, (long long)step->steps,
-           step->loss, step->tokens_per_second);
-  return time(NULL) < *end;
-}
-
-static bool after_evaluation(const ch_train_evaluation *evaluation, void *user) {
-  (void)user;
-  printf("step %lld: validation loss %.3f\n", (long long)evaluation->step, evaluation->loss);
+  if (event->kind == CH_TRAIN_EVENT_STEP) {
+    const ch_train_step *step = event->as.step.step;
+    if (step->step % 10 == 0 || step->step == step->steps)
+      printf("step %lld of %lld: loss %.3f, %.0f tokens/s\n", (long long)step->step, (long long)step->steps,
+             step->loss, step->tokens_per_second);
+    return time(NULL) < *end;
+  }
+  if (event->kind == CH_TRAIN_EVENT_EVALUATION) {
+    const ch_train_evaluation *evaluation = event->as.evaluation.evaluation;
+    printf("step %lld: validation loss %.3f\n", (long long)evaluation->step, evaluation->loss);
+  }
   return true;
 }
 
@@ -28,16 +30,15 @@ int main(int argc, char **argv) {
     time_t end = time(NULL) + atoll(argv[5]);
     ch_train_settings settings;
     ch_train_defaults(&settings);
-    settings.config = argv[1];
-    settings.data = argv[2];
-    settings.steps = atoll(argv[4]);
-    settings.batch = 4;
-    settings.sequence = 64;
-    settings.eval_every = 0; /* once, at the end */
-    settings.eval_tokens = 4096;
-    settings.resume = true;
-    settings.step = after_step;
-    settings.evaluation = after_evaluation;
+    settings.model.config = argv[1];
+    settings.text.data = argv[2];
+    settings.training.steps = atoll(argv[4]);
+    settings.training.batch = 4;
+    settings.training.sequence = 64;
+    settings.report.eval_every = 0; /* once, at the end */
+    settings.report.eval_tokens = 4096;
+    settings.model.resume = true;
+    settings.event = on_event;
     settings.user = &end;
     status = ch_train(argv[3], &settings, NULL, &error);
   }

@@ -48,6 +48,27 @@ def is_text(kind) -> bool:
     return kind.kind == "pointer" and kind.item.kind == "primitive" and kind.item.cname == "char"
 
 
+def leaves(kind) -> "list":
+    """The members of a structure of settings, with those of its parts, which are structures too."""
+    found: list = []
+    for name, member in kind.fields:
+        found.extend(leaves(member.type) if member.type.kind == "struct" else [(name, member)])
+    return found
+
+
+def parts_of_settings(ffi: cffi.FFI) -> "set":
+    """The names of the structures that settings are made of."""
+    whole = [ffi.typeof(name) for name in ffi.list_types()[0] if name.endswith("_settings")]
+    return {member.type.cname.split()[-1] for kind in whole for _, member in kind.fields if member.type.kind == "struct"}
+
+
+def events(kind) -> "dict":
+    """What a callback's event can be, by name; empty for a callback that gets no event."""
+    event = kind.args[0].item if kind.args and kind.args[0].kind == "pointer" else None
+    members = dict(event.fields) if event is not None and event.kind == "struct" else {}
+    return dict(members["as"].type.fields) if "as" in members else {}
+
+
 def field_type(kind, settings: bool) -> "str | None":
     """The Python type of a member; None for one that Python does not get."""
     if kind.kind == "primitive":
@@ -93,8 +114,12 @@ def meanings(text: str, ffi: cffi.FFI) -> "dict[str, dict[str, str]]":
         return words.replace("NULL", "None").replace("settings->", "")
 
     found: dict = {}
-    for body, name in re.findall(r"typedef struct \w+ \{\n((?:(?!\n\}).)*)\n\} (ch_\w+_settings);", text, re.S):
-        members = found.setdefault(python_name(name), {})
+    whole = [name for name in ffi.list_types()[0] if name.endswith("_settings")]
+    parts = parts_of_settings(ffi)
+    for body, name in re.findall(r"typedef struct \w+ \{\n((?:(?!\n\}).)*)\n\} (ch_\w+);", text, re.S):
+        if name not in whole and name not in parts:
+            continue
+        members = found.setdefault(name, {})
         above, names, line_ended, inherited = "", [], True, ""
         for part in re.finditer(r"(/\*.*?\*/)|([^;/]+;)", body, re.S):
             comment, declared = part.group(1), part.group(2)
@@ -115,7 +140,20 @@ def meanings(text: str, ffi: cffi.FFI) -> "dict[str, dict[str, str]]":
             if member.type.kind == "enum":
                 choices = " or ".join(", ".join(known.get(one, one) for _, one in sorted(member.type.elements.items())).rsplit(", ", 1))
                 members[field] = "; ".join(filter(None, [choices, members.get(field)]))
-    return found
+            elif member.type.kind == "function":
+                prefix = os.path.commonprefix(list(ffi.typeof(name[: -len("settings")] + "event_kind").relements)) if events(member.type) else ""
+                for event in events(member.type):
+                    comment = re.search(rf"\b{prefix}{event.upper()} = \d+,? +/\* (.*?) \*/", text)
+                    members[event] = in_python(comment[1]) if comment else ""
+    flat: dict = {}
+    for name in (one for one in found if one in whole):
+        flat[python_name(name)] = {}
+        for field, member in ffi.typeof(name).fields:
+            inner = found.get(member.type.cname.split()[-1]) if member.type.kind == "struct" else None
+            own_names = member.type.kind == "function" and events(member.type) or [field]
+            own = {one: found[name][one] for one in own_names if one in found[name]}
+            flat[python_name(name)].update(own if inner is None else inner)
+    return flat
 
 
 def structs(ffi: cffi.FFI, told: "dict[str, dict[str, str]]") -> str:
@@ -131,17 +169,21 @@ def structs(ffi: cffi.FFI, told: "dict[str, dict[str, str]]") -> str:
         f"HIDDEN = {HIDDEN}",
     ]
     made: list = []
+    parts = parts_of_settings(ffi)
 
     def add(name: str) -> None:
         kind = ffi.typeof(name)
-        if name in made or kind.kind != "struct" or not kind.fields:
+        if name in made or name in parts or name.endswith("_event") or kind.kind != "struct" or not kind.fields:
             return
         made.append(name)
         settings = name.endswith("_settings")
         members = []
-        for field, member in kind.fields:
+        for field, member in leaves(kind) if settings else kind.fields:
             if member.type.kind == "struct":
                 add(member.type.cname.split()[-1])
+            if settings and member.type.kind == "function" and events(member.type):
+                members.extend(f"    on_{event}: Callable[..., object]" for event in events(member.type))
+                continue
             hint = field_type(member.type, settings)
             if hint is None or (settings and field in HIDDEN) or keyword.iskeyword(field):
                 continue

@@ -1,5 +1,23 @@
 /* Training attention mechanisms side by side, on a text or on images, to see which is better. It is what `crosshead
- * compare` does. Link libcrosshead-train. */
+ * compare` does. Link libcrosshead-train.
+ *
+ * From simple to advanced: settings and one call; its results as text; the figures of every run and the verdict; events
+ * while it runs; a forecast; configurations and names.
+ *
+ *   ch_compare_settings settings;
+ *   ch_comparison *comparison;
+ *   char *table;
+ *   ch_error error;
+ *   ch_compare_defaults(&settings);
+ *   settings.text.data = "book.txt";
+ *   settings.report.out = "comparison";
+ *   settings.lineup.mechanisms = "mha,gqa:4,mla";
+ *   if (ch_compare_mechanisms(&settings, &comparison, &error) == CH_OK &&
+ *       ch_comparison_table(comparison, &table, &error) == CH_OK) {
+ *     puts(table);
+ *     ch_free(table);
+ *   }
+ */
 #ifndef CROSSHEAD_COMPARE_H
 #define CROSSHEAD_COMPARE_H
 
@@ -41,20 +59,198 @@ typedef enum ch_match {
   CH_MATCH_NONE = 5   /* nothing: all have the FFN width of the first mechanism, which gets the parameters */
 } ch_match;
 
-/* ---- Names of mechanisms ---- */
+/* ---- Settings ---- */
 
-/* A name that comparisons know. All strings are static. */
-typedef struct ch_mechanism_name {
-  const char *name;    /* "gqa" */
-  const char *number;  /* what N of "gqa:N" counts; NULL when the name takes no number */
-  const char *summary; /* one line */
-} ch_mechanism_name;
+/* The models: which mechanisms, at which size. All have the same vocabulary, context and shape. */
+typedef struct ch_compare_lineup {
+  /* Names separated by commas, e.g. "mha,gqa:4,mla" (default "mha,gqa,mqa"; ch_mechanism_name_at lists them), or config.json
+   * files. */
+  const char *mechanisms;
+  int64_t parameters; /* parameters of each model; 0 = 1 million, or those of the first config file */
+  ch_match match;     /* default CH_MATCH_PARAMETERS */
+  /* With CH_MATCH_CACHE: the most elements that a token may add to the cache, all layers together. Models have at least
+   * three quarters of them. */
+  int64_t cache_per_token;
+  int64_t layers, hidden, heads; /* the shape that all share; 0 = chosen */
+  /* A tokenizer.json, tokenizer.bin or a directory with one; NULL: trained on the text. */
+  const char *tokenizer;
+  int64_t vocab;    /* vocabulary of the tokenizer that is trained; 0 = chosen by parameters and text */
+  int64_t sequence; /* tokens of a sequence; default 256. Models of images ignore it */
+  ch_init init;     /* with CH_PARAMETRIZATION_STANDARD */
+  ch_parametrization parametrization; /* default CH_PARAMETRIZATION_SPECTRAL */
+} ch_compare_lineup;
 
-/* Name number `index` of all, from 0: mechanisms, then sharing schemes and experts, which follow a mechanism and a plus sign
- * ("mfa+masa-qkvo", "kha-mlp+moe", "gqa+masa-qkvo+moe") or stand alone. False after the last. */
-CH_API bool ch_mechanism_name_at(int32_t index, ch_mechanism_name *name);
+/* The text that models are trained and validated on. */
+typedef struct ch_compare_text {
+  const char *data; /* a UTF-8 text file, or several separated by commas */
+  const char
+      *validation_text; /* text files that validate; then all of `data` trains. NULL: a twentieth of `data` */
+} ch_compare_text;
 
-/* ---- What is found ---- */
+/* Images, in place of a text. */
+typedef struct ch_compare_vision {
+  const char *images; /* a directory of CIFAR or IDX files, to train Vision Transformers on */
+  int64_t patch;      /* side length of an image patch, in pixels; 0 = about 64 patches */
+  int64_t image_size; /* of images: a whole multiple of their side; 0 = their own */
+  int64_t epochs;     /* passes over all images, in place of `tokens`; default 10 */
+} ch_compare_vision;
+
+/* How each model is trained. */
+typedef struct ch_compare_training {
+  int64_t tokens; /* tokens of text that each model is trained on; default 2 million */
+  int64_t batch;  /* sequences of a step; 0 = 16, or fewer for at least 256 steps (2 at least); 64 images */
+  /* Sequences (images) computed at a time, a divisor of `batch`: the same result up to rounding; 0 = as many as memory allows.
+   * With several ranks_per_run it must leave them equally many. */
+  int64_t micro_batch;
+  ch_train_schedule schedule; /* cosine (default) or constant */
+  int64_t warmup;             /* steps of linear warm-up; -1 (default) = 5 % of all steps, at most 1000 */
+  ch_precision type;          /* arithmetic of large products: F32 (default) or BF16 */
+  uint64_t seed;              /* seed of the first run; default 1 */
+  int64_t
+      seeds; /* runs of each model, with `seed` and those that follow it; default 1, at most CH_COMPARE_MOST_SEEDS */
+  /* Validation tokens (or images) of an evaluation; 0 = all, but of text at most 1/30 of `tokens`, or 32768 if that is
+   * more. */
+  int64_t eval_tokens;
+  int64_t evaluations; /* evaluations during each run; 0 = 4 to 20, as `tokens` allows */
+} ch_compare_training;
+
+/* Learning rates. */
+typedef struct ch_compare_rates {
+  double lr; /* peak learning rate; 0 = 4e-3; of CH_PARAMETRIZATION_STANDARD 2e-3, or 1e-3 with images */
+  /* Rates of single models: "mla=6e-3,mha=2e-3"; a number without a name is of all others, as `lr` is. NULL: none. */
+  const char *rates;
+  /* The most rates that are tried to find each model's own, 3 to 9; 0 (default): none, `lr` and `rates` count. With the
+   * first seed and all tokens: the usual rate, twice and half of it, and more as long as the best is at the edge; rates that
+   * are clearly worse are stopped early. All seeds then train at the vertex of a parabola through the best three. */
+  int64_t tune;
+} ch_compare_rates;
+
+/* Which runs there are beside the first ones, and which of them this call trains. */
+typedef struct ch_compare_schedule {
+  /* Adds seeds, one at a time and to those models where they lower the risk of the answer most, until that is at most `risk` or
+   * `budget` seconds of training are spent; those of all runs count, also of runs that were finished earlier. Confidence is
+   * then that of all looks together. `budget` must be set with it, and only with it. */
+  bool until_decided;
+  double budget;
+  double
+      risk; /* the most that the answer may be behind the best, as a share of its loss (of images); default 0.01 */
+  /* Also compares at other sizes, in directories of their own below `out`, and fits laws of loss against FLOPs to all
+   * (ladder.h): the numbers of parameters, separated by commas, `parameters` always among them, at least four; "": that, its
+   * half, quarter and eighth. Tokens are in proportion to parameters. The first of `mechanisms` is the baseline. NULL
+   * (default): no ladder. */
+  const char *ladder;
+  int64_t target; /* with `ladder`: parameters of models whose loss is predicted; 0: none */
+  /* With `parts` > 0 only the runs of part `part`, 1 ... parts, are trained, and no results are written: for machines that
+   * see one `out` but not each other. The division follows from the settings. With tune all runs of a model are in one part. */
+  int32_t part, parts;
+  bool
+      collect; /* train nothing: put together what parts have trained; CH_ERROR_IO names the runs that are missing */
+} ch_compare_schedule;
+
+/* Who trains the models; everything else, decoding speed too, is this library's. */
+typedef struct ch_compare_workers {
+  int32_t threads; /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
+  /* As in ch_train_settings, but `device` may name several, with commas: one for each group of `ranks`. A comparison keeps its
+   * engine. */
+  ch_training_engine engine;
+  const char *device, *python;
+  /* The ranks of a job (ranks.h), or NULL. Groups of ranks_per_run of them (default 1; it must divide them) train a run each; a
+   * group that has ended one gets the longest of those that are left. Losses are those of a process alone with as many
+   * threads. A run that fails does not end the others. Every rank makes the call; rank 0 has the results and gets the events. */
+  ch_rank_group *ranks;
+  int64_t ranks_per_run;
+} ch_compare_workers;
+
+/* What finished models are measured by, and which of them is recommended. */
+typedef struct ch_compare_verdict {
+  /* Of the models whose loss is at most this share above the lowest, the one with the smallest cache is recommended.
+   * Of images, of those whose top-1 accuracy is at most this share below the highest, the one with the fewest
+   * parameters of attention. Default 0.01. */
+  double tolerance;
+  /* Of text: the most bytes, at 16 bits per element, that the recommended model may keep in its cache for a token; with
+   * `users`, for that many users of `context` tokens each. 0 (default): any. */
+  double cache_budget;
+  int64_t users;   /* 0 (default): cache_budget is that of a token */
+  int64_t context; /* tokens of the sequences whose caches are compared; 0 = those of training, `sequence` */
+  /* For models of text: tasks that every trained model is evaluated on (ch_evaluate_task), with commas between; after an = the file or
+   * directory of items, which tasks of RULER need not have: "ruler:vt@256,hellaswag=items.jsonl". RULER's are `sequence` tokens
+   * long unless an @ says otherwise. The verdict does not follow them. A finished comparison can be given tasks; answers that it
+   * has are kept. Models whose weights are gone are not evaluated. NULL (default): none. */
+  const char *tasks;
+  int64_t task_items; /* the most items of each task (RULER: so many are made); default 100, 0 = all */
+  bool remeasure;     /* time training and decoding of all models again, also of those that are finished */
+} ch_compare_verdict;
+
+/* Where results go. */
+typedef struct ch_compare_report {
+  const char *out;     /* directory; each model is a subdirectory */
+  const char *command; /* the command line, for the report; or NULL */
+} ch_compare_report;
+
+typedef struct ch_compare_event ch_compare_event;
+
+/* Called in the thread that made the call, on rank 0 alone. Returning false stops as ch_compare_settings.stop does. */
+typedef bool (*ch_compare_event_sink)(const ch_compare_event *event, void *user);
+
+/* Fill with ch_compare_defaults, then set text.data or vision.images, report.out, and what should differ: members may be added
+ * in later versions. All that it points to is the caller's and must last until ch_compare_mechanisms has returned. */
+typedef struct ch_compare_settings {
+  ch_compare_lineup lineup;
+  ch_compare_text text;
+  ch_compare_vision vision;
+  ch_compare_training training;
+  ch_compare_rates rates;
+  ch_compare_schedule schedule;
+  ch_compare_workers workers;
+  ch_compare_verdict verdict;
+  ch_compare_report report;
+  /* Sentences of errors name settings as `crosshead compare` names its options: "--eval-tokens", not "eval_tokens". */
+  bool option_names;
+  ch_compare_event_sink event; /* what happens (see below); or NULL */
+  ch_stop_test stop;           /* called about twenty times a second, on every rank; or NULL */
+  void *user;                  /* theirs */
+} ch_compare_settings;
+
+CH_API void ch_compare_defaults(ch_compare_settings *settings);
+
+/* ---- Comparing ---- */
+
+/* The results of a comparison. */
+typedef struct ch_comparison ch_comparison;
+
+/* Trains a model with each mechanism on the same text, with the same tokenizer, seed, batches and number of tokens, and
+ * with the FFN width adjusted so that all have the same number of parameters. OUT gets results.json and
+ * report.html whenever a run is finished.
+ *
+ * The same settings continue what is in OUT, and a finished comparison may be given more seeds, or more mechanisms
+ * after those that it has, or, with a constant schedule, more tokens (epochs); then only what is new is trained.
+ * tolerance, cache_budget, users, risk, remeasure, threads, command and the callbacks may differ.
+ *
+ * *comparison (may be NULL) becomes what was found; release it with ch_comparison_free. Errors: CH_ERROR_INTERRUPTED
+ * when a callback stopped it (all work is saved); CH_ERROR_ARGUMENT for settings out of range, names that are not known (the
+ * nearest is suggested) and an OUT with other settings' results; those of ch_train. */
+CH_API ch_status ch_compare_mechanisms(const ch_compare_settings *settings, ch_comparison **comparison,
+                                       ch_error *error);
+
+/* NULL is fine. */
+CH_API void ch_comparison_free(ch_comparison *comparison);
+
+/* Checks that settings have what a comparison needs and are in range, and that the files of tasks exist; no other file is
+ * looked at. Errors: CH_ERROR_ARGUMENT, CH_ERROR_IO. */
+CH_API ch_status ch_compare_check(const ch_compare_settings *settings, ch_error *error);
+
+/* *json becomes the contents of results.json, NUL-terminated and the caller's: release it with ch_free. */
+CH_API ch_status ch_comparison_json(const ch_comparison *comparison, char **json, ch_error *error);
+
+/* *text becomes the sentence of the verdict and a table of the models for a terminal, the best first, with its notes and
+ * warnings; NUL-terminated and the caller's. */
+CH_API ch_status ch_comparison_table(const ch_comparison *comparison, char **text, ch_error *error);
+
+/* *html becomes the report, a page that loads nothing from elsewhere; NUL-terminated and the caller's. Learned matrices
+ * are read from the models' directories, where they are. */
+CH_API ch_status ch_comparison_page(const ch_comparison *comparison, char **html, ch_error *error);
+
+/* ---- The runs ---- */
 
 /* What models are trained on: a text, or images; members about tokens then count images. */
 typedef struct ch_compared_data {
@@ -76,12 +272,12 @@ typedef struct ch_tried_rate {
 
 /* The result of a trained model on a task. */
 typedef struct ch_compared_task {
-  const char *task; /* as settings->tasks spells it: "ruler:vt@256", "hellaswag=items.jsonl" */
+  const char *task; /* as settings->verdict.tasks spells it: "ruler:vt@256", "hellaswag=items.jsonl" */
   const char
       *metric; /* "acc", "exact_match", "recall", "perplexity": as `crosshead eval --task --json` names it */
   double value, error; /* value of the metric, and its standard error over the items; 0 if it is not known */
   int64_t items;       /* that were asked */
-  int64_t limit;       /* settings->task_items then */
+  int64_t limit;       /* settings->verdict.task_items then */
 } ch_compared_task;
 
 /* A run of a model. Strings and arrays belong to the comparison; members may be added in later versions. */
@@ -140,8 +336,68 @@ typedef struct ch_compared {
   int32_t task_count;
 } ch_compared;
 
-/* The results of a comparison. */
-typedef struct ch_comparison ch_comparison;
+/* The runs of all models and seeds. */
+CH_API int32_t ch_comparison_count(const ch_comparison *comparison);
+
+/* Run `index` of 0 ... count - 1, seed by seed; it belongs to the comparison. NULL for another index. */
+CH_API const ch_compared *ch_comparison_run(const ch_comparison *comparison, int32_t index);
+
+/* *run becomes a run, with the first seed, of the model that is recommended; it belongs to the comparison. NULL if no model is
+ * trained or none fits settings->verdict.cache_budget. */
+CH_API ch_status ch_comparison_recommended(const ch_comparison *comparison, const ch_compared **run,
+                                           ch_error *error);
+
+/* ---- The verdict ---- */
+
+typedef enum ch_verdict_kind {
+  CH_VERDICT_TAKE = 0, /* names[0], with 95 % confidence; or there is one model only */
+  CH_VERDICT_NOT_DISTINGUISHABLE =
+      1, /* names[0], and the seeds so far do not exclude that another would be as good a choice */
+  CH_VERDICT_UNDECIDED =
+      2 /* too few seeds to know the risk; names[0], if there is one, is the choice by the means */
+} ch_verdict_kind;
+
+/* "take", "not_distinguishable", "undecided"; static storage. */
+CH_API const char *ch_verdict_kind_name(ch_verdict_kind kind);
+
+/* The model to take for caches from cache_bytes_per_token up to that of the choice before. */
+typedef struct ch_comparison_choice {
+  const char *name;             /* as `mechanisms` spells it */
+  double cache_bytes_per_token; /* at 16 bits per element; of images, parameters of attention */
+  double loss;                  /* mean over seeds; of images, top-1 accuracy */
+  /* The 95 % interval of how far it is behind the best model of any size, as a share of the best loss (of images: in
+   * accuracy). behind_high: INFINITY while the seeds say nothing about it. */
+  double behind_low, behind_high;
+  double
+      behind_tokens; /* the share of training tokens that would make up for behind_high, by the curve; NAN: not known */
+  const char *const
+      *tied_with; /* [tied_count] models whose means differ from its by no more than chance may explain */
+  int32_t tied_count;
+} ch_comparison_choice;
+
+/* Which model to take, and the risk of it. */
+typedef struct ch_comparison_decision {
+  ch_verdict_kind kind;
+  const char *const *names; /* [name_count], the choice first, then others that it may turn out to be */
+  int32_t name_count;
+  const char *sentence; /* the answer: lines separated by newlines, of which the first names one choice */
+  int64_t seeds;        /* the largest number of seeds of any model */
+  /* [choice_count], the largest cache first: the recommended model, before it models with larger caches that are better beyond
+   * the noise, and after it the best model at each smaller cache. With settings->verdict.cache_budget the recommended model alone. */
+  const ch_comparison_choice *choices;
+  int32_t choice_count;
+} ch_comparison_decision;
+
+/* *decision becomes the verdict, in one piece of memory that is the caller's: release it with ch_free. The names belong to
+ * the comparison. */
+CH_API ch_status ch_comparison_verdict(const ch_comparison *comparison, ch_comparison_decision **decision,
+                                       ch_error *error);
+
+/* ---- Larger models ---- */
+
+/* The laws of a comparison with settings->schedule.ladder, in the order of `mechanisms`; they belong to the comparison. NULL without
+ * a ladder. */
+CH_API const ch_ladder_laws *ch_comparison_laws(const ch_comparison *comparison);
 
 /* ---- While it runs ---- */
 
@@ -157,197 +413,79 @@ typedef struct ch_compare_position {
   bool evaluating;    /* shares are those of an evaluation after that step */
 } ch_compare_position;
 
-/* Called after every training step. Returning false stops the comparison: all work is saved, and
- * ch_compare_mechanisms returns CH_ERROR_INTERRUPTED. */
-typedef bool (*ch_compare_step_sink)(const ch_compare_position *position, void *user);
+/* A run that has failed. */
+typedef struct ch_compare_failure {
+  const char *name; /* of the mechanism */
+  uint64_t seed;
+  const char *message;
+} ch_compare_failure;
 
-/* Called now and then within a step or an evaluation that takes longer than a second: `share`, from 0 to 1, of it is
- * done. position->step is the step before. */
-typedef void (*ch_compare_share_sink)(const ch_compare_position *position, double share, void *user);
+/* What an event says: the member of the union that has its name. */
+typedef enum ch_compare_event_kind {
+  CH_COMPARE_EVENT_PREPARATION = 0, /* now and then while the text is prepared and models are timed */
+  CH_COMPARE_EVENT_PREPARED = 1,    /* the text or the images are ready */
+  CH_COMPARE_EVENT_RUNG = 2,        /* the models of another size of settings->schedule.ladder are next */
+  CH_COMPARE_EVENT_BEGIN = 3,       /* a run begins or continues */
+  CH_COMPARE_EVENT_STEP = 4,        /* a training step is done */
+  CH_COMPARE_EVENT_SHARE =
+      5, /* now and then within a step or an evaluation that takes longer than a second */
+  CH_COMPARE_EVENT_MODEL = 6,  /* a run is finished */
+  CH_COMPARE_EVENT_FAILED = 7, /* over several ranks: a run has failed, while others go on */
+  CH_COMPARE_EVENT_TIMING = 8, /* after the last run: a model is timed */
+  CH_COMPARE_EVENT_TIMED = 9,  /* the speed of a model is known */
+  CH_COMPARE_EVENT_ASKING = 10 /* now and then while a trained model works on a task */
+} ch_compare_event_kind;
 
-/* Called when the text or the images are ready. */
-typedef void (*ch_compare_data_sink)(const ch_compared_data *data, void *user);
-
-/* Called before a run begins or continues: position->step.steps is its length. Members of the model that do not
- * depend on training are filled in. */
-typedef void (*ch_compare_begin_sink)(const ch_compare_position *position, const ch_compared *model,
-                                      void *user);
-
-/* Called when a run is finished; `earlier`: it was already finished when the comparison began. */
-typedef void (*ch_compare_model_sink)(const ch_compared *model, bool earlier, void *user);
-
-/* Called over several ranks when a run has failed, while others go on: `message` is its sentence. */
-typedef void (*ch_compare_failure_sink)(const char *name, uint64_t seed, const char *message, void *user);
-
-/* After the last run, all models are timed in turns. Called before each measurement: turn 0 ... turns - 1. If a speed is
- * not steady, there are more turns than were said, for those models. */
-typedef void (*ch_compare_timing_sink)(int32_t turn, int32_t turns, const ch_compared *model, void *user);
-
-/* Called when the speed of a model is known. */
-typedef void (*ch_compare_timed_sink)(const ch_compared *model, void *user);
-
-/* Called while a trained model answers a task: `done` of `total` items' work. */
-typedef void (*ch_compare_asking_sink)(const ch_compared *model, const char *task, int64_t done,
-                                       int64_t total, void *user);
-
-/* Called before a rung of settings->ladder other than the comparison itself: rung `index` of `rungs`, from 0, by size; its
- * models lie below `directory`. */
-typedef void (*ch_compare_rung_sink)(int32_t index, int32_t rungs, int64_t parameters, const char *directory,
-                                     void *user);
-
-/* ---- Comparing ---- */
-
-/* Fill with ch_compare_defaults, then set data or images, out, and what should differ: members may be added in later
- * versions. All that it points to is the caller's and must last until ch_compare_mechanisms has returned. */
-typedef struct ch_compare_settings {
-  const char
-      *data; /* a UTF-8 text file, or several separated by commas; a part is kept for validation, without */
-  const char
-      *validation_text; /* text files that validate; then all of `data` trains. NULL: a twentieth of `data` */
-  const char *images;   /* instead: a directory of CIFAR or IDX files, to train Vision Transformers on */
-  const char *out;      /* directory; each model is a subdirectory */
-  /* Names separated by commas, e.g. "mha,gqa:4,mla" (default "mha,gqa,mqa"; ch_mechanism_name_at lists them), or
-   * config.json files. */
-  const char *mechanisms;
-  /* A tokenizer.json, tokenizer.bin or a directory with one; NULL: trained on the text. */
-  const char *tokenizer;
-  int64_t vocab;      /* vocabulary of the tokenizer that is trained; 0 = chosen by parameters and text */
-  int64_t parameters; /* parameters of each model; 0 = 1 million, or those of the first config file */
-  ch_match match;     /* default CH_MATCH_PARAMETERS */
-  /* With CH_MATCH_CACHE: the most elements that a token may add to the cache, all layers together. Models have at least
-   * three quarters of them. */
-  int64_t cache_per_token;
-  int64_t
-      context; /* of text: tokens of the sequences whose caches are compared; 0 = those of training, `sequence` */
-  int64_t layers, hidden, heads;      /* the shape all share; 0 = chosen */
-  int64_t patch;                      /* side length of an image patch, in pixels; 0 = about 64 patches */
-  int64_t image_size;                 /* of images: a whole multiple of their side; 0 = their own */
-  ch_init init;                       /* with CH_PARAMETRIZATION_STANDARD */
-  ch_parametrization parametrization; /* default CH_PARAMETRIZATION_SPECTRAL */
-  int64_t tokens;                     /* tokens of text that each model is trained on; default 2 million */
-  int64_t epochs;                     /* with images: passes over all of them; default 10 */
-  int64_t batch; /* sequences of a step; 0 = 16, or fewer for at least 256 steps (2 at least); 64 images */
-  /* Sequences (images) computed at a time, a divisor of `batch`: the same result up to rounding; 0 = as many as memory allows.
-   * With several ranks_per_run it must leave them equally many. */
-  int64_t micro_batch;
-  int64_t sequence; /* tokens of a sequence; default 256. Models of images ignore it */
-  double lr; /* peak learning rate; 0 = 4e-3; of CH_PARAMETRIZATION_STANDARD 2e-3, or 1e-3 with images */
-  /* Rates of single models: "mla=6e-3,mha=2e-3"; a number without a name is of all others, as `lr` is. NULL: none. */
-  const char *rates;
-  /* The most rates that are tried to find each model's own, 3 to 9; 0 (default): none, `lr` and `rates` count. With the
-   * first seed and all tokens: the usual rate, twice and half of it, and on as long as the best is at the edge; rates that
-   * are clearly worse are stopped early. All seeds then train at the vertex of a parabola through the best three. */
-  int64_t tune;
-  ch_train_schedule schedule; /* cosine (default) or constant */
-  int64_t warmup;             /* steps of linear warm-up; -1 (default) = 5 % of all steps, at most 1000 */
-  ch_precision type;          /* arithmetic of large products: F32 (default) or BF16 */
-  uint64_t seed;              /* seed of the first run; default 1 */
-  /* Runs of each model, with `seed` and those that follow it; default 1, at most CH_COMPARE_MOST_SEEDS. */
-  int64_t seeds;
-  /* Adds seeds, one at a time and to those models where they lower the risk of the answer most, until that is at most `risk` or
-   * `budget` seconds of training are spent; those of all runs count, also of runs that were finished earlier. Confidence is
-   * then that of all looks together. `budget` must be set with it, and only with it. */
-  bool until_decided;
-  double budget;
-  double
-      risk; /* the most that the answer may be behind the best, as a share of its loss (of images); default 0.01 */
-  /* Validation tokens (or images) of an evaluation; 0 = all, but of text at most 1/30 of `tokens`, or 32768 if that is
-   * more. */
-  int64_t eval_tokens;
-  int64_t evaluations; /* evaluations during each run; 0 = 4 to 20, as `tokens` allows */
-  /* Of the models whose loss is at most this share above the lowest, the one with the smallest cache is recommended.
-   * Of images, of those whose top-1 accuracy is at most this share below the highest, the one with the fewest
-   * parameters of attention. Default 0.01. */
-  double tolerance;
-  /* Of text: the most bytes, at 16 bits per element, that the recommended model may keep in its cache for a token; with
-   * `users`, for that many users of `context` tokens each. 0 (default): any. */
-  double cache_budget;
-  int64_t users; /* 0 (default): cache_budget is that of a token */
-  /* Also compares at other sizes, in directories of their own below `out`, and fits laws of loss against FLOPs to all
-   * (ladder.h): the numbers of parameters, separated by commas, `parameters` always among them, at least four; "": that, its
-   * half, quarter and eighth. Tokens are in proportion to parameters. The first of `mechanisms` is the baseline. NULL
-   * (default): no ladder. */
-  const char *ladder;
-  int64_t target; /* with `ladder`: parameters of models whose loss is predicted; 0: none */
-  /* For models of text: tasks that every trained model is evaluated on (ch_evaluate_task), with commas between; after an = the file or
-   * directory of items, which tasks of RULER need not have: "ruler:vt@256,hellaswag=items.jsonl". RULER's are `sequence` tokens
-   * long unless an @ says otherwise. The verdict does not follow them. A finished comparison can be given tasks; answers that it
-   * has are kept. Models whose weights are gone are not asked. NULL (default): none. */
-  const char *tasks;
-  int64_t task_items; /* the most items of each task (RULER: so many are made); default 100, 0 = all */
-  bool remeasure;     /* time training and decoding of all models again, also of those that are finished */
-  int32_t threads;    /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
-  /* Who trains the models; everything else, decoding speed too, is this library's. As in ch_train_settings, but `device` may
-   * name several, with commas: one for each group of `ranks`. A comparison keeps its engine. */
-  ch_training_engine engine;
-  const char *device, *python;
-  /* The ranks of a job (ranks.h), or NULL. Groups of ranks_per_run of them (default 1; it must divide them) train a run each; a
-   * group that has ended one gets the longest of those that are left. Losses are those of a process alone with as many
-   * threads. A run that fails does not end the others. Every rank calls ch_compare_mechanisms; rank 0 calls the callbacks but
-   * `stop` and has the results. */
-  ch_rank_group *ranks;
-  int64_t ranks_per_run;
-  /* With `parts` > 0 only the runs of part `part`, 1 ... parts, are trained, and no results are written: for machines that
-   * see one `out` but not each other. The division follows from the settings. With tune all runs of a model are in one part. */
-  int32_t part, parts;
-  bool
-      collect; /* train nothing: put together what parts have made; CH_ERROR_IO names the runs that are missing */
-  const char *command; /* what was typed, for the report; or NULL */
-  /* Sentences of errors name settings as `crosshead compare` names its options: "--eval-tokens", not "eval_tokens". */
-  bool option_names;
-  /* Callbacks in the thread that called; each may be NULL. Over several ranks of rank 0 alone, but for `stop`. */
-  ch_train_preparation_sink preparation;
-  ch_compare_data_sink prepared;
-  ch_compare_begin_sink begin;
-  ch_compare_step_sink step;
-  ch_compare_share_sink share;
-  ch_compare_model_sink model;
-  ch_compare_failure_sink failed;
-  ch_compare_timing_sink timing;
-  ch_compare_timed_sink timed;
-  ch_compare_asking_sink asking;
-  ch_compare_rung_sink rung;
-  ch_stop_test stop; /* called about twenty times a second; true stops the comparison as `step` does */
-  void *user;        /* theirs */
-} ch_compare_settings;
-
-CH_API void ch_compare_defaults(ch_compare_settings *settings);
-
-/* *json becomes the text of a config.json: the model that a comparison with these settings would train for the one mechanism
- * that `mechanisms` names. It is NUL-terminated and the caller's: release it with ch_free. Shape and size follow from the members
- * up to `heads`, `init`, `parametrization` and `sequence`, the model's context; the others do not count. Without `vocab` and
- * `tokenizer` the vocabulary is that of a comparison on a long text.
- * `like` is NULL, or a model directory or config.json: the model then has that one's vocabulary, activation, normalisation,
- * experts, positions, and context where `sequence` is 0; also its layers, width, heads and number of parameters, unless
- * `parameters`, `layers`, `hidden` or `heads` say otherwise.
- * Errors: CH_ERROR_ARGUMENT for an unknown name (the nearest is suggested) and impossible sizes, CH_ERROR_IO, CH_ERROR_FORMAT and
- * CH_ERROR_CONFIG for files, CH_ERROR_MEMORY. */
-CH_API ch_status ch_compare_config(const ch_compare_settings *settings, const char *like, char **json,
-                                   ch_error *error);
-
-/* Whether settings have what a comparison needs and are in range, and whether the files of tasks are there; no other file is
- * looked at. Errors: CH_ERROR_ARGUMENT, CH_ERROR_IO. */
-CH_API ch_status ch_compare_check(const ch_compare_settings *settings, ch_error *error);
-
-/* Trains a model with each mechanism on the same text, with the same tokenizer, seed, batches and number of tokens, and
- * with the FFN width adjusted so that all have the same number of parameters. OUT gets results.json and
- * report.html whenever a run is finished.
+/* Everything that it points to lasts until the callback returns.
  *
- * The same settings continue what lies in OUT, and a finished comparison may be given more seeds, or more mechanisms
- * after those that it has, or, with a constant schedule, more tokens (epochs); then only what is new is trained.
- * tolerance, cache_budget, users, risk, remeasure, threads, command and the callbacks may differ.
- *
- * *comparison (may be NULL) becomes what was found; release it with ch_comparison_free. Errors: CH_ERROR_INTERRUPTED
- * when a callback stopped it; CH_ERROR_ARGUMENT for settings out of range, names that are not known (the nearest is
- * suggested) and an OUT with other settings' results; those of ch_train. */
-CH_API ch_status ch_compare_mechanisms(const ch_compare_settings *settings, ch_comparison **comparison,
-                                       ch_error *error);
-
-/* ---- Larger models ---- */
-
-/* The laws of a comparison with settings->ladder, in the order of `mechanisms`; they belong to the comparison. NULL without
- * a ladder. */
-CH_API const ch_ladder_laws *ch_comparison_laws(const ch_comparison *comparison);
+ *   bool on_event(const ch_compare_event *event, void *user) {
+ *     if (event->kind == CH_COMPARE_EVENT_STEP)
+ *       printf("%s: loss %.3f\n", event->as.step.position->name, event->as.step.position->step.loss);
+ *     return true;
+ *   }
+ */
+struct ch_compare_event {
+  ch_compare_event_kind kind;
+  union {
+    ch_train_preparation preparation;
+    struct {
+      const ch_compared_data *data;
+    } prepared;
+    struct {
+      int32_t index, rungs; /* by size, from 0 */
+      int64_t parameters;
+      const char *directory; /* of its models */
+    } rung;
+    struct {
+      const ch_compare_position *position; /* position->step.steps is the run's length */
+      const ch_compared *model;            /* with the members that do not depend on training */
+    } begin;
+    struct {
+      const ch_compare_position *position;
+    } step;
+    struct {
+      const ch_compare_position *position; /* position->step is the step before */
+      double share;                        /* that is done, from 0 to 1 */
+    } share;
+    struct {
+      const ch_compared *model;
+      bool earlier; /* it was finished when the comparison began */
+    } model;
+    ch_compare_failure failed;
+    struct {
+      int32_t turn, turns; /* from 0; of a speed that is not steady there are more turns than were said */
+      const ch_compared *model;
+    } timing;
+    struct {
+      const ch_compared *model;
+    } timed;
+    struct {
+      const ch_compared *model;
+      const char *task;
+      int64_t done, total; /* items */
+    } asking;
+  } as;
+};
 
 /* ---- Before comparing ---- */
 
@@ -384,76 +522,34 @@ CH_API const ch_foreseen *ch_compare_forecast_total(const ch_compare_forecast *f
 CH_API ch_status ch_compare_forecast_text(const ch_compare_forecast *forecast, char **text, ch_error *error);
 CH_API ch_status ch_compare_forecast_json(const ch_compare_forecast *forecast, char **json, ch_error *error);
 
-/* ---- What was found ---- */
+/* ---- Configurations and names ---- */
 
-/* NULL is fine. */
-CH_API void ch_comparison_free(ch_comparison *comparison);
+/* *json becomes the text of a config.json: the model that a comparison would train for the one mechanism that
+ * lineup->mechanisms names. It is NUL-terminated and the caller's: release it with ch_free. Without `vocab` and `tokenizer` the
+ * vocabulary is that of a comparison on a long text.
+ * `like` is NULL, or a model directory or config.json: the model then has that one's vocabulary, activation, normalisation,
+ * experts, positions, and context where `sequence` is 0; also its layers, width, heads and number of parameters, unless
+ * `parameters`, `layers`, `hidden` or `heads` say otherwise.
+ *
+ *   settings.lineup.mechanisms = "mla";
+ *   settings.lineup.parameters = 300000000;
+ *   ch_compare_config(&settings.lineup, NULL, &json, &error);
+ *
+ * Errors: CH_ERROR_ARGUMENT for an unknown name (the nearest is suggested) and impossible sizes, CH_ERROR_IO, CH_ERROR_FORMAT and
+ * CH_ERROR_CONFIG for files, CH_ERROR_MEMORY. */
+CH_API ch_status ch_compare_config(const ch_compare_lineup *lineup, const char *like, char **json,
+                                   ch_error *error);
 
-/* The runs of all models and seeds. */
-CH_API int32_t ch_comparison_count(const ch_comparison *comparison);
+/* A name that comparisons know. All strings are static. */
+typedef struct ch_mechanism_name {
+  const char *name;    /* "gqa" */
+  const char *number;  /* what N of "gqa:N" counts; NULL when the name takes no number */
+  const char *summary; /* one line */
+} ch_mechanism_name;
 
-/* Run `index` of 0 ... count - 1, seed by seed; it belongs to the comparison. NULL for another index. */
-CH_API const ch_compared *ch_comparison_run(const ch_comparison *comparison, int32_t index);
-
-/* *run becomes a run, with the first seed, of the model that is recommended; it belongs to the comparison. NULL if no model is
- * trained or none fits settings->cache_budget. */
-CH_API ch_status ch_comparison_recommended(const ch_comparison *comparison, const ch_compared **run,
-                                           ch_error *error);
-
-typedef enum ch_verdict_kind {
-  CH_VERDICT_TAKE = 0, /* names[0], with 95 % confidence; or there is one model only */
-  CH_VERDICT_NOT_DISTINGUISHABLE =
-      1, /* names[0], and the seeds so far do not exclude that another would be as good a choice */
-  CH_VERDICT_UNDECIDED =
-      2 /* too few seeds to know the risk; names[0], if there is one, is the choice by the means */
-} ch_verdict_kind;
-
-/* "take", "not_distinguishable", "undecided"; static storage. */
-CH_API const char *ch_verdict_kind_name(ch_verdict_kind kind);
-
-/* The model to take for caches from cache_bytes_per_token up to that of the choice before. */
-typedef struct ch_comparison_choice {
-  const char *name;             /* as `mechanisms` spells it */
-  double cache_bytes_per_token; /* at 16 bits per element; of images, parameters of attention */
-  double loss;                  /* mean over seeds; of images, top-1 accuracy */
-  /* The 95 % interval of how far it is behind the best model of any size, as a share of the best loss (of images: in
-   * accuracy). behind_high: INFINITY while the seeds say nothing about it. */
-  double behind_low, behind_high;
-  double
-      behind_tokens; /* the share of training tokens that would make up for behind_high, by the curve; NAN: not known */
-  const char *const
-      *tied_with; /* [tied_count] models whose means differ from its by no more than chance may explain */
-  int32_t tied_count;
-} ch_comparison_choice;
-
-/* Which model to take, and the risk of it. */
-typedef struct ch_comparison_decision {
-  ch_verdict_kind kind;
-  const char *const *names; /* [name_count], the choice first, then others that it may turn out to be */
-  int32_t name_count;
-  const char *sentence; /* the answer: lines separated by newlines, of which the first names one choice */
-  int64_t seeds;        /* the largest number of seeds of any model */
-  /* [choice_count], the largest cache first: the recommended model, before it models with larger caches that are better beyond
-   * the noise, and after it the best model at each smaller cache. With settings->cache_budget the recommended model alone. */
-  const ch_comparison_choice *choices;
-  int32_t choice_count;
-} ch_comparison_decision;
-
-/* *decision becomes the verdict, in one piece of memory that is the caller's: release it with ch_free. The names belong to
- * the comparison. */
-CH_API ch_status ch_comparison_verdict(const ch_comparison *comparison, ch_comparison_decision **decision,
-                                       ch_error *error);
-
-/* *json becomes the contents of results.json, NUL-terminated and the caller's: release it with ch_free. */
-CH_API ch_status ch_comparison_json(const ch_comparison *comparison, char **json, ch_error *error);
-
-/* *text becomes the sentence of the verdict and a table of the models for a terminal, the best first, with its notes and
- * warnings; NUL-terminated and the caller's. */
-CH_API ch_status ch_comparison_table(const ch_comparison *comparison, char **text, ch_error *error);
-
-/* *html becomes the report, a page that loads nothing from elsewhere; NUL-terminated and the caller's. Learned matrices
- * are read from the models' directories, where they are. */
-CH_API ch_status ch_comparison_page(const ch_comparison *comparison, char **html, ch_error *error);
+/* Name number `index` of all, from 0: mechanisms, then sharing schemes and experts, which follow a mechanism and a plus sign
+ * ("mfa+masa-qkvo", "kha-mlp+moe", "gqa+masa-qkvo+moe") or stand alone. False after the last. */
+CH_API bool ch_mechanism_name_at(int32_t index, ch_mechanism_name *name);
 
 #ifdef __cplusplus
 }

@@ -60,47 +60,84 @@ typedef struct ch_sweep_outline {
   int64_t threads; /* each on so many threads */
 } ch_sweep_outline;
 
-/* Called when the text is ready. */
-typedef void (*ch_sweep_outline_sink)(const ch_sweep_outline *outline, void *user);
+/* What an event says: the member of the union that has its name. */
+typedef enum ch_sweep_event_kind {
+  CH_SWEEP_EVENT_PREPARATION = 0, /* now and then while the text is prepared */
+  CH_SWEEP_EVENT_PREPARED = 1,    /* the text is ready */
+  CH_SWEEP_EVENT_OUTLINE = 2,     /* the runs are planned */
+  CH_SWEEP_EVENT_BEGIN = 3,       /* a run begins or continues */
+  CH_SWEEP_EVENT_STEP = 4,        /* a training step of a run is done */
+  CH_SWEEP_EVENT_RUN = 5,         /* a run is finished */
+  CH_SWEEP_EVENT_FAILED = 6       /* over several ranks: a run has failed, while others go on */
+} ch_sweep_event_kind;
 
-/* Called before a run begins or continues. */
-typedef void (*ch_sweep_begin_sink)(const ch_swept *run, void *user);
+/* Everything that it points to lasts until the callback returns. */
+typedef struct ch_sweep_event {
+  ch_sweep_event_kind kind;
+  union {
+    ch_train_preparation preparation;
+    struct {
+      const ch_compared_data *data;
+    } prepared;
+    struct {
+      const ch_sweep_outline *outline;
+    } outline;
+    struct {
+      const ch_swept *run;
+    } begin;
+    struct {
+      const ch_swept *run;
+      const ch_train_step *step;
+    } step;
+    struct {
+      const ch_swept
+          *run;     /* its verdict follows from its own stability alone: the other runs are not known yet */
+      bool earlier; /* it was finished when the sweep began */
+    } run;
+    ch_compare_failure failed;
+  } as;
+} ch_sweep_event;
 
-/* Called after every step of a run. */
-typedef void (*ch_sweep_step_sink)(const ch_swept *run, const ch_train_step *step, void *user);
-
-/* Called when a run is finished; `earlier`: it was already finished when the sweep began. run->verdict follows
- * from its own stability alone: the other runs are not known yet. */
-typedef void (*ch_sweep_run_sink)(const ch_swept *run, bool earlier, void *user);
+/* Called by one thread at a time, but not always the same, on rank 0 alone. Returning false stops the sweep. */
+typedef bool (*ch_sweep_event_sink)(const ch_sweep_event *event, void *user);
 
 /* ---- Sweeping ---- */
 
-/* Fill with ch_sweep_defaults, then set compare.data, compare.out, and what should differ: members may be added in
- * later versions. All that it points to is the caller's and must last until ch_sweep_rates has returned. */
+/* Fill with ch_sweep_defaults, then set text.data, report.out, and what should differ: members may be added in later versions.
+ * All that it points to is the caller's and must last until ch_sweep_rates has returned.
+ *
+ *   ch_sweep_settings settings;
+ *   ch_sweep_defaults(&settings);
+ *   settings.text.data = "book.txt";
+ *   settings.report.out = "rates";
+ *   settings.lr = "1e-4..3e-2:6";
+ *   ch_sweep_rates(&settings, &sweep, &error);
+ */
 typedef struct ch_sweep_settings {
-  /* The mechanisms, the text and the training, as of a comparison; a sweep's defaults are a constant schedule and 30
-   * evaluations of each run, eval_tokens 0 = 1/100 of `tokens` and at least 16384, and seeds are at most
-   * CH_SWEEP_MOST_SEEDS. There are no images; lr and tolerance do not count. Of its callbacks `preparation`, `prepared`
-   * and `stop` are called, `stop` by several threads at once; `user` is also that of the callbacks below. With `ranks` groups of
-   * ranks_per_run of them train a run each, in place of `jobs`: every rank calls ch_sweep_rates, rank 0 has the results and
-   * calls the callbacks but `stop`. A run that fails is told to `failed` then, and the others go on. */
-  ch_compare_settings compare;
+  ch_compare_lineup lineup;
+  ch_compare_text text;
+  /* As of a comparison, with other defaults: a constant schedule, 30 evaluations of each run, and eval_tokens 0 = 1/100 of
+   * `tokens` and at least 16384. At most CH_SWEEP_MOST_SEEDS seeds. */
+  ch_compare_training training;
+  ch_compare_workers
+      workers; /* with `ranks` groups of ranks_per_run of them train a run each, in place of `jobs` */
+  ch_compare_report report;
   /* Learning rates separated by commas, or FROM..TO:N for N rates in equal ratios, or both mixed; at most
    * CH_SWEEP_MOST_RATES. Default "3e-4,1e-3,3e-3,1e-2,3e-2". */
   const char *lr;
   int64_t
       jobs; /* runs at the same time, which share the threads; 0 = one per thread, as far as memory allows */
   int64_t budget; /* tokens that losses are extrapolated to; 0 = ten times those that runs are trained on */
-  /* Callbacks, by one thread at a time, but not always the same; each may be NULL. */
-  ch_sweep_outline_sink outline;
-  ch_sweep_begin_sink begin;
-  ch_sweep_step_sink step;
-  ch_sweep_run_sink run;
+  /* Sentences of errors name settings as `crosshead sweep` names its options. */
+  bool option_names;
+  ch_sweep_event_sink event; /* what happens; or NULL */
+  ch_stop_test stop;         /* called by several threads at once; or NULL */
+  void *user;                /* theirs */
 } ch_sweep_settings;
 
 CH_API void ch_sweep_defaults(ch_sweep_settings *settings);
 
-/* Whether settings have what a sweep needs and are in range; files are not looked at. Errors: CH_ERROR_ARGUMENT. */
+/* Checks that settings have what a sweep needs and are in range; files are not looked at. Errors: CH_ERROR_ARGUMENT. */
 CH_API ch_status ch_sweep_check(const ch_sweep_settings *settings, ch_error *error);
 
 /* Trains each mechanism at every learning rate and with every seed, several runs at a time; counts loss spikes, finds
@@ -140,7 +177,7 @@ CH_API ch_status ch_swept_verdict(const ch_swept *run, char **text, ch_error *er
 
 /* ---- Coordinate check ---- */
 
-/* Whether the rules by which initial weights and learning rates follow from shapes do so at every width: models of several
+/* Checks that the rules by which initial weights and learning rates follow from shapes do so at every width: models of several
  * widths take some steps at one rate, and the sizes of their activations are compared (Yang et al. 2022, "Tensor Programs V",
  * appendix D.1). It is what `crosshead sweep --coordinate-check` does. */
 
@@ -184,26 +221,59 @@ typedef struct ch_coordinate_grid {
   double lr;
 } ch_coordinate_grid;
 
-/* Called before the models of a mechanism and a width are trained: number `index` of `count`. */
-typedef void (*ch_coordinate_sink)(const char *name, int64_t width, int32_t index, int32_t count, void *user);
+/* What an event says: the member of the union that has its name. */
+typedef enum ch_coordinate_event_kind {
+  CH_COORDINATE_EVENT_PREPARATION = 0, /* now and then while the text is prepared */
+  CH_COORDINATE_EVENT_MODEL = 1        /* the models of a mechanism and a width are trained next */
+} ch_coordinate_event_kind;
 
-/* Fill with ch_coordinates_defaults, then set compare.data, compare.out, and what should differ: members may be added in
- * later versions. All that it points to is the caller's and must last until ch_coordinates_measure has returned. */
+typedef struct ch_coordinate_event {
+  ch_coordinate_event_kind kind;
+  union {
+    ch_train_preparation preparation;
+    struct {
+      const char *name;
+      int64_t width;
+      int32_t index, count;
+    } model;
+  } as;
+} ch_coordinate_event;
+
+/* Returning false stops the check. */
+typedef bool (*ch_coordinate_event_sink)(const ch_coordinate_event *event, void *user);
+
+/* Fill with ch_coordinates_defaults, then set text.data, report.out, and what should differ: members may be added in later
+ * versions. All that it points to is the caller's and must last until ch_coordinates_measure has returned. The learning rate is
+ * constant from the first step on, and no parameters are matched. */
 typedef struct ch_coordinate_settings {
-  /* These settings of a comparison count: mechanisms (names, no files), data, out, tokenizer, vocab, layers (default 4),
-   * heads (at every width; 0: as many as the narrowest model has in a comparison), init, parametrization, batch
-   * (default 4), sequence (default 64), lr, type, seed, seeds (default 3), threads, command, option_names; the callbacks `preparation` and `stop`; and
-   * `user`, also for the one below. The others do not count: the rate is constant from the first step on, and no parameters
-   * are matched. */
-  ch_compare_settings compare;
-  const char *widths; /* rising whole numbers, separated by commas; default "64,128,256,512" */
-  int64_t steps;      /* default 10; sizes are measured after 0, 1, 2, 5, 10, 20, ... of them, and the last */
-  ch_coordinate_sink model; /* or NULL */
+  const char *mechanisms; /* names separated by commas, no files; default "mha,gqa,mqa" */
+  const char *widths;     /* rising whole numbers, separated by commas; default "64,128,256,512" */
+  int64_t layers;         /* default 4 */
+  int64_t heads;          /* at every width; 0: as many as the narrowest model has in a comparison */
+  ch_init init;           /* with CH_PARAMETRIZATION_STANDARD */
+  ch_parametrization parametrization; /* default CH_PARAMETRIZATION_SPECTRAL */
+  ch_compare_text text;
+  const char *tokenizer; /* as of a comparison, as `vocab` */
+  int64_t vocab;
+  int64_t batch;     /* sequences of a step; default 4 */
+  int64_t sequence;  /* tokens of a sequence; default 64 */
+  double lr;         /* 0 = the usual one of the parametrization */
+  ch_precision type; /* arithmetic of large products: F32 (default) or BF16 */
+  int64_t steps;     /* default 10; sizes are measured after 0, 1, 2, 5, 10, 20, ... of them, and the last */
+  uint64_t seed;     /* default 1 */
+  int64_t seeds;     /* default 3 */
+  int32_t threads;   /* 0 = as many as OpenMP gives */
+  ch_compare_report report;
+  /* Sentences of errors name settings as `crosshead sweep` names its options. */
+  bool option_names;
+  ch_coordinate_event_sink event; /* what happens; or NULL */
+  ch_stop_test stop;              /* or NULL */
+  void *user;                     /* theirs */
 } ch_coordinate_settings;
 
 CH_API void ch_coordinates_defaults(ch_coordinate_settings *settings);
 
-/* Whether settings have what a check needs and are in range; files are not looked at. Errors: CH_ERROR_ARGUMENT. */
+/* Checks that settings have what a check needs and are in range; files are not looked at. Errors: CH_ERROR_ARGUMENT. */
 CH_API ch_status ch_coordinates_check(const ch_coordinate_settings *settings, ch_error *error);
 
 /* Trains models of each mechanism and width on the same batches, and measures the activations on the first of them (on its

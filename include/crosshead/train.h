@@ -1,4 +1,15 @@
-/* Training a model of text or of images. Link libcrosshead-train. */
+/* Training a model of text or of images. Link libcrosshead-train.
+ *
+ * From simple to advanced: settings and one call; events while it runs; the memory that it takes.
+ *
+ *   ch_train_settings settings;
+ *   ch_error error;
+ *   ch_train_defaults(&settings);
+ *   settings.model.config = "config.json";
+ *   settings.text.data = "book.txt";
+ *   settings.training.steps = 1000;
+ *   ch_train("model", &settings, NULL, &error);
+ */
 #ifndef CROSSHEAD_TRAIN_H
 #define CROSSHEAD_TRAIN_H
 
@@ -11,6 +22,8 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* ---- Settings ---- */
 
 /* The learning rate's schedule after the warm-up. */
 typedef enum ch_train_schedule {
@@ -31,11 +44,142 @@ enum {
 /* The seed of a run without its own: the resumed run's, else 1. */
 #define CH_TRAIN_SEED_USUAL UINT64_MAX
 
+/* The model: a new one, one to start from, or that of a run to resume. */
+typedef struct ch_train_model {
+  const char *config;    /* the config.json of a new model, or a directory that holds one */
+  const char *init_from; /* instead: a model directory, whose weights and tokenizer training starts from */
+  /* With init_from: the defaults of recovering a compressed model, those of the MEA paper: a learning rate of 1.6e-5,
+   * a warm-up of 1000 steps (at most a tenth of all), then a cosine to zero. */
+  bool recover;
+  /* With init_from: another model directory, as a rule the model before compression, whose weights are then trained in
+   * the same way into OUT/control: the same sequences in the same order, the same steps and rates. A run that is resumed
+   * knows its control; one that has none gets it. */
+  const char *control;
+  /* Continue from the checkpoint in OUT, if it has one: the model and what decides the result are then those of that
+   * run, `data` may be NULL, and what is set must be the same as there. */
+  bool resume;
+} ch_train_model;
+
+/* What the model is trained and validated on. */
+typedef struct ch_train_text {
+  /* A UTF-8 text file, or several separated by commas, or a token file; for a model of images, a directory or files
+   * (CIFAR, IDX). */
+  const char *data;
+  /* A tokenizer.json, tokenizer.bin or a directory with one; NULL: trained on the text. */
+  const char *tokenizer;
+  ch_document_separator documents; /* what separates documents */
+  bool documents_apart;            /* attention stays inside documents */
+  /* share of the data that is kept for validation, if there are no validation files; 0 = a twentieth */
+  double validation;
+  /* Text files as `data` has them, which validate in place of a share, so that all of `data` trains; NULL: the share. */
+  const char *validation_text;
+} ch_train_text;
+
+/* For models of images. */
+typedef struct ch_train_vision {
+  const char *images;     /* as `data`, for a model of images alone */
+  unsigned augment;       /* CH_TRAIN_AUGMENT_USUAL, or CH_TRAIN_FLIP and CH_TRAIN_CROP */
+  int64_t crop;           /* pixels of CH_TRAIN_CROP's margin; 0 = an eighth of the image */
+  double label_smoothing; /* share of the target that is spread over all classes; -1 */
+} ch_train_vision;
+
+/* Length, batches and arithmetic. */
+typedef struct ch_train_training {
+  /* Length of the run, one of the three; all 0 = one pass over the text, ten over images. */
+  int64_t tokens, steps, epochs;
+  int64_t batch;       /* sequences (or images) per pass */
+  int64_t sequence;    /* tokens per sequence */
+  int64_t accumulate;  /* passes per step */
+  int64_t micro_batch; /* sequences computed at a time: less memory, the same result up to rounding */
+  bool recompute;      /* cheap activations are computed twice: less memory, the same result */
+  bool whole_tables; /* over ranks: each has the lookup tables of gates whole, not a share of their columns */
+  uint64_t seed;     /* random seed of the initial weights and the order of the data; CH_TRAIN_SEED_USUAL */
+  ch_precision type; /* F32 (default); BF16: large products of BF16, all else in F32; or F64 */
+} ch_train_training;
+
+/* AdamW and its learning rate. */
+typedef struct ch_train_optimizer {
+  double lr; /* peak learning rate */
+  ch_train_schedule schedule;
+  int64_t warmup;      /* steps; -1 */
+  double weight_decay; /* of matrices; -1 */
+  double clip;         /* largest norm of the gradient; -1; 0 = no clipping */
+  double beta1, beta2; /* AdamW's decay rates of the two moments; -1 */
+  double eps;          /* AdamW's */
+} ch_train_optimizer;
+
+/* Who computes. */
+typedef struct ch_train_workers {
+  int32_t threads; /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
+  ch_training_engine engine;
+  /* With CH_ENGINE_PYTORCH: the device, as PyTorch names it ("cuda:0", "cpu", "mps", "xpu"; NULL: the first GPU, else the CPU),
+   * and the Python interpreter with PyTorch, transformers and the package crosshead (NULL: CROSSHEAD_PYTHON, that of an active
+   * virtual environment, or python3). */
+  const char *device, *python;
+  bool prepare; /* with CH_ENGINE_PYTORCH: write what `python -m crosshead.worker OUT` trains, and end */
+  /* One of several processes that train one model together (ranks.h): all call ch_train with the same settings, each gets its
+   * share of a step's micro-batches, and rank 0 writes the files and gets the events. Failures are those of all: every rank
+   * returns the same status and sentence. NULL: this process alone. */
+  ch_rank_group *ranks;
+} ch_train_workers;
+
+/* Evaluations, checkpoints and the trace. */
+typedef struct ch_train_report {
+  int64_t eval_every;       /* steps between evaluations; -1; 0 = one, after the last step */
+  int64_t eval_tokens;      /* validation tokens (or images) of an evaluation; -1; 0 = all */
+  int64_t checkpoint_every; /* steps between checkpoints; -1; 0 = every ten minutes */
+  /* A file that gets every operation of the second step in the Trace Event Format (chrome://tracing, Perfetto), or NULL.
+   * If it cannot be written, the run continues, and ch_train gives *json and then returns why. */
+  const char *trace;
+} ch_train_report;
+
+typedef struct ch_train_event ch_train_event;
+
+/* Called in the thread that called ch_train, on rank 0 alone. Returning false stops the run: a checkpoint is saved, and
+ * ch_train returns CH_ERROR_INTERRUPTED. */
+typedef bool (*ch_train_event_sink)(const ch_train_event *event, void *user);
+
+/* Fill with ch_train_defaults, then set model.config or model.init_from, text.data, and what should differ: members may be added
+ * in later versions. What ch_train_defaults puts there (0; for those marked, -1) means the value of the run that is resumed,
+ * else the default that docs/train.md names. All that it points to is the caller's and must last until ch_train has
+ * returned. */
+typedef struct ch_train_settings {
+  ch_train_model model;
+  ch_train_text text;
+  ch_train_vision vision;
+  ch_train_training training;
+  ch_train_optimizer optimizer;
+  ch_train_workers workers;
+  ch_train_report report;
+  /* Sentences of errors name settings as `crosshead train` names its options: "--eval-every" and not "eval_every". */
+  bool option_names;
+  ch_train_event_sink event; /* what happens (see below); or NULL */
+  ch_stop_test stop; /* also within steps, on every rank; a step that is stopped is not finished. Or NULL */
+  void *user;        /* theirs */
+} ch_train_settings;
+
+CH_API void ch_train_defaults(ch_train_settings *settings);
+
+/* ---- Training ---- */
+
+/* Trains a model to the end of its run. The directory OUT (created; it must be empty unless settings->model.resume
+ * is set, or hold nothing but the text that an earlier call prepared) gets the prepared text, log.jsonl,
+ * checkpoint.safetensors and in the end the model, which ch_model_open opens. A run that was stopped and resumed ends with the same bits
+ * as one that never stopped. With settings->model.control, OUT/control gets the same files except the prepared text.
+ * *json (may be NULL) becomes the object of `crosshead train --json`: steps, tokens, loss, validation_loss
+ * and the rest, and "control" with the same; NUL-terminated and the caller's, release it with ch_free. Errors: CH_ERROR_INTERRUPTED when a
+ * callback stopped the run (the sentence names the checkpoint's step), CH_ERROR_ARGUMENT, CH_ERROR_CONFIG,
+ * CH_ERROR_FORMAT, CH_ERROR_IO, CH_ERROR_MEMORY, and CH_ERROR_NUMERIC for a loss that is not finite;
+ * checkpoints stay. */
+CH_API ch_status ch_train(const char *out, const ch_train_settings *settings, char **json, ch_error *error);
+
+/* ---- While it runs ---- */
+
 /* A run that is ready to begin. With images, members that count tokens, here and below, count images. */
 typedef struct ch_train_start {
   bool images;  /* the model takes images */
   bool resumed; /* from a checkpoint */
-  bool control; /* this is the run of settings->control, after the main one */
+  bool control; /* this is the run of settings->model.control, after the main one */
   int64_t step; /* finished steps; the next one is step + 1 */
   int64_t steps, batch, accumulate, sequence;
   int64_t parameters, tokens; /* of the model, and to train on in one pass over the data */
@@ -52,10 +196,6 @@ typedef struct ch_train_step {
   double seconds, tokens_per_second; /* of this step */
 } ch_train_step;
 
-/* Called after every step. Returning false stops the run: a checkpoint is saved, and ch_train returns
- * CH_ERROR_INTERRUPTED. */
-typedef bool (*ch_train_step_sink)(const ch_train_step *step, void *user);
-
 /* An evaluation on the part of the data that is kept for validation. */
 typedef struct ch_train_evaluation {
   int64_t step;
@@ -67,113 +207,54 @@ typedef struct ch_train_evaluation {
   double least_expert, most_expert;
 } ch_train_evaluation;
 
-/* Called after every evaluation. Returning false stops the run as above. */
-typedef bool (*ch_train_evaluation_sink)(const ch_train_evaluation *evaluation, void *user);
+/* The progress of preparing a text. */
+typedef struct ch_train_preparation {
+  const char *stage; /* "training the tokenizer", ... */
+  double share;      /* of it that is done, from 0 to 1 */
+} ch_train_preparation;
 
-/* Called once for each model that is trained, when everything is ready: before the first step. */
-typedef void (*ch_train_start_sink)(const ch_train_start *start, void *user);
+/* What an event says: the member of the union that has its name. */
+typedef enum ch_train_event_kind {
+  CH_TRAIN_EVENT_PREPARATION =
+      0, /* now and then while the text is prepared; a later call reuses the finished stages */
+  CH_TRAIN_EVENT_START = 1, /* once for each model that is trained: before the first step */
+  CH_TRAIN_EVENT_STEP = 2,  /* a step is done */
+  CH_TRAIN_EVENT_SHARE =
+      3, /* some four times a second within steps and evaluations that take longer than a second */
+  CH_TRAIN_EVENT_EVALUATING = 4, /* an evaluation begins: up to its end, shares are those of the evaluation */
+  CH_TRAIN_EVENT_EVALUATION = 5  /* an evaluation is done */
+} ch_train_event_kind;
 
-/* Called some four times a second within steps and evaluations that take longer than a second: the share from 0 to 1
- * that is done. */
-typedef void (*ch_train_share_sink)(double share, void *user);
+/* Everything that it points to lasts until the callback returns.
+ *
+ *   bool on_event(const ch_train_event *event, void *user) {
+ *     if (event->kind == CH_TRAIN_EVENT_STEP) printf("loss %.3f\n", event->as.step.step->loss);
+ *     return true;
+ *   }
+ */
+struct ch_train_event {
+  ch_train_event_kind kind;
+  union {
+    ch_train_preparation preparation;
+    struct {
+      const ch_train_start *start;
+    } start;
+    struct {
+      const ch_train_step *step;
+    } step;
+    struct {
+      double share; /* that is done, from 0 to 1 */
+    } share;
+    struct {
+      int64_t step; /* the step before */
+    } evaluating;
+    struct {
+      const ch_train_evaluation *evaluation;
+    } evaluation;
+  } as;
+};
 
-/* Called when an evaluation after step `step` begins: up to its end, shares are those of the evaluation. */
-typedef void (*ch_train_evaluating_sink)(int64_t step, void *user);
-
-/* Called while the text is prepared ("training the tokenizer", ...), with the share from 0 to 1 that is done.
-   Returning false ends ch_train with CH_ERROR_INTERRUPTED; the next call reuses the stages that are finished.
-   */
-typedef bool (*ch_train_preparation_sink)(const char *stage, double share, void *user);
-
-/* Fill with ch_train_defaults, then set config or init_from, data, and what should differ: members may be added in
- * later versions. What ch_train_defaults puts there (0; for those marked, -1) means the value of the run that is resumed,
- * else the default that docs/train.md names. All that it points to is the caller's and must last until ch_train has
- * returned. */
-typedef struct ch_train_settings {
-  const char *config;    /* the config.json of a new model, or a directory that holds one */
-  const char *init_from; /* instead: a model directory, whose weights and tokenizer training starts from */
-  /* With init_from: the defaults of recovering a compressed model, those of the MEA paper: a learning rate of 1.6e-5,
-   * a warm-up of 1000 steps (at most a tenth of all), then a cosine to zero. */
-  bool recover;
-  /* With init_from: another model directory, as a rule the model before compression, whose weights are then trained in
-   * the same way into OUT/control: the same sequences in the same order, the same steps and rates. A run that is resumed
-   * knows its control; one that has none gets it. */
-  const char *control;
-  /* A UTF-8 text file, or several separated by commas, or a token file; for a model of images, a directory or files
-   * (CIFAR, IDX). */
-  const char *data;
-  const char *images; /* the same, for a model of images alone */
-  /* A tokenizer.json, tokenizer.bin or a directory with one; NULL: trained on the text. */
-  const char *tokenizer;
-  ch_document_separator documents;
-  bool documents_apart; /* attention stays inside documents */
-  /* share of the data that is kept for validation, if there are no validation files; 0 = a twentieth */
-  double validation;
-  /* Text files as `data` has them, which validate in place of a share, so that all of `data` trains; NULL: the share. */
-  const char *validation_text;
-  /* Length of the run, one of the three; all 0 = one pass over the text, ten over images. */
-  int64_t tokens, steps, epochs;
-  int64_t batch, sequence,
-      accumulate;      /* sequences (or images) per pass, tokens per sequence, passes per step */
-  int64_t micro_batch; /* sequences computed at a time: less memory, the same result up to rounding */
-  bool whole_tables; /* over ranks: each has the lookup tables of gates whole, not a share of their columns */
-  bool recompute;    /* cheap activations are computed twice: less memory, the same result */
-  double lr;         /* peak learning rate */
-  ch_train_schedule schedule;
-  int64_t warmup;      /* steps; -1 */
-  double weight_decay; /* of matrices; -1 */
-  double clip;         /* largest norm of the gradient; -1; 0 = no clipping */
-  double beta1, beta2; /* AdamW's decay rates of the two moments; -1 */
-  double eps;          /* AdamW's */
-  uint64_t seed;       /* random seed of the initial weights and the order of the data; CH_TRAIN_SEED_USUAL */
-  unsigned augment;    /* for images: CH_TRAIN_AUGMENT_USUAL, or CH_TRAIN_FLIP and CH_TRAIN_CROP */
-  int64_t crop;        /* for images: pixels of CH_TRAIN_CROP's margin; 0 = an eighth of the image */
-  double label_smoothing;   /* for images: share of the target that is spread over all classes; -1 */
-  ch_precision type;        /* F32 (default); BF16: large products of BF16, all else in F32; or F64 */
-  int64_t eval_every;       /* steps between evaluations; -1; 0 = one, after the last step */
-  int64_t eval_tokens;      /* validation tokens (or images) of an evaluation; -1; 0 = all */
-  int64_t checkpoint_every; /* steps between checkpoints; -1; 0 = every ten minutes */
-  int32_t threads;          /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
-  /* A file that gets every operation of the second step in the Trace Event Format (chrome://tracing, Perfetto), or NULL.
-   * If it cannot be written, the run goes on, and ch_train gives *json and then returns why. */
-  const char *trace;
-  /* Go on from the checkpoint in `out`, where there is one: the model and what decides the result are then those of that
-   * run, `data` may be NULL, and what is set must be the same as there. */
-  bool resume;
-  /* Sentences of errors name settings as `crosshead train` names its options: "--eval-every" and not "eval_every". */
-  bool option_names;
-  /* One of several processes that train one model together (ranks.h): all call ch_train with the same settings, each gets its
-   * share of a step's micro-batches, and rank 0 writes the files and calls the callbacks; the others call `stop` alone.
-   * Failures are those of all: every rank returns the same status and sentence. NULL: this process alone. */
-  ch_rank_group *ranks;
-  ch_training_engine engine;
-  /* With CH_ENGINE_PYTORCH: the device, as PyTorch names it ("cuda:0", "cpu", "mps", "xpu"; NULL: the first GPU, else the CPU),
-   * and the Python interpreter with PyTorch, transformers and the package crosshead (NULL: CROSSHEAD_PYTHON, that of an active
-   * virtual environment, or python3). */
-  const char *device, *python;
-  bool prepare; /* with CH_ENGINE_PYTORCH: write what `python -m crosshead.worker OUT` trains, and end */
-  ch_train_start_sink start; /* these may be NULL */
-  ch_train_step_sink step;
-  ch_train_share_sink share;
-  ch_train_evaluating_sink evaluating;
-  ch_train_evaluation_sink evaluation;
-  ch_train_preparation_sink preparation;
-  ch_stop_test stop; /* also within steps; a step that is stopped is not finished */
-  void *user;        /* theirs */
-} ch_train_settings;
-
-CH_API void ch_train_defaults(ch_train_settings *settings);
-
-/* Trains a model to the end of its run. The directory OUT (created; it must be empty unless settings->resume
- * is set, or hold nothing but the text that an earlier call prepared) gets the prepared text, log.jsonl,
- * checkpoint.safetensors and in the end the model, which ch_model_open opens. A run that was stopped and resumed ends with the same bits as one that never stopped.
- * With settings->control, OUT/control gets the like of it, but for the text.
- * *json (may be NULL) becomes the object of `crosshead train --json`: steps, tokens, loss, validation_loss
- * and the rest, and "control" with the same; NUL-terminated and the caller's, release it with ch_free. Errors: CH_ERROR_INTERRUPTED when a
- * callback stopped the run (the sentence names the checkpoint's step), CH_ERROR_ARGUMENT, CH_ERROR_CONFIG,
- * CH_ERROR_FORMAT, CH_ERROR_IO, CH_ERROR_MEMORY, and CH_ERROR_NUMERIC for a loss that is not finite;
- * checkpoints stay. */
-CH_API ch_status ch_train(const char *out, const ch_train_settings *settings, char **json, ch_error *error);
+/* ---- Memory ---- */
 
 /* Bytes that a rank holds while it trains. */
 typedef struct ch_train_memory {
@@ -187,11 +268,14 @@ typedef struct ch_train_memory {
 } ch_train_memory;
 
 /* The memory of each of `ranks` ranks (1: a process alone) in training, computed without training: that of the
- * rank with the most. These settings count: config or init_from, type, sequence, micro_batch (0 = 1 sequence),
- * whole_tables and recompute. Errors: CH_ERROR_ARGUMENT, CH_ERROR_CONFIG, CH_ERROR_FORMAT, CH_ERROR_IO,
- * CH_ERROR_MEMORY. */
-CH_API ch_status ch_train_memory_of(const ch_train_settings *settings, int32_t ranks, ch_train_memory *memory,
-                                    ch_error *error);
+ * rank with the most. Of `model`, config or init_from is used; of `training`, what batches and arithmetic say (micro_batch 0 = 1
+ * sequence).
+ *
+ *   ch_train_memory_of(&settings.model, &settings.training, 4, &memory, &error);
+ *
+ * Errors: CH_ERROR_ARGUMENT, CH_ERROR_CONFIG, CH_ERROR_FORMAT, CH_ERROR_IO, CH_ERROR_MEMORY. */
+CH_API ch_status ch_train_memory_of(const ch_train_model *model, const ch_train_training *training,
+                                    int32_t ranks, ch_train_memory *memory, ch_error *error);
 /* *json becomes an object of its members, as `crosshead info --ranks --json` has them; the caller's, release it with ch_free. */
 CH_API ch_status ch_train_memory_json(const ch_train_memory *memory, char **json, ch_error *error);
 

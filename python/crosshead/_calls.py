@@ -43,12 +43,23 @@ def _joined(value: Any, name: str) -> Any:
     return value
 
 
+def _short_names(kind: Any) -> Dict[str, str]:
+    """The names of an enumeration's values without what they have in common: "bf16" of CH_PRECISION_BF16."""
+    prefix = os.path.commonprefix(list(kind.relements))
+    prefix = prefix[: prefix.rfind("_") + 1]
+    return {full[len(prefix) :].lower(): full for full in kind.relements}
+
+
+def events(kind: Any) -> Dict[str, Any]:
+    """What a callback's event can say, by the event's name; empty for other types."""
+    event = kind.args[0].item if kind.kind == "function" and kind.args and kind.args[0].kind == "pointer" else None
+    members = dict(event.fields) if event is not None and event.kind == "struct" and event.fields else {}
+    return dict(members["as"].type.fields) if "as" in members else {}
+
+
 def choice(kind: Any, value: Any, name: str) -> int:
     """A value of an enumeration: a number of it, or a name in lower case, "bf16" of CH_PRECISION_BF16."""
-    names = list(kind.relements)
-    prefix = os.path.commonprefix(names)
-    prefix = prefix[: prefix.rfind("_") + 1]
-    known = {full[len(prefix) :].lower(): full for full in names}
+    known = _short_names(kind)
     if isinstance(value, str):
         found = known.get(value.lower().replace("-", "_"))
         if found is None:
@@ -100,20 +111,35 @@ class Call:
         defaults(self.settings)
         self.failure: Optional[BaseException] = None
         self._kept: List[Any] = []
-        self._fields = {name: field.type for name, field in ffi.typeof(kind).fields}
+        self._fields: Dict[str, Any] = {}
+        self._parts: Dict[str, Any] = {}  # the structure that a member is in: the settings, or a part of them
+        self._events: Dict[str, Callable[..., Any]] = {}  # what is called at an event of a name
+        self._add_members(self.settings, ffi.typeof(kind))
         for name, value in keywords.items():
             if value is not None:
                 self._set(name, value)
         # Ctrl-C: Python raises KeyboardInterrupt when it is called next, so the library must call it now and then.
         for name, answer in (("stop", False), ("progress", True)):
-            if name in self._fields and not getattr(self.settings, name):
+            if name in self._fields and not getattr(self._parts[name], name):
                 self.on(name, lambda *_, answer=answer: answer)
+
+    def _add_members(self, part: Any, kind: Any) -> None:
+        for name, field in kind.fields:
+            if field.type.kind == "struct":
+                self._add_members(getattr(part, name), field.type)
+                continue
+            self._fields[name], self._parts[name] = field.type, part
+            for event, union_member in events(field.type).items():
+                self._fields[event], self._parts[event] = union_member.type, None
+
+    def _is_call(self, kind: Any) -> bool:
+        return kind.kind in ("function", "struct") and not events(kind)
 
     def _known(self, name: str) -> Tuple[str, Any, bool]:
         member = name[3:] if name.startswith("on_") else name
         kind = self._fields.get(member)
-        is_call = kind is not None and kind.kind == "function"
-        if kind is None or member in structs.HIDDEN or is_call != name.startswith("on_"):
+        is_call = kind is not None and self._is_call(kind)
+        if kind is None or member in structs.HIDDEN or events(kind) or is_call != name.startswith("on_"):
             names = [n for n in self._names() if n]
             near = difflib.get_close_matches(name, names, 1)
             hint = f"; did you mean {near[0]}?" if near else f"; it is one of {', '.join(names)}"
@@ -122,9 +148,9 @@ class Call:
 
     def _names(self) -> List[str]:
         return [
-            ("on_" if t.kind == "function" else "") + n
+            ("on_" if self._is_call(t) else "") + n
             for n, t in self._fields.items()
-            if n not in structs.HIDDEN
+            if n not in structs.HIDDEN and not events(t)
         ]
 
     def _set(self, name: str, value: Any) -> None:
@@ -134,12 +160,12 @@ class Call:
                 raise TypeError(f"{name} must be callable, not {type(value).__name__}")
             self.on(member, value)
         elif kind.kind == "enum":
-            setattr(self.settings, member, choice(kind, value, name))
+            setattr(self._parts[member], member, choice(kind, value, name))
         elif kind.kind == "pointer" and kind.item.cname == "char":
             self.point(member, ffi.new("char[]", to_bytes(_joined(value, name), name)))
         elif kind.kind == "primitive":
             try:
-                setattr(self.settings, member, value)
+                setattr(self._parts[member], member, value)
             except OverflowError as error:
                 raise ArgumentError(f"{name} is out of range: {value}") from error
             except TypeError as error:
@@ -150,7 +176,7 @@ class Call:
     def point(self, member: str, value: Any) -> None:
         """Sets a pointer and keeps what it points to."""
         self._kept.append(value)
-        setattr(self.settings, member, value)
+        setattr(self._parts[member], member, value)
 
     def _keep_failure(self, exception: Any, value: BaseException, traceback: Any) -> None:
         if self.failure is None:
@@ -158,7 +184,25 @@ class Call:
 
     def on(self, member: str, function: Callable[..., Any]) -> None:
         """Lets the library call `function`; False as its answer, or an exception, ends the work."""
-        self.point(member, self.callback(self._fields[member], function, ends=member == "stop"))
+        kind = self._fields[member]
+        if kind.kind == "function":
+            self.point(member, self.callback(kind, function, ends=member == "stop"))
+            return
+        self._events[member] = function
+        event = next(name for name, type_ in self._fields.items() if member in events(type_))
+        if not getattr(self._parts[event], event):
+            self.point(event, ffi.callback(self._fields[event], self._happened, error=False, onerror=self._keep_failure))
+
+    def _happened(self, event: Any, _: Any) -> bool:
+        """Calls what the keyword on_NAME gave for an event of this name, with the members of what the event says."""
+        if self.failure is not None:
+            return False
+        kinds = dict(ffi.typeof(event).item.fields)["kind"].type
+        name = next(short for short, full in _short_names(kinds).items() if kinds.relements[full] == event.kind)
+        if name not in self._events:
+            return True
+        said = getattr(getattr(event, "as"), name)
+        return self._events[name](*[to_python(getattr(said, one), field.type) for one, field in ffi.typeof(said).fields]) is not False
 
     def callback(self, kind: Any, function: Callable[..., Any], ends: bool = False) -> Any:
         """A C function of this kind that calls `function`; `ends`: what C gets to end the work."""

@@ -153,7 +153,7 @@ def config(mechanism: str, *, like: Optional[Path] = None, **settings: "Unpack[C
     call = Call("ch_compare_settings", making.ch_compare_defaults, keywords)
     where = ffi.NULL if like is None else ffi.new("char[]", to_bytes(like, "like"))
     error, out = new_error(), ffi.new("char **")
-    check(making.ch_compare_config(call.settings, where, out, error), error)
+    check(making.ch_compare_config(ffi.addressof(call.settings.lineup), where, out, error), error)
     return json.loads(take(out[0]))
 
 

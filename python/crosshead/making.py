@@ -1,8 +1,8 @@
 """Training, evaluating, shrinking and converting models: the calls that give one result.
 
-Keywords are the members of the library's structures of settings, under the same names (structs.py lists them); None leaves the
-default. A callback is the keyword on_ and the member's name. It gets what the library tells as dataclasses and numbers. When it returns
-False, the work ends with crosshead.Interrupted; when it raises, the work ends and the exception is raised. So does Ctrl-C.
+Keywords are the members of the library's structures of settings and of their parts, under the same names (structs.py lists them); None
+leaves the default. A callback is the keyword on_ and the name of an event or of a member. It gets what the library reports as dataclasses
+and numbers. When it returns False, the work ends with crosshead.Interrupted; when it raises, the work ends and the exception is raised. So does Ctrl-C.
 """
 
 import json

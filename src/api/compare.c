@@ -43,7 +43,7 @@ ch_status ch_compare_check(const ch_compare_settings *settings, ch_error *error)
 static ch_status write_page(const ch_compare_settings *settings, const ch_comparison *comparison,
                             ch_error *error) {
   ch_text html = {0};
-  return ch_answer_report(settings->out, &html, ch_page_write(comparison, &html, error), error);
+  return ch_answer_report(settings->report.out, &html, ch_page_write(comparison, &html, error), error);
 }
 
 static const ch_compare_outside outside = {
@@ -55,10 +55,11 @@ ch_status ch_compare_mechanisms(const ch_compare_settings *settings, ch_comparis
   if (!settings) return ch_answer_missing(error, "the settings");
   ch_comparison *made = calloc(1, sizeof *made);
   if (!made) return ch_no_memory(error);
-  const ch_team team = ch_team_of(settings->threads);
+  const ch_team team = ch_team_of(settings->workers.threads);
   ch_team_before before = ch_team_enter(&team);
   ch_status status = name_settings(
-      settings, (settings->ladder ? ch_ladder_compare : ch_compare)(settings, &outside, made, error), error);
+      settings, (settings->schedule.ladder ? ch_ladder_compare : ch_compare)(settings, &outside, made, error),
+      error);
   ch_team_leave(before);
   if (status == CH_OK && comparison)
     *comparison = made;
@@ -82,7 +83,7 @@ ch_status ch_compare_foresee(const ch_compare_settings *settings, ch_compare_for
   ch_compare_forecast *made = calloc(1, sizeof *made);
   *forecast = NULL;
   if (!made) return ch_no_memory(error);
-  const ch_team team = ch_team_of(settings->threads);
+  const ch_team team = ch_team_of(settings->workers.threads);
   ch_team_before before = ch_team_enter(&team);
   ch_status status = name_settings(settings, ch_forecast_make(settings, made, error), error);
   ch_team_leave(before);
@@ -130,14 +131,13 @@ static ch_status name_no_list(ch_status status, ch_error *error) {
   return status;
 }
 
-ch_status ch_compare_config(const ch_compare_settings *settings, const char *like, char **json,
-                            ch_error *error) {
-  if (!settings || !settings->mechanisms || !json)
-    return ch_answer_missing(error, json ? "the settings' mechanism" : "the place of the configuration");
+ch_status ch_compare_config(const ch_compare_lineup *lineup, const char *like, char **json, ch_error *error) {
+  if (!lineup || !lineup->mechanisms || !json)
+    return ch_answer_missing(error, json ? "the lineup's mechanism" : "the place of the configuration");
   ch_config config;
   ch_text text = {0};
-  ch_status status = name_no_list(ch_configure(settings, like, &config, error), error);
-  if (status != CH_OK) return name_settings(settings, status, error);
+  ch_status status = name_no_list(ch_configure(lineup, like, &config, error), error);
+  if (status != CH_OK) return status;
   ch_config_write(&config, &text);
   return ch_answer_text(&text, json, error);
 }

@@ -20,8 +20,10 @@ typedef struct asking {
 static bool tell(int64_t done, int64_t total, void *user) {
   const asking *a = user;
   const ch_compare_settings *s = a->settings;
-  if (s->asking) s->asking(a->model, a->task->spelling, done, total, s->user);
-  return !s->stop || !s->stop(s->user);
+  const ch_compare_event event = {.kind = CH_COMPARE_EVENT_ASKING,
+                                  .as.asking = {a->model, a->task->spelling, done, total}};
+  bool goes_on = !s->event || s->event(&event, s->user);
+  return goes_on && !(s->stop && s->stop(s->user));
 }
 
 /* The figure that a report names first: the one with a standard error beside it. */
@@ -52,11 +54,11 @@ static bool takes_usual_length(const ch_asked_task *task) {
 static ch_evaluate_settings settings_of(const ch_compare_settings *s, const ch_asked_task *task,
                                         char length[LENGTH_SIZE]) {
   ch_evaluate_settings settings;
-  snprintf(length, LENGTH_SIZE, "%lld", (long long)s->sequence);
+  snprintf(length, LENGTH_SIZE, "%lld", (long long)s->lineup.sequence);
   ch_evaluate_defaults(&settings);
   settings.items = task->items;
-  settings.limit = s->task_items;
-  settings.threads = s->threads;
+  settings.limit = s->verdict.task_items;
+  settings.threads = s->workers.threads;
   settings.option_names = true;
   if (takes_usual_length(task)) settings.lengths = length;
   return settings;

@@ -8,7 +8,7 @@
 #include "tensor/team.h"
 
 static ch_status name_settings(const ch_coordinate_settings *settings, ch_status status, ch_error *error) {
-  return settings->compare.option_names ? status : ch_answer_name_settings(status, error);
+  return settings->option_names ? status : ch_answer_name_settings(status, error);
 }
 
 ch_status ch_coordinates_check(const ch_coordinate_settings *settings, ch_error *error) {
@@ -20,7 +20,7 @@ static ch_status write_page(const ch_coordinate_settings *settings, const ch_coo
                             ch_error *error) {
   ch_text html = {0};
   ch_status status = ch_coordinates_page_write(made, &html, error);
-  return ch_answer_report(settings->compare.out, &html, status, error);
+  return ch_answer_report(settings->report.out, &html, status, error);
 }
 
 ch_status ch_coordinates_measure(const ch_coordinate_settings *settings, ch_coordinates **coordinates,
@@ -29,7 +29,7 @@ ch_status ch_coordinates_measure(const ch_coordinate_settings *settings, ch_coor
   if (!settings) return ch_answer_missing(error, "the settings");
   ch_coordinates *made = calloc(1, sizeof *made);
   if (!made) return ch_no_memory(error);
-  const ch_team team = ch_team_of(settings->compare.threads);
+  const ch_team team = ch_team_of(settings->threads);
   ch_team_before before = ch_team_enter(&team);
   ch_status status = name_settings(settings, ch_coordinates_make(settings, made, error), error);
   ch_team_leave(before);

@@ -10,7 +10,7 @@
 #include "tensor/team.h"
 
 static ch_status name_settings(const ch_sweep_settings *settings, ch_status status, ch_error *error) {
-  return settings->compare.option_names ? status : ch_answer_name_settings(status, error);
+  return settings->option_names ? status : ch_answer_name_settings(status, error);
 }
 
 ch_status ch_sweep_check(const ch_sweep_settings *settings, ch_error *error) {
@@ -20,7 +20,7 @@ ch_status ch_sweep_check(const ch_sweep_settings *settings, ch_error *error) {
 
 static ch_status write_page(const ch_sweep_settings *settings, const ch_sweep *sweep, ch_error *error) {
   ch_text html = {0};
-  return ch_answer_report(settings->compare.out, &html, ch_sweep_page_write(sweep, &html, error), error);
+  return ch_answer_report(settings->report.out, &html, ch_sweep_page_write(sweep, &html, error), error);
 }
 
 ch_status ch_sweep_rates(const ch_sweep_settings *settings, ch_sweep **sweep, ch_error *error) {
@@ -28,7 +28,7 @@ ch_status ch_sweep_rates(const ch_sweep_settings *settings, ch_sweep **sweep, ch
   if (!settings) return ch_answer_missing(error, "the settings");
   ch_sweep *made = calloc(1, sizeof *made);
   if (!made) return ch_no_memory(error);
-  const ch_team team = ch_team_of(settings->compare.threads);
+  const ch_team team = ch_team_of(settings->workers.threads);
   ch_team_before before = ch_team_enter(&team);
   ch_status status = name_settings(settings, ch_sweep_make(settings, write_page, made, error), error);
   ch_team_leave(before);

@@ -14,17 +14,15 @@
 #include "train/worker.h"
 
 void ch_train_defaults(ch_train_settings *settings) {
-  *settings = (ch_train_settings){.schedule = CH_TRAIN_USUAL,
-                                  .seed = CH_TRAIN_SEED_USUAL,
-                                  .warmup = -1,
-                                  .weight_decay = -1,
-                                  .clip = -1,
-                                  .beta1 = -1,
-                                  .beta2 = -1,
-                                  .label_smoothing = -1,
-                                  .eval_every = -1,
-                                  .eval_tokens = -1,
-                                  .checkpoint_every = -1};
+  *settings = (ch_train_settings){.vision.label_smoothing = -1,
+                                  .training.seed = CH_TRAIN_SEED_USUAL,
+                                  .optimizer = {.schedule = CH_TRAIN_USUAL,
+                                                .warmup = -1,
+                                                .weight_decay = -1,
+                                                .clip = -1,
+                                                .beta1 = -1,
+                                                .beta2 = -1},
+                                  .report = {.eval_every = -1, .eval_tokens = -1, .checkpoint_every = -1}};
 }
 
 /* --- callbacks --------------------------------------------------------------------------------------------------- */
@@ -55,40 +53,36 @@ static void tell_start(void *context, int64_t step) {
                                 .parameters = parameter_count(t->trainer),
                                 .tokens = vision ? ch_training_epoch(t) : t->data.train_tokens,
                                 .bytes = ch_trainer_bytes(t->trainer),
-                                .ranks = ch_ranks_count(s->ranks)};
-  if (s->start) s->start(&start, s->user);
+                                .ranks = ch_ranks_count(s->workers.ranks)};
+  ch_training_tell(t, (ch_train_event){.kind = CH_TRAIN_EVENT_START, .as.start = {&start}});
 }
 
 static void tell_step(void *context, const ch_step_report *report) {
   ch_training *t = context;
-  const ch_train_settings *s = t->settings;
   ch_train_step step;
   ch_training_trace(t, report->step - t->began_step);
   ch_train_step_of(report, t->options.steps, &step);
-  if (s->step && !s->step(&step, s->user)) t->stopped = true;
+  ch_training_tell(t, (ch_train_event){.kind = CH_TRAIN_EVENT_STEP, .as.step = {&step}});
 }
 
 static void tell_share(void *context, double share) {
-  const ch_training *t = context;
-  if (t->settings->share) t->settings->share(share, t->settings->user);
+  ch_training_tell(context, (ch_train_event){.kind = CH_TRAIN_EVENT_SHARE, .as.share = {share}});
 }
 
 static void tell_evaluating(void *context) {
-  const ch_training *t = context;
-  const ch_train_settings *s = t->settings;
+  ch_training *t = context;
   ch_progress_record record;
   ch_trainer_progress(t->trainer, &record);
-  if (s->evaluating) s->evaluating(record.step, s->user);
+  ch_training_tell(t, (ch_train_event){.kind = CH_TRAIN_EVENT_EVALUATING, .as.evaluating = {record.step}});
 }
 
 static void tell_evaluation(void *context, const ch_validation_point *point) {
   ch_training *t = context;
-  const ch_train_settings *s = t->settings;
   ch_train_evaluation evaluation = {
       .step = point->step, .loss = point->loss, .top1 = point->top1, .top5 = point->top5};
   if (!ch_trainer_expert_shares(t->trainer, &evaluation.least_expert, &evaluation.most_expert))
     evaluation.least_expert = evaluation.most_expert = -1;
-  if (s->evaluation && !s->evaluation(&evaluation, s->user)) t->stopped = true;
+  ch_training_tell(t, (ch_train_event){.kind = CH_TRAIN_EVENT_EVALUATION, .as.evaluation = {&evaluation}});
 }
 
 static bool is_stopped(void *context) {
@@ -102,43 +96,43 @@ static bool is_stopped(void *context) {
 
 /* Trains to the end, from the weights of the model `from` where there is no checkpoint; NULL: from new ones. */
 static ch_status drive(ch_training *t, const char *from, ch_error *error) {
-  ch_rank_group *ranks = t->settings->ranks;
+  ch_rank_group *ranks = t->settings->workers.ranks;
   const ch_trainer_start start = {
       .ranks = ranks, .stored = t->resumed ? t->checkpoint : from, .stop = is_stopped, .stop_context = t};
   CH_TRY(ch_trainer_create_over(&start, &t->config, &t->options, ch_training_source(t), &t->trainer, error));
   if (from && !t->resumed) CH_TRY(ch_trainer_load_weights(t->trainer, from, error));
   const ch_train_settings *s = t->settings;
-  const ch_worker worker = {.python = s->python,
-                            .device = s->device,
+  const ch_worker worker = {.python = s->workers.python,
+                            .device = s->workers.device,
                             .text = t->text,
-                            .micro_batch = s->micro_batch,
-                            .prepare = s->prepare};
+                            .micro_batch = s->training.micro_batch,
+                            .prepare = s->workers.prepare};
   const ch_train_events events = {.context = t,
-                                  .worker = s->engine == CH_ENGINE_PYTORCH ? &worker : NULL,
+                                  .worker = s->workers.engine == CH_ENGINE_PYTORCH ? &worker : NULL,
                                   .started = tell_start,
                                   .step = tell_step,
                                   .share = tell_share,
                                   .evaluating = tell_evaluating,
                                   .evaluated = tell_evaluation,
                                   .interrupted = is_stopped};
-  CH_TRY(ch_train_run(t->trainer, t->out, t->settings->resume, &events, error));
+  CH_TRY(ch_train_run(t->trainer, t->out, t->settings->model.resume, &events, error));
   bool gives = !ch_config_is_vision(&t->config) && ch_ranks_leads(ranks);
   ch_status status = gives ? ch_data_give_tokenizer(&t->data, t->out, error) : CH_OK;
-  if (status == CH_OK && gives && from && !t->settings->tokenizer)
+  if (status == CH_OK && gives && from && !t->settings->text.tokenizer)
     status = ch_companions_copy_generation(from, t->out, error);
   return ch_ranks_agree(ranks, status, error);
 }
 
 /* The first rank prepares what the others then find. */
 static ch_status open_data(ch_training *t, ch_error *error) {
-  ch_rank_group *ranks = t->settings->ranks;
+  ch_rank_group *ranks = t->settings->workers.ranks;
   bool leads = ch_ranks_leads(ranks);
   CH_TRY(ch_ranks_agree(ranks, leads ? ch_training_open_data(t, error) : CH_OK, error));
   return ch_ranks_agree(ranks, leads ? CH_OK : ch_training_open_data(t, error), error);
 }
 
 static ch_status run(ch_training *t, ch_training_control *control, ch_error *error) {
-  ch_rank_group *ranks = t->settings->ranks;
+  ch_rank_group *ranks = t->settings->workers.ranks;
   CH_TRY(ch_ranks_agree(ranks, ch_training_decide(t, error), error));
   CH_TRY(ch_training_compare_start(t, error));
   CH_TRY(ch_ranks_agree(ranks, ch_training_find_control(t, control, error), error));
@@ -146,14 +140,14 @@ static ch_status run(ch_training *t, ch_training_control *control, ch_error *err
   CH_TRY(ch_training_compare_data(t, error));
   ch_status status = ch_ranks_leads(ranks) ? ch_training_record_control(t, control, error) : CH_OK;
   CH_TRY(ch_ranks_agree(ranks, status, error));
-  return drive(t, t->settings->init_from, error);
+  return drive(t, t->settings->model.init_from, error);
 }
 
 /* The other model, when the first one has ended, whose trainer makes room. */
 static ch_status run_control(ch_training *t, ch_training_control *control, ch_error *error) {
   ch_trainer_free(t->trainer);
   t->trainer = NULL;
-  CH_TRY(ch_ranks_agree(t->settings->ranks, ch_training_open_control(t, control, error), error));
+  CH_TRY(ch_ranks_agree(t->settings->workers.ranks, ch_training_open_control(t, control, error), error));
   ch_status status = drive(&control->run, control->model, error);
   if (status != CH_ERROR_INTERRUPTED || !control->run.began || !t->settings->option_names) return status;
   ch_progress_record record;
@@ -206,29 +200,19 @@ static void close_all(ch_training *t) {
   free(t->checkpoint);
 }
 
-/* Only the first rank tells what happens. */
-static void keep_quiet(ch_train_settings *settings) {
-  settings->start = NULL;
-  settings->step = NULL;
-  settings->share = NULL;
-  settings->evaluating = NULL;
-  settings->evaluation = NULL;
-  settings->preparation = NULL;
-}
-
 ch_status ch_train(const char *out, const ch_train_settings *settings, char **json, ch_error *error) {
   if (!out || !settings) return ch_answer_missing(error, out ? "the settings" : "the directory's name");
   ch_training *t = calloc(1, sizeof *t);
   if (!t) return ch_no_memory(error);
   ch_train_settings own = *settings;
-  if (!ch_ranks_leads(settings->ranks)) keep_quiet(&own);
+  if (!ch_ranks_leads(settings->workers.ranks)) own.event = NULL; /* only rank 0 reports */
   t->settings = &own;
   t->out = out;
   t->text = out;
-  ch_team team = ch_team_of(settings->threads);
+  ch_team team = ch_team_of(settings->workers.threads);
   ch_team_before before = ch_team_enter(&team);
   ch_attempt attempt = {0};
-  if (ch_ranks_leads(settings->ranks)) ch_attempt_begin(&attempt, out);
+  if (ch_ranks_leads(settings->workers.ranks)) ch_attempt_begin(&attempt, out);
   ch_training_control control = {0};
   json_t *result = NULL;
   ch_status status = run(t, &control, error);

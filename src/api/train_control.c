@@ -44,7 +44,7 @@ static ch_status read_record(const char *path, char **model, ch_error *error) {
 static ch_status settle_model(const ch_training *t, ch_training_control *control, char *recorded,
                               ch_error *error) {
   char whole[PATH_MAX];
-  const char *asked = t->settings->control;
+  const char *asked = t->settings->model.control;
   if (!asked) {
     control->model = recorded;
     return CH_OK;
@@ -110,9 +110,9 @@ static ch_status compare_files(const char *a, const char *b, const char *name, b
 /* With another tokenizer, the ids of the text would mean other words. */
 static ch_status check_tokenizer(const ch_training *t, const ch_training_control *control, ch_error *error) {
   static const char *const names[] = {"tokenizer.json", "tokenizer.bin"};
-  const char *from = t->settings->init_from;
+  const char *from = t->settings->model.init_from;
   bool same = true;
-  if (!from || t->settings->tokenizer || ch_config_is_vision(&t->config)) return CH_OK;
+  if (!from || t->settings->text.tokenizer || ch_config_is_vision(&t->config)) return CH_OK;
   for (int i = 0; i < 2 && same; i++) CH_TRY(compare_files(from, control->model, names[i], &same, error));
   if (same) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT,
@@ -132,10 +132,10 @@ static ch_status find(const ch_training *t, ch_training_control *control, const 
                       ch_error *error) {
   ch_training *run = &control->run;
   char *recorded = NULL;
-  if (t->settings->resume) CH_TRY(read_record(record, &recorded, error));
+  if (t->settings->model.resume) CH_TRY(read_record(record, &recorded, error));
   CH_TRY(settle_model(t, control, recorded, error));
   if (!control->model) return CH_OK;
-  run->resumed = t->settings->resume && ch_is_file(run->checkpoint);
+  run->resumed = t->settings->model.resume && ch_is_file(run->checkpoint);
   if (run->resumed) {
     ch_train_options stored;
     return ch_checkpoint_read_options(run->checkpoint, &stored, &run->config, NULL, error);
@@ -149,7 +149,7 @@ static ch_status find(const ch_training *t, ch_training_control *control, const 
 ch_status ch_training_find_control(const ch_training *t, ch_training_control *control, ch_error *error) {
   const ch_train_settings *s = t->settings;
   *control = (ch_training_control){0};
-  if (s->control && !s->init_from && !t->resumed)
+  if (s->model.control && !s->model.init_from && !t->resumed)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--control is trained beside a model that exists: give that one with --init-from");
   control->directory = ch_path_join(t->out, CH_TRAIN_CONTROL);
@@ -181,12 +181,12 @@ ch_status ch_training_record_control(const ch_training *t, const ch_training_con
 ch_status ch_training_open_control(const ch_training *t, ch_training_control *control, ch_error *error) {
   ch_training *run = &control->run;
   control->settings = *t->settings;
-  control->settings.trace = NULL; /* the other run's */
+  control->settings.report.trace = NULL; /* the other run's */
   run->settings = &control->settings;
   run->out = control->directory;
   run->text = t->text;
   run->options = t->options;
-  run->options.micro_batch = t->settings->micro_batch; /* chosen by the model's size */
+  run->options.micro_batch = t->settings->training.micro_batch; /* chosen by the model's size */
   run->is_control = true;
   run->stopped = t->stopped;
   run->data = t->data;

@@ -5,36 +5,38 @@
 
 static bool tell_preparation(void *context, const char *stage, double done, double total) {
   ch_training *t = context;
-  const ch_train_settings *s = t->settings;
-  return !s->preparation || s->preparation(stage, total > 0 ? done / total : 0, s->user);
+  ch_training_tell(t, (ch_train_event){.kind = CH_TRAIN_EVENT_PREPARATION,
+                                       .as.preparation = {stage, total > 0 ? done / total : 0}});
+  return !t->stopped;
 }
 
 static ch_status open_images(ch_training *t, ch_error *error) {
   const ch_train_settings *s = t->settings;
-  double validation = s->validation > 0 ? s->validation : 0.05;
-  CH_TRY(ch_image_data_open(s->images ? s->images : s->data, validation, t->out, &t->images, error));
+  double validation = s->text.validation > 0 ? s->text.validation : 0.05;
+  CH_TRY(ch_image_data_open(s->vision.images ? s->vision.images : s->text.data, validation, t->out,
+                            &t->images, error));
   CH_TRY(ch_image_data_prepare(&t->images, &t->config, &t->options, error));
-  bool records = !t->resumed && ch_ranks_leads(s->ranks);
+  bool records = !t->resumed && ch_ranks_leads(s->workers.ranks);
   return records ? ch_image_data_record(&t->images, t->out, error) : CH_OK;
 }
 
 static ch_status open_text(ch_training *t, ch_error *error) {
   const ch_train_settings *s = t->settings;
-  ch_data_options o = {.data = s->data,
-                       .tokenizer = s->tokenizer,
+  ch_data_options o = {.data = s->text.data,
+                       .tokenizer = s->text.tokenizer,
                        .vocab_size = t->config.vocab_size,
                        .directory = t->out,
-                       .fixed = t->resumed || !ch_ranks_leads(s->ranks),
+                       .fixed = t->resumed || !ch_ranks_leads(s->workers.ranks),
                        .sequence = t->options.sequence,
                        .seed = t->options.seed,
                        .documents = t->options.documents,
-                       .separator = (ch_separator)s->documents,
-                       .validation = s->validation,
-                       .validation_text = s->validation_text,
-                       .begin = s->init_from != NULL,
+                       .separator = (ch_separator)s->text.documents,
+                       .validation = s->text.validation,
+                       .validation_text = s->text.validation_text,
+                       .begin = s->model.init_from != NULL,
                        .report = tell_preparation,
                        .context = t};
-  if (!o.tokenizer && s->init_from && !t->resumed) o.tokenizer = s->init_from;
+  if (!o.tokenizer && s->model.init_from && !t->resumed) o.tokenizer = s->model.init_from;
   CH_TRY(ch_data_open(&o, &t->data, error));
   if (t->config.bos_token_id < 0) t->config.bos_token_id = t->data.bos;
   if (t->config.eos_token_id < 0) t->config.eos_token_id = t->data.eos;
@@ -72,7 +74,10 @@ static ch_status complete_options(ch_training *t, ch_error *error) {
   const ch_train_settings *s = t->settings;
   ch_train_options *o = &t->options;
   int64_t usual = ch_config_is_vision(&t->config) ? USUAL_EPOCHS_OF_IMAGES : 1;
-  int64_t epochs = s->epochs ? s->epochs : o->steps == 0 ? usual : 0, tokens = s->tokens;
+  int64_t epochs = s->training.epochs ? s->training.epochs
+                   : o->steps == 0    ? usual
+                                      : 0,
+          tokens = s->training.tokens;
   if (epochs > INT64_MAX / 2 / ch_training_epoch(t))
     return ch_fail(error, CH_ERROR_ARGUMENT, "--epochs %lld are too many", (long long)epochs);
   if (!tokens)
@@ -80,8 +85,9 @@ static ch_status complete_options(ch_training *t, ch_error *error) {
   else if (!ch_config_is_vision(&t->config))
     tokens = places_for(t, tokens);
   if (tokens) o->steps = ch_train_steps_for(o, tokens);
-  if (s->recover && !t->resumed && s->warmup == -1) o->warmup = o->steps < 10000 ? o->steps / 10 : 1000;
-  if (!t->resumed && s->eval_every == -1) o->eval_every = usual_eval_every(o, ch_training_source(t));
+  if (s->model.recover && !t->resumed && s->optimizer.warmup == -1)
+    o->warmup = o->steps < 10000 ? o->steps / 10 : 1000;
+  if (!t->resumed && s->report.eval_every == -1) o->eval_every = usual_eval_every(o, ch_training_source(t));
   return CH_OK;
 }
 

@@ -12,52 +12,52 @@
 
 static ch_status check_choices(const ch_train_settings *s, ch_error *error) {
   unsigned both = CH_TRAIN_FLIP | CH_TRAIN_CROP;
-  if (s->schedule < CH_TRAIN_USUAL || s->schedule > CH_TRAIN_COSINE_TO_ZERO ||
-      (unsigned)s->documents > CH_DOCUMENTS_NONE)
+  if (s->optimizer.schedule < CH_TRAIN_USUAL || s->optimizer.schedule > CH_TRAIN_COSINE_TO_ZERO ||
+      (unsigned)s->text.documents > CH_DOCUMENTS_NONE)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "schedule is %d and documents is %d; one of them is out of range", (int)s->schedule,
-                   (int)s->documents);
-  if (s->type != CH_PRECISION_DEFAULT && s->type != CH_PRECISION_F32 && s->type != CH_PRECISION_BF16 &&
-      s->type != CH_PRECISION_F64)
+                   "schedule is %d and documents is %d; one of them is out of range",
+                   (int)s->optimizer.schedule, (int)s->text.documents);
+  if (s->training.type != CH_PRECISION_DEFAULT && s->training.type != CH_PRECISION_F32 &&
+      s->training.type != CH_PRECISION_BF16 && s->training.type != CH_PRECISION_F64)
     return ch_fail(error, CH_ERROR_ARGUMENT, "type is %d; models are trained in F32, BF16 or F64",
-                   (int)s->type);
-  if (s->augment != CH_TRAIN_AUGMENT_NONE && s->augment & ~both)
+                   (int)s->training.type);
+  if (s->vision.augment != CH_TRAIN_AUGMENT_NONE && s->vision.augment & ~both)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "augment is %u; it is CH_TRAIN_AUGMENT_NONE, or CH_TRAIN_FLIP and CH_TRAIN_CROP",
-                   s->augment);
-  if (s->engine != CH_ENGINE_NATIVE && s->engine != CH_ENGINE_PYTORCH)
+                   s->vision.augment);
+  if (s->workers.engine != CH_ENGINE_NATIVE && s->workers.engine != CH_ENGINE_PYTORCH)
     return ch_fail(error, CH_ERROR_ARGUMENT, "engine is %d; it is CH_ENGINE_NATIVE or CH_ENGINE_PYTORCH",
-                   (int)s->engine);
-  if (s->engine == CH_ENGINE_NATIVE && (s->device || s->python || s->prepare))
+                   (int)s->workers.engine);
+  if (s->workers.engine == CH_ENGINE_NATIVE && (s->workers.device || s->workers.python || s->workers.prepare))
     return ch_fail(error, CH_ERROR_ARGUMENT, "--%s is for --engine pytorch",
-                   s->device   ? "device"
-                   : s->python ? "python"
-                               : "prepare");
-  if (s->device && strchr(s->device, ','))
+                   s->workers.device   ? "device"
+                   : s->workers.python ? "python"
+                                       : "prepare");
+  if (s->workers.device && strchr(s->workers.device, ','))
     return ch_fail(error, CH_ERROR_ARGUMENT, "--device %s: one run trains on one device; give one",
-                   s->device);
-  if (s->engine == CH_ENGINE_PYTORCH && (ch_ranks_count(s->ranks) > 1 || s->trace))
+                   s->workers.device);
+  if (s->workers.engine == CH_ENGINE_PYTORCH && (ch_ranks_count(s->workers.ranks) > 1 || s->report.trace))
     return ch_fail(error, CH_ERROR_ARGUMENT, "--engine pytorch trains in one process%s",
-                   s->trace ? " and writes no --trace" : ", without mpirun");
-  if (s->threads < 0 || s->threads > 4096)
+                   s->report.trace ? " and writes no --trace" : ", without mpirun");
+  if (s->workers.threads < 0 || s->workers.threads > 4096)
     return ch_fail(error, CH_ERROR_ARGUMENT, "threads is %d; it must be from 1 to 4096, or 0 for the default",
-                   s->threads);
+                   s->workers.threads);
   return CH_OK;
 }
 
 static ch_status check_lengths(const ch_train_settings *s, ch_error *error) {
-  if ((s->tokens != 0) + (s->steps != 0) + (s->epochs != 0) > 1)
+  if ((s->training.tokens != 0) + (s->training.steps != 0) + (s->training.epochs != 0) > 1)
     return ch_fail(error, CH_ERROR_ARGUMENT, "%s and %s say the same; give one of them",
-                   s->tokens ? "--tokens" : "--steps", s->epochs ? "--epochs" : "--steps");
-  if (s->tokens < 0 || s->steps < 0 || s->epochs < 0 || s->crop < 0 || s->validation < 0 ||
-      s->validation >= 1)
+                   s->training.tokens ? "--tokens" : "--steps", s->training.epochs ? "--epochs" : "--steps");
+  if (s->training.tokens < 0 || s->training.steps < 0 || s->training.epochs < 0 || s->vision.crop < 0 ||
+      s->text.validation < 0 || s->text.validation >= 1)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "tokens, steps, epochs and crop cannot be negative, and validation must be a share from 0 "
                    "to less than 1");
-  if (s->validation > 0 && s->validation_text)
+  if (s->text.validation > 0 && s->text.validation_text)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "validation and validation_text exclude each other; give one of them");
-  if (s->data && s->images)
+  if (s->text.data && s->vision.images)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--data and --images say the same; give one of them");
   return CH_OK;
 }
@@ -66,12 +66,12 @@ static ch_status check_lengths(const ch_train_settings *s, ch_error *error) {
 static ch_status check_out(const ch_training *t, ch_error *error) {
   char stranger[64];
   if (!ch_is_directory(t->out)) return CH_OK;
-  if (!t->settings->resume && !ch_holds_nothing(t->out) && !ch_holds_prepared_text(t->out))
+  if (!t->settings->model.resume && !ch_holds_nothing(t->out) && !ch_holds_prepared_text(t->out))
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
         "%s is not empty; set resume to go on with a run that lies there, or choose another directory",
         t->out);
-  if (t->settings->resume && ch_find_foreign_to_run(t->out, stranger, sizeof stranger))
+  if (t->settings->model.resume && ch_find_foreign_to_run(t->out, stranger, sizeof stranger))
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "%s has no checkpoint to resume but holds %s; give the directory of a run, or leave "
                    "--resume out",
@@ -83,9 +83,9 @@ static ch_status check_out(const ch_training *t, ch_error *error) {
 
 static ch_status read_stored(ch_training *t, ch_error *error) {
   CH_TRY(ch_checkpoint_read_options(t->checkpoint, &t->options, &t->config, NULL, error));
-  if (!t->settings->config) return CH_OK;
+  if (!t->settings->model.config) return CH_OK;
   int64_t bos = t->config.bos_token_id, eos = t->config.eos_token_id;
-  CH_TRY(ch_config_read(t->settings->config, &t->config, error));
+  CH_TRY(ch_config_read(t->settings->model.config, &t->config, error));
   if (t->config.bos_token_id < 0) t->config.bos_token_id = bos;
   if (t->config.eos_token_id < 0) t->config.eos_token_id = eos;
   return CH_OK;
@@ -93,20 +93,21 @@ static ch_status read_stored(ch_training *t, ch_error *error) {
 
 static ch_status read_fresh(ch_training *t, ch_error *error) {
   const ch_train_settings *s = t->settings;
-  if (s->config && s->init_from)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--init-from brings its own config; leave out %s", s->config);
-  if (!s->config && !s->init_from)
+  if (s->model.config && s->model.init_from)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--init-from brings its own config; leave out %s",
+                   s->model.config);
+  if (!s->model.config && !s->model.init_from)
     return ch_fail(error, CH_ERROR_ARGUMENT, "no model is named; give a config or --init-from");
-  if (s->recover && !s->init_from)
+  if (s->model.recover && !s->model.init_from)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--recover is for a model that exists: give it with --init-from");
-  if (!s->data && !s->images)
+  if (!s->text.data && !s->vision.images)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--data is missing: the text to train on, or the images");
-  CH_TRY(ch_config_read_stored(s->config ? s->config : s->init_from, &t->config, error));
+  CH_TRY(ch_config_read_stored(s->model.config ? s->model.config : s->model.init_from, &t->config, error));
   ch_train_options_default(&t->config, &t->options);
   t->options.seed = 1;
-  if (s->init_from) t->options.lr = 1e-4;
-  if (s->recover) {
+  if (s->model.init_from) t->options.lr = 1e-4;
+  if (s->model.recover) {
     t->options.lr = 1.6e-5;
     t->options.schedule = CH_TRAIN_COSINE_TO_ZERO;
   }
@@ -119,16 +120,16 @@ static ch_status check_kind(const ch_training *t, ch_error *error) {
   const struct {
     const char *option;
     bool given, images; /* images: it is for their models */
-  } options[] = {{"tokens", s->tokens, false},
-                 {"seq", s->sequence, false},
-                 {"tokenizer", s->tokenizer, false},
-                 {"documents", s->documents_apart, false},
-                 {"separator", s->documents != CH_DOCUMENTS_AUTO, false},
-                 {"validation FILE", s->validation_text, false},
-                 {"images", s->images, true},
-                 {"augment", s->augment != CH_TRAIN_AUGMENT_USUAL, true},
-                 {"crop", s->crop, true},
-                 {"label-smoothing", s->label_smoothing != -1, true}};
+  } options[] = {{"tokens", s->training.tokens, false},
+                 {"seq", s->training.sequence, false},
+                 {"tokenizer", s->text.tokenizer, false},
+                 {"documents", s->text.documents_apart, false},
+                 {"separator", s->text.documents != CH_DOCUMENTS_AUTO, false},
+                 {"validation FILE", s->text.validation_text, false},
+                 {"images", s->vision.images, true},
+                 {"augment", s->vision.augment != CH_TRAIN_AUGMENT_USUAL, true},
+                 {"crop", s->vision.crop, true},
+                 {"label-smoothing", s->vision.label_smoothing != -1, true}};
   bool vision = ch_config_is_vision(&t->config);
   for (size_t i = 0; i < sizeof options / sizeof *options; i++)
     if (options[i].given && options[i].images != vision)
@@ -143,14 +144,14 @@ static ch_status check_kind(const ch_training *t, ch_error *error) {
 static void choose_augmentation(ch_training *t) {
   const ch_train_settings *s = t->settings;
   ch_train_options *o = &t->options;
-  bool asked = s->augment != CH_TRAIN_AUGMENT_USUAL;
-  if (s->crop) o->crop = s->crop;
+  bool asked = s->vision.augment != CH_TRAIN_AUGMENT_USUAL;
+  if (s->vision.crop) o->crop = s->vision.crop;
   if (!ch_config_is_vision(&t->config) || (t->resumed && !asked)) return;
   bool colour = t->config.num_channels > 1 && !asked;
-  bool crops = colour || s->augment & CH_TRAIN_CROP || s->crop;
-  o->flip = colour || s->augment & CH_TRAIN_FLIP;
+  bool crops = colour || s->vision.augment & CH_TRAIN_CROP || s->vision.crop;
+  o->flip = colour || s->vision.augment & CH_TRAIN_FLIP;
   if (!crops) o->crop = 0;
-  if (crops && !s->crop) o->crop = (t->config.image_size + 7) / 8;
+  if (crops && !s->vision.crop) o->crop = (t->config.image_size + 7) / 8;
 }
 
 ch_status ch_training_decide(ch_training *t, ch_error *error) {
@@ -158,7 +159,7 @@ ch_status ch_training_decide(ch_training *t, ch_error *error) {
   CH_TRY(check_lengths(t->settings, error));
   t->checkpoint = ch_path_join(t->out, CH_TRAIN_CHECKPOINT);
   if (!t->checkpoint) return ch_no_memory(error);
-  t->resumed = t->settings->resume && ch_is_file(t->checkpoint);
+  t->resumed = t->settings->model.resume && ch_is_file(t->checkpoint);
   if (!t->resumed) CH_TRY(check_out(t, error));
   CH_TRY(t->resumed ? read_stored(t, error) : read_fresh(t, error));
   CH_TRY(check_kind(t, error));

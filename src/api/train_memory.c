@@ -9,9 +9,8 @@
 
 enum { MOST_RANKS = 65536 };
 
-static ch_status measure(const ch_train_settings *s, int32_t ranks, ch_train_memory *memory,
-                         ch_error *error) {
-  const char *model = s->config ? s->config : s->init_from;
+static ch_status measure(const char *model, const ch_train_settings *s, int32_t ranks,
+                         ch_train_memory *memory, ch_error *error) {
   ch_config config;
   ch_train_options options;
   if (!model) return ch_fail(error, CH_ERROR_ARGUMENT, "no model is named; give a config or --init-from");
@@ -28,12 +27,14 @@ static ch_status measure(const ch_train_settings *s, int32_t ranks, ch_train_mem
   return ch_trainer_memory(ch_is_directory(model) ? model : NULL, &config, &options, ranks, memory, error);
 }
 
-ch_status ch_train_memory_of(const ch_train_settings *settings, int32_t ranks, ch_train_memory *memory,
-                             ch_error *error) {
-  if (!settings || !memory)
-    return ch_answer_missing(error, settings ? "where the figures go" : "the settings");
-  ch_status status = measure(settings, ranks, memory, error);
-  return settings->option_names ? status : ch_answer_name_settings(status, error);
+ch_status ch_train_memory_of(const ch_train_model *model, const ch_train_training *training, int32_t ranks,
+                             ch_train_memory *memory, ch_error *error) {
+  if (!model || !training || !memory)
+    return ch_answer_missing(error, memory ? "the model or the training" : "where the figures go");
+  ch_train_settings settings;
+  ch_train_defaults(&settings);
+  settings.training = *training;
+  return measure(model->config ? model->config : model->init_from, &settings, ranks, memory, error);
 }
 
 ch_status ch_train_memory_json(const ch_train_memory *memory, char **json, ch_error *error) {

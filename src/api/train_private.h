@@ -30,6 +30,12 @@ typedef struct ch_training {
   ch_error trace_error;
 } ch_training;
 
+/* Calls settings->event, if there is one. */
+static inline void ch_training_tell(ch_training *t, ch_train_event event) {
+  const ch_train_settings *s = t->settings;
+  if (s->event && !s->event(&event, s->user)) t->stopped = true;
+}
+
 /* Checks the settings and decides config and options: new, or those of the checkpoint (train_decide.c). */
 ch_status ch_training_decide(ch_training *t, ch_error *error);
 /* The text or the images, and the options that depend on how much there is of them (train_data.c). */

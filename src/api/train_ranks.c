@@ -14,14 +14,9 @@ static uint64_t hash_options(const ch_training *t) {
   json_t *object = ch_train_options_to_json(&t->options);
   char *text = object ? json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) : NULL;
   const ch_train_settings *s = t->settings;
-  const int64_t others[] = {s->resume,
-                            s->recover,
-                            s->tokens,
-                            s->epochs,
-                            s->steps,
-                            t->resumed,
-                            t->options.whole_tables,
-                            s->trace != NULL};
+  const int64_t others[] = {s->model.resume,         s->model.recover,       s->training.tokens,
+                            s->training.epochs,      s->training.steps,      t->resumed,
+                            t->options.whole_tables, s->report.trace != NULL};
   uint64_t hash = ch_hash_mix(ch_hash_text(text), ch_hash_bytes(others, sizeof others, 3));
   free(text);
   json_decref(object);
@@ -39,26 +34,28 @@ static uint64_t hash_config(const ch_training *t) {
 /* The names of the files: what is in them is compared where it is read. */
 static uint64_t hash_names(const ch_training *t) {
   const ch_train_settings *s = t->settings;
-  const char *const names[] = {t->out, s->data, s->images, s->tokenizer, s->init_from, s->control};
+  const char *const names[] = {
+      t->out, s->text.data, s->vision.images, s->text.tokenizer, s->model.init_from, s->model.control};
   return ch_hash_texts(names, sizeof names / sizeof *names);
 }
 
 ch_status ch_training_compare_start(const ch_training *t, ch_error *error) {
   const ch_train_settings *s = t->settings;
-  if (!s->ranks) return CH_OK;
+  if (!s->workers.ranks) return CH_OK;
   const ch_kernels *kernels = ch_kernels_best(ch_train_real(&t->options));
-  CH_TRY(ch_ranks_compare_programs(s->ranks, kernels->name, ch_team_of(s->threads).threads, error));
+  CH_TRY(ch_ranks_compare_programs(s->workers.ranks, kernels->name, ch_team_of(s->workers.threads).threads,
+                                   error));
   const ch_rank_fact facts[] = {{"other options", hash_options(t)},
                                 {"other names of files", hash_names(t)},
                                 {"another config", hash_config(t)}};
-  return ch_ranks_compare(s->ranks, facts, sizeof facts / sizeof *facts, error);
+  return ch_ranks_compare(s->workers.ranks, facts, sizeof facts / sizeof *facts, error);
 }
 
 ch_status ch_training_compare_data(const ch_training *t, ch_error *error) {
   const ch_train_settings *s = t->settings;
-  if (!s->ranks) return CH_OK;
+  if (!s->workers.ranks) return CH_OK;
   const ch_rank_fact facts[] = {
       {"another text, tokenizer or images", ch_hash_text(ch_training_source(t)->fingerprint)},
       {"other options", hash_options(t)}};
-  return ch_ranks_compare(s->ranks, facts, sizeof facts / sizeof *facts, error);
+  return ch_ranks_compare(s->workers.ranks, facts, sizeof facts / sizeof *facts, error);
 }

@@ -54,7 +54,7 @@ static ch_status write_lanes(const ch_training *t, lane *lanes, int ranks, ch_er
     snprintf(lanes[r].title, sizeof lanes[r].title, "rank %d", r);
     parts[r] = (ch_traced){.title = lanes[r].title, .profile = &lanes[r].profile, .from_zero = true};
   }
-  ch_status status = ch_trace_write(t->settings->trace, ranks, parts, NULL, error);
+  ch_status status = ch_trace_write(t->settings->report.trace, ranks, parts, NULL, error);
   free(parts);
   return status;
 }
@@ -72,7 +72,7 @@ static void pack(const ch_training *t, sent_event *events) {
 /* counts [ranks] */
 static ch_status reserve(const ch_training *t, lane *lanes, const int64_t *counts, sent_event **own,
                          ch_error *error) {
-  ch_rank_group *ranks = t->settings->ranks;
+  ch_rank_group *ranks = t->settings->workers.ranks;
   int count = ch_ranks_count(ranks);
   for (int r = 0; r < count; r++) lanes[r].count = counts[r];
   if (ch_ranks_leads(ranks)) CH_TRY(make_room(lanes, count, error));
@@ -82,7 +82,7 @@ static ch_status reserve(const ch_training *t, lane *lanes, const int64_t *count
 
 /* Brings all events to rank 0. */
 static void collect(const ch_training *t, lane *lanes, sent_event *own) {
-  ch_rank_group *ranks = t->settings->ranks;
+  ch_rank_group *ranks = t->settings->workers.ranks;
   int self = ch_ranks_rank(ranks);
   ch_transfer transfer = {0};
   pack(t, own);
@@ -97,7 +97,7 @@ static void collect(const ch_training *t, lane *lanes, sent_event *own) {
 }
 
 static ch_status write_over_ranks(const ch_training *t, ch_error *error) {
-  ch_rank_group *ranks = t->settings->ranks;
+  ch_rank_group *ranks = t->settings->workers.ranks;
   int count = ch_ranks_count(ranks);
   sent_event *own = NULL;
   lane *lanes = calloc((size_t)count, sizeof *lanes);
@@ -124,16 +124,17 @@ static ch_status write_over_ranks(const ch_training *t, ch_error *error) {
 
 static ch_status write_alone(const ch_training *t, ch_error *error) {
   const ch_traced part = {.title = "train", .profile = &t->profile};
-  return ch_trace_write(t->settings->trace, 1, &part, NULL, error);
+  return ch_trace_write(t->settings->report.trace, 1, &part, NULL, error);
 }
 
 void ch_training_trace(ch_training *t, int64_t steps_done) {
   const ch_train_options *options = ch_trainer_options(t->trainer);
   ch_engine *engine = ch_trainer_engine(t->trainer);
-  if (!t->settings->trace) return;
+  if (!t->settings->report.trace) return;
   if (engine->profile) {
     engine->profile = NULL;
-    t->traced = t->settings->ranks ? write_over_ranks(t, &t->trace_error) : write_alone(t, &t->trace_error);
+    t->traced =
+        t->settings->workers.ranks ? write_over_ranks(t, &t->trace_error) : write_alone(t, &t->trace_error);
     ch_profile_release(&t->profile);
     return;
   }
@@ -141,7 +142,7 @@ void ch_training_trace(ch_training *t, int64_t steps_done) {
   if (steps_done != before) return;
   t->profile.keep_events = true;
   engine->profile = &t->profile;
-  ch_ranks_largest(t->settings->ranks,
+  ch_ranks_largest(t->settings->workers.ranks,
                    0); /* all are here: their lanes begin at the same time, whatever their clocks say */
   t->trace_began = ch_clock();
 }

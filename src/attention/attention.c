@@ -1,15 +1,6 @@
 /* The attention of a layer: write the states, append them to the cache if there is one, read. */
 #include "attention/registry.h"
 
-ch_seen ch_seen_by(ch_builder *builder) {
-  const ch_config *c = builder->config;
-  ch_seen seen = {.logits = c->attention.sink_logits ? ch_attention_param(builder, "sinks") : NULL};
-  if (!ch_layer_slides(c, builder->layer)) return seen;
-  seen.window = c->sliding_window;
-  seen.sinks = c->attention_sinks;
-  return seen;
-}
-
 void ch_attention_declare(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
   ch_mechanism_in(c, declaration->layer)->declare(declaration);

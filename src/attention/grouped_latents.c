@@ -13,6 +13,7 @@
 #include "attention/grouped_latents.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "attention/latent_query.h"
 #include "attention/registry.h"
@@ -22,9 +23,9 @@ typedef struct sizes {
   int64_t heads, own, branches, latents, width, all, nope, rope, value;
 } sizes;
 
-/* Absent, there is a branch for every latent, in a mechanism that has branches. */
+/* Absent, there is a branch for every latent, in MLRA, which alone has branches. */
 static int64_t branches_of(const ch_config *config) {
-  if (!ch_mechanism_has_key(ch_mechanism_of(config), "branches")) return 1;
+  if (strcmp(config->attention.type, "mlra") != 0) return 1;
   return config->attention.branches ? config->attention.branches : config->attention.latent_heads;
 }
 

@@ -190,7 +190,6 @@ ch_node *ch_projection_weight(ch_builder *builder, const char *name);
 ch_node *ch_project(ch_builder *builder, ch_node *x, const char *name);
 /* RMSNorm with "{name}.weight", of whole rows or of every head, by the weight's length. */
 ch_node *ch_norm(ch_builder *builder, ch_node *x, const char *name);
-ch_node *ch_norm_with(ch_builder *builder, ch_node *x, const char *name, double eps);
 /* The same of a latent, with "attention.latent_norm_eps". */
 ch_node *ch_latent_norm(ch_builder *builder, ch_node *latent, const char *name);
 /* x with the last `rotary` dims of its heads of head_dim turned by the positions of its tokens - those of this run, or

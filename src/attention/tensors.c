@@ -99,17 +99,17 @@ ch_node *ch_attention_param(ch_builder *builder, const char *name) {
   return ch_builder_param(builder, full);
 }
 
-ch_node *ch_norm_with(ch_builder *builder, ch_node *x, const char *name, double eps) {
+static ch_node *norm_with(ch_builder *builder, ch_node *x, const char *name, double eps) {
   char weight[64];
   snprintf(weight, sizeof weight, "%s.weight", name);
   return ch_op_rmsnorm(builder->graph, x, ch_attention_param(builder, weight), eps);
 }
 
 ch_node *ch_norm(ch_builder *builder, ch_node *x, const char *name) {
-  return ch_norm_with(builder, x, name, builder->config->rms_norm_eps);
+  return norm_with(builder, x, name, builder->config->rms_norm_eps);
 }
 
 ch_node *ch_latent_norm(ch_builder *builder, ch_node *latent, const char *name) {
   double eps = builder->config->attention.latent_norm_eps;
-  return ch_norm_with(builder, latent, name, eps ? eps : builder->config->rms_norm_eps);
+  return norm_with(builder, latent, name, eps ? eps : builder->config->rms_norm_eps);
 }

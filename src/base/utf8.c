@@ -77,6 +77,14 @@ void ch_put_valid_utf8(ch_text *text, const char *bytes, size_t size) {
   }
 }
 
+const char *ch_valid_text(ch_arena *arena, const char *text) {
+  ch_text valid = {0};
+  ch_put_valid_utf8(&valid, text, strlen(text));
+  const char *copy = valid.failed ? NULL : ch_arena_strdup(arena, valid.data ? valid.data : "");
+  ch_text_free(&valid);
+  return copy;
+}
+
 size_t ch_utf8_unfinished(const unsigned char *text, size_t size) {
   for (size_t back = 1; back <= 3 && back <= size; back++) {
     unsigned char c = text[size - back];

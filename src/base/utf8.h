@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/text.h"
 
 /* Bytes of the well-formed code point at p (1 to 4), 0 when the bytes there are not UTF-8. p < end. */
@@ -22,6 +23,8 @@ int ch_utf8_count(const char *text);
 
 /* Appends `size` bytes to `text` with every byte that belongs to no valid character replaced by U+FFFD. */
 void ch_put_valid_utf8(ch_text *text, const char *bytes, size_t size);
+/* Returns such a copy of a string in the arena; NULL if memory is out. */
+const char *ch_valid_text(ch_arena *arena, const char *text);
 
 /* Writes 1 to 4 bytes; returns how many. */
 size_t ch_utf8_encode(uint32_t code_point, unsigned char out[4]);

@@ -7,12 +7,12 @@
 #include "base/text.h"
 #include "cli/output.h"
 
-bool ch_bench_is_decode(const ch_bench_row *row) {
+static bool is_decode(const ch_bench_row *row) {
   return strcmp(row->what, "decode") == 0;
 }
 
 double ch_bench_steps(const ch_bench_row *row) {
-  return ch_bench_is_decode(row) ? (double)row->settings.tokens : 1;
+  return is_decode(row) ? (double)row->settings.tokens : 1;
 }
 
 /* "1083 BF16", or "no BF16". */
@@ -25,7 +25,7 @@ static void print_peak(const char *before, double peak, const char *name) {
 
 /* The limit that a row is compared with. */
 static const char *limit_of(const ch_bench_row *row) {
-  return ch_bench_is_decode(row) ? "memory and arithmetic" : row->speed.limit;
+  return is_decode(row) ? "memory and arithmetic" : row->speed.limit;
 }
 
 static void print_bandwidth(const char *before, double rate, const char *name) {
@@ -85,10 +85,9 @@ json_t *ch_bench_row_json(const ch_bench_row *row) {
                 row->speed.seconds, "tokens_per_second", row->speed.tokens_per_second);
   json_object_set_new(object, "share_of_limit", json_real(row->speed.share));
   json_object_set_new(object, "limit", json_string(limit_of(row)));
-  if (ch_bench_is_decode(row))
-    json_object_set_new(object, "read_bandwidth_bytes", json_real(row->speed.bandwidth));
+  if (is_decode(row)) json_object_set_new(object, "read_bandwidth_bytes", json_real(row->speed.bandwidth));
   json_object_set_new(object, "flops", json_real(row->speed.flops));
-  if (ch_bench_is_decode(row)) json_object_set_new(object, "bytes", json_real(row->speed.bytes));
+  if (is_decode(row)) json_object_set_new(object, "bytes", json_real(row->speed.bytes));
   if (row->speed.memory > 0)
     json_object_set_new(object, "peak_memory_bytes", json_integer((json_int_t)row->speed.memory));
   return object;

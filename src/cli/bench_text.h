@@ -12,7 +12,6 @@ typedef struct ch_bench_row {
   ch_speed speed;
 } ch_bench_row;
 
-bool ch_bench_is_decode(const ch_bench_row *row);
 /* Steps of one repetition: a step is a whole prompt, one decoded token of every sequence, or a training step. */
 double ch_bench_steps(const ch_bench_row *row);
 

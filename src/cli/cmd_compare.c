@@ -41,19 +41,19 @@ static const char *const schedules[] = {"cosine", "constant", NULL};
 static const ch_option options[] = {
     {.name = "data",
      .type = CH_OPTION_PATH,
-     .offset = SET(data),
+     .offset = SET(text.data),
      .metavar = "TEXT",
      .alias = "text",
      .help = "The text to train on, UTF-8. A part of it is kept for validation."},
     {.name = "images",
      .type = CH_OPTION_PATH,
-     .offset = SET(images),
+     .offset = SET(vision.images),
      .metavar = "DIR",
      .help = "Images (CIFAR or IDX files) to train Vision Transformers on, instead of --data."},
     CH_LINEUP_MECHANISMS(AT(lineup)),
     {.name = "out",
      .type = CH_OPTION_PATH,
-     .offset = SET(out),
+     .offset = SET(report.out),
      .metavar = "DIR",
      .writes = CH_WRITES_JOB,
      .default_value = "comparison",
@@ -70,7 +70,7 @@ static const ch_option options[] = {
              "of each model. Write nothing."},
     {.name = "remeasure",
      .type = CH_OPTION_FLAG,
-     .offset = SET(remeasure),
+     .offset = SET(verdict.remeasure),
      .help = "Time training and decoding of all models again, also of those that are finished."},
     CH_RUNS_OPTION(AT(runs)),
     CH_THREADS_OPTION(AT(threads)),
@@ -79,14 +79,14 @@ static const ch_option options[] = {
     CH_LINEUP_SIZE(AT(lineup)),
     {.name = "patch",
      .type = CH_OPTION_COUNT,
-     .offset = SET(patch),
+     .offset = SET(vision.patch),
      .metavar = "PIXELS",
      .min = 1,
      .max = 4096,
      .help = "Side length of an image patch (default: gives about 64 patches)."},
     {.name = "image-size",
      .type = CH_OPTION_COUNT,
-     .offset = SET(image_size),
+     .offset = SET(vision.image_size),
      .metavar = "PIXELS",
      .min = 1,
      .max = 4096,
@@ -97,7 +97,7 @@ static const ch_option options[] = {
     CH_LINEUP_VALIDATION(AT(lineup)),
     {.name = "eval-tokens",
      .type = CH_OPTION_COUNT,
-     .offset = SET(eval_tokens),
+     .offset = SET(training.eval_tokens),
      .metavar = "N",
      .min = 1,
      .max = 0,
@@ -107,7 +107,7 @@ static const ch_option options[] = {
     CH_LINEUP_TOKENS(AT(lineup)),
     {.name = "epochs",
      .type = CH_OPTION_COUNT,
-     .offset = SET(epochs),
+     .offset = SET(vision.epochs),
      .metavar = "N",
      .default_value = "10",
      .min = 1,
@@ -115,7 +115,7 @@ static const ch_option options[] = {
      .help = "With --images: passes over all images that each model is trained for."},
     {.name = "batch",
      .type = CH_OPTION_COUNT,
-     .offset = SET(batch),
+     .offset = SET(training.batch),
      .metavar = "N",
      .min = 1,
      .max = 65536,
@@ -125,7 +125,7 @@ static const ch_option options[] = {
     CH_LINEUP_SEQ(AT(lineup)),
     {.name = "lr",
      .type = CH_OPTION_TEXT,
-     .offset = SET(rates),
+     .offset = SET(rates.rates),
      .metavar = "RATE",
      .help = "Peak learning rate (default: 4e-3; with --parametrization standard 2e-3, for images "
              "1e-3), or rates of single mechanisms: mla=6e-3,mha=2e-3."},
@@ -145,7 +145,7 @@ static const ch_option options[] = {
     CH_LINEUP_WARMUP(AT(lineup)),
     {.name = "seeds",
      .type = CH_OPTION_COUNT,
-     .offset = SET(seeds),
+     .offset = SET(training.seeds),
      .metavar = "N",
      .default_value = "1",
      .min = 1,
@@ -156,7 +156,7 @@ static const ch_option options[] = {
     {.name = "", .help = "Tasks"},
     {.name = "tasks",
      .type = CH_OPTION_TEXT,
-     .offset = SET(tasks),
+     .offset = SET(verdict.tasks),
      .metavar = "LIST",
      .help = "Evaluate every trained model on these tasks of `crosshead eval`, separated by "
              "commas: ruler:vt@256,hellaswag=items.jsonl. RULER's tasks generate their items, "
@@ -164,7 +164,7 @@ static const ch_option options[] = {
              "comparison. They do not affect the verdict."},
     {.name = "task-items",
      .type = CH_OPTION_COUNT,
-     .offset = SET(task_items),
+     .offset = SET(verdict.task_items),
      .metavar = "N",
      .default_value = "100",
      .min = 1,
@@ -173,7 +173,7 @@ static const ch_option options[] = {
     {.name = "", .help = "Larger models"},
     {.name = "ladder",
      .type = CH_OPTION_TEXT,
-     .offset = SET(ladder),
+     .offset = SET(schedule.ladder),
      .metavar = "SIZES",
      .bare = "",
      .help = "Compare at other sizes too, and fit scaling laws of loss against training FLOPs. "
@@ -182,7 +182,7 @@ static const ch_option options[] = {
              "scaled in proportion."},
     {.name = "target",
      .type = CH_OPTION_COUNT,
-     .offset = SET(target),
+     .offset = SET(schedule.target),
      .metavar = "N",
      .min = 1,
      .max = 0,
@@ -200,7 +200,7 @@ static const ch_option options[] = {
              "equally long. This is for job arrays whose jobs have the same --out."},
     {.name = "collect",
      .type = CH_OPTION_FLAG,
-     .offset = SET(collect),
+     .offset = SET(schedule.collect),
      .help = "Train nothing. Combine what all shares have trained, into the same results that a "
              "single process writes."},
     {.name = "", .help = "Verdict"},
@@ -213,14 +213,14 @@ static const ch_option options[] = {
              "--users: of all users' contexts together, as in 8GB."},
     {.name = "users",
      .type = CH_OPTION_COUNT,
-     .offset = SET(users),
+     .offset = SET(verdict.users),
      .metavar = "N",
      .min = 1,
      .max = 1 << 30,
      .help = "With --cache-budget: users with --context tokens each who share it."},
     {.name = "until-decided",
      .type = CH_OPTION_FLAG,
-     .offset = SET(until_decided),
+     .offset = SET(schedule.until_decided),
      .help =
          "Add seeds where they lower the risk of the answer most, until it is at most --risk or --budget is "
          "spent."},
@@ -236,13 +236,13 @@ static const ch_option options[] = {
              "With --images: PERCENT points."},
     {.name = "budget",
      .type = CH_OPTION_TIME,
-     .offset = SET(budget),
+     .offset = SET(schedule.budget),
      .metavar = "TIME",
      .help = "With --until-decided: the longest time for the training of all runs together, as in "
              "90s, 30m or 2h."},
     {.name = "context",
      .type = CH_OPTION_COUNT,
-     .offset = SET(context),
+     .offset = SET(verdict.context),
      .metavar = "N",
      .min = 1,
      .max = 1 << 30,
@@ -273,14 +273,11 @@ typedef struct display {
   const char *out; /* of the rung that is trained */
 } display;
 
-static bool on_preparation(const char *stage, double share, void *user) {
-  display *d = user;
+static void show_preparation(display *d, const char *stage, double share) {
   if (ch_progress_due(&d->progress)) ch_progress_show(&d->progress, false, "%s: %.0f %%", stage, 100 * share);
-  return true;
 }
 
-static void on_prepared(const ch_compared_data *data, void *user) {
-  display *d = user;
+static void show_prepared(display *d, const ch_compared_data *data) {
   char train[32], validation[32];
   if (data->images) {
     ch_progress_print(&d->progress, "%s: %s images (%s) to train on, %s to validate, %lld classes",
@@ -297,18 +294,18 @@ static void on_prepared(const ch_compared_data *data, void *user) {
 }
 
 static const char *unit_of(const display *d) {
-  return d->arguments->lineup.settings.images ? "images" : "tokens";
+  return d->arguments->lineup.settings.vision.images ? "images" : "tokens";
 }
 
 static void name_run(const display *d, const char *name, uint64_t seed, char *buffer, size_t size) {
-  if (d->arguments->lineup.settings.seeds > 1 || d->arguments->lineup.settings.until_decided)
+  if (d->arguments->lineup.settings.training.seeds > 1 ||
+      d->arguments->lineup.settings.schedule.until_decided)
     snprintf(buffer, size, "%s, seed %llu", name, (unsigned long long)seed);
   else
     snprintf(buffer, size, "%s", name);
 }
 
-static void on_begin(const ch_compare_position *at, const ch_compared *model, void *user) {
-  display *d = user;
+static void show_begin(display *d, const ch_compare_position *at, const ch_compared *model) {
   char size[32];
   long long steps = at->step.steps;
   name_run(d, at->name, at->seed, d->name, sizeof d->name);
@@ -327,13 +324,12 @@ static void on_begin(const ch_compare_position *at, const ch_compared *model, vo
                     ch_plural(steps, "step", "steps"));
 }
 
-static bool on_step(const ch_compare_position *at, void *user) {
-  display *d = user;
+static void show_step(display *d, const ch_compare_position *at) {
   const ch_train_step *step = &at->step;
   /* A first step that compiles says nothing about those that follow. */
   bool like_others = d->seconds > 0 && d->seconds < 4 * step->seconds;
   d->seconds = like_others ? 0.9 * d->seconds + 0.1 * step->seconds : step->seconds;
-  if (!ch_progress_due(&d->progress)) return true;
+  if (!ch_progress_due(&d->progress)) return;
   char rate[32], left[32];
   double tokens = (double)step->tokens / (double)step->step / (d->seconds > 0 ? d->seconds : 1);
   double later =
@@ -348,11 +344,9 @@ static bool on_step(const ch_compare_position *at, void *user) {
                    d->name, count, (long long)step->step, (long long)step->steps, step->loss,
                    ch_format_count(tokens, rate, sizeof rate), unit_of(d),
                    ch_format_duration(remaining, left, sizeof left));
-  return true;
 }
 
-static void on_share(const ch_compare_position *at, double share, void *user) {
-  display *d = user;
+static void show_share(display *d, const ch_compare_position *at, double share) {
   ch_progress_show(&d->progress, false, "%s (%d of %d)  %sstep %lld/%lld  %.0f %%", d->name, at->run + 1,
                    at->runs, at->evaluating ? "evaluating after " : "",
                    (long long)at->step.step + !at->evaluating, (long long)at->step.steps, 100 * share);
@@ -364,8 +358,7 @@ static void keep_run(display *d, const ch_compared *model) {
   free(directory);
 }
 
-static void on_model(const ch_compared *model, bool earlier, void *user) {
-  display *d = user;
+static void show_model(display *d, const ch_compared *model, bool earlier) {
   char rate[32], accuracy[32] = "", name[160];
   name_run(d, model->name, model->seed, name, sizeof name);
   if (model->images) snprintf(accuracy, sizeof accuracy, "top-1 %.2f %%, ", 100 * model->top1);
@@ -376,15 +369,13 @@ static void on_model(const ch_compared *model, bool earlier, void *user) {
   keep_run(d, model);
 }
 
-static void on_failed(const char *name, uint64_t seed, const char *message, void *user) {
-  display *d = user;
+static void show_failed(display *d, const char *name, uint64_t seed, const char *message) {
   char run[160];
   name_run(d, name, seed, run, sizeof run);
   ch_progress_print(&d->progress, "%s failed: %s", run, message);
 }
 
-static void on_timing(int32_t turn, int32_t turns, const ch_compared *model, void *user) {
-  display *d = user;
+static void show_timing(display *d, int32_t turn, int32_t turns, const ch_compared *model) {
   char name[160];
   char left[48] = "", time[32];
   name_run(d, model->name, model->seed, name, sizeof name);
@@ -397,8 +388,7 @@ static void on_timing(int32_t turn, int32_t turns, const ch_compared *model, voi
                    left);
 }
 
-static void on_asking(const ch_compared *model, const char *task, int64_t done, int64_t total, void *user) {
-  display *d = user;
+static void show_asking(display *d, const ch_compared *model, const char *task, int64_t done, int64_t total) {
   char name[160];
   name_run(d, model->name, model->seed, name, sizeof name);
   if (total > 0 && ch_progress_due(&d->progress))
@@ -407,17 +397,54 @@ static void on_asking(const ch_compared *model, const char *task, int64_t done, 
 }
 
 /* The run is kept again, with its speed or its answers. */
-static void on_timed(const ch_compared *model, void *user) {
-  keep_run(user, model);
-}
-
 /* `directory` lives as long as the rung's runs. */
-static void on_rung(int32_t index, int32_t rungs, int64_t parameters, const char *directory, void *user) {
-  display *d = user;
+static void show_rung(display *d, int32_t index, int32_t rungs, int64_t parameters, const char *directory) {
   char size[32];
   d->out = directory;
   ch_progress_print(&d->progress, "size %d of %d: %s parameters, in %s", index + 1, rungs,
                     ch_format_count((double)parameters, size, sizeof size), directory);
+}
+
+static bool on_event(const ch_compare_event *event, void *user) {
+  display *d = user;
+  switch (event->kind) {
+  case CH_COMPARE_EVENT_PREPARATION:
+    show_preparation(d, event->as.preparation.stage, event->as.preparation.share);
+    break;
+  case CH_COMPARE_EVENT_PREPARED:
+    show_prepared(d, event->as.prepared.data);
+    break;
+  case CH_COMPARE_EVENT_RUNG:
+    show_rung(d, event->as.rung.index, event->as.rung.rungs, event->as.rung.parameters,
+              event->as.rung.directory);
+    break;
+  case CH_COMPARE_EVENT_BEGIN:
+    show_begin(d, event->as.begin.position, event->as.begin.model);
+    break;
+  case CH_COMPARE_EVENT_STEP:
+    show_step(d, event->as.step.position);
+    break;
+  case CH_COMPARE_EVENT_SHARE:
+    show_share(d, event->as.share.position, event->as.share.share);
+    break;
+  case CH_COMPARE_EVENT_MODEL:
+    show_model(d, event->as.model.model, event->as.model.earlier);
+    break;
+  case CH_COMPARE_EVENT_FAILED:
+    show_failed(d, event->as.failed.name, event->as.failed.seed, event->as.failed.message);
+    break;
+  case CH_COMPARE_EVENT_TIMING:
+    show_timing(d, event->as.timing.turn, event->as.timing.turns, event->as.timing.model);
+    break;
+  case CH_COMPARE_EVENT_TIMED:
+    keep_run(d, event->as.timed.model);
+    break;
+  case CH_COMPARE_EVENT_ASKING:
+    show_asking(d, event->as.asking.model, event->as.asking.task, event->as.asking.done,
+                event->as.asking.total);
+    break;
+  }
+  return true;
 }
 
 /* --- the command -------------------------------------------------------------------------------------------------- */
@@ -429,7 +456,7 @@ static ch_status print(const arguments *a, const ch_comparison *comparison, ch_e
     return ch_results_print_json(text, error);
   }
   CH_TRY(ch_comparison_table(comparison, &text, error));
-  return ch_results_print_table(text, a->lineup.settings.out, error);
+  return ch_results_print_table(text, a->lineup.settings.report.out, error);
 }
 
 static ch_status foresee(const arguments *a, const ch_compare_settings *settings, ch_error *error) {
@@ -450,7 +477,7 @@ static ch_status foresee(const arguments *a, const ch_compare_settings *settings
 static ch_status check_kind(const arguments *a, ch_error *error) {
   static const char *const of_text[] = {"vocab", "tokenizer", "validation", "tokens", "seq", NULL};
   static const char *const of_images[] = {"epochs", "patch", "image-size", NULL};
-  bool images = a->lineup.settings.images != NULL;
+  bool images = a->lineup.settings.vision.images != NULL;
   for (const char *const *name = images ? of_text : of_images; *name; name++)
     if (ch_option_given(a, *name))
       return ch_fail(error, CH_ERROR_ARGUMENT, "--%s is for comparisons on %s; leave it out", *name,
@@ -462,7 +489,8 @@ static ch_status check_kind(const arguments *a, ch_error *error) {
 static ch_status read_share(const arguments *a, ch_compare_settings *settings, ch_error *error) {
   char extra;
   if (!a->only) return CH_OK;
-  if (sscanf(a->only, "%d/%d%c", &settings->part, &settings->parts, &extra) == 2 && settings->parts > 0)
+  if (sscanf(a->only, "%d/%d%c", &settings->schedule.part, &settings->schedule.parts, &extra) == 2 &&
+      settings->schedule.parts > 0)
     return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT,
                  "--only is '%.40s'; write the share and the number of shares, as 1/8, 2/8, ..., 8/8",
@@ -471,7 +499,7 @@ static ch_status read_share(const arguments *a, ch_compare_settings *settings, c
 
 static ch_status read_cache_budget(const arguments *a, ch_compare_settings *settings, ch_error *error) {
   int64_t bytes = 0;
-  if (ch_option_given(a, "risk") && !settings->until_decided)
+  if (ch_option_given(a, "risk") && !settings->schedule.until_decided)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--risk is for --until-decided; give both or neither");
   if (!a->cache_budget) return CH_OK;
   if (!ch_parse_bytes(a->cache_budget, &bytes) || bytes < 1)
@@ -479,7 +507,7 @@ static ch_status read_cache_budget(const arguments *a, ch_compare_settings *sett
         error, CH_ERROR_ARGUMENT,
         "--cache-budget: '%.60s' is not a size; write one like 200B, 2KiB (2^11) or 8GB (8 * 10^9)",
         a->cache_budget);
-  settings->cache_budget = (double)bytes;
+  settings->verdict.cache_budget = (double)bytes;
   return CH_OK;
 }
 
@@ -488,13 +516,14 @@ static ch_status print_share(const ch_compare_settings *settings, const ch_compa
                              ch_error *error) {
   ch_text text = {0};
   int count = ch_comparison_count(comparison);
-  ch_text_printf(&text, "Share %d of %d: ", settings->part, settings->parts);
+  ch_text_printf(&text, "Share %d of %d: ", settings->schedule.part, settings->schedule.parts);
   if (count == 0) ch_text_puts(&text, "it has no runs.");
   for (int i = 0; i < count; i++) {
     const ch_compared *run = ch_comparison_run(comparison, i);
     ch_text_printf(&text, "%s%s", i ? ", " : "", run->directory);
   }
-  if (count) ch_text_printf(&text, " %s finished in %s.", ch_plural(count, "is", "are"), settings->out);
+  if (count)
+    ch_text_printf(&text, " %s finished in %s.", ch_plural(count, "is", "are"), settings->report.out);
   ch_text_puts(
       &text, " When all shares are, the same command with --collect in place of --only shows the results.\n");
   return ch_print_text(&text, error);
@@ -502,7 +531,7 @@ static ch_status print_share(const ch_compare_settings *settings, const ch_compa
 
 static ch_status show(const arguments *a, const ch_compare_settings *settings,
                       const ch_comparison *comparison, ch_error *error) {
-  return settings->parts ? print_share(settings, comparison, error) : print(a, comparison, error);
+  return settings->schedule.parts ? print_share(settings, comparison, error) : print(a, comparison, error);
 }
 
 /* Another share may be preparing the text: its files come one after another, and the settings last. */
@@ -520,41 +549,32 @@ static ch_status check_shared(const char *out, ch_error *error) {
 
 /* Checks before anything is written, on rank 0. */
 static ch_status begin(const arguments *a, const ch_compare_settings *settings, display *d, ch_error *error) {
-  if (a->force && (settings->parts || settings->collect))
+  if (a->force && (settings->schedule.parts || settings->schedule.collect))
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--force would remove what other shares have trained; leave it out, or remove %s first",
-                   settings->out);
-  CH_TRY(settings->parts ? check_shared(settings->out, error)
-                         : ch_check_job("out", settings->out, CH_COMPARE_SETTINGS, error));
-  if (a->dry_run || settings->parts) return CH_OK; /* tasks that run at the same time do not write one file */
-  return ch_keeper_begin(&d->keeper, a->runs, settings->out, error);
+                   settings->report.out);
+  CH_TRY(settings->schedule.parts ? check_shared(settings->report.out, error)
+                                  : ch_check_job("out", settings->report.out, CH_COMPARE_SETTINGS, error));
+  if (a->dry_run || settings->schedule.parts)
+    return CH_OK; /* tasks that run at the same time do not write one file */
+  return ch_keeper_begin(&d->keeper, a->runs, settings->report.out, error);
 }
 
 static ch_status run(const void *given, ch_error *error) {
   const arguments *a = given;
   ch_comparison *comparison;
   ch_text command = {0};
-  display d = {.arguments = a, .out = a->lineup.settings.out};
+  display d = {.arguments = a, .out = a->lineup.settings.report.out};
   ch_compare_settings settings = ch_lineup_settings(&a->lineup);
-  CH_TRY(ch_devices_spread(&settings, error));
+  CH_TRY(ch_devices_spread(&settings.workers, error));
   bool leads = ch_job_leads();
-  settings.tolerance = a->tolerance / 100;
-  settings.risk = a->risk / 100;
-  settings.tune = a->tune ? MOST_TRIED_RATES : 0;
-  settings.preparation = on_preparation;
-  settings.prepared = on_prepared;
-  settings.begin = on_begin;
-  settings.step = on_step;
-  settings.share = on_share;
-  settings.model = on_model;
-  settings.failed = on_failed;
-  settings.timing = on_timing;
-  settings.timed = on_timed;
-  settings.asking = on_asking;
-  settings.rung = on_rung;
+  settings.verdict.tolerance = a->tolerance / 100;
+  settings.schedule.risk = a->risk / 100;
+  settings.rates.tune = a->tune ? MOST_TRIED_RATES : 0;
+  settings.event = on_event;
   settings.stop = ch_stop_wanted;
   settings.user = &d;
-  settings.ranks = ch_job_ranks();
+  settings.workers.ranks = ch_job_ranks();
   CH_TRY(read_share(a, &settings, error));
   CH_TRY(read_cache_budget(a, &settings, error));
   CH_TRY(ch_compare_check(&settings, error));
@@ -563,9 +583,11 @@ static ch_status run(const void *given, ch_error *error) {
   if (a->dry_run) return leads ? foresee(a, &settings, error) : CH_OK;
   ch_put_typed("compare", options, a, &command);
   if (command.failed) return ch_no_memory(error);
-  settings.command = command.data;
-  d.keeper.labels = (ch_kept_run_labels){
-      .kind = "compare", .dataset = settings.data ? settings.data : settings.images, .command = command.data};
+  settings.report.command = command.data;
+  d.keeper.labels =
+      (ch_kept_run_labels){.kind = "compare",
+                           .dataset = settings.text.data ? settings.text.data : settings.vision.images,
+                           .command = command.data};
   ch_interrupt_watch(CH_SAVES_WORK);
   ch_progress_begin(&d.progress, leads ? stderr : NULL);
   ch_status status = ch_compare_mechanisms(&settings, &comparison, error);

@@ -18,9 +18,9 @@ static ch_status run(const void *given, ch_error *error) {
   const arguments *a = given;
   ch_compare_settings settings = ch_lineup_settings(&a->lineup);
   char *json = NULL;
-  settings.mechanisms = a->positional[0];
-  if (a->like && !ch_option_given(a, "seq")) settings.sequence = 0;
-  CH_TRY(ch_compare_config(&settings, a->like, &json, error));
+  settings.lineup.mechanisms = a->positional[0];
+  if (a->like && !ch_option_given(a, "seq")) settings.lineup.sequence = 0;
+  CH_TRY(ch_compare_config(&settings.lineup, a->like, &json, error));
   ch_output_put(json, strlen(json), false);
   ch_free(json);
   return CH_OK;

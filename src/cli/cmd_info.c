@@ -48,12 +48,11 @@ enum { IN_F32, IN_BF16, TYPES };
 static ch_status measure_training(const arguments *a, ch_train_memory memory[TYPES], ch_error *error) {
   ch_train_settings settings;
   ch_train_defaults(&settings);
-  settings.config = a->positional[0];
-  settings.option_names = true;
-  settings.type = CH_PRECISION_F32;
-  CH_TRY(ch_train_memory_of(&settings, (int32_t)a->ranks, &memory[IN_F32], error));
-  settings.type = CH_PRECISION_BF16;
-  return ch_train_memory_of(&settings, (int32_t)a->ranks, &memory[IN_BF16], error);
+  settings.model.config = a->positional[0];
+  settings.training.type = CH_PRECISION_F32;
+  CH_TRY(ch_train_memory_of(&settings.model, &settings.training, (int32_t)a->ranks, &memory[IN_F32], error));
+  settings.training.type = CH_PRECISION_BF16;
+  return ch_train_memory_of(&settings.model, &settings.training, (int32_t)a->ranks, &memory[IN_BF16], error);
 }
 
 static void put_training_page(const arguments *a, const ch_train_memory m[TYPES]) {

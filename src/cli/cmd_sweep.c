@@ -34,7 +34,7 @@ static const char *const schedules[] = {"constant", "cosine", NULL};
 static const ch_option options[] = {
     {.name = "data",
      .type = CH_OPTION_PATH,
-     .offset = SET(data),
+     .offset = SET(text.data),
      .metavar = "TEXT",
      .alias = "text",
      .required = true,
@@ -50,7 +50,7 @@ static const ch_option options[] = {
              "by default that of `crosshead compare`."},
     {.name = "out",
      .type = CH_OPTION_PATH,
-     .offset = SET(out),
+     .offset = SET(report.out),
      .metavar = "DIR",
      .writes = CH_WRITES_JOB,
      .default_value = "sweep",
@@ -82,7 +82,7 @@ static const ch_option options[] = {
      .help = "Number of tokens to extrapolate losses to (default: ten times --tokens)."},
     {.name = "evaluations",
      .type = CH_OPTION_COUNT,
-     .offset = SET(evaluations),
+     .offset = SET(training.evaluations),
      .metavar = "N",
      .default_value = "30",
      .min = 1,
@@ -90,7 +90,7 @@ static const ch_option options[] = {
      .help = "Evaluations per run. The law is fitted to them without the first tenth."},
     {.name = "eval-tokens",
      .type = CH_OPTION_COUNT,
-     .offset = SET(eval_tokens),
+     .offset = SET(training.eval_tokens),
      .metavar = "N",
      .min = 1,
      .max = 0,
@@ -115,7 +115,7 @@ static const ch_option options[] = {
     CH_LINEUP_TOKENS(AT(lineup)),
     {.name = "batch",
      .type = CH_OPTION_COUNT,
-     .offset = SET(batch),
+     .offset = SET(training.batch),
      .metavar = "N",
      .default_value = "16",
      .min = 1,
@@ -133,7 +133,7 @@ static const ch_option options[] = {
     CH_LINEUP_WARMUP(AT(lineup)),
     {.name = "seeds",
      .type = CH_OPTION_COUNT,
-     .offset = SET(seeds),
+     .offset = SET(training.seeds),
      .metavar = "N",
      .default_value = "1",
      .min = 1,
@@ -154,14 +154,11 @@ typedef struct display {
   int64_t steps;                  /* of a run */
 } display;
 
-static bool on_preparation(const char *stage, double share, void *user) {
-  display *d = user;
+static void show_preparation(display *d, const char *stage, double share) {
   if (ch_progress_due(&d->progress)) ch_progress_show(&d->progress, false, "%s: %.0f %%", stage, 100 * share);
-  return true;
 }
 
-static void on_outline(const ch_sweep_outline *outline, void *user) {
-  display *d = user;
+static void show_outline(display *d, const ch_sweep_outline *outline) {
   char train[32];
   d->planned = outline->runs;
   d->steps = outline->steps;
@@ -174,8 +171,7 @@ static void on_outline(const ch_sweep_outline *outline, void *user) {
       ch_plural(outline->threads, "thread", "threads"));
 }
 
-static void on_step(const ch_swept *run, const ch_train_step *step, void *user) {
-  display *d = user;
+static void show_step(display *d, const ch_swept *run, const ch_train_step *step) {
   char left[32];
   d->steps_taken++;
   if (!ch_progress_due(&d->progress)) return;
@@ -186,8 +182,7 @@ static void on_step(const ch_swept *run, const ch_train_step *step, void *user) 
       ch_format_duration((d->steps_left - d->steps_taken) / (rate > 0 ? rate : 1), left, sizeof left));
 }
 
-static void on_run(const ch_swept *run, bool earlier, void *user) {
-  display *d = user;
+static void show_run(display *d, const ch_swept *run, bool earlier) {
   char *verdict = NULL;
   d->done++;
   if (earlier) d->steps_left -= (double)d->steps;
@@ -197,17 +192,41 @@ static void on_run(const ch_swept *run, bool earlier, void *user) {
                     ch_plural(run->stability.spikes, "spike", "spikes"),
                     earlier ? " (finished earlier)" : "");
   ch_free(verdict);
-  char *directory = ch_path_join(d->arguments->lineup.settings.out, run->directory);
+  char *directory = ch_path_join(d->arguments->lineup.settings.report.out, run->directory);
   d->keeper.labels.status = run->stopped && run->stability.verdict != CH_NOT_FINITE ? "stopped" : NULL;
   if (directory) ch_keeper_keep(&d->keeper, directory, run->name, &d->progress);
   free(directory);
 }
 
-static void on_failed(const char *name, uint64_t seed, const char *message, void *user) {
-  display *d = user;
-  (void)seed; /* the message has the run's directory */
+/* The message has the directory of the run, and with it the seed. */
+static void show_failed(display *d, const char *name, const char *message) {
   d->steps_left -= (double)d->steps;
   ch_progress_print(&d->progress, "%s failed: %s", name, message);
+}
+
+static bool on_event(const ch_sweep_event *event, void *user) {
+  display *d = user;
+  switch (event->kind) {
+  case CH_SWEEP_EVENT_PREPARATION:
+    show_preparation(d, event->as.preparation.stage, event->as.preparation.share);
+    break;
+  case CH_SWEEP_EVENT_OUTLINE:
+    show_outline(d, event->as.outline.outline);
+    break;
+  case CH_SWEEP_EVENT_STEP:
+    show_step(d, event->as.step.run, event->as.step.step);
+    break;
+  case CH_SWEEP_EVENT_RUN:
+    show_run(d, event->as.run.run, event->as.run.earlier);
+    break;
+  case CH_SWEEP_EVENT_FAILED:
+    show_failed(d, event->as.failed.name, event->as.failed.message);
+    break;
+  case CH_SWEEP_EVENT_PREPARED: /* the outline says more */
+  case CH_SWEEP_EVENT_BEGIN:
+    break;
+  }
+  return true;
 }
 
 /* --- the command -------------------------------------------------------------------------------------------------- */
@@ -219,12 +238,12 @@ static ch_status print(const arguments *a, const ch_sweep *sweep, ch_error *erro
     return ch_results_print_json(text, error);
   }
   CH_TRY(ch_sweep_table(sweep, &text, error));
-  return ch_results_print_table(text, a->lineup.settings.out, error);
+  return ch_results_print_table(text, a->lineup.settings.report.out, error);
 }
 
 /* Checks before anything is written, on rank 0. */
 static ch_status begin(const arguments *a, display *d, ch_error *error) {
-  const char *out = a->lineup.settings.out;
+  const char *out = a->lineup.settings.report.out;
   CH_TRY(ch_check_job("out", out, CH_SWEEP_SETTINGS, error));
   return ch_keeper_begin(&d->keeper, a->runs, out, error);
 }
@@ -235,25 +254,27 @@ static ch_status sweep_rates(const arguments *a, ch_error *error) {
   display d = {.arguments = a};
   ch_sweep_settings settings;
   ch_sweep_defaults(&settings);
-  settings.compare = ch_lineup_settings(&a->lineup);
-  settings.compare.preparation = on_preparation;
-  settings.compare.stop = ch_stop_wanted;
-  settings.compare.user = &d;
+  const ch_compare_settings given = ch_lineup_settings(&a->lineup);
+  settings.lineup = given.lineup;
+  settings.text = given.text;
+  settings.training = given.training;
+  settings.workers = given.workers;
+  settings.report = given.report;
+  settings.option_names = given.option_names;
+  settings.event = on_event;
+  settings.stop = ch_stop_wanted;
+  settings.user = &d;
   settings.lr = a->rates;
   settings.jobs = a->jobs;
   settings.budget = a->budget;
-  settings.outline = on_outline;
-  settings.step = on_step;
-  settings.run = on_run;
-  settings.compare.failed = on_failed;
-  CH_TRY(ch_devices_spread(&settings.compare, error));
-  settings.compare.ranks = ch_job_ranks();
-  const char *data = settings.compare.data;
+  CH_TRY(ch_devices_spread(&settings.workers, error));
+  settings.workers.ranks = ch_job_ranks();
+  const char *data = settings.text.data;
   bool leads = ch_job_leads();
   CH_TRY(ch_sweep_check(&settings, error));
   CH_TRY(ch_job_agree(leads ? begin(a, &d, error) : CH_OK, error));
   ch_put_typed("sweep", options, a, &command);
-  settings.compare.command = command.data;
+  settings.report.command = command.data;
   d.keeper.labels = (ch_kept_run_labels){.kind = "sweep", .dataset = data, .command = command.data};
   ch_interrupt_watch(CH_SAVES_WORK);
   ch_progress_begin(&d.progress, leads ? stderr : NULL);
@@ -271,11 +292,14 @@ static ch_status sweep_rates(const arguments *a, ch_error *error) {
 
 /* --- the coordinate check ----------------------------------------------------------------------------------------- */
 
-static void on_coordinate_model(const char *name, int64_t width, int32_t index, int32_t count, void *user) {
+static bool on_coordinate_event(const ch_coordinate_event *event, void *user) {
   display *d = user;
-  if (ch_progress_due(&d->progress))
-    ch_progress_show(&d->progress, false, "%s at width %lld (%d of %d)", name, (long long)width, index + 1,
-                     count);
+  if (event->kind == CH_COORDINATE_EVENT_PREPARATION)
+    show_preparation(d, event->as.preparation.stage, event->as.preparation.share);
+  else if (ch_progress_due(&d->progress))
+    ch_progress_show(&d->progress, false, "%s at width %lld (%d of %d)", event->as.model.name,
+                     (long long)event->as.model.width, event->as.model.index + 1, event->as.model.count);
+  return true;
 }
 
 /* The options of a sweep over rates that a coordinate check does not have. */
@@ -292,17 +316,27 @@ static ch_status check_options(const arguments *a, ch_error *error) {
 }
 
 static ch_status coordinate_settings(const arguments *a, ch_coordinate_settings *settings, ch_error *error) {
-  ch_compare_settings usual;
+  const ch_compare_settings given = ch_lineup_settings(&a->lineup);
   ch_coordinates_defaults(settings);
-  usual = settings->compare;
-  settings->compare = ch_lineup_settings(&a->lineup);
-  if (!ch_option_given(a, "layers")) settings->compare.layers = usual.layers;
-  if (!ch_option_given(a, "batch")) settings->compare.batch = usual.batch;
-  if (!ch_option_given(a, "seq")) settings->compare.sequence = usual.sequence;
-  if (!ch_option_given(a, "seeds")) settings->compare.seeds = usual.seeds;
+  settings->mechanisms = given.lineup.mechanisms;
+  settings->heads = given.lineup.heads;
+  settings->init = given.lineup.init;
+  settings->parametrization = given.lineup.parametrization;
+  settings->text = given.text;
+  settings->tokenizer = given.lineup.tokenizer;
+  settings->vocab = given.lineup.vocab;
+  settings->type = given.training.type;
+  settings->seed = given.training.seed;
+  settings->threads = given.workers.threads;
+  settings->report = given.report;
+  settings->option_names = given.option_names;
+  if (ch_option_given(a, "layers")) settings->layers = given.lineup.layers;
+  if (ch_option_given(a, "batch")) settings->batch = given.training.batch;
+  if (ch_option_given(a, "seq")) settings->sequence = given.lineup.sequence;
+  if (ch_option_given(a, "seeds")) settings->seeds = given.training.seeds;
   if (a->widths) settings->widths = a->widths;
   if (!ch_option_given(a, "lr")) return CH_OK;
-  if (ch_parse_number(a->rates, &settings->compare.lr) && settings->compare.lr > 0) return CH_OK;
+  if (ch_parse_number(a->rates, &settings->lr) && settings->lr > 0) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT,
                  "--lr %.80s is not one rate, and a coordinate check has one, as 3e-3 is", a->rates);
 }
@@ -314,7 +348,7 @@ static ch_status print_coordinates(const arguments *a, const ch_coordinates *coo
     return ch_results_print_json(text, error);
   }
   CH_TRY(ch_coordinates_table(coordinates, &text, error));
-  return ch_results_print_table(text, a->lineup.settings.out, error);
+  return ch_results_print_table(text, a->lineup.settings.report.out, error);
 }
 
 static ch_status check_coordinates(const arguments *a, ch_error *error) {
@@ -327,14 +361,13 @@ static ch_status check_coordinates(const arguments *a, ch_error *error) {
                    "--coordinate-check is for one process; start it without mpirun");
   CH_TRY(check_options(a, error));
   CH_TRY(coordinate_settings(a, &settings, error));
-  settings.compare.preparation = on_preparation;
-  settings.compare.stop = ch_stop_wanted;
-  settings.compare.user = &d;
-  settings.model = on_coordinate_model;
+  settings.event = on_coordinate_event;
+  settings.stop = ch_stop_wanted;
+  settings.user = &d;
   CH_TRY(ch_coordinates_check(&settings, error));
-  CH_TRY(ch_check_job("out", settings.compare.out, NULL, error));
+  CH_TRY(ch_check_job("out", settings.report.out, NULL, error));
   ch_put_typed("sweep", options, a, &command);
-  settings.compare.command = command.data;
+  settings.report.command = command.data;
   ch_interrupt_watch(CH_SAVES_WORK);
   ch_progress_begin(&d.progress, stderr);
   ch_status status = ch_coordinates_measure(&settings, &coordinates, error);
@@ -360,7 +393,10 @@ static void defaults(void *given) {
   arguments *a = given;
   ch_sweep_settings settings;
   ch_sweep_defaults(&settings);
-  a->lineup.settings = settings.compare;
+  ch_compare_defaults(&a->lineup.settings);
+  a->lineup.settings.lineup = settings.lineup;
+  a->lineup.settings.training = settings.training;
+  a->lineup.settings.workers = settings.workers;
 }
 
 const ch_command ch_cmd_sweep = {

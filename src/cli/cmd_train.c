@@ -20,7 +20,7 @@ static ch_status check_out(const ch_training_arguments *a, bool checkpoint, ch_e
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--out %s already holds a training run; --resume continues it, --force replaces it",
                    a->out);
-  if (!a->settings.resume) return ch_check_job("out", a->out, CH_TRAIN_CHECKPOINT, error);
+  if (!a->settings.model.resume) return ch_check_job("out", a->out, CH_TRAIN_CHECKPOINT, error);
   if (!ch_find_foreign_to_run(a->out, stranger, sizeof stranger)) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT,
                  "--out %s has no checkpoint to resume but holds %s; give the directory of a run, or leave "
@@ -34,12 +34,12 @@ static ch_status check(const ch_training_arguments *a, ch_error *error) {
   char *path = ch_path_join(a->out, CH_TRAIN_CHECKPOINT);
   bool checkpoint = path && ch_is_file(path);
   free(path);
-  if (s->resume && checkpoint) return CH_OK;
+  if (s->model.resume && checkpoint) return CH_OK;
   CH_TRY(check_out(a, checkpoint, error));
-  if (a->positional[0] || s->init_from) return CH_OK;
+  if (a->positional[0] || s->model.init_from) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT,
                  "a config is missing: write `crosshead train CONFIG --data %s --out %s`",
-                 s->data ? s->data : "TEXT", a->out);
+                 s->text.data ? s->text.data : "TEXT", a->out);
 }
 
 /* Whatever became of it: finished, interrupted or failed. */
@@ -47,7 +47,8 @@ static void keep(const ch_training_arguments *a, ch_training_view *view, ch_keep
   ch_text command = {0};
   ch_put_typed("train", ch_training_option_table, a, &command);
   keeper->labels = (ch_kept_run_labels){.kind = "train",
-                                        .dataset = a->settings.data ? a->settings.data : a->settings.images,
+                                        .dataset = a->settings.text.data ? a->settings.text.data
+                                                                         : a->settings.vision.images,
                                         .command = command.data};
   ch_keeper_keep(keeper, a->out, NULL, &view->line);
   char *control = ch_path_join(a->out, CH_TRAIN_CONTROL);
@@ -62,15 +63,10 @@ static ch_status train(const ch_training_arguments *a, ch_training_view *view, c
   CH_TRY(ch_job_agree(check(a, error), error));
   CH_TRY(ch_job_agree(ch_training_read(a, &settings, error), error));
   settings.option_names = true;
-  settings.start = ch_training_show_start;
-  settings.step = ch_training_show_step;
-  settings.share = ch_training_show_share;
-  settings.evaluating = ch_training_note_evaluating;
-  settings.evaluation = ch_training_show_evaluation;
-  settings.preparation = ch_training_show_preparation;
+  settings.event = ch_training_show;
   settings.stop = ch_training_stops;
   settings.user = view;
-  settings.ranks = ch_job_ranks();
+  settings.workers.ranks = ch_job_ranks();
   ch_interrupt_watch(CH_SAVES_WORK);
   return ch_train(a->out, &settings, json, error);
 }
@@ -81,7 +77,7 @@ static ch_status print_result(const ch_training_arguments *a, const ch_training_
   CH_TRY(ch_report_read(json, &report, error));
   if (a->json) return ch_print_json(report, JSON_INDENT(2) | JSON_REAL_PRECISION(9), error);
   ch_text text = {0};
-  if (a->settings.prepare)
+  if (a->settings.workers.prepare)
     ch_text_printf(&text, "%s is prepared; `python -m crosshead.worker %s` trains it\n", a->out, a->out);
   else
     ch_training_put_result(view, report, &text);
@@ -91,7 +87,7 @@ static ch_status print_result(const ch_training_arguments *a, const ch_training_
 
 static ch_status run(const void *given, ch_error *error) {
   const ch_training_arguments *a = given;
-  ch_training_view view = {.out = a->out, .resume = a->settings.resume};
+  ch_training_view view = {.out = a->out, .resume = a->settings.model.resume};
   ch_keeper keeper;
   char *json = NULL;
   bool leads = ch_job_leads();

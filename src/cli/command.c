@@ -9,32 +9,14 @@
 #include <crosshead/version.h>
 
 #include "base/text.h"
-#include "cli/destination.h"
 #include "cli/help.h"
 #include "cli/interrupt.h"
+#include "cli/invocation.h"
 #include "cli/job.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 
 enum { EXIT_USAGE = 2, EXIT_SIGNAL = 128 };
-
-/* The command line being run; the program runs one command in its life. */
-static struct {
-  const ch_command *command;
-  ch_parsed parsed;
-  ch_destinations outputs;
-} running;
-
-bool ch_option_given(const void *arguments, const char *name) {
-  if (!running.command || arguments != running.parsed.arguments) return false;
-  for (int i = 0; running.command->options && running.command->options[i].name; i++)
-    if (strcmp(running.command->options[i].name, name) == 0) return running.parsed.given[i];
-  return false;
-}
-
-const char *ch_output_path(const void *arguments, const char *option) {
-  return arguments == running.parsed.arguments ? ch_destinations_path(&running.outputs, option) : NULL;
-}
 
 /* "crosshead train: sentence". */
 static void print_error(const char *command, const char *message) {
@@ -42,27 +24,6 @@ static void print_error(const char *command, const char *message) {
   fprintf(stderr, "crosshead%s%s: %s\n", *command ? " " : "", command, message);
 }
 
-/* How many of argv's words name the command in `list` (one or two), or 0; two before one. */
-static int match(const ch_command *const *list, int argc, char **argv, const ch_command **found) {
-  int words = 0;
-  for (; *list; list++) {
-    const char *name = (*list)->name, *space = strchr(name, ' ');
-    size_t first = space ? (size_t)(space - name) : strlen(name);
-    if (strlen(argv[0]) != first || memcmp(name, argv[0], first) != 0) continue;
-    if (space && (argc < 2 || strcmp(space + 1, argv[1]) != 0)) continue;
-    if (words == 2) continue;
-    *found = *list;
-    words = space ? 2 : 1;
-  }
-  return words;
-}
-
-int ch_find_command(int argc, char **argv, const ch_command **found) {
-  int words = match(ch_commands, argc, argv, found);
-  return words ? words : match(ch_hidden_commands, argc, argv, found);
-}
-
-/* True when `word` is the first word of commands of two words. */
 static bool is_family(const char *word) {
   size_t length = strlen(word);
   for (const ch_command *const *c = ch_commands; *c; c++)
@@ -110,24 +71,25 @@ static void set_threads(const ch_command *command, const ch_parsed *parsed) {
 /* Tidies up beside a call that cannot be cancelled: what the command has not finished goes away. */
 static void leave(void) {
   ch_error error = {0};
-  bool writes = running.outputs.count > 0;
-  ch_destinations_close(&running.outputs, CH_ERROR_INTERRUPTED, &error);
+  bool writes = ch_invocation.outputs.count > 0;
+  ch_destinations_close(&ch_invocation.outputs, CH_ERROR_INTERRUPTED, &error);
   fprintf(stderr, "%scrosshead %s: interrupted%s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "",
-          running.command->name, writes ? "; nothing was written" : "");
+          ch_invocation.command->name, writes ? "; nothing was written" : "");
 }
 
 /* With several processes, rank 0 is responsible for the outputs. */
 static ch_status run_between_outputs(const ch_command *command, ch_error *error) {
   bool leads = ch_job_leads();
-  ch_status status = leads ? ch_destinations_open(command, &running.parsed, &running.outputs, error) : CH_OK;
+  ch_status status =
+      leads ? ch_destinations_open(command, &ch_invocation.parsed, &ch_invocation.outputs, error) : CH_OK;
   CH_TRY(ch_job_agree(status, error));
-  set_threads(command, &running.parsed);
-  running.command = command;
+  set_threads(command, &ch_invocation.parsed);
+  ch_invocation.command = command;
   ch_interrupt_on_leaving(leave);
-  status = command->run(running.parsed.arguments, error);
-  running.command = NULL;
+  status = command->run(ch_invocation.parsed.arguments, error);
+  ch_invocation.command = NULL;
   leads = ch_job_leads(); /* the command may have made several processes */
-  status = leads ? ch_destinations_close(&running.outputs, status, error) : status;
+  status = leads ? ch_destinations_close(&ch_invocation.outputs, status, error) : status;
   return ch_job_agree(status, error);
 }
 
@@ -142,15 +104,15 @@ static int exit_status_of(ch_status status) {
 static int run(const ch_command *command, int argc, char **argv) {
   ch_error error = {0};
   ch_status status = command->over_ranks ? ch_job_join(&error) : CH_OK;
-  if (status == CH_OK) status = ch_parse_command_line(command, argc, argv, &running.parsed, &error);
-  if (status == CH_OK && !running.parsed.help) status = ch_environment_check(&error);
+  if (status == CH_OK) status = ch_parse_command_line(command, argc, argv, &ch_invocation.parsed, &error);
+  if (status == CH_OK && !ch_invocation.parsed.help) status = ch_environment_check(&error);
   status = ch_job_agree(status, &error);
   bool leads = ch_job_leads();
-  if (status == CH_OK && running.parsed.help && leads)
+  if (status == CH_OK && ch_invocation.parsed.help && leads)
     ch_print_command_help(command, stdout);
-  else if (status == CH_OK && !running.parsed.help)
+  else if (status == CH_OK && !ch_invocation.parsed.help)
     status = run_between_outputs(command, &error);
-  ch_parsed_free(&running.parsed);
+  ch_parsed_free(&ch_invocation.parsed);
   leads = ch_job_leads();
   if (status != CH_OK && leads) print_error(command->name, error.message);
   int exit_status = exit_status_of(status);

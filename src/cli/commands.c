@@ -1,5 +1,7 @@
 /* The registry: every command, in the order --help lists them. Each is defined in cli/cmd_NAME.c. */
-#include "cli/command.h"
+#include <string.h>
+
+#include "cli/help.h"
 
 extern const ch_command ch_cmd_absorb;
 extern const ch_command ch_cmd_compare;
@@ -42,3 +44,25 @@ const ch_command *const ch_commands[] = {
 };
 
 const ch_command *const ch_hidden_commands[] = {&ch_cmd_manual, NULL};
+
+/* How many of argv's words name the command in `list` (one or two), or 0; two before one. */
+static int match(const ch_command *const *list, int argc, char **argv, const ch_command **found) {
+  int words = 0;
+  for (; *list; list++) {
+    const char *name = (*list)->name, *space = strchr(name, ' ');
+    size_t first = space ? (size_t)(space - name) : strlen(name);
+    if (strlen(argv[0]) != first || memcmp(name, argv[0], first) != 0) continue;
+    if (space && (argc < 2 || strcmp(space + 1, argv[1]) != 0)) continue;
+    if (words == 2) continue;
+    *found = *list;
+    words = space ? 2 : 1;
+  }
+  return words;
+}
+
+int ch_find_command(int argc, char **argv, const ch_command **found) {
+  int words = match(ch_commands, argc, argv, found);
+  return words ? words : match(ch_hidden_commands, argc, argv, found);
+}
+
+/* True when `word` is the first word of commands of two words. */

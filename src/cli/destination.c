@@ -30,7 +30,8 @@ static ch_status refuse(const char *option, const char *path, const ch_occupant 
                  directory && s->what ? " and " : "", stranger);
 }
 
-ch_status ch_refuse_standing(const char *option, const char *path, ch_error *error) {
+/* Refuses what stands at PATH, in the sentence that all commands have. */
+static ch_status refuse_occupant(const char *option, const char *path, ch_error *error) {
   ch_occupant s = ch_recognise(path);
   return refuse(option, path, &s, error);
 }
@@ -244,5 +245,5 @@ ch_status ch_check_job(const char *option, const char *path, const char *setting
   free(file);
   if (own || kind == CH_HOLDS_NOTHING || kind == CH_HOLDS_EMPTY_DIRECTORY || ch_holds_prepared_text(path))
     return CH_OK;
-  return ch_refuse_standing(option, path, error);
+  return refuse_occupant(option, path, error);
 }

@@ -30,9 +30,6 @@ ch_status ch_destinations_close(ch_destinations *all, ch_status status, ch_error
 /* What the command has to write for the option; NULL when the option names no output. */
 const char *ch_destinations_path(const ch_destinations *all, const char *option);
 
-/* Refuses what stands at PATH, in the sentence that all commands have. */
-ch_status ch_refuse_standing(const char *option, const char *path, ch_error *error);
-
 /* Refuses the directory of a job that can be continued, where something stands that is not such a job: it has no file of
    the name `settings` (NULL: it cannot be continued), and is more than a text that was prepared for one. */
 ch_status ch_check_job(const char *option, const char *path, const char *settings, ch_error *error);

@@ -41,22 +41,22 @@ static int count_names(const char *list) {
   return count;
 }
 
-ch_status ch_devices_spread(ch_compare_settings *settings, ch_error *error) {
-  if (settings->engine == CH_ENGINE_NATIVE) {
-    if (!settings->device && !settings->python) return CH_OK;
+ch_status ch_devices_spread(ch_compare_workers *workers, ch_error *error) {
+  if (workers->engine == CH_ENGINE_NATIVE) {
+    if (!workers->device && !workers->python) return CH_OK;
     return ch_fail(error, CH_ERROR_ARGUMENT, "--%s is for --engine pytorch",
-                   settings->device ? "device" : "python");
+                   workers->device ? "device" : "python");
   }
   if (ch_job_ranks())
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--engine pytorch makes a process for each --device itself; start it without mpirun");
-  if (settings->device && strcmp(settings->device, "cuda") == 0) {
-    char *python = ch_python_of(settings->python);
+  if (workers->device && strcmp(workers->device, "cuda") == 0) {
+    char *python = ch_python_of(workers->python);
     int gpus = python ? ask_python(python, "import torch; print(torch.cuda.device_count())") : -1;
     free(python);
-    if (gpus > 1) settings->device = all_gpus(gpus); /* for the rest of the program */
+    if (gpus > 1) workers->device = all_gpus(gpus); /* for the rest of the program */
   }
-  int count = settings->device ? count_names(settings->device) : 1;
+  int count = workers->device ? count_names(workers->device) : 1;
   if (count > MOST_DEVICES)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--device names %d devices; %d are the most", count,
                    MOST_DEVICES);

@@ -6,6 +6,6 @@
 
 /* With --engine pytorch: as many processes as --device names devices, which train a run each; this call returns in all of
    them. "cuda" becomes all GPUs that PyTorch sees. */
-ch_status ch_devices_spread(ch_compare_settings *settings, ch_error *error);
+ch_status ch_devices_spread(ch_compare_workers *workers, ch_error *error);
 
 #endif

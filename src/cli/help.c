@@ -57,7 +57,8 @@ static void put_paragraphs(ch_text *out, const char *text) {
   }
 }
 
-void ch_option_synopsis(const ch_option *option, ch_text *text) {
+/* "--lr NUMBER", "--json". */
+static void put_synopsis(const ch_option *option, ch_text *text) {
   ch_text_printf(text, "--%s", option->name);
   if (option->type != CH_OPTION_FLAG)
     ch_text_printf(text, option->bare ? " [%s]" : " %s", option->metavar ? option->metavar : "VALUE");
@@ -87,7 +88,7 @@ static void put_entry(ch_text *out, const char *left, const char *help) {
 
 static void put_option(ch_text *out, const ch_option *option) {
   ch_text left = {0}, notes = {0}, help = {0};
-  ch_option_synopsis(option, &left);
+  put_synopsis(option, &left);
   ch_option_notes(option, &notes);
   ch_text_puts(&help, option->help ? option->help : "");
   if (notes.size) ch_text_printf(&help, " (%s)", notes.data);
@@ -135,7 +136,7 @@ static void put_usage(ch_text *out, const ch_command *command) {
   for (const ch_option *option = command->options; option && option->name; option++) {
     if (!option->required) continue;
     ch_text_puts(&usage, " ");
-    ch_option_synopsis(option, &usage);
+    put_synopsis(option, &usage);
   }
   if (command->options && command->options[0].name) ch_text_puts(&usage, " [OPTION]...");
   ch_text_puts(out, "Usage: ");

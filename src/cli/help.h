@@ -17,8 +17,6 @@ int ch_find_command(int argc, char **argv, const ch_command **found);
 
 /* What the option's help says besides its sentence: choices, bounds, default. "" when nothing. */
 void ch_option_notes(const ch_option *option, ch_text *notes);
-/* "--lr NUMBER", "--json". */
-void ch_option_synopsis(const ch_option *option, ch_text *text);
 
 /* The man page and the completion scripts (cli/manual.c, cli/completion.c). */
 void ch_manual(ch_text *page);

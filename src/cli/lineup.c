@@ -30,15 +30,16 @@ static unsigned place_of(const char *name, const char *const *names) {
 
 ch_compare_settings ch_lineup_settings(const ch_lineup *lineup) {
   ch_compare_settings settings = lineup->settings;
-  settings.match = strcmp(lineup->match, old_match) == 0
-                       ? CH_MATCH_PARAMETERS
-                       : (ch_match)place_of(lineup->match, ch_lineup_matches);
-  settings.init = (ch_init)place_of(lineup->init, ch_lineup_inits);
-  settings.parametrization =
+  settings.lineup.match = strcmp(lineup->match, old_match) == 0
+                              ? CH_MATCH_PARAMETERS
+                              : (ch_match)place_of(lineup->match, ch_lineup_matches);
+  settings.lineup.init = (ch_init)place_of(lineup->init, ch_lineup_inits);
+  settings.lineup.parametrization =
       (ch_parametrization)place_of(lineup->parametrization, ch_lineup_parametrizations);
-  settings.schedule = strcmp(lineup->schedule, "constant") == 0 ? CH_TRAIN_CONSTANT : CH_TRAIN_COSINE;
-  settings.engine = (ch_training_engine)place_of(lineup->engine, ch_lineup_engines);
-  settings.type = ch_precision_of(lineup->dtype);
+  settings.training.schedule =
+      strcmp(lineup->schedule, "constant") == 0 ? CH_TRAIN_CONSTANT : CH_TRAIN_COSINE;
+  settings.workers.engine = (ch_training_engine)place_of(lineup->engine, ch_lineup_engines);
+  settings.training.type = ch_precision_of(lineup->dtype);
   settings.option_names = true;
   return settings;
 }

@@ -21,7 +21,7 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
 #define CH_LINEUP(member) offsetof(ch_lineup, member)
 #define CH_LINEUP_MECHANISMS(at)                                                                             \
   {                                                                                                          \
-    .name = "mechanisms", .type = CH_OPTION_TEXT, .offset = (at) + CH_LINEUP(settings.mechanisms),           \
+    .name = "mechanisms", .type = CH_OPTION_TEXT, .offset = (at) + CH_LINEUP(settings.lineup.mechanisms),    \
     .metavar = "LIST", .default_value = "mha,gqa,mqa", .lists = CH_LISTS_SEVERAL,                            \
     .help = "Names from the list below, or paths of config files, separated by commas. A sharing "           \
             "scheme, experts or a module follow a mechanism after a plus (mfa+masa-qkvo, "                   \
@@ -31,7 +31,7 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
 #define CH_LINEUP_SIZE(at)                                                                                   \
   {.name = "params",                                                                                         \
    .type = CH_OPTION_COUNT,                                                                                  \
-   .offset = (at) + CH_LINEUP(settings.parameters),                                                          \
+   .offset = (at) + CH_LINEUP(settings.lineup.parameters),                                                   \
    .metavar = "N",                                                                                           \
    .min = 1,                                                                                                 \
    .max = 0,                                                                                                 \
@@ -48,7 +48,7 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
                "nothing; the models have the same shape apart from their attention."},                       \
       {.name = "cache-per-token",                                                                            \
        .type = CH_OPTION_COUNT,                                                                              \
-       .offset = (at) + CH_LINEUP(settings.cache_per_token),                                                 \
+       .offset = (at) + CH_LINEUP(settings.lineup.cache_per_token),                                          \
        .metavar = "N",                                                                                       \
        .min = 1,                                                                                             \
        .max = 0,                                                                                             \
@@ -56,14 +56,14 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
                "together. Each mechanism gets the size that comes nearest to it."},                          \
       {.name = "layers",                                                                                     \
        .type = CH_OPTION_COUNT,                                                                              \
-       .offset = (at) + CH_LINEUP(settings.layers),                                                          \
+       .offset = (at) + CH_LINEUP(settings.lineup.layers),                                                   \
        .metavar = "N",                                                                                       \
        .min = 1,                                                                                             \
        .max = 1000,                                                                                          \
        .help = "Number of layers (default: chosen from --params)."},                                         \
       {.name = "hidden",                                                                                     \
        .type = CH_OPTION_COUNT,                                                                              \
-       .offset = (at) + CH_LINEUP(settings.hidden),                                                          \
+       .offset = (at) + CH_LINEUP(settings.lineup.hidden),                                                   \
        .metavar = "N",                                                                                       \
        .min = 1,                                                                                             \
        .max = 65536,                                                                                         \
@@ -85,8 +85,8 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
        .help = "How initial weights and learning rates are set. spectral: for each tensor by its "           \
                "shape and role. standard: one standard deviation and one rate for all."},                    \
   {                                                                                                          \
-    .name = "heads", .type = CH_OPTION_COUNT, .offset = (at) + CH_LINEUP(settings.heads), .metavar = "N",    \
-    .min = 1, .max = 4096,                                                                                   \
+    .name = "heads", .type = CH_OPTION_COUNT, .offset = (at) + CH_LINEUP(settings.lineup.heads),             \
+    .metavar = "N", .min = 1, .max = 4096,                                                                   \
     .help = "Number of query heads (default: 8; above a hidden size of 512, one for "                        \
             "every 64 elements)."                                                                            \
   }
@@ -100,12 +100,12 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
    .help = "Who trains the models: this program, or PyTorch, on GPUs or the CPU."},                          \
       {.name = "device",                                                                                     \
        .type = CH_OPTION_TEXT,                                                                               \
-       .offset = (at) + CH_LINEUP(settings.device),                                                          \
+       .offset = (at) + CH_LINEUP(settings.workers.device),                                                  \
        .metavar = "NAME",                                                                                    \
        .help = "With --engine pytorch: cuda, cuda:1, cpu, mps or xpu (default: the first GPU, else the "     \
                "CPU)."},                                                                                     \
   {                                                                                                          \
-    .name = "python", .type = CH_OPTION_PATH, .offset = (at) + CH_LINEUP(settings.python),                   \
+    .name = "python", .type = CH_OPTION_PATH, .offset = (at) + CH_LINEUP(settings.workers.python),           \
     .metavar = "PATH",                                                                                       \
     .help = "With --engine pytorch: the Python that has PyTorch, transformers and the package crosshead "    \
             "(default: CROSSHEAD_PYTHON, that of an active virtual environment, python3)."                   \
@@ -113,48 +113,49 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
 #define CH_LINEUP_TOKENIZER(at)                                                                              \
   {.name = "vocab",                                                                                          \
    .type = CH_OPTION_COUNT,                                                                                  \
-   .offset = (at) + CH_LINEUP(settings.vocab),                                                               \
+   .offset = (at) + CH_LINEUP(settings.lineup.vocab),                                                        \
    .metavar = "N",                                                                                           \
    .min = 257,                                                                                               \
    .max = 4000000,                                                                                           \
    .help =                                                                                                   \
        "Vocabulary size of the tokenizer that is trained (default: chosen from --params and the text)."},    \
   {                                                                                                          \
-    .name = "tokenizer", .type = CH_OPTION_PATH, .offset = (at) + CH_LINEUP(settings.tokenizer),             \
+    .name = "tokenizer", .type = CH_OPTION_PATH, .offset = (at) + CH_LINEUP(settings.lineup.tokenizer),      \
     .metavar = "FILE",                                                                                       \
     .help = "A tokenizer.json, or a directory that has one (default: a tokenizer is trained on the text)."   \
   }
 #define CH_LINEUP_VALIDATION(at)                                                                             \
   {                                                                                                          \
-    .name = "validation", .type = CH_OPTION_PATH, .offset = (at) + CH_LINEUP(settings.validation_text),      \
+    .name = "validation", .type = CH_OPTION_PATH, .offset = (at) + CH_LINEUP(settings.text.validation_text), \
     .metavar = "FILE",                                                                                       \
     .help = "A text to validate on (default: a twentieth of --data, which then does not train)."             \
   }
 #define CH_LINEUP_TOKENS(at)                                                                                 \
   {                                                                                                          \
-    .name = "tokens", .type = CH_OPTION_COUNT, .offset = (at) + CH_LINEUP(settings.tokens), .metavar = "N",  \
-    .default_value = "2M", .min = 1, .max = 0,                                                               \
+    .name = "tokens", .type = CH_OPTION_COUNT, .offset = (at) + CH_LINEUP(settings.training.tokens),         \
+    .metavar = "N", .default_value = "2M", .min = 1, .max = 0,                                               \
     .help = "Tokens that each model is trained on. A short text is read repeatedly."                         \
   }
 #define CH_LINEUP_MICRO_BATCH(at, what)                                                                      \
   {                                                                                                          \
-    .name = "micro-batch", .type = CH_OPTION_COUNT, .offset = (at) + CH_LINEUP(settings.micro_batch),        \
-    .metavar = "N", .min = 1, .max = 65536,                                                                  \
+    .name = "micro-batch", .type = CH_OPTION_COUNT,                                                          \
+    .offset = (at) + CH_LINEUP(settings.training.micro_batch), .metavar = "N", .min = 1, .max = 65536,       \
     .help = what " computed at a time, a divisor of --batch (default: as many as memory allows). Several "   \
                  "--ranks-per-run share the micro-batches of a step."                                        \
   }
 #define CH_LINEUP_RANKS(at)                                                                                  \
   {                                                                                                          \
-    .name = "ranks-per-run", .type = CH_OPTION_COUNT, .offset = (at) + CH_LINEUP(settings.ranks_per_run),    \
-    .metavar = "N", .default_value = "1", .min = 1, .max = 1 << 20,                                          \
+    .name = "ranks-per-run", .type = CH_OPTION_COUNT,                                                        \
+    .offset = (at) + CH_LINEUP(settings.workers.ranks_per_run), .metavar = "N", .default_value = "1",        \
+    .min = 1, .max = 1 << 20,                                                                                \
     .help =                                                                                                  \
         "Under mpirun: ranks that train one run together. Each such group trains one run at a time, the "    \
         "longest runs first."                                                                                \
   }
 #define CH_LINEUP_SEQ(at)                                                                                    \
   {                                                                                                          \
-    .name = "seq", .type = CH_OPTION_COUNT, .offset = (at) + CH_LINEUP(settings.sequence), .metavar = "N",   \
-    .default_value = "256", .min = 2, .max = 1048576, .help = "Sequence length in tokens."                   \
+    .name = "seq", .type = CH_OPTION_COUNT, .offset = (at) + CH_LINEUP(settings.lineup.sequence),            \
+    .metavar = "N", .default_value = "256", .min = 2, .max = 1048576, .help = "Sequence length in tokens."   \
   }
 /* Also the type that products of training multiply. */
 #define CH_LINEUP_WARMUP(at)                                                                                 \
@@ -169,14 +170,14 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
            "processors with BF16 instructions."},                                                            \
       {.name = "warmup",                                                                                     \
        .type = CH_OPTION_COUNT,                                                                              \
-       .offset = (at) + CH_LINEUP(settings.warmup),                                                          \
+       .offset = (at) + CH_LINEUP(settings.training.warmup),                                                 \
        .metavar = "STEPS",                                                                                   \
        .min = 0,                                                                                             \
        .max = 1e9,                                                                                           \
        .help = "Steps of linear warm-up (default: 5 % of all steps)."},                                      \
   {                                                                                                          \
-    .name = "seed", .type = CH_OPTION_COUNT, .offset = (at) + CH_LINEUP(settings.seed), .metavar = "N",      \
-    .default_value = "1", .min = 0, .max = 9e15,                                                             \
+    .name = "seed", .type = CH_OPTION_COUNT, .offset = (at) + CH_LINEUP(settings.training.seed),             \
+    .metavar = "N", .default_value = "1", .min = 0, .max = 9e15,                                             \
     .help = "Random seed of the initial weights and of the order of the text."                               \
   }
 

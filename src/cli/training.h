@@ -35,14 +35,8 @@ typedef struct ch_training_view {
   bool stopping;                      /* a signal came, and it was said what happens now */
 } ch_training_view;
 
-/* Callbacks of ch_train whose `user` is a ch_training_view; false after a signal. */
-bool ch_training_show_preparation(const char *stage, double share, void *view);
-void ch_training_show_start(const ch_train_start *start, void *view);
-bool ch_training_show_step(const ch_train_step *step, void *view);
-void ch_training_show_share(double share, void *view);
-void ch_training_note_evaluating(int64_t step, void *view);
-bool ch_training_show_evaluation(const ch_train_evaluation *evaluation, void *view);
-/* Its ch_stop_test. */
+/* The ch_train_event_sink and the ch_stop_test of ch_train_settings whose `user` is a ch_training_view. */
+bool ch_training_show(const ch_train_event *event, void *view);
 bool ch_training_stops(void *view);
 /* The report of ch_train as a line. */
 void ch_training_put_result(const ch_training_view *view, const json_t *report, ch_text *text);

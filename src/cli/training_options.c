@@ -18,7 +18,7 @@ static const char *const augmentations[] = {"auto", "none", "flip", "crop", "fli
 const ch_option ch_training_option_table[] = {
     {.name = "data",
      .type = CH_OPTION_PATH,
-     .offset = SET(data),
+     .offset = SET(text.data),
      .metavar = "TEXT",
      .alias = "text",
      .help =
@@ -26,7 +26,7 @@ const ch_option ch_training_option_table[] = {
          "directory or files (CIFAR, IDX). A part is kept for validation. Required unless a run is resumed."},
     {.name = "images",
      .type = CH_OPTION_PATH,
-     .offset = SET(images),
+     .offset = SET(vision.images),
      .metavar = "DIR",
      .help = "The same as --data, for a model of images."},
     {.name = "out",
@@ -38,24 +38,24 @@ const ch_option ch_training_option_table[] = {
      .help = "Directory for the model, its tokenizer, checkpoint and log."},
     {.name = "resume",
      .type = CH_OPTION_FLAG,
-     .offset = SET(resume),
+     .offset = SET(model.resume),
      .help = "Continue the run in --out with its own config, text and options. Options that would change its "
              "result are refused."},
     {.name = "init-from",
      .type = CH_OPTION_PATH,
-     .offset = SET(init_from),
+     .offset = SET(model.init_from),
      .metavar = "DIR",
      .help = "Start from the weights, config and tokenizer of the model in DIR (one of Crosshead's, or a "
              "Hugging Face directory that opens as it is)."},
     {.name = "recover",
      .type = CH_OPTION_FLAG,
-     .offset = SET(recover),
+     .offset = SET(model.recover),
      .help = "With --init-from: defaults for recovering a compressed model, from the MEA paper: learning "
              "rate 1.6e-5, warm-up of 1000 steps (at most a tenth of all), cosine to zero. Options on the "
              "command line override them."},
     {.name = "control",
      .type = CH_OPTION_PATH,
-     .offset = SET(control),
+     .offset = SET(model.control),
      .metavar = "DIR",
      .help =
          "With --init-from: also train the model in DIR, usually the model before compression, on the same "
@@ -67,7 +67,7 @@ const ch_option ch_training_option_table[] = {
      .help = "Print the result as one JSON object on standard output."},
     {.name = "trace",
      .type = CH_OPTION_PATH,
-     .offset = SET(trace),
+     .offset = SET(report.trace),
      .metavar = "FILE",
      .writes = CH_WRITES_FILE,
      .help = "Write every operation of the second step to FILE, for chrome://tracing or Perfetto."},
@@ -77,7 +77,7 @@ const ch_option ch_training_option_table[] = {
     {.name = "", .help = "Length"},
     {.name = "tokens",
      .type = CH_OPTION_COUNT,
-     .offset = SET(tokens),
+     .offset = SET(training.tokens),
      .metavar = "N",
      .min = 1,
      .max = 1e15,
@@ -85,35 +85,35 @@ const ch_option ch_training_option_table[] = {
              "(default: one pass)."},
     {.name = "epochs",
      .type = CH_OPTION_COUNT,
-     .offset = SET(epochs),
+     .offset = SET(training.epochs),
      .metavar = "N",
      .min = 1,
      .max = 1e6,
      .help = "Length of the training in passes over the text or the images (default: 1; images: 10)."},
     {.name = "steps",
      .type = CH_OPTION_COUNT,
-     .offset = SET(steps),
+     .offset = SET(training.steps),
      .metavar = "N",
      .min = 1,
      .max = 1e8,
      .help = "Length of the training in optimizer steps."},
     {.name = "batch",
      .type = CH_OPTION_COUNT,
-     .offset = SET(batch),
+     .offset = SET(training.batch),
      .metavar = "N",
      .min = 1,
      .max = 1e6,
      .help = "Sequences or images per batch (default: 8; images: 64)."},
     {.name = "seq",
      .type = CH_OPTION_COUNT,
-     .offset = SET(sequence),
+     .offset = SET(training.sequence),
      .metavar = "N",
      .min = 1,
      .max = 1 << 24,
      .help = "Sequence length in tokens (default: the model's context, at most 512)."},
     {.name = "accumulate",
      .type = CH_OPTION_COUNT,
-     .offset = SET(accumulate),
+     .offset = SET(training.accumulate),
      .metavar = "N",
      .min = 1,
      .max = 1e6,
@@ -122,7 +122,7 @@ const ch_option ch_training_option_table[] = {
     {.name = "", .help = "Optimizer"},
     {.name = "lr",
      .type = CH_OPTION_NUMBER,
-     .offset = SET(lr),
+     .offset = SET(optimizer.lr),
      .metavar = "RATE",
      .min = 1e-12,
      .max = 1000,
@@ -138,14 +138,14 @@ const ch_option ch_training_option_table[] = {
              "zero. A constant run can be extended later with --resume."},
     {.name = "warmup",
      .type = CH_OPTION_COUNT,
-     .offset = SET(warmup),
+     .offset = SET(optimizer.warmup),
      .metavar = "STEPS",
      .min = 0,
      .max = 1e8,
      .help = "Steps of linear warm-up (default: 5 % of all, at most 1000)."},
     {.name = "weight-decay",
      .type = CH_OPTION_NUMBER,
-     .offset = SET(weight_decay),
+     .offset = SET(optimizer.weight_decay),
      .metavar = "W",
      .min = 0,
      .max = 1000,
@@ -153,7 +153,7 @@ const ch_option ch_training_option_table[] = {
      .help = "Weight decay of matrices. Norms and biases have none."},
     {.name = "clip",
      .type = CH_OPTION_NUMBER,
-     .offset = SET(clip),
+     .offset = SET(optimizer.clip),
      .metavar = "NORM",
      .min = 0,
      .max = 1e9,
@@ -161,7 +161,7 @@ const ch_option ch_training_option_table[] = {
      .help = "Clip the norm of all gradients together to this; 0 does not clip."},
     {.name = "beta1",
      .type = CH_OPTION_NUMBER,
-     .offset = SET(beta1),
+     .offset = SET(optimizer.beta1),
      .metavar = "B",
      .min = 0,
      .max = 0.999999,
@@ -169,7 +169,7 @@ const ch_option ch_training_option_table[] = {
      .help = "AdamW's decay rate of the first moment."},
     {.name = "beta2",
      .type = CH_OPTION_NUMBER,
-     .offset = SET(beta2),
+     .offset = SET(optimizer.beta2),
      .metavar = "B",
      .min = 0,
      .max = 0.9999999,
@@ -177,7 +177,7 @@ const ch_option ch_training_option_table[] = {
      .help = "AdamW's decay rate of the second moment."},
     {.name = "eps",
      .type = CH_OPTION_NUMBER,
-     .offset = SET(eps),
+     .offset = SET(optimizer.eps),
      .metavar = "E",
      .min = 1e-30,
      .max = 1,
@@ -194,13 +194,13 @@ const ch_option ch_training_option_table[] = {
     {.name = "", .help = "Text"},
     {.name = "tokenizer",
      .type = CH_OPTION_PATH,
-     .offset = SET(tokenizer),
+     .offset = SET(text.tokenizer),
      .metavar = "FILE",
      .help = "A tokenizer.json, a llama2.c tokenizer.bin, or a directory that has one (default: a tokenizer "
              "with the config's vocab_size is trained on the text)."},
     {.name = "documents",
      .type = CH_OPTION_FLAG,
-     .offset = SET(documents_apart),
+     .offset = SET(text.documents_apart),
      .help = "Restrict attention to each document, and pack documents so that few are cut."},
     {.name = "separator",
      .type = CH_OPTION_CHOICE,
@@ -229,14 +229,14 @@ const ch_option ch_training_option_table[] = {
              "margin. auto does both to colour images and nothing to grey ones."},
     {.name = "crop",
      .type = CH_OPTION_COUNT,
-     .offset = SET(crop),
+     .offset = SET(vision.crop),
      .metavar = "PIXELS",
      .min = 1,
      .max = 4096,
      .help = "Width of the margin of crop (default: an eighth of the image)."},
     {.name = "label-smoothing",
      .type = CH_OPTION_NUMBER,
-     .offset = SET(label_smoothing),
+     .offset = SET(vision.label_smoothing),
      .metavar = "S",
      .min = 0,
      .max = 0.99,
@@ -245,7 +245,7 @@ const ch_option ch_training_option_table[] = {
     {.name = "", .help = "Evaluation, checkpoints, memory"},
     {.name = "eval-every",
      .type = CH_OPTION_COUNT,
-     .offset = SET(eval_every),
+     .offset = SET(report.eval_every),
      .metavar = "STEPS",
      .min = 0,
      .max = 1e9,
@@ -253,7 +253,7 @@ const ch_option ch_training_option_table[] = {
              "if evaluating would take more than a tenth of the time)."},
     {.name = "eval-tokens",
      .type = CH_OPTION_COUNT,
-     .offset = SET(eval_tokens),
+     .offset = SET(report.eval_tokens),
      .metavar = "N",
      .min = 0,
      .max = 1e12,
@@ -261,7 +261,7 @@ const ch_option ch_training_option_table[] = {
      .help = "Most validation tokens (or images) per evaluation; 0 takes all."},
     {.name = "checkpoint-every",
      .type = CH_OPTION_COUNT,
-     .offset = SET(checkpoint_every),
+     .offset = SET(report.checkpoint_every),
      .metavar = "STEPS",
      .min = 0,
      .max = 1e9,
@@ -269,7 +269,7 @@ const ch_option ch_training_option_table[] = {
              "save one."},
     {.name = "micro-batch",
      .type = CH_OPTION_COUNT,
-     .offset = SET(micro_batch),
+     .offset = SET(training.micro_batch),
      .metavar = "N",
      .min = 1,
      .max = 1e6,
@@ -277,12 +277,12 @@ const ch_option ch_training_option_table[] = {
              "only by rounding (default: chosen from the model's size)."},
     {.name = "recompute",
      .type = CH_OPTION_FLAG,
-     .offset = SET(recompute),
+     .offset = SET(training.recompute),
      .help = "Compute cheap activations a second time in the backward pass instead of keeping them: less "
              "memory, the same result."},
     {.name = "whole-tables",
      .type = CH_OPTION_FLAG,
-     .offset = SET(whole_tables),
+     .offset = SET(training.whole_tables),
      .help = "With several processes: keep the lookup tables of embedding gates whole in every "
              "process. Without it each process has a share of their columns, which takes less "
              "memory and gives the same result."},
@@ -308,18 +308,18 @@ const ch_option ch_training_option_table[] = {
          "steps and checkpoints are the same; either engine resumes the other's run."},
     {.name = "device",
      .type = CH_OPTION_TEXT,
-     .offset = SET(device),
+     .offset = SET(workers.device),
      .metavar = "NAME",
      .help = "With --engine pytorch: cuda, cuda:1, cpu, mps or xpu (default: the first GPU, else the CPU)."},
     {.name = "prepare",
      .type = CH_OPTION_FLAG,
-     .offset = SET(prepare),
+     .offset = SET(workers.prepare),
      .help =
          "With --engine pytorch: write what the worker needs and end. `python -m crosshead.worker DIR` then "
          "trains it, here or on another machine with the same directories."},
     {.name = "python",
      .type = CH_OPTION_PATH,
-     .offset = SET(python),
+     .offset = SET(workers.python),
      .metavar = "PATH",
      .help = "With --engine pytorch: the Python that has PyTorch, transformers and the package crosshead "
              "(default: CROSSHEAD_PYTHON, that of an active virtual environment, python3)."},
@@ -346,10 +346,10 @@ static int place_of(const char *name, const char *const *choices) {
 static ch_status read_validation(const char *text, ch_train_settings *settings, ch_error *error) {
   double share;
   if (!ch_parse_number(text, &share)) {
-    settings->validation_text = text;
+    settings->text.validation_text = text;
     return CH_OK;
   }
-  settings->validation = share;
+  settings->text.validation = share;
   return share >= 1e-6 && share <= 0.5
              ? CH_OK
              : ch_fail(error, CH_ERROR_ARGUMENT, "--validation: %s is no share from 1e-06 to 0.5, nor a file",
@@ -364,13 +364,13 @@ ch_status ch_training_read(const ch_training_arguments *a, ch_train_settings *se
   for (const ch_option *o = ch_training_option_table; o->name; o++)
     if (*o->name && o->offset >= first && o->offset < last && ch_option_given(a, o->name))
       memcpy((char *)settings + (o->offset - first), (const char *)a + o->offset, size_of(o->type));
-  settings->config = a->positional[0];
-  settings->documents = (ch_document_separator)place_of(a->separator, separators);
-  settings->augment = augments[place_of(a->augment, augmentations)];
+  settings->model.config = a->positional[0];
+  settings->text.documents = (ch_document_separator)place_of(a->separator, separators);
+  settings->vision.augment = augments[place_of(a->augment, augmentations)];
   if (ch_option_given(a, "schedule"))
-    settings->schedule = (ch_train_schedule)place_of(a->schedule, schedules);
-  if (strcmp(a->engine, "pytorch") == 0) settings->engine = CH_ENGINE_PYTORCH;
-  if (ch_option_given(a, "compute")) settings->type = ch_precision_of(a->dtype);
-  if (ch_option_given(a, "seed")) settings->seed = (uint64_t)a->seed;
+    settings->optimizer.schedule = (ch_train_schedule)place_of(a->schedule, schedules);
+  if (strcmp(a->engine, "pytorch") == 0) settings->workers.engine = CH_ENGINE_PYTORCH;
+  if (ch_option_given(a, "compute")) settings->training.type = ch_precision_of(a->dtype);
+  if (ch_option_given(a, "seed")) settings->training.seed = (uint64_t)a->seed;
   return ch_option_given(a, "validation") ? read_validation(a->validation, settings, error) : CH_OK;
 }

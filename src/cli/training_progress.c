@@ -15,10 +15,8 @@ static const char *unit_of(const ch_training_view *view) {
   return view->start.images ? "images" : "tokens";
 }
 
-bool ch_training_show_preparation(const char *stage, double share, void *context) {
-  ch_training_view *view = context;
+static void show_preparation(ch_training_view *view, const char *stage, double share) {
   ch_progress_show(&view->line, false, "%s  %.0f %%", stage, 100 * share);
-  return !ch_interrupted();
 }
 
 /* A checkpoint is 12 bytes per parameter: of a large model it takes a disk a minute. */
@@ -36,8 +34,7 @@ bool ch_training_stops(void *context) {
   return true;
 }
 
-bool ch_training_show_step(const ch_train_step *step, void *context) {
-  ch_training_view *view = context;
+static void show_step(ch_training_view *view, const ch_train_step *step) {
   const ch_train_start *s = &view->start;
   int64_t taken = step->step - s->step;
   double weight = taken < 20 ? 1 / (double)taken : 0.05;
@@ -47,7 +44,7 @@ bool ch_training_show_step(const ch_train_step *step, void *context) {
   if (view->smooth_seconds > 4 * step->seconds) view->smooth_seconds = step->seconds;
   view->smooth_seconds += weight * (step->seconds - view->smooth_seconds);
   bool last = step->step == step->steps;
-  if (!last && !ch_progress_due(&view->line)) return true;
+  if (!last && !ch_progress_due(&view->line)) return;
   char tokens[32], left[32];
   double rate = (double)(s->batch * s->accumulate * s->sequence) / fmax(view->smooth_seconds, 1e-9);
   /* The time left counts evaluations and checkpoints too. */
@@ -57,17 +54,14 @@ bool ch_training_show_step(const ch_train_step *step, void *context) {
                    (long long)step->step, (long long)step->steps, view->smooth_loss,
                    ch_format_count(rate, tokens, sizeof tokens), unit_of(view), step->lr, last ? "" : "  ",
                    last ? "" : left, last ? "" : " left");
-  return true;
 }
 
-void ch_training_note_evaluating(int64_t step, void *context) {
-  ch_training_view *view = context;
+static void note_evaluating(ch_training_view *view, int64_t step) {
   view->step = step;
   view->evaluating = true;
 }
 
-void ch_training_show_share(double share, void *context) {
-  ch_training_view *view = context;
+static void show_share(ch_training_view *view, double share) {
   if (view->evaluating)
     ch_progress_show(&view->line, false, "%sevaluating after step %lld/%lld  %.0f %%", whose(view),
                      (long long)view->step, (long long)view->start.steps, 100 * share);
@@ -85,8 +79,7 @@ static const char *quality(double loss, double top1, double top5, char *buffer, 
   return buffer;
 }
 
-bool ch_training_show_evaluation(const ch_train_evaluation *e, void *context) {
-  ch_training_view *view = context;
+static void show_evaluation(ch_training_view *view, const ch_train_evaluation *e) {
   char experts[64] = "", shown[64];
   view->evaluating = false;
   if (e->least_expert >= 0)
@@ -94,11 +87,9 @@ bool ch_training_show_evaluation(const ch_train_evaluation *e, void *context) {
              100 * e->most_expert);
   ch_progress_print(&view->line, "%sstep %lld: validation loss %.4f, %s%s", whose(view), (long long)e->step,
                     e->loss, quality(e->loss, e->top1, e->top5, shown, sizeof shown), experts);
-  return true;
 }
 
-void ch_training_show_start(const ch_train_start *start, void *context) {
-  ch_training_view *view = context;
+static void show_start(ch_training_view *view, const ch_train_start *start) {
   view->began = true;
   view->start = *start;
   view->step = start->step;
@@ -123,6 +114,31 @@ void ch_training_show_start(const ch_train_start *start, void *context) {
     ch_progress_print(&view->line, "%scontinuing after step %lld", whose(view), (long long)start->step);
   if (start->resumed && start->step == start->steps)
     ch_progress_print(&view->line, "%sall steps are done already", whose(view));
+}
+
+bool ch_training_show(const ch_train_event *event, void *context) {
+  ch_training_view *view = context;
+  switch (event->kind) {
+  case CH_TRAIN_EVENT_PREPARATION:
+    show_preparation(view, event->as.preparation.stage, event->as.preparation.share);
+    return !ch_interrupted();
+  case CH_TRAIN_EVENT_START:
+    show_start(view, event->as.start.start);
+    break;
+  case CH_TRAIN_EVENT_STEP:
+    show_step(view, event->as.step.step);
+    break;
+  case CH_TRAIN_EVENT_SHARE:
+    show_share(view, event->as.share.share);
+    break;
+  case CH_TRAIN_EVENT_EVALUATING:
+    note_evaluating(view, event->as.evaluating.step);
+    break;
+  case CH_TRAIN_EVENT_EVALUATION:
+    show_evaluation(view, event->as.evaluation.evaluation);
+    break;
+  }
+  return true;
 }
 
 static double number(const json_t *report, const char *name, double otherwise) {

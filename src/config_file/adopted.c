@@ -9,7 +9,7 @@
 #include "attention/registry.h"
 #include "base/json.h"
 #include "config_file/config_json.h"
-#include "config_file/families.h"
+#include "config_file/rope_keys.h"
 
 static ch_status read_phi3(const json_t *root, const char *where, json_t *ours, ch_error *error);
 static ch_status read_smollm3(const json_t *root, const char *where, json_t *ours, ch_error *error);

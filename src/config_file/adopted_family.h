@@ -33,7 +33,7 @@ extern const int ch_adopted_family_count;
 /* The keys that all of them have as we do, with spaces between. */
 extern const char ch_adopted_keys[];
 
-/* What adopted_spell.c adds to the rows. */
+/* The `write` of the rows (adopted_write.c). */
 void ch_adopted_write_phi3(const json_t *ours, json_t *theirs);
 void ch_adopted_write_smollm3(const json_t *ours, json_t *theirs);
 void ch_adopted_write_experts(const json_t *ours, json_t *theirs);

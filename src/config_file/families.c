@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "config_file/rope_keys.h"
 #include "config_file/adopted.h"
 #include "config_file/config_json.h"
 #include "config_file/deepseek.h"
@@ -156,25 +157,9 @@ static json_t *same_in_all_layers(json_t *rope) {
   return json_is_object(of[0]) ? of[0] : of[1];
 }
 
-static const char *type_of(const json_t *rope) {
-  const json_t *type = json_object_get(rope, "rope_type");
-  if (!json_is_string(type)) type = json_object_get(rope, "type");
-  return json_string_value(type);
-}
-
 static bool scales_by_context(const json_t *rope) {
-  const char *name = type_of(rope);
+  const char *name = ch_config_rope_type(rope);
   return name && (strcmp(name, "llama3") == 0 || strcmp(name, "yarn") == 0 || strcmp(name, "longrope") == 0);
-}
-
-void ch_config_settle_factor(const json_t *root, const json_t *context, json_t *rope) {
-  const json_t *factor = json_object_get(rope, "factor");
-  const char *type = type_of(rope);
-  if (!factor || !json_is_null(factor) || !type || strcmp(type, "yarn") != 0) return;
-  if (!context || json_is_null(context)) context = json_object_get(rope, "original_max_position_embeddings");
-  double to = json_number_value(json_object_get(root, "max_position_embeddings")),
-         from = json_number_value(context);
-  if (to > 0 && from > 0) json_object_set_new(rope, "factor", json_real(to / from));
 }
 
 /* A copy in which one object says how positions turn. transformers takes "rope_scaling" before "rope_parameters", and the original

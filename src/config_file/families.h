@@ -7,9 +7,6 @@
 
 /* Reads a config.json of one of the families with its defaults; unknown keys are ignored. */
 ch_status ch_config_read_family(const json_t *root, const char *where, ch_config *config, ch_error *error);
-/* Gives YaRN whose factor is null the one that stretches the original context to the model's: `context` of the top of the file, or
- * that of `rope` if it is NULL or null. */
-void ch_config_settle_factor(const json_t *root, const json_t *context, json_t *rope);
 /* Checks that the model_type of a config that is not our own can express the rest of it. */
 ch_status ch_config_check_family(const ch_config *config, const char *where, ch_error *error);
 /* Takes from a config of a family what the family does not store and no logit depends on. */

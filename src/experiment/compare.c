@@ -1,4 +1,5 @@
 /* One comparison from its settings to its results: plan, text or images, then run after run. */
+#include "experiment/trial/prepare.h"
 #include "experiment/compare.h"
 
 #include <math.h>
@@ -35,7 +36,7 @@ typedef struct comparing {
 
 ch_status ch_compare_write(const ch_compare_settings *settings, const ch_compare_outside *outside,
                            const ch_comparison *comparison, ch_error *error) {
-  char *path = ch_path_join(settings->out, CH_COMPARE_RESULTS);
+  char *path = ch_path_join(settings->report.out, CH_COMPARE_RESULTS);
   if (!path) return ch_no_memory(error);
   ch_status status = ch_write_json(path, ch_comparison_to_json(comparison), CH_DIGITS_SHOWN, error);
   free(path);
@@ -52,7 +53,7 @@ static void collect(const comparing *c) {
 }
 
 static bool in_shares(const ch_compare_setup *setup) {
-  return setup->settings.parts > 0;
+  return setup->settings.schedule.parts > 0;
 }
 
 /* Results are written now, so that those of finished models can be read while others train. With --only, they are
@@ -63,11 +64,11 @@ static ch_status write_results(const comparing *c, ch_error *error) {
 }
 
 static ch_status run_finished(comparing *c, planned_run *run, bool earlier, ch_error *error) {
-  const ch_compare_settings *s = &c->setup->settings;
   run->done = true;
   c->setup->began = true;
   collect(c);
-  if (s->model) s->model(&run->result, earlier, s->user);
+  ch_compare_tell(c->setup,
+                  (ch_compare_event){.kind = CH_COMPARE_EVENT_MODEL, .as.model = {&run->result, earlier}});
   bool last = c->setup->comparison->count == c->setup->comparison->planned;
   return !earlier || last ? write_results(c, error) : CH_OK;
 }
@@ -81,7 +82,7 @@ static ch_status read_made(comparing *c, planned_run *run, ch_error *error) {
   return ch_fail(error, CH_ERROR_IO,
                  "%s was trained, and its " CH_COMPARE_RESULT
                  " is not in %s; all ranks must see the same directory",
-                 c->setup->plan.models[run->model].name, c->setup->settings.out);
+                 c->setup->plan.models[run->model].name, c->setup->settings.report.out);
 }
 
 /* --- making pieces ------------------------------------------------------------------------------------------------ */
@@ -115,11 +116,12 @@ static ch_status make_on_lead(void *context, const ch_assignment *piece, bool *b
 }
 
 static void note_failure(comparing *c, int at, const ch_assignment *piece, const ch_outcome *outcome) {
-  const ch_compare_setup *setup = c->setup;
-  const ch_compare_settings *s = &setup->settings;
+  ch_compare_setup *setup = c->setup;
   ch_crew_note_failure(&c->failures, at, outcome);
-  if (s->failed && !ch_crew_is_alone(&setup->crew))
-    s->failed(setup->plan.models[piece->model].name, piece->seed, outcome->message, s->user);
+  if (ch_crew_is_alone(&setup->crew)) return;
+  const char *name = setup->plan.models[piece->model].name;
+  ch_compare_tell(setup, (ch_compare_event){.kind = CH_COMPARE_EVENT_FAILED,
+                                            .as.failed = {name, piece->seed, outcome->message}});
 }
 
 /* Hands out pieces; listed [count]: the run, or the model whose rates are tried, of each. */
@@ -133,7 +135,7 @@ static ch_status hand_out(comparing *c, int *listed, int count, bool tunes,
     int model = tunes ? listed[i] : c->runs[listed[i]].model;
     pieces[i] = (ch_assignment){.model = model,
                                 .tries_rates = tunes,
-                                .seed = tunes ? setup->settings.seed : c->runs[listed[i]].seed,
+                                .seed = tunes ? setup->settings.training.seed : c->runs[listed[i]].seed,
                                 .lr = setup->plan.models[model].lr};
   }
   c->listed = listed;
@@ -163,7 +165,8 @@ static ch_status on_made(void *context, int index, const ch_outcome *outcome, ch
 /* "mha, gqa (seed 2)" */
 static void name_missing(const comparing *c, const planned_run *run, ch_text *names) {
   ch_text_printf(names, "%s%s", names->size ? ", " : "", c->setup->plan.models[run->model].name);
-  if (c->setup->settings.seeds > 1) ch_text_printf(names, " (seed %llu)", (unsigned long long)run->seed);
+  if (c->setup->settings.training.seeds > 1)
+    ch_text_printf(names, " (seed %llu)", (unsigned long long)run->seed);
 }
 
 /* Says which runs are not finished. */
@@ -178,11 +181,12 @@ static ch_status check_complete(const comparing *c, ch_error *error) {
   }
   ch_status status = CH_OK;
   if (missing)
-    status = ch_fail(error, CH_ERROR_IO,
-                     "%s lacks %d of %d runs: %.600s; train them with the same command and, in place of "
-                     "--collect, --only of "
-                     "the shares that they belong to, or nothing",
-                     c->setup->settings.out, missing, comparison->planned, names.data ? names.data : "");
+    status =
+        ch_fail(error, CH_ERROR_IO,
+                "%s lacks %d of %d runs: %.600s; train them with the same command and, in place of "
+                "--collect, --only of "
+                "the shares that they belong to, or nothing",
+                c->setup->settings.report.out, missing, comparison->planned, names.data ? names.data : "");
   ch_text_free(&names);
   return status;
 }
@@ -203,7 +207,7 @@ static ch_status make_runs(comparing *c, int first, ch_error *error) {
     else
       list[count++] = i;
   }
-  if (c->setup->settings.collect)
+  if (c->setup->settings.schedule.collect)
     CH_TRY_GOTO(check_complete(c, error));
   else
     CH_TRY_GOTO(hand_out(c, list, count, false, on_made, error));
@@ -220,7 +224,7 @@ static ch_status on_tuned(void *context, int index, const ch_outcome *outcome, c
   int model = c->listed[index];
   c->setup->began |= outcome->began;
   if (outcome->status == CH_OK) return CH_OK;
-  const ch_assignment piece = {.model = model, .seed = c->setup->settings.seed};
+  const ch_assignment piece = {.model = model, .seed = c->setup->settings.training.seed};
   c->untuned[model] = true;
   note_failure(c, model, &piece, outcome);
   return CH_OK;
@@ -239,7 +243,7 @@ static ch_status tune_models(comparing *c, ch_error *error) {
   int list[CH_COMPARE_MOST] = {0}, count = 0;
   for (int m = 0; m < plan->count; m++)
     if (!is_elsewhere(c, m)) list[count++] = m;
-  if (!c->setup->settings.collect) CH_TRY(hand_out(c, list, count, true, on_tuned, error));
+  if (!c->setup->settings.schedule.collect) CH_TRY(hand_out(c, list, count, true, on_tuned, error));
   for (int i = 0; i < count; i++) {
     bool known = true;
     if (c->untuned[list[i]] || plan->models[list[i]].tune) continue;
@@ -297,12 +301,13 @@ static void add_round(comparing *c, const seed_round *next, uint64_t seed) {
 /* Adds seed after seed until the risk is small enough or the budget does not suffice for the next one. */
 static ch_status decide(comparing *c, ch_error *error) {
   const ch_compare_settings *s = &c->setup->settings;
-  for (int seed = (int)s->seeds; seed < CH_COMPARE_MOST_SEEDS && c->failures.count == 0; seed++) {
+  for (int seed = (int)s->training.seeds; seed < CH_COMPARE_MOST_SEEDS && c->failures.count == 0; seed++) {
     seed_round next;
     int before = c->setup->comparison->planned;
     CH_TRY(plan_round(c->setup, seed, &next, error));
-    if (next.count < 2 || next.risk <= s->risk || next.spent + next.costs > s->budget) break;
-    add_round(c, &next, s->seed + (uint64_t)seed);
+    if (next.count < 2 || next.risk <= s->schedule.risk || next.spent + next.costs > s->schedule.budget)
+      break;
+    add_round(c, &next, s->training.seed + (uint64_t)seed);
     CH_TRY(make_runs(c, before, error));
   }
   return CH_OK;
@@ -314,11 +319,11 @@ static ch_status interrupted(const ch_compare_setup *setup, ch_error *error) {
   if (setup->comparison->planned == 0)
     return ch_fail(error, CH_ERROR_INTERRUPTED,
                    "interrupted before the first model; the same command begins again in %s",
-                   setup->settings.out);
+                   setup->settings.report.out);
   return ch_fail(
       error, CH_ERROR_INTERRUPTED,
       "interrupted with %d of %d models finished; all work is saved in %s, and the same command continues it",
-      setup->comparison->count, setup->comparison->planned, setup->settings.out);
+      setup->comparison->count, setup->comparison->planned, setup->settings.report.out);
 }
 
 /* Allocates room for the most runs that are possible, and adds the first ones. */
@@ -327,7 +332,8 @@ static ch_status plan_runs(comparing *c, ch_error *error) {
   const ch_compare_settings *s = &setup->settings;
   ch_arena *arena = &setup->comparison->arena;
   int models = setup->plan.count, planned = setup->comparison->planned;
-  size_t most = (size_t)models * (size_t)(s->until_decided ? CH_COMPARE_MOST_SEEDS : s->seeds);
+  size_t most =
+      (size_t)models * (size_t)(s->schedule.until_decided ? CH_COMPARE_MOST_SEEDS : s->training.seeds);
   int *share_of = ch_arena_alloc(arena, most * sizeof *share_of);
   c->runs = ch_arena_alloc(arena, most * sizeof *c->runs);
   c->untuned = ch_arena_alloc(arena, (size_t)models * sizeof *c->untuned);
@@ -335,8 +341,8 @@ static ch_status plan_runs(comparing *c, ch_error *error) {
   if (in_shares(setup)) CH_TRY(ch_compare_divide(setup, share_of, error));
   for (int i = 0; i < planned; i++)
     c->runs[i] = (planned_run){.model = i % models,
-                               .seed = s->seed + (uint64_t)(i / models),
-                               .elsewhere = in_shares(setup) && share_of[i] != s->part - 1};
+                               .seed = s->training.seed + (uint64_t)(i / models),
+                               .elsewhere = in_shares(setup) && share_of[i] != s->schedule.part - 1};
   return CH_OK;
 }
 
@@ -344,10 +350,10 @@ static ch_status plan_runs(comparing *c, ch_error *error) {
 static ch_status compare_all(comparing *c, ch_error *error) {
   ch_compare_setup *setup = c->setup;
   ch_comparison *comparison = setup->comparison;
-  bool until_decided = setup->settings.until_decided;
+  bool until_decided = setup->settings.schedule.until_decided;
   CH_TRY(plan_runs(c, error));
   comparison->open = until_decided;
-  if (setup->settings.tune) CH_TRY(tune_models(c, error));
+  if (setup->settings.rates.tune) CH_TRY(tune_models(c, error));
   /* Trains seed by seed, so that the comparison is complete after the first seed. */
   CH_TRY(make_runs(c, 0, error));
   if (until_decided) CH_TRY(decide(c, error));
@@ -389,7 +395,7 @@ ch_status ch_compare(const ch_compare_settings *settings, const ch_compare_outsi
                      ch_comparison *comparison, ch_error *error) {
   ch_compare_setup setup;
   *comparison = (ch_comparison){0};
-  ch_status status = ch_compare_setup_open(settings, CH_EXPERIMENT_COMPARISON, comparison, &setup, error);
+  ch_status status = ch_compare_prepare(settings, CH_EXPERIMENT_COMPARISON, false, comparison, &setup, error);
   if (status == CH_OK) {
     maker follower = {.setup = &setup};
     if (ch_crew_leads(&setup.crew))

@@ -17,14 +17,15 @@
 enum { MOST_MEASURED_TOKENS = 1024, NARROWEST = 8, WIDEST = 65536, MOST_POINTS = 16 };
 
 void ch_coordinates_defaults(ch_coordinate_settings *settings) {
-  *settings = (ch_coordinate_settings){.widths = "64,128,256,512", .steps = 10};
-  ch_compare_defaults(&settings->compare);
-  settings->compare.layers = 4;
-  settings->compare.batch = 4;
-  settings->compare.sequence = 64;
-  settings->compare.schedule = CH_TRAIN_CONSTANT;
-  settings->compare.warmup = 0;
-  settings->compare.seeds = 3;
+  *settings = (ch_coordinate_settings){.mechanisms = "mha,gqa,mqa",
+                                       .widths = "64,128,256,512",
+                                       .layers = 4,
+                                       .parametrization = CH_PARAMETRIZATION_SPECTRAL,
+                                       .batch = 4,
+                                       .sequence = 64,
+                                       .steps = 10,
+                                       .seed = 1,
+                                       .seeds = 3};
 }
 
 /* --- settings ------------------------------------------------------------------------------------------------------ */
@@ -58,21 +59,34 @@ static ch_status read_widths(const char *text, width_list *list, ch_error *error
   return ch_fail(error, CH_ERROR_ARGUMENT, "--widths has one width; sizes are compared between two or more");
 }
 
-/* Completes the settings as a comparison does, without those that a check does not have. */
-static ch_compare_settings usual(const ch_compare_settings *given) {
-  ch_compare_settings s = *given;
-  s.parameters = s.hidden = s.evaluations = s.eval_tokens = 0;
-  s.schedule = CH_TRAIN_CONSTANT;
-  s.match = CH_MATCH_PARAMETERS;
-  s.cache_per_token = 0;
-  s.tokens = 1;
-  s.warmup = 0;
-  s.until_decided = false;
-  s.budget = s.tolerance = 0;
-  return s;
+/* The runs of a check as a comparison has them. */
+static ch_compare_settings runs_of(const ch_coordinate_settings *given) {
+  ch_compare_settings runs;
+  ch_compare_defaults(&runs);
+  runs.lineup = (ch_compare_lineup){.mechanisms = given->mechanisms,
+                                    .layers = given->layers,
+                                    .heads = given->heads,
+                                    .tokenizer = given->tokenizer,
+                                    .vocab = given->vocab,
+                                    .sequence = given->sequence,
+                                    .init = given->init,
+                                    .parametrization = given->parametrization};
+  runs.text = given->text;
+  runs.training = (ch_compare_training){.tokens = 1,
+                                        .batch = given->batch,
+                                        .schedule = CH_TRAIN_CONSTANT,
+                                        .type = given->type,
+                                        .seed = given->seed,
+                                        .seeds = given->seeds};
+  runs.rates.lr = given->lr;
+  runs.verdict.tolerance = 0;
+  runs.workers.threads = given->threads;
+  runs.report = given->report;
+  return runs;
 }
 
-static ch_shape_wishes wishes_of(const ch_compare_settings *s, int64_t width, int64_t heads, int64_t vocab) {
+static ch_shape_wishes wishes_of(const ch_coordinate_settings *s, int64_t width, int64_t heads,
+                                 int64_t vocab) {
   return (ch_shape_wishes){.vocab = vocab,
                            .layers = s->layers,
                            .hidden = width,
@@ -83,7 +97,7 @@ static ch_shape_wishes wishes_of(const ch_compare_settings *s, int64_t width, in
 }
 
 /* The heads of every model: those asked for, or those that the narrowest model has in a comparison. */
-static ch_status choose_heads(const ch_compare_settings *s, const width_list *list, int64_t *heads,
+static ch_status choose_heads(const ch_coordinate_settings *s, const width_list *list, int64_t *heads,
                               ch_error *error) {
   ch_config config;
   *heads = s->heads;
@@ -117,18 +131,16 @@ static ch_status check_names(const char *mechanisms, ch_error *error) {
 ch_status ch_coordinates_settings_check(const ch_coordinate_settings *settings, ch_error *error) {
   width_list list;
   int64_t heads;
-  if (settings->compare.images)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "a coordinate check is on text, not on images");
   if (!settings->widths) return ch_fail(error, CH_ERROR_ARGUMENT, "--widths is missing");
   if (settings->steps < 1 || settings->steps > CH_COORDINATE_MOST_STEPS)
     return ch_fail(error, CH_ERROR_ARGUMENT, "the steps are %lld; they must be from 1 to %d",
                    (long long)settings->steps, CH_COORDINATE_MOST_STEPS);
-  ch_compare_settings compare = usual(&settings->compare);
-  CH_TRY(ch_compare_settings_complete(&compare, CH_EXPERIMENT_COMPARISON, &compare, error));
-  if (compare.layers < 1) return ch_fail(error, CH_ERROR_ARGUMENT, "--layers is 0; give 1 or more");
+  ch_compare_settings runs = runs_of(settings);
+  CH_TRY(ch_compare_settings_complete(&runs, CH_EXPERIMENT_COMPARISON, &runs, error));
+  if (settings->layers < 1) return ch_fail(error, CH_ERROR_ARGUMENT, "--layers is 0; give 1 or more");
   CH_TRY(read_widths(settings->widths, &list, error));
-  CH_TRY(check_names(compare.mechanisms, error));
-  return choose_heads(&compare, &list, &heads, error);
+  CH_TRY(check_names(settings->mechanisms, error));
+  return choose_heads(settings, &list, &heads, error);
 }
 
 /* --- what is measured ---------------------------------------------------------------------------------------------- */
@@ -225,7 +237,7 @@ static ch_status measure(check *c, subject *s, int point, ch_error *error) {
   if (point == 0) s->unit = unit_of(list, count);
   for (int i = 0; i < count; i++) {
     int place = place_of(model, list[i].name);
-    double share = (list[i].of_stream ? 1 / s->unit : 1) / (double)c->setup.settings.seeds;
+    double share = (list[i].of_stream ? 1 / s->unit : 1) / (double)c->setup.settings.training.seeds;
     if (place < 0) continue;
     c->tables[place].sizes[at] += list[i].size * share;
     c->tables[place].changes[at] += list[i].change * share;
@@ -260,14 +272,14 @@ static ch_status take_steps(check *c, subject *s, ch_error *error) {
 
 /* The beginning of the first batch; a part of a large batch is enough. */
 static int64_t measured_sequences(const ch_compare_settings *s) {
-  int64_t most = MOST_MEASURED_TOKENS / s->sequence;
-  return s->batch < most ? s->batch : most > 1 ? most : 1;
+  int64_t most = MOST_MEASURED_TOKENS / s->lineup.sequence;
+  return s->training.batch < most ? s->training.batch : most > 1 ? most : 1;
 }
 
 static ch_status read_first_batch(check *c, ch_error *error) {
   const ch_batch_source *source = &c->setup.data.source;
   ch_batch batch = {.sequences = c->sequences,
-                    .length = c->setup.settings.sequence,
+                    .length = c->setup.settings.lineup.sequence,
                     .tokens = c->tokens,
                     .targets = c->targets};
   return source->train(source->context, 0, &batch, error);
@@ -275,7 +287,7 @@ static ch_status read_first_batch(check *c, ch_error *error) {
 
 static ch_status shape_model(const check *c, const subject *s, ch_config *config, ch_error *error) {
   const ch_shape_wishes wishes =
-      wishes_of(&c->setup.settings, c->list.widths[s->width], c->made->grid.heads, c->setup.data.vocab_size);
+      wishes_of(c->settings, c->list.widths[s->width], c->made->grid.heads, c->setup.data.vocab_size);
   CH_TRY(ch_base_shape(&wishes, config, error));
   return ch_preset_apply(c->setup.plan.models[s->mechanism].name, config, error);
 }
@@ -286,7 +298,7 @@ static ch_status train_model(check *c, subject *s, ch_error *error) {
   CH_TRY(shape_model(c, s, &config, error));
   CH_TRY(ch_trainer_create(&config, &c->setup.training, &c->setup.data.source, &s->trainer, error));
   CH_TRY(ch_activations_create(&config, ch_trainer_params(s->trainer), c->tokens, c->sequences,
-                               c->setup.settings.sequence, &s->activations, error));
+                               c->setup.settings.lineup.sequence, &s->activations, error));
   return take_steps(c, s, error);
 }
 
@@ -303,11 +315,13 @@ static ch_status check_width(check *c, int mechanism, int width, ch_error *error
   const ch_coordinate_settings *settings = c->settings;
   const char *name = c->setup.plan.models[mechanism].name;
   ch_status status = CH_OK;
-  if (settings->model)
-    settings->model(name, c->list.widths[width], mechanism * c->list.count + width,
-                    c->setup.plan.count * c->list.count, settings->compare.user);
-  for (int64_t i = 0; status == CH_OK && i < c->setup.settings.seeds; i++) {
-    ch_compare_take_seed(&c->setup, c->setup.settings.seed + (uint64_t)i);
+  const ch_coordinate_event event = {.kind = CH_COORDINATE_EVENT_MODEL,
+                                     .as.model = {name, c->list.widths[width],
+                                                  mechanism * c->list.count + width,
+                                                  c->setup.plan.count * c->list.count}};
+  if (settings->event && !settings->event(&event, settings->user)) c->setup.stopped = true;
+  for (int64_t i = 0; status == CH_OK && i < c->setup.settings.training.seeds; i++) {
+    ch_compare_take_seed(&c->setup, c->setup.settings.training.seed + (uint64_t)i);
     status = check_seed(c, mechanism, width, error);
   }
   if (status == CH_ERROR_INTERRUPTED)
@@ -365,15 +379,15 @@ static void settle_training(check *c, const ch_config *config) {
   const ch_compare_settings *s = &c->setup.settings;
   ch_train_options *training = &c->setup.training;
   ch_train_options_default(config, training);
-  training->batch = s->batch;
-  training->sequence = s->sequence;
+  training->batch = s->training.batch;
+  training->sequence = s->lineup.sequence;
   training->accumulate = 1;
   training->steps = c->settings->steps;
-  training->lr = s->lr;
+  training->lr = s->rates.lr;
   training->schedule = CH_TRAIN_CONSTANT;
   training->warmup = 0;
-  training->seed = s->seed;
-  training->dtype = s->type == CH_PRECISION_BF16 ? CH_BF16 : CH_F32;
+  training->seed = s->training.seed;
+  training->dtype = s->training.type == CH_PRECISION_BF16 ? CH_BF16 : CH_F32;
 }
 
 /* The grid, for whoever reads the results. */
@@ -392,11 +406,11 @@ static ch_status fill_grid(check *c, ch_error *error) {
                                     .width_count = c->list.count,
                                     .step_count = c->point_count,
                                     .model_count = c->setup.plan.count,
-                                    .layers = s->layers,
+                                    .layers = s->lineup.layers,
                                     .heads = made->grid.heads,
-                                    .seeds = s->seeds,
-                                    .parametrization = s->parametrization,
-                                    .lr = s->lr};
+                                    .seeds = s->training.seeds,
+                                    .parametrization = s->lineup.parametrization,
+                                    .lr = s->rates.lr};
   for (int m = 0; m < c->setup.plan.count; m++) {
     made->models[m].name = ch_arena_strdup(&made->about.arena, c->setup.plan.models[m].name);
     if (!made->models[m].name) return ch_no_memory(error);
@@ -404,12 +418,29 @@ static ch_status fill_grid(check *c, ch_error *error) {
   return CH_OK;
 }
 
+/* Of a setup's events, a check has those of its preparation. */
+static bool pass_on(const ch_compare_event *event, void *context) {
+  const check *c = context;
+  const ch_coordinate_event own = {.kind = CH_COORDINATE_EVENT_PREPARATION,
+                                   .as.preparation = event->as.preparation};
+  bool passes = c->settings->event && event->kind == CH_COMPARE_EVENT_PREPARATION;
+  return !passes || c->settings->event(&own, c->settings->user);
+}
+
+static bool is_stopped(void *context) {
+  const check *c = context;
+  return c->settings->stop && c->settings->stop(c->settings->user);
+}
+
 static ch_status prepare(check *c, ch_error *error) {
-  ch_compare_settings compare = usual(&c->settings->compare);
+  ch_compare_settings runs = runs_of(c->settings);
+  runs.event = pass_on;
+  runs.stop = is_stopped;
+  runs.user = c;
   subject first = {0};
   ch_config config;
-  CH_TRY(ch_compare_setup_text(&compare, &c->made->about, &c->setup, error));
-  CH_TRY(choose_heads(&c->setup.settings, &c->list, &c->made->grid.heads, error));
+  CH_TRY(ch_compare_setup_text(&runs, &c->made->about, &c->setup, error));
+  CH_TRY(choose_heads(c->settings, &c->list, &c->made->grid.heads, error));
   choose_points(c);
   CH_TRY(fill_grid(c, error));
   CH_TRY(shape_model(c, &first, &config, error));
@@ -417,14 +448,14 @@ static ch_status prepare(check *c, ch_error *error) {
   CH_TRY(ch_train_options_check(&c->setup.training, &config, error));
   CH_TRY(ch_compare_setup_describe(&c->setup, error));
   c->sequences = measured_sequences(&c->setup.settings);
-  size_t bytes = (size_t)(c->sequences * c->setup.settings.sequence) * sizeof *c->tokens;
+  size_t bytes = (size_t)(c->sequences * c->setup.settings.lineup.sequence) * sizeof *c->tokens;
   c->tokens = malloc(bytes);
   c->targets = malloc(bytes);
   return c->tokens && c->targets ? CH_OK : ch_no_memory(error);
 }
 
 static ch_status write_results(const check *c, ch_error *error) {
-  char *path = ch_path_join(c->setup.settings.out, CH_COMPARE_RESULTS);
+  char *path = ch_path_join(c->setup.settings.report.out, CH_COMPARE_RESULTS);
   if (!path) return ch_no_memory(error);
   ch_status status = ch_write_json(path, ch_coordinates_to_json(c->made), CH_DIGITS_SHOWN, error);
   free(path);

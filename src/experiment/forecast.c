@@ -1,4 +1,5 @@
 /* Forecasts the cost of a comparison from some steps of each of its models. */
+#include "experiment/trial/prepare.h"
 #include "experiment/forecast.h"
 
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 #include "base/file_names.h"
 #include "base/json.h"
 #include "experiment/ladder.h"
+#include "experiment/lineup/ladder_sizes.h"
 #include "experiment/trial/shares.h"
 #include "experiment/speed/step_timing.h"
 
@@ -45,11 +47,11 @@ static ch_status count_runs(const ch_compare_setup *setup, const ch_planned_mode
   const ch_compare_settings *settings = &setup->settings;
   int64_t index = planned - setup->plan.models;
   *steps = 0;
-  for (int64_t s = 0; s < settings->seeds; s++) {
-    if (share_of && share_of[s * setup->plan.count + index] != settings->part - 1) continue;
+  for (int64_t s = 0; s < settings->training.seeds; s++) {
+    if (share_of && share_of[s * setup->plan.count + index] != settings->schedule.part - 1) continue;
     model->runs++;
-    const char *name = ch_compare_run_directory(setup, planned, setup->settings.seed + (uint64_t)s);
-    char *directory = name ? ch_path_join(setup->settings.out, name) : NULL;
+    const char *name = ch_compare_run_directory(setup, planned, setup->settings.training.seed + (uint64_t)s);
+    char *directory = name ? ch_path_join(setup->settings.report.out, name) : NULL;
     if (!directory) return ch_no_memory(error);
     int64_t left = training->steps - steps_done(setup, training, directory);
     free(directory);
@@ -75,13 +77,14 @@ static ch_status foresee(ch_compare_setup *setup, const ch_planned_model *planne
   if (!model->name) return ch_no_memory(error);
   CH_TRY(count_runs(setup, planned, t, share_of, model, &steps, error));
   int64_t runs = model->runs - model->finished;
-  if (setup->settings.tune && model->runs > 0 &&
+  if (setup->settings.rates.tune && model->runs > 0 &&
       model->finished == 0) { /* the most rates that may be tried */
-    steps += setup->settings.tune * t->steps;
-    runs += setup->settings.tune;
+    steps += setup->settings.rates.tune * t->steps;
+    runs += setup->settings.rates.tune;
   }
   if (steps == 0) return CH_OK;
-  CH_TRY(ch_time_steps(setup, &planned->config, &timing, error));
+  CH_TRY(ch_time_steps(&planned->config, &setup->training, ch_compare_source(setup), ch_compare_stopped,
+                       setup, &timing, error));
   double step_tokens = (double)ch_train_step_tokens(t);
   double evaluations = (double)steps / (double)(t->eval_every > 0 ? t->eval_every : t->steps);
   model->tokens_per_second = timing.seconds > 0 ? step_tokens / timing.seconds : 0;
@@ -109,14 +112,14 @@ static void add_up(ch_compare_forecast *forecast) {
 static ch_status foresee_size(ch_compare_setup *setup, int64_t size, ch_compare_forecast *forecast,
                               ch_error *error) {
   forecast->images = ch_compare_on_images(setup);
-  forecast->tunes = setup->settings.tune > 0;
-  forecast->open = setup->settings.until_decided;
+  forecast->tunes = setup->settings.rates.tune > 0;
+  forecast->open = setup->settings.schedule.until_decided;
   forecast->machine_bytes = (double)setup->comparison->machine.memory_bytes;
-  forecast->part = setup->settings.part;
-  forecast->parts = setup->settings.parts;
+  forecast->part = setup->settings.schedule.part;
+  forecast->parts = setup->settings.schedule.parts;
   int *share_of = NULL;
   if (forecast->parts) {
-    size_t runs = (size_t)setup->plan.count * (size_t)setup->settings.seeds;
+    size_t runs = (size_t)setup->plan.count * (size_t)setup->settings.training.seeds;
     share_of = ch_arena_alloc(&forecast->arena, runs * sizeof *share_of);
     if (!share_of) return ch_no_memory(error);
     CH_TRY(ch_compare_divide(setup, share_of, error));
@@ -140,7 +143,7 @@ static ch_status foresee_settings(const ch_compare_settings *settings, int64_t s
                                   ch_compare_forecast *forecast, ch_error *error) {
   ch_comparison comparison = {0};
   ch_compare_setup setup;
-  ch_status status = ch_compare_setup_foresee(settings, &comparison, &setup, error);
+  ch_status status = ch_compare_prepare(settings, CH_EXPERIMENT_COMPARISON, true, &comparison, &setup, error);
   if (status == CH_OK) status = foresee_size(&setup, size, forecast, error);
   ch_compare_setup_close(&setup, status);
   ch_arena_free(&comparison.arena);
@@ -154,17 +157,17 @@ static ch_status foresee_ladder(const ch_compare_settings *settings, ch_compare_
   int count;
   CH_TRY(ch_compare_settings_complete(settings, CH_EXPERIMENT_COMPARISON, NULL, error));
   CH_TRY(ch_ladder_sizes(settings, CH_COMPARE_USUAL_PARAMS, sizes, &count, error));
-  base = settings->parameters ? settings->parameters : CH_COMPARE_USUAL_PARAMS;
+  base = settings->lineup.parameters ? settings->lineup.parameters : CH_COMPARE_USUAL_PARAMS;
   for (int i = 0; i < count; i++) {
-    char *directory = sizes[i] == base ? ch_arena_strdup(&forecast->arena, settings->out)
+    char *directory = sizes[i] == base ? ch_arena_strdup(&forecast->arena, settings->report.out)
                                        : ch_arena_printf(&forecast->arena, "%s/" CH_LADDER_DIRECTORY,
-                                                         settings->out, (long long)sizes[i]);
+                                                         settings->report.out, (long long)sizes[i]);
     if (!directory) return ch_no_memory(error);
     ch_compare_settings rung = ch_ladder_rung(settings, base, sizes[i], directory, 0, 0);
     if (sizes[i] == base) {
       rung = *settings;
-      rung.ladder = NULL;
-      rung.target = 0;
+      rung.schedule.ladder = NULL;
+      rung.schedule.target = 0;
     }
     CH_TRY(foresee_settings(&rung, sizes[i], forecast, error));
   }
@@ -173,12 +176,12 @@ static ch_status foresee_ladder(const ch_compare_settings *settings, ch_compare_
 
 ch_status ch_forecast_make(const ch_compare_settings *settings, ch_compare_forecast *forecast,
                            ch_error *error) {
-  size_t most = (size_t)CH_COMPARE_MOST * (settings->ladder ? CH_LADDER_MOST_RUNGS : 1);
+  size_t most = (size_t)CH_COMPARE_MOST * (settings->schedule.ladder ? CH_LADDER_MOST_RUNGS : 1);
   *forecast = (ch_compare_forecast){0};
   forecast->models = ch_arena_alloc(&forecast->arena, most * sizeof *forecast->models);
   if (!forecast->models) return ch_no_memory(error);
-  CH_TRY(settings->ladder ? foresee_ladder(settings, forecast, error)
-                          : foresee_settings(settings, 0, forecast, error));
+  CH_TRY(settings->schedule.ladder ? foresee_ladder(settings, forecast, error)
+                                   : foresee_settings(settings, 0, forecast, error));
   add_up(forecast);
   return CH_OK;
 }

@@ -9,94 +9,15 @@
 #include "base/file_names.h"
 #include "base/text.h"
 #include "experiment/lineup/match_size.h"
-#include "experiment/trial/setup.h"
+#include "experiment/lineup/ladder_sizes.h"
+#include "experiment/trial/prepare.h"
 #include "experiment/findings/summary.h"
 
-enum { USUAL_RUNGS = CH_LADDER_LEAST_RUNGS, FLOPS_OF_TRAINING = 3 };
+enum { FLOPS_OF_TRAINING = 3 };
 
 /* The losses at these shares of a run's tokens are fitted too. */
 static const double earlier_shares[] = {0.5, 0.75};
 enum { SHARES = sizeof earlier_shares / sizeof *earlier_shares };
-
-/* --- sizes ------------------------------------------------------------------------------------------------------- */
-
-static int by_size(const void *a, const void *b) {
-  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return (x > y) - (x < y);
-}
-
-static ch_status add_size(int64_t size, int64_t *sizes, int *count, ch_error *error) {
-  for (int i = 0; i < *count; i++)
-    if (sizes[i] == size) return CH_OK;
-  if (*count == CH_LADDER_MOST_RUNGS)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--ladder has more than %d sizes", CH_LADDER_MOST_RUNGS);
-  sizes[(*count)++] = size;
-  return CH_OK;
-}
-
-static ch_status read_sizes(const char *list, int64_t *sizes, int *count, ch_error *error) {
-  for (const char *at = list; *at; at += *at == ',') {
-    char word[32];
-    size_t length = strcspn(at, ",");
-    int64_t size = 0;
-    snprintf(word, sizeof word, "%.*s", (int)length, at);
-    if (length >= sizeof word || !ch_parse_count(word, &size) || size < 1)
-      return ch_fail(error, CH_ERROR_ARGUMENT,
-                     "--ladder: '%s' is not a number of parameters; write sizes like 100k,200k,400k,800k",
-                     word);
-    CH_TRY(add_size(size, sizes, count, error));
-    at += length;
-  }
-  return CH_OK;
-}
-
-static ch_status check_settings(const ch_compare_settings *s, ch_error *error) {
-  const char *fixed = s->layers ? "--layers" : s->hidden ? "--hidden" : s->heads ? "--heads" : NULL;
-  if (s->images) return ch_fail(error, CH_ERROR_ARGUMENT, "--ladder is for text; leave it out with --images");
-  if (fixed)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--ladder changes the shape with the size, which %s fixes; leave one of them out", fixed);
-  if (s->until_decided)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--ladder trains all models with the same seeds; give --seeds instead of --until-decided");
-  return CH_OK;
-}
-
-ch_status ch_ladder_sizes(const ch_compare_settings *s, int64_t usual, int64_t *sizes, int *count,
-                          ch_error *error) {
-  int64_t base = s->parameters ? s->parameters : usual;
-  *count = 0;
-  CH_TRY(check_settings(s, error));
-  CH_TRY(add_size(base, sizes, count, error));
-  if (*s->ladder)
-    CH_TRY(read_sizes(s->ladder, sizes, count, error));
-  else
-    for (int i = 1; i < USUAL_RUNGS; i++) CH_TRY(add_size(base >> i, sizes, count, error));
-  if (*count < CH_LADDER_LEAST_RUNGS)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--ladder has %d sizes with that of --params; a law needs at least %d", *count,
-                   CH_LADDER_LEAST_RUNGS);
-  qsort(sizes, (size_t)*count, sizeof *sizes, by_size);
-  return CH_OK;
-}
-
-static int64_t tokens_for(const ch_compare_settings *s, int64_t base, int64_t size) {
-  return (int64_t)fmax(1, round((double)s->tokens * (double)size / (double)base));
-}
-
-ch_compare_settings ch_ladder_rung(const ch_compare_settings *settings, int64_t base, int64_t size,
-                                   const char *directory, int64_t vocabulary, int64_t eval_tokens) {
-  ch_compare_settings rung = *settings;
-  rung.ladder = NULL;
-  rung.target = 0;
-  rung.tasks = NULL;
-  rung.out = directory;
-  rung.parameters = size;
-  rung.tokens = tokens_for(settings, base, size);
-  if (!rung.tokenizer && vocabulary) rung.vocab = vocabulary;
-  if (eval_tokens) rung.eval_tokens = eval_tokens;
-  return rung;
-}
 
 /* --- what a rung found ------------------------------------------------------------------------------------------- */
 
@@ -169,7 +90,7 @@ static ch_status take_rung(const ch_comparison *rung, int index, ch_ladder *ladd
 
 /* For models that are planned and not trained: an --out that holds nothing. */
 static const char *nowhere_below(const ch_compare_settings *settings, ch_arena *arena) {
-  return ch_arena_printf(arena, "%s/rungs/planned", settings->out);
+  return ch_arena_printf(arena, "%s/rungs/planned", settings->report.out);
 }
 
 /* --- the target -------------------------------------------------------------------------------------------------- */
@@ -181,18 +102,18 @@ static ch_status plan_target(const ch_compare_settings *settings, int64_t base, 
   ch_compare_setup setup;
   const char *nowhere = nowhere_below(settings, arena);
   if (!nowhere) return ch_no_memory(error);
-  ch_compare_settings s = ch_ladder_rung(settings, base, settings->target, nowhere, vocabulary, 0);
-  if (s.match == CH_MATCH_TIME) s.match = CH_MATCH_PARAMETERS;
-  s.preparation = NULL;
-  ladder->target = settings->target;
-  ladder->target_tokens = s.tokens;
-  ch_status status = ch_compare_setup_foresee(&s, &comparison, &setup, error);
+  ch_compare_settings s = ch_ladder_rung(settings, base, settings->schedule.target, nowhere, vocabulary, 0);
+  if (s.lineup.match == CH_MATCH_TIME) s.lineup.match = CH_MATCH_PARAMETERS;
+  s.event = NULL;
+  ladder->target = settings->schedule.target;
+  ladder->target_tokens = s.training.tokens;
+  ch_status status = ch_compare_prepare(&s, CH_EXPERIMENT_COMPARISON, true, &comparison, &setup, error);
   for (int m = 0; status == CH_OK && m < ladder->count; m++)
     for (int i = 0; status == CH_OK && i < setup.plan.count; i++) {
       int64_t flops = 0;
       if (strcmp(setup.plan.models[i].name, ladder->mechanisms[m].name) != 0) continue;
-      status = ch_count_flops(&setup.plan.models[i].config, s.sequence, &flops, error);
-      ladder->mechanisms[m].target_flops = FLOPS_OF_TRAINING * (double)flops * (double)s.tokens;
+      status = ch_count_flops(&setup.plan.models[i].config, s.lineup.sequence, &flops, error);
+      ladder->mechanisms[m].target_flops = FLOPS_OF_TRAINING * (double)flops * (double)s.training.tokens;
       ladder->mechanisms[m].target_parameters = (double)setup.plan.models[i].parameters;
     }
   ch_compare_setup_close(&setup, status);
@@ -253,14 +174,14 @@ static ch_status make_room(const ch_comparison *comparison, ch_arena *arena, ch_
 
 /* Whether this process has the results of a rung: other ranks, and parts of a comparison, only train its runs. */
 static bool has_results(const ch_compare_settings *settings) {
-  return ch_ranks_leads(settings->ranks) && settings->parts == 0;
+  return ch_ranks_leads(settings->workers.ranks) && settings->schedule.parts == 0;
 }
 
 static ch_status climb(const ch_compare_settings *settings, int64_t base, const ch_comparison *comparison,
                        const ch_compare_outside *outside, ch_ladder *ladder, ch_arena *arena,
                        ch_error *error) {
   for (int i = 0; i < ladder->rungs; i++) {
-    ladder->tokens[i] = tokens_for(settings, base, ladder->sizes[i]);
+    ladder->tokens[i] = ch_ladder_tokens(settings, base, ladder->sizes[i]);
     ladder->directories[i] = ladder->sizes[i] == base
                                  ? ""
                                  : ch_arena_printf(arena, CH_LADDER_DIRECTORY, (long long)ladder->sizes[i]);
@@ -269,14 +190,22 @@ static ch_status climb(const ch_compare_settings *settings, int64_t base, const 
       CH_TRY(has_results(settings) ? take_rung(comparison, i, ladder, error) : CH_OK);
       continue;
     }
-    char *directory = ch_path_join(settings->out, ladder->directories[i]);
+    char *directory = ch_path_join(settings->report.out, ladder->directories[i]);
     if (!directory) return ch_no_memory(error);
     ch_comparison rung;
     ch_compare_settings own = ch_ladder_rung(settings, base, ladder->sizes[i], directory,
                                              comparison->data.vocab_size, comparison->training.eval_tokens);
-    if (settings->rung && ch_ranks_leads(settings->ranks))
-      settings->rung(i, ladder->rungs, ladder->sizes[i], directory, settings->user);
-    ch_status status = ch_compare(&own, outside, &rung, error);
+    const ch_compare_event event = {.kind = CH_COMPARE_EVENT_RUNG,
+                                    .as.rung = {i, ladder->rungs, ladder->sizes[i], directory}};
+    bool reports = settings->event && ch_ranks_leads(settings->workers.ranks);
+    ch_status status = CH_OK;
+    if (reports && !settings->event(&event, settings->user))
+      status = ch_fail(error, CH_ERROR_INTERRUPTED,
+                       "interrupted before the models of %lld parameters; the same command continues it",
+                       (long long)ladder->sizes[i]);
+    rung = (ch_comparison){0};
+    status = ch_ranks_agree(settings->workers.ranks, status, error);
+    if (status == CH_OK) status = ch_compare(&own, outside, &rung, error);
     if (status == CH_OK && rung.data.vocab_size != comparison->data.vocab_size)
       status =
           ch_fail(error, CH_ERROR_FORMAT,
@@ -284,7 +213,7 @@ static ch_status climb(const ch_compare_settings *settings, int64_t base, const 
                   "command makes it anew",
                   directory, (long long)rung.data.vocab_size, (long long)comparison->data.vocab_size);
     if (status == CH_OK && has_results(settings)) status = take_rung(&rung, i, ladder, error);
-    status = ch_ranks_agree(settings->ranks, status, error);
+    status = ch_ranks_agree(settings->workers.ranks, status, error);
     ch_arena_free(&rung.arena);
     free(directory);
     CH_TRY(status);
@@ -307,14 +236,14 @@ static ch_status check_names(const char *mechanisms, ch_error *error) {
 /* Whether models of all sizes can be, before the first is trained; nothing is written. */
 static ch_status check_sizes(const ch_compare_settings *settings, int64_t base, const int64_t *sizes,
                              int rungs, ch_error *error) {
-  for (int i = 0; i < rungs && settings->match != CH_MATCH_TIME; i++) {
+  for (int i = 0; i < rungs && settings->lineup.match != CH_MATCH_TIME; i++) {
     ch_comparison comparison = {0};
     ch_compare_setup setup;
     const char *nowhere = nowhere_below(settings, &comparison.arena);
     if (!nowhere) return ch_no_memory(error);
     ch_compare_settings rung = ch_ladder_rung(settings, base, sizes[i], nowhere, 0, 0);
-    rung.preparation = NULL;
-    ch_status status = ch_compare_setup_foresee(&rung, &comparison, &setup, error);
+    rung.event = NULL;
+    ch_status status = ch_compare_prepare(&rung, CH_EXPERIMENT_COMPARISON, true, &comparison, &setup, error);
     ch_compare_setup_close(&setup, status);
     ch_arena_free(&comparison.arena);
     if (status != CH_OK) return ch_fail_in(error, "--ladder");
@@ -329,10 +258,10 @@ ch_status ch_ladder_compare(const ch_compare_settings *settings, const ch_compar
   *comparison = (ch_comparison){0};
   CH_TRY(ch_ladder_sizes(settings, CH_COMPARE_USUAL_PARAMS, sizes, &rungs, error));
   ch_compare_settings own = *settings;
-  own.ladder = NULL;
-  own.target = 0;
-  base = own.parameters ? own.parameters : CH_COMPARE_USUAL_PARAMS;
-  CH_TRY(check_names(settings->mechanisms, error));
+  own.schedule.ladder = NULL;
+  own.schedule.target = 0;
+  base = own.lineup.parameters ? own.lineup.parameters : CH_COMPARE_USUAL_PARAMS;
+  CH_TRY(check_names(settings->lineup.mechanisms, error));
   CH_TRY(check_sizes(settings, base, sizes, rungs, error));
   CH_TRY(ch_compare(&own, outside, comparison, error));
   ch_arena *arena = &comparison->arena;
@@ -343,21 +272,9 @@ ch_status ch_ladder_compare(const ch_compare_settings *settings, const ch_compar
   memcpy(ladder->sizes, sizes, (size_t)rungs * sizeof *sizes);
   CH_TRY(climb(settings, base, comparison, outside, ladder, arena, error));
   if (!has_results(settings)) return CH_OK;
-  if (settings->target)
+  if (settings->schedule.target)
     CH_TRY(plan_target(settings, base, comparison->data.vocab_size, arena, ladder, error));
   CH_TRY(fit(ladder, error));
   comparison->ladder = ladder;
   return ch_compare_write(settings, outside, comparison, error);
-}
-
-void ch_ladder_release(const ch_ladder *ladder) {
-  if (ladder) ch_ladder_laws_free(ladder->laws);
-}
-
-double ch_ladder_parameters(const ch_ladder *ladder, int mechanism, double flops) {
-  const ch_ladder_mechanism *m = &ladder->mechanisms[mechanism];
-  int i = 1;
-  while (i + 1 < ladder->rungs && flops > m->flops[i]) i++;
-  double slope = log(m->parameters[i] / m->parameters[i - 1]) / log(m->flops[i] / m->flops[i - 1]);
-  return m->parameters[i] * pow(flops / m->flops[i], slope);
 }

@@ -1,4 +1,5 @@
 /* A sweep from its options to its results: a queue of runs, and worker threads or groups of ranks that take runs from it. */
+#include "experiment/trial/prepare.h"
 #include "experiment/sweep.h"
 
 #include <math.h>
@@ -27,30 +28,45 @@ static const double usual_extrapolation = 10; /* times the tokens trained on */
 static const double usable_memory = 0.7;      /* of the machine's */
 
 void ch_sweep_defaults(ch_sweep_settings *settings) {
-  *settings = (ch_sweep_settings){.lr = "3e-4,1e-3,3e-3,1e-2,3e-2"};
-  ch_compare_defaults(&settings->compare);
-  settings->compare.schedule = CH_TRAIN_CONSTANT;
-  settings->compare.evaluations = 30;
+  ch_compare_settings usual;
+  ch_compare_defaults(&usual);
+  *settings = (ch_sweep_settings){.lineup = usual.lineup,
+                                  .training = usual.training,
+                                  .workers = usual.workers,
+                                  .lr = "3e-4,1e-3,3e-3,1e-2,3e-2"};
+  settings->training.schedule = CH_TRAIN_CONSTANT;
+  settings->training.evaluations = 30;
 }
 
 /* --- settings ---------------------------------------------------------------------------------------------------- */
+
+/* The runs of a sweep as a comparison has them, without the learning rate. */
+static ch_compare_settings runs_of(const ch_sweep_settings *settings) {
+  ch_compare_settings runs;
+  ch_compare_defaults(&runs);
+  runs.lineup = settings->lineup;
+  runs.text = settings->text;
+  runs.training = settings->training;
+  runs.workers = settings->workers;
+  runs.report = settings->report;
+  return runs;
+}
 
 ch_status ch_sweep_settings_check(const ch_sweep_settings *settings, ch_error *error) {
   ch_rate_grid grid;
   if (!settings->lr) return ch_fail(error, CH_ERROR_ARGUMENT, "--lr is missing: the rates to try");
   CH_TRY(ch_rate_grid_read(settings->lr, &grid, error));
-  if (settings->compare.images)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "a sweep trains on text, not on images");
-  if (settings->compare.seeds > CH_SWEEP_MOST_SEEDS)
+  if (settings->training.seeds > CH_SWEEP_MOST_SEEDS)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--seeds is %lld; a sweep has at most %d",
-                   (long long)settings->compare.seeds, CH_SWEEP_MOST_SEEDS);
+                   (long long)settings->training.seeds, CH_SWEEP_MOST_SEEDS);
   if (settings->jobs < 0 || settings->budget < 0)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--jobs and --budget cannot be negative");
-  if (settings->jobs > 0 && settings->compare.ranks)
+  if (settings->jobs > 0 && settings->workers.ranks)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--jobs is for one process; over several ranks each group of --ranks-per-run trains one "
                    "run at a time");
-  return ch_compare_settings_complete(&settings->compare, CH_EXPERIMENT_SWEEP, NULL, error);
+  const ch_compare_settings runs = runs_of(settings);
+  return ch_compare_settings_complete(&runs, CH_EXPERIMENT_SWEEP, NULL, error);
 }
 
 /* --- the queue --------------------------------------------------------------------------------------------------- */
@@ -63,7 +79,7 @@ typedef struct planned_run {
 } planned_run;
 
 typedef struct pool {
-  ch_sweep_settings *settings; /* on all ranks but rank 0 without callbacks */
+  const ch_sweep_settings *settings;
   ch_sweep_written written;
   ch_rate_grid grid;
   ch_sweep *sweep;
@@ -80,7 +96,7 @@ typedef struct pool {
 /* "mha/lr-0.003", and for further seeds "mha/lr-0.003-seed-2". */
 static const char *directory_of(const pool *p, const ch_planned_model *model, double rate, uint64_t seed) {
   ch_arena *arena = &p->sweep->about.arena;
-  if (seed == p->settings->compare.seed) return ch_arena_printf(arena, "%s/lr-%.9g", model->directory, rate);
+  if (seed == p->settings->training.seed) return ch_arena_printf(arena, "%s/lr-%.9g", model->directory, rate);
   return ch_arena_printf(arena, "%s/lr-%.9g-seed-%llu", model->directory, rate, (unsigned long long)seed);
 }
 
@@ -105,7 +121,7 @@ static ch_status plan_run(pool *p, const ch_planned_model *model, double rate, u
 
 /* Mechanisms, rates, seeds: in this order in the results. */
 static ch_status plan_runs(pool *p, ch_error *error) {
-  const ch_compare_settings *o = &p->settings->compare;
+  const ch_compare_training *o = &p->settings->training;
   ch_sweep *sweep = p->sweep;
   int models = p->setup.plan.count, at = 0;
   sweep->mechanisms = models;
@@ -166,6 +182,12 @@ typedef struct worker {
   ch_error error;
 } worker;
 
+/* Called with the lock held. Only rank 0 has events. */
+static void tell(pool *p, ch_sweep_event event) {
+  const ch_sweep_settings *s = p->settings;
+  if (s->event && ch_ranks_leads(s->workers.ranks) && !s->event(&event, s->user)) p->setup.stopped = true;
+}
+
 static void on_started(void *context, int64_t step) {
   worker *w = context;
   w->began = true;
@@ -185,11 +207,10 @@ static void on_step(void *context, const ch_step_report *report) {
   if (w->times.taken < w->times.room) w->times.seconds[w->times.taken++] = report->seconds;
   if (w->failed == CH_OK && ch_crew_leads(&p->setup.crew))
     w->failed = ch_crew_settle(&p->setup.crew, &w->error);
-  if (!p->settings->step) return;
   ch_train_step step;
   ch_train_step_of(report, p->setup.training.steps, &step);
   pthread_mutex_lock(&p->lock);
-  p->settings->step(&w->run->swept, &step, p->settings->compare.user);
+  tell(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_STEP, .as.step = {&w->run->swept, &step}});
   pthread_mutex_unlock(&p->lock);
 }
 
@@ -226,9 +247,11 @@ static ch_status train(worker *w, const char *directory, ch_error *error) {
   ch_train_options training = p->setup.training;
   const ch_compare_settings *s = &p->setup.settings;
   char *device = ch_compare_device_of(&p->setup);
-  const ch_worker trains = {
-      .python = s->python, .device = device, .text = s->out, .micro_batch = s->micro_batch};
-  ch_train_events events = {.worker = s->engine == CH_ENGINE_PYTORCH ? &trains : NULL,
+  const ch_worker trains = {.python = s->workers.python,
+                            .device = device,
+                            .text = s->report.out,
+                            .micro_batch = s->training.micro_batch};
+  ch_train_events events = {.worker = s->workers.engine == CH_ENGINE_PYTORCH ? &trains : NULL,
                             .context = w,
                             .started = on_started,
                             .step = on_step,
@@ -272,13 +295,13 @@ static ch_status read_result(pool *p, const char *path, ch_swept *swept, ch_erro
 /* Collects the finished runs in the order of the plan, and writes them. */
 static ch_status write_results(pool *p, ch_error *error) {
   ch_sweep *sweep = p->sweep;
-  char *path = ch_path_join(p->settings->compare.out, CH_COMPARE_RESULTS);
+  char *path = ch_path_join(p->settings->report.out, CH_COMPARE_RESULTS);
   if (!path) return ch_no_memory(error);
   sweep->count = 0;
   for (int i = 0; i < sweep->planned; i++)
     if (p->runs[i].done) sweep->runs[sweep->count++] = p->runs[i].swept;
-  ch_sweep_judge(sweep);
-  ch_status status = ch_write_json(path, ch_sweep_to_json(sweep), CH_DIGITS_SHOWN, error);
+  ch_status status = ch_sweep_judge(sweep, error);
+  if (status == CH_OK) status = ch_write_json(path, ch_sweep_to_json(sweep), CH_DIGITS_SHOWN, error);
   free(path);
   if (status == CH_OK && p->written) status = p->written(p->settings, sweep, error);
   return status;
@@ -288,13 +311,13 @@ static ch_status write_results(pool *p, ch_error *error) {
 static ch_status finished(pool *p, planned_run *run, bool earlier, ch_error *error) {
   run->done = true;
   run->swept.verdict = run->swept.stability.verdict; /* until all runs are judged */
-  if (p->settings->run) p->settings->run(&run->swept, earlier, p->settings->compare.user);
+  tell(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_RUN, .as.run = {&run->swept, earlier}});
   return earlier ? CH_OK : write_results(p, error);
 }
 
 static ch_status find_run(const pool *p, const planned_run *run, char **directory, char **result,
                           ch_error *error) {
-  *directory = ch_path_join(p->settings->compare.out, run->swept.directory);
+  *directory = ch_path_join(p->settings->report.out, run->swept.directory);
   *result = *directory ? ch_path_join(*directory, CH_COMPARE_RESULT) : NULL;
   return *result ? CH_OK : ch_no_memory(error);
 }
@@ -307,7 +330,7 @@ static ch_status make_run(worker *w, planned_run *run, ch_error *error) {
   ch_status status = find_run(p, run, &directory, &result, error);
   CH_TRY_GOTO(ch_ranks_agree(p->setup.crew.own, status, error));
   pthread_mutex_lock(&p->lock);
-  if (p->settings->begin) p->settings->begin(&run->swept, p->settings->compare.user);
+  tell(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_BEGIN, .as.begin = {&run->swept}});
   pthread_mutex_unlock(&p->lock);
   status = train(w, directory, error);
   if (w->failed != CH_OK) status = ch_fail(error, w->failed, "%s", w->error.message);
@@ -359,11 +382,11 @@ static planned_run *next_run(pool *p) {
 
 static ch_status open_own_data(worker *w, ch_error *error) {
   const ch_compare_settings *o = &w->pool->setup.settings;
-  ch_data_options options = {.tokenizer = o->tokenizer,
-                             .directory = o->out,
+  ch_data_options options = {.tokenizer = o->lineup.tokenizer,
+                             .directory = o->report.out,
                              .fixed = true,
-                             .sequence = o->sequence,
-                             .seed = o->seed};
+                             .sequence = o->lineup.sequence,
+                             .seed = o->training.seed};
   CH_TRY(ch_data_open(&options, &w->data, error));
   w->times.room = w->pool->setup.training.steps;
   w->times.seconds = calloc((size_t)w->times.room, sizeof *w->times.seconds);
@@ -432,12 +455,12 @@ static ch_status make_piece(void *context, const ch_assignment *piece, bool *beg
 static ch_status on_made(void *context, int index, const ch_outcome *outcome, ch_error *error) {
   const worker *w = context;
   pool *p = w->pool;
-  const ch_compare_settings *s = &p->settings->compare;
   planned_run *run = &p->runs[p->listed[index]];
   p->setup.began |= outcome->began;
   if (outcome->status != CH_OK) {
     ch_crew_note_failure(&p->failures, p->listed[index], outcome);
-    if (s->failed) s->failed(run->swept.name, (uint64_t)run->swept.seed, outcome->message, s->user);
+    tell(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_FAILED,
+                             .as.failed = {run->swept.name, (uint64_t)run->swept.seed, outcome->message}});
     return CH_OK;
   }
   bool found;
@@ -448,7 +471,7 @@ static ch_status on_made(void *context, int index, const ch_outcome *outcome, ch
   return ch_fail(error, CH_ERROR_IO,
                  "%s was trained, and its " CH_COMPARE_RESULT
                  " is not in %s; all ranks must see the same directory",
-                 run->swept.directory, s->out);
+                 run->swept.directory, p->settings->report.out);
 }
 
 /* On rank 0: earlier runs are read, the others handed out. */
@@ -499,14 +522,14 @@ static ch_status work_over_ranks(pool *p, ch_error *error) {
 
 /* --- the whole --------------------------------------------------------------------------------------------------- */
 
-static void tell_outline(const pool *p) {
+static void tell_outline(pool *p) {
   const ch_sweep *sweep = p->sweep;
   const ch_sweep_outline outline = {.data = &sweep->about.data,
                                     .runs = sweep->planned,
                                     .steps = p->setup.training.steps,
                                     .jobs = sweep->jobs,
                                     .threads = sweep->threads};
-  if (p->settings->outline) p->settings->outline(&outline, p->settings->compare.user);
+  tell(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_OUTLINE, .as.outline = {&outline}});
 }
 
 /* What determines the plan of a sweep, besides the settings that it shares with comparisons. */
@@ -532,12 +555,12 @@ static ch_status interrupted(const pool *p, ch_error *error) {
   return ch_fail(
       error, CH_ERROR_INTERRUPTED,
       "interrupted with %d of %d runs finished; all work is saved in %s, and the same command continues it",
-      done, p->sweep->planned, p->settings->compare.out);
+      done, p->sweep->planned, p->settings->report.out);
 }
 
-static ch_status run(pool *p, const ch_compare_settings *compare, ch_error *error) {
+static ch_status run(pool *p, const ch_compare_settings *runs, ch_error *error) {
   ch_sweep *sweep = p->sweep;
-  CH_TRY(ch_compare_setup_open(compare, CH_EXPERIMENT_SWEEP, &sweep->about, &p->setup, error));
+  CH_TRY(ch_compare_prepare(runs, CH_EXPERIMENT_SWEEP, false, &sweep->about, &p->setup, error));
   ch_crew *crew = &p->setup.crew;
   int64_t tokens = p->setup.training.steps * ch_train_step_tokens(&p->setup.training);
   int64_t warmup = ch_schedule_warmup(&p->setup.training) * ch_train_step_tokens(&p->setup.training);
@@ -553,31 +576,41 @@ static ch_status run(pool *p, const ch_compare_settings *compare, ch_error *erro
   return ch_crew_conclude(crew, status, error);
 }
 
-/* Only rank 0 reports progress. */
-static void keep_quiet(ch_sweep_settings *settings) {
-  settings->outline = NULL;
-  settings->begin = NULL;
-  settings->step = NULL;
-  settings->run = NULL;
+/* The events of a setup that a sweep has too. */
+static bool pass_on(const ch_compare_event *event, void *context) {
+  pool *p = context;
+  pthread_mutex_lock(&p->lock);
+  if (event->kind == CH_COMPARE_EVENT_PREPARATION)
+    tell(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_PREPARATION, .as.preparation = event->as.preparation});
+  if (event->kind == CH_COMPARE_EVENT_PREPARED)
+    tell(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_PREPARED, .as.prepared = {event->as.prepared.data}});
+  pthread_mutex_unlock(&p->lock);
+  return !p->setup.stopped;
+}
+
+static bool is_stopped(void *context) {
+  const pool *p = context;
+  return p->settings->stop && p->settings->stop(p->settings->user);
 }
 
 ch_status ch_sweep_make(const ch_sweep_settings *settings, ch_sweep_written written, ch_sweep *sweep,
                         ch_error *error) {
-  ch_sweep_settings own = *settings;
-  pool p = {.settings = &own, .written = written, .sweep = sweep};
-  ch_compare_settings compare = settings->compare;
+  pool p = {.settings = settings, .written = written, .sweep = sweep};
+  ch_compare_settings runs = runs_of(settings);
   *sweep = (ch_sweep){0};
-  if (!ch_ranks_leads(compare.ranks)) keep_quiet(&own);
   ch_status status = ch_sweep_settings_check(settings, error);
   if (status == CH_OK) status = ch_rate_grid_read(settings->lr, &p.grid, error);
-  CH_TRY(ch_ranks_agree(compare.ranks, status, error));
-  compare.lr = p.grid.rates[0];
-  if (compare.eval_tokens == 0)
-    compare.eval_tokens = compare.tokens / BUDGET_TO_EVALUATED > LEAST_EVALUATED
-                              ? compare.tokens / BUDGET_TO_EVALUATED
-                              : LEAST_EVALUATED;
+  CH_TRY(ch_ranks_agree(settings->workers.ranks, status, error));
+  runs.rates.lr = p.grid.rates[0];
+  if (runs.training.eval_tokens == 0)
+    runs.training.eval_tokens = runs.training.tokens / BUDGET_TO_EVALUATED > LEAST_EVALUATED
+                                    ? runs.training.tokens / BUDGET_TO_EVALUATED
+                                    : LEAST_EVALUATED;
+  runs.event = pass_on;
+  runs.stop = is_stopped;
+  runs.user = &p;
   pthread_mutex_init(&p.lock, NULL);
-  status = run(&p, &compare, error);
+  status = run(&p, &runs, error);
   ch_compare_setup_close(&p.setup, status);
   pthread_mutex_destroy(&p.lock);
   free(p.runs);

@@ -91,7 +91,8 @@ static void put_rank(json_t *ranks, const ch_param *param) {
     json_object_set_new(ranks, name, json_integer((json_int_t)param->shape[first ? 0 : 1]));
 }
 
-json_t *ch_pytorch_tensors(const ch_config *config, const ch_params *params) {
+/* "pytorch" of such a config.json: what the code must know of tensors and no other key says. NULL without memory. */
+static json_t *tensors_to_json(const ch_config *config, const ch_params *params) {
   (void)config;
   json_t *root = json_object(), *tensors = json_object(), *ranks = json_object();
   for (int i = 0; i < params->count; i++) {
@@ -172,7 +173,7 @@ static json_t *with_code(const ch_source *source, json_t *config) {
       vision ? "modeling_crosshead.CrossheadForImageClassification"
              : "modeling_crosshead.CrossheadForCausalLM");
   json_object_update(root, config);
-  json_object_set_new(root, "pytorch", ch_pytorch_tensors(&source->config, &source->params));
+  json_object_set_new(root, "pytorch", tensors_to_json(&source->config, &source->params));
   return root;
 }
 

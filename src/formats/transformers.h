@@ -21,7 +21,5 @@ bool ch_has_pytorch_code(const ch_config *config);
 /* The code of such a model, and of its configuration; the caller releases them with ch_text_free. */
 void ch_pytorch_code(const ch_config *config, const ch_params *params, ch_text *code);
 void ch_pytorch_configuration(const ch_config *config, const ch_params *params, ch_text *code);
-/* "pytorch" of such a config.json: what the code must know of tensors and no other key says. NULL without memory. */
-json_t *ch_pytorch_tensors(const ch_config *config, const ch_params *params);
 
 #endif

@@ -10,7 +10,7 @@ enum { ROUNDS = 3, PRIORS = 7, SCALES = 49, NODES = PRIORS * SCALES };
 /* How the variances of groups may be spread: d0, and a priori weights. Small d0 are favoured, so that few groups do not claim to
    know that they are equally noisy. s0^2 is tried around the pooled variance, SCALES factors from e^-3 to e^9. */
 static const double prior_degrees[PRIORS] = {1, 2, 4, 8, 16, 32, INFINITY};
-static const double prior_weights[PRIORS] = {1. / 1, 1. / 2, 1. / 4, 1. / 8, 1. / 16, 1. / 32, 1. / 32};
+static const double prior_weights[PRIORS] = {1. / 1, 1. / 3, 1. / 9, 1. / 27, 1. / 81, 1. / 243, 1. / 243};
 
 typedef struct work {
   const ch_blocked_value *values;

@@ -29,14 +29,14 @@ const char *const *ch_ffn_names(void) {
   return names;
 }
 
-const ch_ffn_kind *ch_ffn_find(const char *name) {
+static const ch_ffn_kind *find_kind(const char *name) {
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (strcmp(kinds[i].name, name) == 0) return &kinds[i];
   return NULL;
 }
 
 const ch_ffn_kind *ch_ffn_of(const ch_config *config) {
-  return ch_ffn_find(config->hidden_act);
+  return find_kind(config->hidden_act);
 }
 
 ch_swiglu_clamps ch_ffn_clamps(const ch_config *config) {

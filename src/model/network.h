@@ -16,8 +16,7 @@ typedef struct ch_ffn_kind {
 
 /* The names of all kinds, NULL-terminated; the first is the default of models of text. */
 const char *const *ch_ffn_names(void);
-/* The kind of that name, or NULL; and that of a validated config. */
-const ch_ffn_kind *ch_ffn_find(const char *name);
+/* The kind of a validated config. */
 const ch_ffn_kind *ch_ffn_of(const ch_config *config);
 /* "silu", SwiGLU: the kind that experts are, if they are not of the kind with clamps. */
 extern const char ch_ffn_swiglu[];

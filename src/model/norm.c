@@ -22,7 +22,8 @@ const char *const *ch_norm_names(void) {
   return names;
 }
 
-const ch_norm_kind *ch_norm_of(const ch_config *config) {
+/* The kind of a validated config. */
+static const ch_norm_kind *kind_of(const ch_config *config) {
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (strcmp(kinds[i].name, config->norm) == 0) return &kinds[i];
   return NULL;
@@ -30,12 +31,12 @@ const ch_norm_kind *ch_norm_of(const ch_config *config) {
 
 void ch_model_norm_declare(const ch_config *config, ch_params *params, const char *name) {
   ch_params_vector(params, CH_PARAM_NORM, 1, config->hidden_size, "%s.weight", name);
-  if (ch_norm_of(config)->biased)
+  if (kind_of(config)->biased)
     ch_params_vector(params, CH_PARAM_NORM, 0, config->hidden_size, "%s.bias", name);
 }
 
 ch_node *ch_model_norm(ch_builder *builder, ch_node *x, const char *name) {
-  const ch_norm_kind *kind = ch_norm_of(builder->config);
+  const ch_norm_kind *kind = kind_of(builder->config);
   char full[NAME_SIZE];
   snprintf(full, sizeof full, "%s.weight", name);
   ch_node *weight = ch_builder_param(builder, full), *bias = NULL;

@@ -13,8 +13,6 @@ typedef struct ch_norm_kind {
 
 /* The names of all kinds, NULL-terminated; the first is the default of models of text. */
 const char *const *ch_norm_names(void);
-/* The kind of a validated config. */
-const ch_norm_kind *ch_norm_of(const ch_config *config);
 
 /* Declares the norm "{name}.weight" with its "{name}.bias" if the kind has one. */
 void ch_model_norm_declare(const ch_config *config, ch_params *params, const char *name);

@@ -279,10 +279,6 @@ int64_t ch_runner_columns(const ch_runner *runner) {
   return ch_node_columns(ch_plan_root(runner->plan));
 }
 
-size_t ch_runner_bytes(const ch_runner *runner) {
-  return ch_plan_bytes(runner->plan);
-}
-
 double ch_runner_flops(const ch_runner *runner) {
   return ch_plan_flops(runner->plan);
 }

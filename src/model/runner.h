@@ -80,8 +80,7 @@ void *ch_runner_gradient_sum(const ch_runner *runner, void *const *gradients, in
 
 /* Columns of the root. */
 int64_t ch_runner_columns(const ch_runner *runner);
-/* Bytes of work memory, and FLOPs of one forward pass. */
-size_t ch_runner_bytes(const ch_runner *runner);
+/* FLOPs of one forward pass. */
 double ch_runner_flops(const ch_runner *runner);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "planner/model_sizes.h"

@@ -230,7 +230,8 @@ ch_status ch_capacity_sizes_of(const ch_config *config, const char *path,
 
 /* --- times ------------------------------------------------------------------------------------------------------- */
 
-double ch_device_rate(const ch_device *device, double bytes) {
+/* Bandwidth for reading so many bytes again and again. */
+static double device_rate(const ch_device *device, double bytes) {
   const ch_read_rate *rates = device->rates;
   int count = device->rate_count;
   if (count < 1 || bytes >= rates[count - 1].bytes) return device->read_bandwidth;
@@ -268,7 +269,7 @@ static void expect_step(const ch_capacity_sizes *sizes, const ch_capacity_questi
                        : 0;
   /* States of constant size are read and written. */
   double cache = users * (element * (double)account->cache_elements_at_depth + 2 * sizes->fixed);
-  double rate = device->reading * ch_device_rate(device, sizes->step_weights + cache);
+  double rate = device->reading * device_rate(device, sizes->step_weights + cache);
   double products = product_rate(device, sizes->type, device->computing_step),
          attention = device->flops * device->computing_step;
   double reading = sizes->step_weights / rate, attending = cache / rate,
@@ -285,7 +286,7 @@ static void expect_step(const ch_capacity_sizes *sizes, const ch_capacity_questi
 static void expect_prompt(const ch_capacity_sizes *sizes, const ch_device *device,
                           ch_capacity_expected *expected) {
   double passes = (double)sizes->passes, attention = sizes->prompt_attention_flops;
-  double rate = device->reading * ch_device_rate(device, sizes->pass_weights);
+  double rate = device->reading * device_rate(device, sizes->pass_weights);
   double computing =
       (sizes->prompt_flops - attention) / product_rate(device, sizes->type, device->computing) +
       attention / (device->flops * device->computing);

@@ -49,9 +49,6 @@ double ch_capacity_needed(const ch_capacity_sizes *sizes, double users, double c
 int64_t ch_capacity_users(const ch_capacity_sizes *sizes, int64_t context, double memory);
 int64_t ch_capacity_context(const ch_capacity_sizes *sizes, int64_t users, double memory);
 
-/* Bandwidth for reading so many bytes again and again. */
-double ch_device_rate(const ch_device *device, double bytes);
-
 /* Fills the speeds of *expected, and `bound`. */
 void ch_capacity_speed(const ch_capacity_sizes *sizes, const ch_capacity_question *question,
                        const ch_device *device, ch_capacity_expected *expected);

@@ -3,7 +3,7 @@
 #define CH_REPORT_LADDER_TEXT_H
 
 #include "base/text.h"
-#include "experiment/ladder.h"
+#include "experiment/findings/ladder_results.h"
 
 /* The law, how it was fitted, and what it says of the largest models and the target: some lines for a terminal. */
 void ch_ladder_write(const ch_ladder *ladder, ch_text *text);

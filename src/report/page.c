@@ -17,7 +17,7 @@
 #include "experiment/findings/verdict.h"
 #include "experiment/findings/warnings.h"
 
-enum { SERIES_COLOURS = 14, MOST_NAMES_IN_TITLE = 4 };
+enum { MOST_NAMES_IN_TITLE = 4 };
 
 static void put_title(const ch_page *p, ch_text *title) {
   const ch_summary *s = p->summary;
@@ -83,32 +83,6 @@ static void put_notice(const ch_page *p, ch_text *html) {
   }
 }
 
-/* The verdict on a model. */
-static void put_mark(const ch_summary *summary, int rank, ch_text *html) {
-  const ch_decision *d = &summary->decision;
-  const char *mark = NULL;
-  if (summary->count < 2) return;
-  for (int i = 0; i < d->choice_count; i++)
-    if (d->choices[i] == rank) mark = "choice";
-  if (rank == d->pick) mark = d->known ? "take this" : "for now";
-  if (mark) ch_text_printf(html, " <span class=\"take\">%s</span>", mark);
-}
-
-void ch_page_name_cell(const ch_page *p, int rank, bool mark, ch_text *html) {
-  const ch_summary *s = p->summary;
-  const ch_group *group = &s->groups[rank];
-  ch_text_printf(html, "<tr><th scope=\"row\" style=\"--swatch:var(--series-%d)\"", rank % SERIES_COLOURS);
-  if (strcmp(group->name, group->runs[0]->name) != 0) {
-    ch_text_puts(html, " title=\"");
-    ch_html_escape(group->runs[0]->name, html);
-    ch_text_puts(html, "\"");
-  }
-  ch_text_puts(html, ">");
-  ch_html_escape(group->name, html);
-  if (mark) put_mark(s, rank, html);
-  ch_text_puts(html, "</th>");
-}
-
 static void put_table_head(const ch_columns *columns, ch_text *html) {
   ch_text_puts(html, "<thead>\n<tr><th scope=\"col\">mechanism</th>");
   for (int c = 0; c < columns->count; c++) {
@@ -171,19 +145,26 @@ static void put_table(const ch_page *p, ch_text *html) {
     ch_text_puts(html, "<p class=\"note\">? A speed that is not steady: " CH_UNSTEADY_NOTE "</p>\n");
 }
 
-/* The full name of each mechanism: "gqa:4" is gqa. */
+/* The full name of each model's mechanism, to which its name in the table of results leads: "gqa:4" is gqa. */
 static void put_full_names(const ch_page *p, ch_text *html) {
   const ch_preset *preset;
   ch_text_puts(html, "<dl class=\"names\">\n");
   for (int i = 0; i < p->summary->count; i++) {
-    const char *name = p->summary->groups[i].runs[0]->name;
+    const ch_group *group = &p->summary->groups[i];
+    const char *name = group->runs[0]->name;
     size_t length = strcspn(name, ":+");
+    ch_text_printf(html, "<dt id=\"name-%d\">", i);
+    ch_html_escape(group->name, html);
+    ch_text_puts(html, "</dt>");
+    bool known = false;
     for (int k = 0; (preset = ch_preset_at(k)) != NULL; k++) {
       if (strlen(preset->name) != length || strncmp(preset->name, name, length) != 0) continue;
-      ch_text_printf(html, "<dt>%s</dt><dd>", preset->name);
+      known = true;
+      ch_text_puts(html, "<dd>");
       ch_html_escape(preset->summary, html);
       ch_text_puts(html, "</dd>\n");
     }
+    if (!known) ch_text_puts(html, "<dd>as its configuration file says</dd>\n");
   }
   ch_text_puts(html, "</dl>\n");
 }

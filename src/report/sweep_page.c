@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "experiment/findings/verdict.h"
+#include "report/compare_figures.h"
+#include "report/labels.h"
 #include "report/sweep_text.h"
 
 enum { LAW_POINTS = 60 };
@@ -152,17 +155,35 @@ static void put_sentences(const ch_sweep *sweep, ch_text *html) {
   ch_text_puts(html, "</pre></div>\n</section>\n");
 }
 
-ch_status ch_sweep_page_write(const ch_sweep *sweep, ch_text *html, ch_error *error) {
-  char title[200], answer[200], budget[32];
+/* The mechanisms at their best rates, as a comparison: there must be several. */
+static bool is_comparison(const ch_sweep *sweep) {
+  return sweep->mechanisms > 1 && sweep->about.count > 0;
+}
+
+static void put_answer(const ch_sweep *sweep, const ch_summary *summary, ch_text *answer) {
+  char budget[32];
+  if (is_comparison(sweep)) {
+    ch_verdict_sentence(summary, &sweep->about, answer);
+    ch_text_puts(answer, "\nEach mechanism at the rate of its lowest loss. ");
+  }
+  ch_text_printf(answer, "%d of %d runs are done. Losses are extrapolated to %s tokens.", sweep->count,
+                 sweep->planned, ch_format_count(sweep->budget, budget, sizeof budget));
+}
+
+static ch_status write_page(const ch_sweep *sweep, const ch_summary *summary, ch_text *html,
+                            ch_error *error) {
+  char title[200];
+  ch_text answer = {0};
   snprintf(title, sizeof title, "Learning rates on %s", ch_page_file_name(sweep->about.data.file));
-  snprintf(answer, sizeof answer, "%d of %d runs are done. Losses are extrapolated to %s tokens.",
-           sweep->count, sweep->planned, ch_format_count(sweep->budget, budget, sizeof budget));
+  put_answer(sweep, summary, &answer);
   const ch_page_head head = {.kicker = "Learning-rate sweep",
                              .title = title,
-                             .answer = answer,
+                             .answer = answer.data ? answer.data : "",
                              .version = sweep->about.version,
                              .created = sweep->about.created};
+  html->failed |= answer.failed;
   ch_page_begin(&head, html);
+  if (is_comparison(sweep)) ch_page_figure(ch_figure_quality(summary, &sweep->about), html);
   put_sentences(sweep, html);
   if (sweep->count) {
     ch_page_figure(rates_figure(sweep), html);
@@ -171,5 +192,15 @@ ch_status ch_sweep_page_write(const ch_sweep *sweep, ch_text *html, ch_error *er
   }
   ch_page_command(sweep->about.command, html);
   ch_page_end(&head, html);
+  ch_text_free(&answer);
   return html->failed ? ch_no_memory(error) : CH_OK;
+}
+
+ch_status ch_sweep_page_write(const ch_sweep *sweep, ch_text *html, ch_error *error) {
+  ch_summary summary = {0};
+  ch_status status = ch_summarise(&sweep->about, &summary, error);
+  if (status == CH_OK) status = ch_summary_label(&summary, error);
+  if (status == CH_OK) status = write_page(sweep, &summary, html, error);
+  ch_arena_free(&summary.arena);
+  return status;
 }

@@ -6,33 +6,6 @@
 
 typedef ch_template_filling filling;
 
-/* --- errors and limits --------------------------------------------------------------------------------------- */
-
-json_t *ch_template_wrong(filling *f, ch_status status, const char *what) {
-  if (f->status == CH_OK) f->status = ch_fail(f->error, status, "%s: %s", f->template->where, what);
-  return NULL;
-}
-
-json_t *ch_template_no_memory(filling *f) {
-  if (f->status == CH_OK) f->status = ch_no_memory(f->error);
-  return NULL;
-}
-
-json_t *ch_template_wrong_in(filling *f) {
-  if (f->status != CH_OK) return NULL;
-  if (f->error->status == CH_OK) return ch_template_no_memory(f);
-  f->status = ch_fail_in(f->error, f->template->where);
-  return NULL;
-}
-
-bool ch_template_step(filling *f) {
-  if (f->scope->steps++ < CH_TEMPLATE_STEPS) return true;
-  ch_fail(f->error, CH_ERROR_FORMAT, "%s: it takes more than %d steps for one item; make its loops shorter",
-          f->template->where, CH_TEMPLATE_STEPS);
-  f->status = CH_ERROR_FORMAT;
-  return false;
-}
-
 /* --- names --------------------------------------------------------------------------------------------------- */
 
 static bool push_frame(filling *f) {

@@ -1,8 +1,8 @@
 /* Every kernel, once: what the table has, what a variant declares and defines.
  *
  * This file is included wherever the list is needed, with CH_KERNEL(origin, result, name, parameters) defined: kernels.h makes
- * the table's members of it, kernels/variant.h the prototypes, kernels/table.c the table of a variant. A new kernel is a line here and
- * a function KERNEL(name) in a file of kernels/.
+ * the table's members of it, kernels/vector/variant.h the prototypes, kernels/variant_table.c the table of a variant. A new kernel is
+ * a line here and a function KERNEL(name) in a file of a subfolder of kernels/.
  *
  * `origin` says which variants have a function of their own (kernels/variants.cmake lists the variants):
  *

@@ -32,6 +32,15 @@ void ch_gather_tensor(const ch_trainer *trainer, ch_parameter_group group, int p
   }
 }
 
+size_t ch_trainer_largest(const ch_trainer *trainer) {
+  int64_t most = 1;
+  for (int p = 0; p < trainer->params.count; p++) {
+    int64_t count = ch_param_count(&trainer->params.rows[p]);
+    if (count > most) most = count;
+  }
+  return (size_t)most * ch_dtype_size(trainer->set.dtype);
+}
+
 /* Rank 0 makes room for what is divided. */
 static ch_status reserve(const ch_trainer *trainer, ch_gathered *g, void **room, ch_error *error) {
   const ch_parameter_set *set = &trainer->set;

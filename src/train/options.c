@@ -35,32 +35,36 @@ typedef struct option_row {
 static const double largest_count = 1e9;
 
 static const option_row rows[] = {
-    {"batch", "--batch", WHOLE, AT(batch), SAME, 8, 1, 1e6, SET(batch), 0},
-    {"sequence", "--seq", WHOLE, AT(sequence), SAME, 512, 1, 1 << 24, SET(sequence), 0},
-    {"accumulate", "--accumulate", WHOLE, AT(accumulate), SAME, 1, 1, 1e6, SET(accumulate), 0},
-    {"micro_batch", "--micro-batch", WHOLE, AT(micro_batch), SAME, 0, 0, 1e6, SET(micro_batch), 0},
-    {"steps", "--steps", WHOLE, AT(steps), SAME_WITH_COSINE, 0, 1, 1e8, SET(steps), 0},
-    {"lr", "--lr", NUMBER, AT(lr), SAME, 1e-3, 0, 1e3, SET(lr), 0},
-    {"schedule", "--schedule", SCHEDULE, AT(schedule), SAME, CH_TRAIN_COSINE, 0, 0, SET(schedule), 0},
-    {"warmup", "--warmup", WHOLE, AT(warmup), SAME, -1, -1, 1e8, SET(warmup), -1},
-    {"beta1", "--beta1", NUMBER, AT(beta1), SAME, 0.9, 0, 0.999999, SET(beta1), -1},
-    {"beta2", "--beta2", NUMBER, AT(beta2), SAME, 0.95, 0, 0.9999999, SET(beta2), -1},
-    {"eps", "--eps", NUMBER, AT(eps), SAME, 1e-8, 1e-30, 1, SET(eps), 0},
-    {"weight_decay", "--weight-decay", NUMBER, AT(weight_decay), SAME, 0.1, 0, 1e3, SET(weight_decay), -1},
-    {"clip", "--clip", NUMBER, AT(clip), SAME, 1, 0, 1e9, SET(clip), -1},
-    {"seed", "--seed", SEED, AT(seed), SAME, 0, 0, 0, SET(seed), 0},
-    {"documents", "--documents", YES_NO, AT(documents), SAME, 0, 0, 1, SET(documents_apart), 0},
+    {"batch", "--batch", WHOLE, AT(batch), SAME, 8, 1, 1e6, SET(training.batch), 0},
+    {"sequence", "--seq", WHOLE, AT(sequence), SAME, 512, 1, 1 << 24, SET(training.sequence), 0},
+    {"accumulate", "--accumulate", WHOLE, AT(accumulate), SAME, 1, 1, 1e6, SET(training.accumulate), 0},
+    {"micro_batch", "--micro-batch", WHOLE, AT(micro_batch), SAME, 0, 0, 1e6, SET(training.micro_batch), 0},
+    {"steps", "--steps", WHOLE, AT(steps), SAME_WITH_COSINE, 0, 1, 1e8, SET(training.steps), 0},
+    {"lr", "--lr", NUMBER, AT(lr), SAME, 1e-3, 0, 1e3, SET(optimizer.lr), 0},
+    {"schedule", "--schedule", SCHEDULE, AT(schedule), SAME, CH_TRAIN_COSINE, 0, 0, SET(optimizer.schedule),
+     0},
+    {"warmup", "--warmup", WHOLE, AT(warmup), SAME, -1, -1, 1e8, SET(optimizer.warmup), -1},
+    {"beta1", "--beta1", NUMBER, AT(beta1), SAME, 0.9, 0, 0.999999, SET(optimizer.beta1), -1},
+    {"beta2", "--beta2", NUMBER, AT(beta2), SAME, 0.95, 0, 0.9999999, SET(optimizer.beta2), -1},
+    {"eps", "--eps", NUMBER, AT(eps), SAME, 1e-8, 1e-30, 1, SET(optimizer.eps), 0},
+    {"weight_decay", "--weight-decay", NUMBER, AT(weight_decay), SAME, 0.1, 0, 1e3,
+     SET(optimizer.weight_decay), -1},
+    {"clip", "--clip", NUMBER, AT(clip), SAME, 1, 0, 1e9, SET(optimizer.clip), -1},
+    {"seed", "--seed", SEED, AT(seed), SAME, 0, 0, 0, SET(training.seed), 0},
+    {"documents", "--documents", YES_NO, AT(documents), SAME, 0, 0, 1, SET(text.documents_apart), 0},
     {"flip", "--augment", YES_NO, AT(flip), OF_IMAGES, 0, 0, 1, NONE, 0},
     {"crop", "--crop", WHOLE, AT(crop), OF_IMAGES, 0, 0, 4096, NONE, 0},
     {"label_smoothing", "--label-smoothing", NUMBER, AT(label_smoothing), OF_IMAGES, 0, 0, 0.99,
-     SET(label_smoothing), -1},
-    {"recompute", "--recompute", YES_NO, AT(recompute), FREE, 0, 0, 1, SET(recompute), 0},
-    {"whole_tables", "--whole-tables", YES_NO, AT(whole_tables), PASSING, 0, 0, 1, SET(whole_tables), 0},
-    {"dtype", "--compute", DTYPE, AT(dtype), SAME, CH_F32, 0, 0, SET(type), 0},
-    {"eval_every", "--eval-every", WHOLE, AT(eval_every), FREE, 0, 0, 1e9, SET(eval_every), -1},
-    {"eval_tokens", "--eval-tokens", WHOLE, AT(eval_tokens), FREE, 131072, 0, 1e12, SET(eval_tokens), -1},
+     SET(vision.label_smoothing), -1},
+    {"recompute", "--recompute", YES_NO, AT(recompute), FREE, 0, 0, 1, SET(training.recompute), 0},
+    {"whole_tables", "--whole-tables", YES_NO, AT(whole_tables), PASSING, 0, 0, 1, SET(training.whole_tables),
+     0},
+    {"dtype", "--compute", DTYPE, AT(dtype), SAME, CH_F32, 0, 0, SET(training.type), 0},
+    {"eval_every", "--eval-every", WHOLE, AT(eval_every), FREE, 0, 0, 1e9, SET(report.eval_every), -1},
+    {"eval_tokens", "--eval-tokens", WHOLE, AT(eval_tokens), FREE, 131072, 0, 1e12, SET(report.eval_tokens),
+     -1},
     {"checkpoint_every", "--checkpoint-every", WHOLE, AT(checkpoint_every), FREE, 0, 0, 1e9,
-     SET(checkpoint_every), -1},
+     SET(report.checkpoint_every), -1},
 };
 enum { ROWS = sizeof rows / sizeof *rows, IMAGES_OF_A_BATCH = 64 };
 
@@ -109,16 +113,16 @@ static void put_row(const ch_train_settings *settings, const option_row *row, ch
     if (yes) *bool_at(options, row) = true;
     return;
   case SCHEDULE:
-    if (settings->schedule != CH_TRAIN_USUAL) options->schedule = settings->schedule;
+    if (settings->optimizer.schedule != CH_TRAIN_USUAL) options->schedule = settings->optimizer.schedule;
     return;
   case DTYPE:
-    if (settings->type != CH_PRECISION_DEFAULT)
-      options->dtype = settings->type == CH_PRECISION_F64    ? CH_F64
-                       : settings->type == CH_PRECISION_BF16 ? CH_BF16
-                                                             : CH_F32;
+    if (settings->training.type != CH_PRECISION_DEFAULT)
+      options->dtype = settings->training.type == CH_PRECISION_F64    ? CH_F64
+                       : settings->training.type == CH_PRECISION_BF16 ? CH_BF16
+                                                                      : CH_F32;
     return;
   case SEED:
-    if (settings->seed != CH_TRAIN_SEED_USUAL) options->seed = settings->seed;
+    if (settings->training.seed != CH_TRAIN_SEED_USUAL) options->seed = settings->training.seed;
     return;
   }
 }
@@ -199,17 +203,17 @@ int64_t ch_train_steps_for(const ch_train_options *options, int64_t tokens) {
 
 /* --- names of choices ---------------------------------------------------------------------------------------- */
 
-const char *ch_schedule_name(ch_train_schedule schedule) {
+static const char *schedule_name(ch_train_schedule schedule) {
   return schedule == CH_TRAIN_CONSTANT         ? "constant"
          : schedule == CH_TRAIN_COSINE_TO_ZERO ? "cosine-to-zero"
                                                : "cosine";
 }
 
-bool ch_schedule_parse(const char *name, ch_train_schedule *schedule) {
+static bool schedule_parse(const char *name, ch_train_schedule *schedule) {
   *schedule = strcmp(name, "constant") == 0         ? CH_TRAIN_CONSTANT
               : strcmp(name, "cosine-to-zero") == 0 ? CH_TRAIN_COSINE_TO_ZERO
                                                     : CH_TRAIN_COSINE;
-  return strcmp(name, ch_schedule_name(*schedule)) == 0;
+  return strcmp(name, schedule_name(*schedule)) == 0;
 }
 
 /* --- JSON ---------------------------------------------------------------------------------------------------- */
@@ -224,7 +228,7 @@ static json_t *value_of(const ch_train_options *options, const option_row *row) 
   case YES_NO:
     return json_boolean(*bool_at(options, row));
   case SCHEDULE:
-    return json_string(ch_schedule_name(options->schedule));
+    return json_string(schedule_name(options->schedule));
   case DTYPE:
     return json_string(ch_dtype_name(options->dtype));
   case SEED:
@@ -274,7 +278,7 @@ static bool read_value(const json_t *value, const option_row *row, ch_train_opti
     *bool_at(options, row) = json_is_true(value);
     return json_is_boolean(value);
   case SCHEDULE:
-    return ch_schedule_parse(text, &options->schedule);
+    return schedule_parse(text, &options->schedule);
   case DTYPE:
     return ch_dtype_parse(text, &options->dtype);
   case SEED:

@@ -6,9 +6,6 @@
 
 #include "train/options.h"
 
-const char *ch_schedule_name(ch_train_schedule schedule);
-bool ch_schedule_parse(const char *name, ch_train_schedule *schedule);
-
 /* A config with every key written the way this version writes it; NULL when memory is out. */
 json_t *ch_config_to_json(const ch_config *config);
 

@@ -113,8 +113,9 @@ ch_status ch_trainer_backward(ch_trainer *trainer, int64_t index, double seed, c
   call.gradients =
       trainer->relay.shards.count ? trainer->relay.shards.gradient_data : trainer->set.gradient_data;
   call.accumulate = call.follows_micro_batch = index > 0;
-  call.elsewhere = ch_relay_adds_to_others(&trainer->relay, index);
-  call.more_micro_batches = ch_relay_goes_on(&trainer->relay, index);
+  call.elsewhere =
+      index > 0 && index == ch_relay_first(&trainer->relay); /* earlier sums are those of other ranks */
+  call.more_micro_batches = index + 1 < trainer->relay.micro_batches;
   call.routing = ch_expert_balance_routing(&trainer->balance);
   if (call.routing) {
     call.routing->term_count = 0;

@@ -261,14 +261,6 @@ const ch_gradient_listener *ch_relay_listener(const ch_relay *relay) {
   return relay->ranks ? &relay->listener : NULL;
 }
 
-bool ch_relay_adds_to_others(const ch_relay *relay, int64_t index) {
-  return index > 0 && index == ch_relay_first(relay);
-}
-
-bool ch_relay_goes_on(const ch_relay *relay, int64_t index) {
-  return index + 1 < relay->micro_batches;
-}
-
 /* Waits even if asked to stop. It then tells the others once, so that their passes end sooner. */
 static ch_status await_telling(ch_relay *relay, ch_transfer *transfer, ch_status status, ch_error *error) {
   if (await(relay, transfer, status != CH_OK)) return status;

@@ -64,10 +64,6 @@ void ch_relay_begin(ch_relay *relay, int64_t micro_batches, ch_stop_test stop, v
 /* This rank's first micro-batch, and the distance to its next one. */
 int64_t ch_relay_first(const ch_relay *relay);
 int64_t ch_relay_stride(const ch_relay *relay);
-/* Returns true if micro-batch `index` adds to gradients that came from another rank, or if later micro-batches add to
-   those of `index`. */
-bool ch_relay_adds_to_others(const ch_relay *relay, int64_t index);
-bool ch_relay_goes_on(const ch_relay *relay, int64_t index);
 /* The own micro-batch `index` of a training step begins. */
 void ch_relay_enter(ch_relay *relay, int64_t index);
 /* For ch_runner_call.listener in a training step; NULL without other ranks. */

@@ -36,12 +36,8 @@ struct ch_trainer {
   int64_t validation_points, validation_capacity;
 };
 
-/* Plans both runners for options.micro_batch. Called again when a checkpoint brings another one. */
-ch_status ch_trainer_plan(ch_trainer *trainer, ch_error *error);
-/* The same with new weights, gradients and moments, all zero: how they are kept can depend on the micro-batch. */
+/* Plans both runners anew, with new weights, gradients and moments, all zero. How they are kept can depend on the micro-batch. */
 ch_status ch_trainer_plan_again(ch_trainer *trainer, ch_error *error);
-/* Whether each rank has some columns of the lookup tables of gates. */
-bool ch_trainer_divides_tables(const ch_trainer *trainer);
 /* Bytes of the largest tensor. */
 size_t ch_trainer_largest(const ch_trainer *trainer);
 /* Makes room for `steps` losses, or `points` validation points. */

@@ -113,9 +113,9 @@ static ch_status write_and_read_sweep(const char *directory, ch_error *error) {
   if (status != CH_OK) return status;
   ch_sweep judged = sweep; /* with an arena of its own, so that no memory is left */
   judged.about.arena = (ch_arena){0};
-  ch_sweep_judge(&judged);
+  status = ch_sweep_judge(&judged, error);
   snprintf(path, sizeof path, "%s/results.json", directory);
-  status = ch_write_json(path, ch_sweep_to_json(&judged), CH_DIGITS_SHOWN, error);
+  if (status == CH_OK) status = ch_write_json(path, ch_sweep_to_json(&judged), CH_DIGITS_SHOWN, error);
   ch_arena_free(&judged.about.arena);
   return status;
 }

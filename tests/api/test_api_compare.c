@@ -23,6 +23,7 @@ typedef struct diary {
   int steps, models, earlier, begun, prepared, turns, timings, timed, stop_after, asked;
   int32_t last_run;
   char names[64];
+  bool of_other_runs; /* steps and models are not those of mha and mqa */
 } diary;
 
 static void on_prepared(const ch_compared_data *found, void *user) {
@@ -61,6 +62,7 @@ static void on_asking(const ch_compared *model, const char *task, int64_t done, 
 
 static bool on_step(const ch_compare_position *position, void *user) {
   diary *d = user;
+  if (d->of_other_runs) return true;
   assert_true(position->run >= d->last_run && position->run < position->runs && position->runs == 2);
   assert_true(position->step.loss > 0 && position->step.step <= position->step.steps);
   assert_string_equal(position->name, position->run == 0 ? "mha" : "mqa");
@@ -77,22 +79,45 @@ static void on_model(const ch_compared *model, bool earlier, void *user) {
   d->earlier += earlier;
 }
 
+static bool on_event(const ch_compare_event *event, void *user) {
+  switch (event->kind) {
+  case CH_COMPARE_EVENT_PREPARED:
+    on_prepared(event->as.prepared.data, user);
+    return true;
+  case CH_COMPARE_EVENT_BEGIN:
+    on_begin(event->as.begin.position, event->as.begin.model, user);
+    return true;
+  case CH_COMPARE_EVENT_STEP:
+    return on_step(event->as.step.position, user);
+  case CH_COMPARE_EVENT_MODEL:
+    on_model(event->as.model.model, event->as.model.earlier, user);
+    return true;
+  case CH_COMPARE_EVENT_TIMING:
+    on_timing(event->as.timing.turn, event->as.timing.turns, event->as.timing.model, user);
+    return true;
+  case CH_COMPARE_EVENT_TIMED:
+    on_timed(event->as.timed.model, user);
+    return true;
+  case CH_COMPARE_EVENT_ASKING:
+    on_asking(event->as.asking.model, event->as.asking.task, event->as.asking.done, event->as.asking.total,
+              user);
+    return true;
+  default:
+    return true;
+  }
+}
+
 static ch_compare_settings usual(diary *d) {
   ch_compare_settings settings;
   ch_compare_defaults(&settings);
-  settings.data = data;
-  settings.out = out;
-  settings.mechanisms = "mha,mqa";
-  settings.parameters = 40000;
-  settings.tokens = 4000;
-  settings.batch = 4;
-  settings.sequence = 32;
-  settings.prepared = on_prepared;
-  settings.begin = on_begin;
-  settings.step = on_step;
-  settings.model = on_model;
-  settings.timing = on_timing;
-  settings.timed = on_timed;
+  settings.text.data = data;
+  settings.report.out = out;
+  settings.lineup.mechanisms = "mha,mqa";
+  settings.lineup.parameters = 40000;
+  settings.training.tokens = 4000;
+  settings.training.batch = 4;
+  settings.lineup.sequence = 32;
+  settings.event = on_event;
   settings.user = d;
   return settings;
 }
@@ -166,7 +191,7 @@ static void a_stopped_comparison_goes_on_and_says_which_is_better(void **state) 
   ch_comparison_free(comparison);
 
   /* Other settings do not go on with these results; the sentence names what differs as the caller does. */
-  settings.eval_tokens = 100;
+  settings.training.eval_tokens = 100;
   assert_int_equal(ch_compare_mechanisms(&settings, NULL, &error), CH_ERROR_ARGUMENT);
   assert_non_null(strstr(error.message, " eval_tokens "));
   settings.option_names = true;
@@ -174,10 +199,9 @@ static void a_stopped_comparison_goes_on_and_says_which_is_better(void **state) 
   assert_non_null(strstr(error.message, " --eval-tokens "));
 
   /* More mechanisms behind those that are there: what is done is kept. */
-  diary longer = {0};
+  diary longer = {.of_other_runs = true};
   settings = usual(&longer);
-  settings.mechanisms = "mha,mqa,gqa:2";
-  settings.step = NULL;
+  settings.lineup.mechanisms = "mha,mqa,gqa:2";
   must(ch_compare_mechanisms(&settings, &comparison, &error));
   assert_int_equal(ch_comparison_count(comparison), 3);
   assert_int_equal(longer.earlier, 2);
@@ -185,12 +209,16 @@ static void a_stopped_comparison_goes_on_and_says_which_is_better(void **state) 
   ch_comparison_free(comparison);
 }
 
-static void on_rung(int32_t index, int32_t rungs, int64_t parameters, const char *directory, void *user) {
+static bool on_ladder_event(const ch_compare_event *event, void *user) {
   static const int64_t sizes[] = {30000, 35000, 50000};
   diary *d = user;
-  assert_true(rungs == 4 && parameters == sizes[d->begun] && index == (d->begun < 2 ? d->begun : 3));
-  assert_int_equal(strncmp(directory, out, strlen(out)), 0);
+  if (event->kind == CH_COMPARE_EVENT_MODEL) on_model(event->as.model.model, event->as.model.earlier, user);
+  if (event->kind != CH_COMPARE_EVENT_RUNG) return true;
+  assert_true(event->as.rung.rungs == 4 && event->as.rung.parameters == sizes[d->begun]);
+  assert_int_equal(event->as.rung.index, d->begun < 2 ? d->begun : 3);
+  assert_int_equal(strncmp(event->as.rung.directory, out, strlen(out)), 0);
   d->begun++;
+  return true;
 }
 
 /* The comparison that is there is the size that it was made for. */
@@ -210,18 +238,16 @@ static void a_finished_comparison_answers_tasks(void **state) {
   diary d = {0};
   ch_compare_settings settings = usual(&d);
   ch_comparison *comparison;
-  settings.mechanisms = "mha,mqa,gqa:2";
-  settings.step = NULL;
-  settings.tasks = "copa=" ITEMS;
-  settings.task_items = 2;
-  settings.asking = on_asking;
+  settings.lineup.mechanisms = "mha,mqa,gqa:2";
+  settings.verdict.tasks = "copa=" ITEMS;
+  settings.verdict.task_items = 2;
   must(ch_compare_mechanisms(&settings, &comparison, &error));
   assert_int_equal(d.begun, 0);
   assert_true(d.asked >= 3);
   for (int i = 0; i < 3; i++) {
     const ch_compared *run = ch_comparison_run(comparison, i);
     assert_int_equal(run->task_count, 1);
-    assert_string_equal(run->tasks->task, settings.tasks);
+    assert_string_equal(run->tasks->task, settings.verdict.tasks);
     ch_evaluate_settings usual_settings;
     ch_model *model;
     char path[400], *text;
@@ -251,8 +277,8 @@ static void a_finished_comparison_answers_tasks(void **state) {
   d.asked = 0;
   must(ch_compare_mechanisms(&settings, NULL, &error));
   assert_int_equal(d.asked, 0);
-  settings.task_items = 1;
-  settings.tasks = "winogrande=" TEST_DATA "/tasks/winogrande.jsonl,copa=" ITEMS;
+  settings.verdict.task_items = 1;
+  settings.verdict.tasks = "winogrande=" TEST_DATA "/tasks/winogrande.jsonl,copa=" ITEMS;
   must(ch_compare_mechanisms(&settings, &comparison, &error));
   const ch_compared *run = ch_comparison_run(comparison, 1);
   assert_int_equal(run->task_count, 2);
@@ -266,18 +292,14 @@ static void a_ladder_grows_around_a_comparison(void **state) {
   diary d = {0};
   ch_comparison *comparison;
   ch_compare_settings settings = usual(&d);
-  settings.out = strcat(strcpy(out, at("comparison")), "-ladder");
-  settings.step = NULL;
-  settings.begin = NULL;
-  settings.timing = NULL;
-  settings.timed = NULL;
+  settings.report.out = strcat(strcpy(out, at("comparison")), "-ladder");
+  settings.event = on_ladder_event;
   must(ch_compare_mechanisms(&settings, &comparison, &error));
   double loss = ch_comparison_run(comparison, 0)->validation_loss;
   assert_null(ch_comparison_laws(comparison));
   ch_comparison_free(comparison);
-  settings.ladder = "35k,30k,50k";
-  settings.target = 1000000;
-  settings.rung = on_rung;
+  settings.schedule.ladder = "35k,30k,50k";
+  settings.schedule.target = 1000000;
   d = (diary){0};
   must(ch_compare_mechanisms(&settings, &comparison, &error));
   assert_int_equal(d.begun, 3);
@@ -295,7 +317,7 @@ static void a_ladder_grows_around_a_comparison(void **state) {
   assert_non_null(strstr(text, "Other sizes"));
   ch_free(text);
   ch_comparison_free(comparison);
-  settings.ladder = "35k";
+  settings.schedule.ladder = "35k";
   assert_int_equal(ch_compare_mechanisms(&settings, NULL, &error), CH_ERROR_ARGUMENT);
   assert_non_null(strstr(error.message, "ladder has 2 sizes"));
 }
@@ -310,9 +332,9 @@ static void a_comparison_is_stopped_by_the_answer_to_a_question(void **state) {
   diary d = {0};
   int asked = 0;
   ch_compare_settings settings = usual(&d);
-  settings.out = at("stopped");
+  settings.report.out = at("stopped");
   settings.stop = stop_at_once;
-  settings.prepared = NULL;
+  settings.event = NULL;
   settings.user = &asked;
   assert_int_equal(ch_compare_mechanisms(&settings, NULL, &error), CH_ERROR_INTERRUPTED);
   assert_true(asked > 0);
@@ -337,8 +359,8 @@ static void a_forecast_says_what_a_comparison_would_do(void **state) {
   diary d = {0};
   ch_compare_settings settings = usual(&d);
   ch_compare_forecast *forecast = NULL;
-  settings.out = at("foreseen");
-  settings.seeds = 2;
+  settings.report.out = at("foreseen");
+  settings.training.seeds = 2;
   must(ch_compare_foresee(&settings, &forecast, &error));
   assert_false(is_there(at("foreseen")));
   assert_int_equal(ch_compare_forecast_count(forecast), 2);
@@ -363,7 +385,7 @@ static void a_forecast_says_what_a_comparison_would_do(void **state) {
   ch_compare_forecast_free(forecast);
   ch_compare_forecast_free(NULL);
   assert_int_equal(d.steps + d.prepared + d.begun, 0);
-  settings.mechanisms = "mha,nonsense";
+  settings.lineup.mechanisms = "mha,nonsense";
   assert_int_equal(ch_compare_foresee(&settings, &forecast, &error), CH_ERROR_ARGUMENT);
   assert_null(forecast);
   assert_int_equal(ch_compare_foresee(NULL, &forecast, &error), CH_ERROR_ARGUMENT);
@@ -374,30 +396,30 @@ static void impossible_comparisons_are_refused(void **state) {
   diary d = {0};
   for (int i = 0; i < 21; i++) {
     ch_compare_settings settings = usual(&d);
-    settings.out = at("none");
-    if (i == 0) settings.data = NULL;
-    if (i == 1) settings.mechanisms = "mha,nonsense";
-    if (i == 2) settings.tokens = 0;
-    if (i == 3) settings.seeds = 101;
-    if (i == 4) settings.type = CH_PRECISION_Q4_0;
-    if (i == 5) settings.schedule = CH_TRAIN_COSINE_TO_ZERO;
-    if (i == 6) settings.parameters = -5;
-    if (i == 7) settings.tolerance = 2;
-    if (i == 8) settings.out = NULL;
-    if (i == 9) settings.images = "images";
-    if (i == 10) settings.match = (ch_match)6;
-    if (i == 11) settings.init = (ch_init)7;
-    if (i == 12) settings.warmup = -2;
-    if (i == 13) settings.match = CH_MATCH_CACHE;
-    if (i == 14) settings.cache_per_token = 64;
-    if (i == 15) settings.cache_per_token = -1;
+    settings.report.out = at("none");
+    if (i == 0) settings.text.data = NULL;
+    if (i == 1) settings.lineup.mechanisms = "mha,nonsense";
+    if (i == 2) settings.training.tokens = 0;
+    if (i == 3) settings.training.seeds = 101;
+    if (i == 4) settings.training.type = CH_PRECISION_Q4_0;
+    if (i == 5) settings.training.schedule = CH_TRAIN_COSINE_TO_ZERO;
+    if (i == 6) settings.lineup.parameters = -5;
+    if (i == 7) settings.verdict.tolerance = 2;
+    if (i == 8) settings.report.out = NULL;
+    if (i == 9) settings.vision.images = "images";
+    if (i == 10) settings.lineup.match = (ch_match)6;
+    if (i == 11) settings.lineup.init = (ch_init)7;
+    if (i == 12) settings.training.warmup = -2;
+    if (i == 13) settings.lineup.match = CH_MATCH_CACHE;
+    if (i == 14) settings.lineup.cache_per_token = 64;
+    if (i == 15) settings.lineup.cache_per_token = -1;
     if (i == 16)
-      settings.data = NULL, settings.images = "x", settings.match = CH_MATCH_CACHE,
-      settings.cache_per_token = 64;
-    if (i == 17) settings.tasks = "hella=items.jsonl";
-    if (i == 18) settings.tasks = "ruler:vt,hellaswag";
-    if (i == 19) settings.tasks = "ruler:vt@256,ruler:vt@256";
-    if (i == 20) settings.task_items = -1;
+      settings.text.data = NULL, settings.vision.images = "x", settings.lineup.match = CH_MATCH_CACHE,
+      settings.lineup.cache_per_token = 64;
+    if (i == 17) settings.verdict.tasks = "hella=items.jsonl";
+    if (i == 18) settings.verdict.tasks = "ruler:vt,hellaswag";
+    if (i == 19) settings.verdict.tasks = "ruler:vt@256,ruler:vt@256";
+    if (i == 20) settings.verdict.task_items = -1;
     *error.message = 0;
     if (ch_compare_mechanisms(&settings, NULL, &error) != CH_ERROR_ARGUMENT)
       fail_msg("case %d: \"%s\"", i, error.message);

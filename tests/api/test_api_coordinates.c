@@ -23,10 +23,13 @@ typedef struct diary {
   bool stops;
 } diary;
 
-static void on_model(const char *name, int64_t width, int32_t index, int32_t count, void *user) {
+static bool on_event(const ch_coordinate_event *event, void *user) {
   diary *d = user;
-  assert_true(*name && width >= 32 && index == d->models && index < count);
+  if (event->kind != CH_COORDINATE_EVENT_MODEL) return true;
+  assert_true(*event->as.model.name && event->as.model.width >= 32 && event->as.model.index == d->models &&
+              event->as.model.index < event->as.model.count);
   d->models++;
+  return true;
 }
 
 static bool on_stop(void *user) {
@@ -36,18 +39,18 @@ static bool on_stop(void *user) {
 static ch_coordinate_settings usual(const char *out, diary *d) {
   ch_coordinate_settings settings;
   ch_coordinates_defaults(&settings);
-  settings.compare.data = data;
-  settings.compare.out = at(out);
-  settings.compare.mechanisms = "gqa";
-  settings.compare.vocab = 300;
-  settings.compare.layers = 2;
-  settings.compare.batch = 2;
-  settings.compare.sequence = 32;
-  settings.compare.seeds = 2;
-  settings.compare.threads = 2;
-  settings.compare.stop = on_stop;
-  settings.compare.user = d;
-  settings.model = on_model;
+  settings.text.data = data;
+  settings.report.out = at(out);
+  settings.mechanisms = "gqa";
+  settings.vocab = 300;
+  settings.layers = 2;
+  settings.batch = 2;
+  settings.sequence = 32;
+  settings.seeds = 2;
+  settings.threads = 2;
+  settings.stop = on_stop;
+  settings.user = d;
+  settings.event = on_event;
   settings.widths = "32,64,128,256";
   settings.steps = 5;
   return settings;
@@ -75,14 +78,14 @@ static void sizes_begin_as_the_initial_weights_say(void **state) {
     bool spectral = p == CH_PARAMETRIZATION_SPECTRAL;
     diary d = {0};
     ch_coordinate_settings settings = usual(spectral ? "first-spectral" : "first-standard", &d);
-    settings.compare.parametrization = (ch_parametrization)p;
+    settings.parametrization = (ch_parametrization)p;
     settings.steps = 1;
     ch_coordinates *check = measured(settings);
     ch_coordinate_grid grid;
     ch_coordinates_grid(check, &grid);
     assert_true(grid.width_count == 4 && grid.step_count == 2 && grid.model_count == 1);
     assert_true(grid.heads == 4 && grid.layers == 2 && grid.seeds == 2 &&
-                grid.parametrization == settings.compare.parametrization);
+                grid.parametrization == settings.parametrization);
     assert_float_equal(grid.lr, spectral ? 4e-3 : 2e-3, 1e-12);
     const ch_coordinate_model *model = ch_coordinates_model(check, 0);
     for (int w = 0; w < 4; w++) {
@@ -111,7 +114,7 @@ static void the_spectral_rule_is_flat_where_the_standard_one_is_not(void **state
   assert_int_equal(d.models, 4);
   d.models = 0;
   settings = usual("standard", &d);
-  settings.compare.parametrization = CH_PARAMETRIZATION_STANDARD;
+  settings.parametrization = CH_PARAMETRIZATION_STANDARD;
   ch_coordinates *standard = measured(settings);
   ch_coordinate_grid grid;
   ch_coordinates_grid(spectral, &grid);
@@ -143,9 +146,9 @@ static void every_projection_is_measured_by_its_name(void **state) {
   (void)state;
   diary d = {0};
   ch_coordinate_settings settings = usual("names", &d);
-  settings.compare.mechanisms = "mla,mfa,mea,egmla,masa-qkvo,low-rank,talking";
-  settings.compare.layers = 3;
-  settings.compare.seeds = settings.steps = 1;
+  settings.mechanisms = "mla,mfa,mea,egmla,masa-qkvo,low-rank,talking";
+  settings.layers = 3;
+  settings.seeds = settings.steps = 1;
   settings.widths = "32,48";
   ch_coordinates *check = measured(settings);
   static const char *const of_ffn = "gate_proj up_proj down_proj* stream* logits ";
@@ -185,9 +188,9 @@ static void results_are_written_and_the_same_every_time(void **state) {
   assert_non_null(strstr(text, "</html>"));
   ch_free(text);
   ch_coordinates_free(check);
-  snprintf(path, sizeof path, "%s/report.html", settings.compare.out);
+  snprintf(path, sizeof path, "%s/report.html", settings.report.out);
   assert_true(is_there(path));
-  snprintf(path, sizeof path, "%s/results.json", settings.compare.out);
+  snprintf(path, sizeof path, "%s/results.json", settings.report.out);
   json_t *written = json_load_file(path, 0, NULL);
   assert_non_null(written);
   assert_string_equal(text_of(written, "parametrization"), "spectral");
@@ -246,10 +249,10 @@ static void impossible_checks_are_refused(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     ch_coordinate_settings settings = usual("none", &d);
     settings.widths = cases[i].widths;
-    settings.compare.mechanisms = cases[i].mechanisms;
+    settings.mechanisms = cases[i].mechanisms;
     settings.steps = cases[i].steps;
-    settings.compare.heads = cases[i].heads;
-    settings.compare.layers = cases[i].layers;
+    settings.heads = cases[i].heads;
+    settings.layers = cases[i].layers;
     *error.message = 0;
     if (ch_coordinates_check(&settings, &error) == CH_OK || !strstr(error.message, cases[i].says))
       fail_msg("case %zu: \"%s\"", i, error.message);
@@ -257,8 +260,7 @@ static void impossible_checks_are_refused(void **state) {
     assert_true(ch_coordinates_measure(&settings, NULL, &error) != CH_OK);
   }
   ch_coordinate_settings settings = usual("none", &d);
-  settings.compare.data = NULL;
-  settings.compare.images = "images";
+  settings.text.data = NULL;
   assert_int_equal(ch_coordinates_check(&settings, NULL), CH_ERROR_ARGUMENT);
   assert_int_equal(ch_coordinates_check(NULL, NULL), CH_ERROR_ARGUMENT);
   assert_int_equal(ch_coordinates_measure(NULL, NULL, NULL), CH_ERROR_ARGUMENT);

@@ -57,6 +57,15 @@ static void on_run(const ch_swept *run, bool earlier, void *user) {
   d->earlier += earlier;
 }
 
+static bool on_event(const ch_sweep_event *event, void *user) {
+  if (event->kind == CH_SWEEP_EVENT_PREPARED) on_prepared(event->as.prepared.data, user);
+  if (event->kind == CH_SWEEP_EVENT_OUTLINE) on_outline(event->as.outline.outline, user);
+  if (event->kind == CH_SWEEP_EVENT_BEGIN) on_begin(event->as.begin.run, user);
+  if (event->kind == CH_SWEEP_EVENT_STEP) on_step(event->as.step.run, event->as.step.step, user);
+  if (event->kind == CH_SWEEP_EVENT_RUN) on_run(event->as.run.run, event->as.run.earlier, user);
+  return true;
+}
+
 static bool on_stop(void *user) {
   const diary *d = user;
   return d->stop_after && d->steps >= d->stop_after;
@@ -65,27 +74,23 @@ static bool on_stop(void *user) {
 static ch_sweep_settings usual(diary *d) {
   ch_sweep_settings settings;
   ch_sweep_defaults(&settings);
-  settings.compare.data = data;
-  settings.compare.out = out;
-  settings.compare.mechanisms = "mqa";
-  settings.compare.parameters = 40000;
-  settings.compare.vocab = 300;
-  settings.compare.tokens = 16 * 4 * 60; /* 60 steps */
-  settings.compare.batch = 4;
-  settings.compare.sequence = 16;
-  settings.compare.eval_tokens = 64;
-  settings.compare.evaluations = 20;
-  settings.compare.threads = 2;
-  settings.compare.prepared = on_prepared;
-  settings.compare.stop = on_stop;
-  settings.compare.user = d;
+  settings.text.data = data;
+  settings.report.out = out;
+  settings.lineup.mechanisms = "mqa";
+  settings.lineup.parameters = 40000;
+  settings.lineup.vocab = 300;
+  settings.training.tokens = 16 * 4 * 60; /* 60 steps */
+  settings.training.batch = 4;
+  settings.lineup.sequence = 16;
+  settings.training.eval_tokens = 64;
+  settings.training.evaluations = 20;
+  settings.workers.threads = 2;
+  settings.event = on_event;
+  settings.stop = on_stop;
+  settings.user = d;
   settings.lr = "1e-2,5";
   settings.jobs = 1;
   settings.budget = 1000000;
-  settings.outline = on_outline;
-  settings.begin = on_begin;
-  settings.step = on_step;
-  settings.run = on_run;
   return settings;
 }
 
@@ -153,16 +158,16 @@ static void impossible_sweeps_are_refused(void **state) {
   diary d = {0};
   for (int i = 0; i < 9; i++) {
     ch_sweep_settings settings = usual(&d);
-    settings.compare.out = at("none");
-    if (i == 0) settings.compare.data = NULL;
+    settings.report.out = at("none");
+    if (i == 0) settings.text.data = NULL;
     if (i == 1) settings.lr = NULL;
     if (i == 2) settings.lr = "1e-3,x";
     if (i == 3) settings.lr = "20";
-    if (i == 4) settings.compare.seeds = CH_SWEEP_MOST_SEEDS + 1;
-    if (i == 5) settings.compare.images = "images";
+    if (i == 4) settings.training.seeds = CH_SWEEP_MOST_SEEDS + 1;
+    if (i == 5) settings.lineup.match = CH_MATCH_TIME;
     if (i == 6) settings.jobs = -1;
     if (i == 7) settings.budget = -1;
-    if (i == 8) settings.compare.evaluations = 0;
+    if (i == 8) settings.training.evaluations = 0;
     *error.message = 0;
     assert_int_equal(ch_sweep_check(&settings, NULL), CH_ERROR_ARGUMENT);
     if (ch_sweep_rates(&settings, NULL, &error) != CH_ERROR_ARGUMENT)
@@ -172,7 +177,7 @@ static void impossible_sweeps_are_refused(void **state) {
   ch_sweep_settings settings = usual(&d);
   must(ch_sweep_check(&settings, &error));
   settings.lr = "x";
-  settings.compare.option_names = true;
+  settings.option_names = true;
   assert_int_equal(ch_sweep_check(&settings, &error), CH_ERROR_ARGUMENT);
   assert_non_null(strstr(error.message, "--lr"));
   assert_int_equal(ch_sweep_rates(NULL, NULL, &error), CH_ERROR_ARGUMENT);

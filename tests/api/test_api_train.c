@@ -60,24 +60,35 @@ static bool on_preparation(const char *stage, double share, void *user) {
   return true;
 }
 
+static bool on_event(const ch_train_event *event, void *user) {
+  switch (event->kind) {
+  case CH_TRAIN_EVENT_PREPARATION:
+    return on_preparation(event->as.preparation.stage, event->as.preparation.share, user);
+  case CH_TRAIN_EVENT_STEP:
+    return on_step(event->as.step.step, user);
+  case CH_TRAIN_EVENT_EVALUATION:
+    return on_evaluation(event->as.evaluation.evaluation, user);
+  default:
+    return true;
+  }
+}
+
 static ch_train_settings usual(diary *d) {
   static char config[256], data[256];
   strcpy(config, at("config.json"));
   strcpy(data, at("text.txt"));
   ch_train_settings settings;
   ch_train_defaults(&settings);
-  settings.config = config;
-  settings.data = data;
-  settings.steps = STEPS;
-  settings.batch = 4;
-  settings.sequence = 16;
-  settings.warmup = 2;
-  settings.lr = 5e-3;
-  settings.seed = 3;
-  settings.eval_every = 4;
-  settings.step = on_step;
-  settings.evaluation = on_evaluation;
-  settings.preparation = on_preparation;
+  settings.model.config = config;
+  settings.text.data = data;
+  settings.training.steps = STEPS;
+  settings.training.batch = 4;
+  settings.training.sequence = 16;
+  settings.optimizer.warmup = 2;
+  settings.optimizer.lr = 5e-3;
+  settings.training.seed = 3;
+  settings.report.eval_every = 4;
+  settings.event = on_event;
   settings.user = d;
   return settings;
 }
@@ -130,9 +141,8 @@ static void a_stopped_and_resumed_run_ends_with_the_same_bits(void **state) {
 
   /* What decides the result comes from the checkpoint, whatever the settings say now. */
   ch_train_defaults(&settings);
-  settings.resume = true;
-  settings.step = on_step;
-  settings.evaluation = on_evaluation;
+  settings.model.resume = true;
+  settings.event = on_event;
   settings.user = &rest;
   assert_int_equal(ch_train(at("parts"), &settings, NULL, &error), CH_ERROR_INTERRUPTED);
   assert_int_equal(rest.steps, 1); /* the evaluation after step 4 stopped it */
@@ -155,8 +165,8 @@ static void training_goes_on_from_the_weights_of_a_model(void **state) {
   ch_train_settings settings = usual(&d);
   char from[256];
   strcpy(from, at("whole"));
-  settings.config = NULL;
-  settings.init_from = from;
+  settings.model.config = NULL;
+  settings.model.init_from = from;
   must(ch_train(at("tuned"), &settings, NULL, &error));
   diary fresh = {0};
   settings = usual(&fresh);
@@ -165,19 +175,18 @@ static void training_goes_on_from_the_weights_of_a_model(void **state) {
 }
 
 /* Stops after so many more steps, of whichever model. */
-static bool count_down(const ch_train_step *step, void *user) {
+static bool count_down(const ch_train_event *event, void *user) {
   int64_t *left = user;
-  (void)step;
-  return --*left != 0;
+  return event->kind != CH_TRAIN_EVENT_STEP || --*left != 0;
 }
 
 static ch_train_settings controlled(diary *d, char *model, char *control) {
   ch_train_settings settings = usual(d);
   strcpy(model, at("tuned"));
   strcpy(control, at("whole"));
-  settings.config = NULL;
-  settings.init_from = model;
-  settings.control = control;
+  settings.model.config = NULL;
+  settings.model.init_from = model;
+  settings.model.control = control;
   return settings;
 }
 
@@ -195,9 +204,9 @@ static void a_control_is_trained_as_the_model_is(void **state) {
   assert_true(fabs(number_of(other, "validation_loss") - d.validation_loss) < 1e-9);
   assert_true(number_of(other, "loss") != number_of(figures, "loss"));
   json_decref(figures);
-  settings.control = NULL;
+  settings.model.control = NULL;
   must(ch_train(at("model alone"), &settings, NULL, &error));
-  settings.init_from = control;
+  settings.model.init_from = control;
   must(ch_train(at("control alone"), &settings, NULL, &error));
   char files[2][300];
   snprintf(files[0], sizeof files[0], "'%s'", at("model alone/model.safetensors"));
@@ -212,25 +221,23 @@ static void a_run_with_a_control_can_be_stopped_in_either(void **state) {
   int64_t left = 3;
   char model[256], control[256], *json;
   ch_train_settings settings = controlled(&d, model, control);
-  settings.step = count_down;
-  settings.evaluation = NULL;
-  settings.preparation = NULL;
+  settings.event = count_down;
   settings.user = &left;
   assert_int_equal(ch_train(at("halves"), &settings, NULL, &error), CH_ERROR_INTERRUPTED);
   assert_non_null(strstr(error.message, "after step 3 of 8"));
   assert_false(is_there(at("halves/control")));
   ch_train_defaults(&settings);
-  settings.resume = true; /* the directory knows which model the control is */
-  settings.step = count_down;
+  settings.model.resume = true; /* the directory knows which model the control is */
+  settings.event = count_down;
   settings.user = &left;
   left = STEPS - 3 + 2;
   assert_int_equal(ch_train(at("halves"), &settings, NULL, &error), CH_ERROR_INTERRUPTED);
   assert_non_null(strstr(error.message, "after step 2 of 8"));
   assert_non_null(strstr(error.message, "control"));
-  settings.control = model;
+  settings.model.control = model;
   assert_int_equal(ch_train(at("halves"), &settings, NULL, &error), CH_ERROR_ARGUMENT);
   assert_non_null(strstr(error.message, "control: the control of the run"));
-  settings.control = NULL;
+  settings.model.control = NULL;
   left = STEPS + 1;
   must(ch_train(at("halves"), &settings, &json, &error));
   assert_int_equal(left, STEPS + 1 - (STEPS - 2));
@@ -246,11 +253,11 @@ static void a_finished_run_can_get_a_control(void **state) {
   diary d = {0};
   char model[256], control[256];
   ch_train_settings settings = controlled(&d, model, control);
-  settings.control = NULL;
+  settings.model.control = NULL;
   must(ch_train(at("later"), &settings, NULL, &error));
-  settings.init_from = settings.data = NULL;
-  settings.control = control;
-  settings.resume = true;
+  settings.model.init_from = settings.text.data = NULL;
+  settings.model.control = control;
+  settings.model.resume = true;
   must(ch_train(at("later"), &settings, NULL, &error));
   assert_int_equal(d.steps, 2 * STEPS);
   same_files(at("both/control/model.safetensors"), at("later/control/model.safetensors"));
@@ -273,13 +280,13 @@ static void impossible_controls_are_refused_before_anything_is_written(void **st
   for (int i = 0; i < 3; i++) {
     char path[256];
     snprintf(path, sizeof path, "%s", i == 1 ? MODEL : at(cases[i].control));
-    settings.control = path;
+    settings.model.control = path;
     assert_int_equal(ch_train(at("none"), &settings, NULL, &error), cases[i].status);
     if (!strstr(error.message, cases[i].said)) fail_msg("\"%s\"", error.message);
     assert_false(is_there(at("none")));
   }
   settings = usual(&d);
-  settings.control = control;
+  settings.model.control = control;
   assert_int_equal(ch_train(at("none"), &settings, NULL, &error), CH_ERROR_ARGUMENT);
   assert_int_equal(strncmp(error.message, "control is trained beside a model that exists", 45), 0);
 }
@@ -290,25 +297,22 @@ typedef struct notes {
   ch_train_evaluation last;
   double first_lr, last_lr;
   int64_t steps;
-  bool stop, stop_when_started, started;
+  bool stop, stop_when_started, started, refuses_tokens;
 } notes;
 
-static void note_start(const ch_train_start *start, void *user) {
+static bool note_event(const ch_train_event *event, void *user) {
   notes *n = user;
-  n->start = *start;
-  n->started = true;
-}
-
-static bool note_step(const ch_train_step *step, void *user) {
-  notes *n = user;
-  if (n->steps++ == 0) n->first_lr = step->lr;
-  n->last_lr = step->lr;
-  return true;
-}
-
-static bool note_evaluation(const ch_train_evaluation *evaluation, void *user) {
-  notes *n = user;
-  n->last = *evaluation;
+  if (event->kind == CH_TRAIN_EVENT_PREPARATION)
+    return !n->refuses_tokens || strcmp(event->as.preparation.stage, "tokenizing") != 0;
+  if (event->kind == CH_TRAIN_EVENT_START) {
+    n->start = *event->as.start.start;
+    n->started = true;
+  }
+  if (event->kind == CH_TRAIN_EVENT_STEP) {
+    n->last_lr = event->as.step.step->lr;
+    if (n->steps++ == 0) n->first_lr = n->last_lr;
+  }
+  if (event->kind == CH_TRAIN_EVENT_EVALUATION) n->last = *event->as.evaluation.evaluation;
   return true;
 }
 
@@ -319,9 +323,7 @@ static bool wants_stop(void *user) {
 
 static ch_train_settings noting(notes *n) {
   ch_train_settings settings = usual(NULL);
-  settings.start = note_start;
-  settings.step = note_step;
-  settings.evaluation = note_evaluation;
+  settings.event = note_event;
   settings.stop = wants_stop;
   settings.user = n;
   return settings;
@@ -335,14 +337,14 @@ static void a_model_of_images_is_trained_and_measured(void **state) {
              "{\"model_type\": \"crosshead_vit\", \"image_size\": 12, \"patch_size\": 3,"
              " \"num_channels\": 1, \"num_classes\": 6, \"hidden_size\": 16, \"intermediate_size\": 24,"
              " \"num_hidden_layers\": 1, \"num_attention_heads\": 2}");
-  settings.config = at("vit.json");
-  settings.data = NULL;
-  settings.images = TEST_DATA "/images/shapes-idx";
-  settings.sequence = settings.steps = 0;
-  settings.batch = 60;
-  settings.epochs = 3;
-  settings.augment = CH_TRAIN_FLIP;
-  settings.eval_tokens = 0; /* all 120 test images */
+  settings.model.config = at("vit.json");
+  settings.text.data = NULL;
+  settings.vision.images = TEST_DATA "/images/shapes-idx";
+  settings.training.sequence = settings.training.steps = 0;
+  settings.training.batch = 60;
+  settings.training.epochs = 3;
+  settings.vision.augment = CH_TRAIN_FLIP;
+  settings.report.eval_tokens = 0; /* all 120 test images */
   char *json;
   must(ch_train(at("images"), &settings, &json, &error));
   json_t *figures = read_json(json);
@@ -390,8 +392,8 @@ static void a_model_of_images_is_trained_and_measured(void **state) {
   ch_runs_close(runs);
 
   settings = noting(&n);
-  settings.images = settings.data; /* images for a model of text */
-  settings.data = NULL;
+  settings.vision.images = settings.text.data; /* images for a model of text */
+  settings.text.data = NULL;
   assert_int_equal(ch_train(at("none"), &settings, NULL, &error), CH_ERROR_ARGUMENT);
   assert_int_equal(strncmp(error.message, "images is for models of images", 30), 0);
 }
@@ -408,29 +410,23 @@ static void a_run_can_be_stopped_within_its_first_step(void **state) {
   assert_int_equal(n.steps, 0);
   assert_non_null(strstr(error.message, "step 0 of 8"));
   n.stop_when_started = false;
-  settings.resume = true;
+  settings.model.resume = true;
   must(ch_train(at("early"), &settings, NULL, &error));
   assert_true(n.start.resumed && n.start.step == 0);
   same_files(at("whole/model.safetensors"), at("early/model.safetensors"));
-}
-
-static bool refuse(const char *stage, double share, void *user) {
-  (void)share;
-  (void)user;
-  return strcmp(stage, "tokenizing") != 0;
 }
 
 static void a_text_that_was_prepared_is_gone_on_with(void **state) {
   (void)state;
   notes n = {0};
   ch_train_settings settings = noting(&n);
-  settings.preparation = refuse;
+  n.refuses_tokens = true;
   assert_int_equal(ch_train(at("prepared"), &settings, NULL, &error), CH_ERROR_INTERRUPTED);
   assert_true(is_there(at("prepared/tokenizer.json")));
-  settings.preparation = NULL;
+  n.refuses_tokens = false;
   write_file(at("prepared/mine.txt"), "not of a run");
   assert_int_equal(ch_train(at("prepared"), &settings, NULL, &error), CH_ERROR_ARGUMENT);
-  settings.resume = true;
+  settings.model.resume = true;
   assert_int_equal(ch_train(at("prepared"), &settings, NULL, &error), CH_ERROR_ARGUMENT);
   assert_non_null(strstr(error.message, "no checkpoint to resume but holds mine.txt"));
   remove(at("prepared/mine.txt"));
@@ -443,14 +439,14 @@ static void what_decides_the_result_is_kept_when_a_run_goes_on(void **state) {
   for (int i = 0; i < 8; i++) {
     notes n = {0};
     ch_train_settings settings = noting(&n);
-    settings.resume = true;
-    if (i == 1) settings.beta1 = 0.8;
-    if (i == 2) settings.beta2 = 0.8;
-    if (i == 3) settings.eps = 1e-6;
-    if (i == 4) settings.schedule = CH_TRAIN_CONSTANT;
-    if (i == 5) settings.seed = 0;
-    if (i == 6) settings.type = CH_PRECISION_F64;
-    if (i == 7) settings.weight_decay = 0;
+    settings.model.resume = true;
+    if (i == 1) settings.optimizer.beta1 = 0.8;
+    if (i == 2) settings.optimizer.beta2 = 0.8;
+    if (i == 3) settings.optimizer.eps = 1e-6;
+    if (i == 4) settings.optimizer.schedule = CH_TRAIN_CONSTANT;
+    if (i == 5) settings.training.seed = 0;
+    if (i == 6) settings.training.type = CH_PRECISION_F64;
+    if (i == 7) settings.optimizer.weight_decay = 0;
     ch_status status = ch_train(at("whole"), &settings, NULL, &error);
     if (i == 0) must(status); /* with what it was begun with */
     static const char *const named[] = {"",         "beta1", "beta2", "eps",
@@ -466,17 +462,17 @@ static void recovering_has_defaults_of_its_own(void **state) {
   char from[256];
   strcpy(from, at("whole"));
   ch_train_settings settings = noting(&n);
-  settings.config = NULL;
-  settings.init_from = from;
-  settings.recover = true;
-  settings.lr = 0;
-  settings.warmup = -1;
-  settings.steps = 40;
+  settings.model.config = NULL;
+  settings.model.init_from = from;
+  settings.model.recover = true;
+  settings.optimizer.lr = 0;
+  settings.optimizer.warmup = -1;
+  settings.training.steps = 40;
   must(ch_train(at("recovered"), &settings, NULL, &error));
   assert_true(n.first_lr <= 1.6e-5 / 4 * 1.001); /* the first of four steps of warm-up */
   assert_true(n.last_lr < 1.6e-6 * 0.2);         /* towards zero, not to a tenth */
-  settings.init_from = NULL;
-  settings.config = at("config.json");
+  settings.model.init_from = NULL;
+  settings.model.config = at("config.json");
   assert_int_equal(ch_train(at("none"), &settings, NULL, &error), CH_ERROR_ARGUMENT);
   assert_int_equal(strncmp(error.message, "recover is for a model that exists", 34), 0);
 }
@@ -486,7 +482,7 @@ static void a_trace_has_the_operations_of_one_step(void **state) {
   notes n = {0};
   char *json = NULL;
   ch_train_settings settings = noting(&n);
-  settings.trace = at("trace.json");
+  settings.report.trace = at("trace.json");
   must(ch_train(at("traced"), &settings, NULL, &error));
   json_t *trace = json_load_file(at("trace.json"), 0, NULL), *event;
   size_t i, found = 0;
@@ -496,7 +492,7 @@ static void a_trace_has_the_operations_of_one_step(void **state) {
   }
   assert_int_equal(found, 1);
   json_decref(trace);
-  settings.trace = at("missing/trace.json");
+  settings.report.trace = at("missing/trace.json");
   assert_int_equal(ch_train(at("untraced"), &settings, &json, &error), CH_ERROR_IO);
   json_decref(read_json(json)); /* the run itself went well */
   assert_true(is_there(at("untraced/model.safetensors")));
@@ -507,22 +503,22 @@ static void impossible_runs_are_refused_before_anything_is_written(void **state)
   diary d = {0};
   for (int i = 0; i < 16; i++) {
     ch_train_settings settings = usual(&d);
-    if (i == 0) settings.data = NULL;
-    if (i == 1) settings.config = NULL;
-    if (i == 2) settings.init_from = MODEL;
-    if (i == 3) settings.tokens = 100;
-    if (i == 4) settings.batch = -1;
-    if (i == 5) settings.lr = -1;
-    if (i == 6) settings.type = CH_PRECISION_Q8_0;
-    if (i == 7) settings.schedule = (ch_train_schedule)9;
-    if (i == 8) settings.validation = 1;
-    if (i == 9) settings.warmup = -2;
-    if (i == 10) settings.documents = (ch_document_separator)9;
-    if (i == 11) settings.epochs = 2;
-    if (i == 12) settings.augment = 8;
-    if (i == 13) settings.threads = -1;
-    if (i == 14) settings.label_smoothing = 0.1;
-    if (i == 15) settings.eval_every = -2;
+    if (i == 0) settings.text.data = NULL;
+    if (i == 1) settings.model.config = NULL;
+    if (i == 2) settings.model.init_from = MODEL;
+    if (i == 3) settings.training.tokens = 100;
+    if (i == 4) settings.training.batch = -1;
+    if (i == 5) settings.optimizer.lr = -1;
+    if (i == 6) settings.training.type = CH_PRECISION_Q8_0;
+    if (i == 7) settings.optimizer.schedule = (ch_train_schedule)9;
+    if (i == 8) settings.text.validation = 1;
+    if (i == 9) settings.optimizer.warmup = -2;
+    if (i == 10) settings.text.documents = (ch_document_separator)9;
+    if (i == 11) settings.training.epochs = 2;
+    if (i == 12) settings.vision.augment = 8;
+    if (i == 13) settings.workers.threads = -1;
+    if (i == 14) settings.vision.label_smoothing = 0.1;
+    if (i == 15) settings.report.eval_every = -2;
     *error.message = 0;
     if (ch_train(at("none"), &settings, NULL, &error) != CH_ERROR_ARGUMENT)
       fail_msg("case %d: \"%s\"", i, error.message);
@@ -534,7 +530,7 @@ static void impossible_runs_are_refused_before_anything_is_written(void **state)
   assert_int_equal(ch_train(at("whole"), &settings, NULL, &error), CH_ERROR_ARGUMENT);
   assert_non_null(strstr(error.message, "not empty"));
   settings = usual(&d);
-  settings.sequence = 4096;
+  settings.training.sequence = 4096;
   assert_int_equal(ch_train(at("none"), &settings, NULL, &error), CH_ERROR_ARGUMENT);
   assert_int_equal(strncmp(error.message, "sequence 4096 is longer", 23), 0);
   settings.option_names = true;

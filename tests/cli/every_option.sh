@@ -10,8 +10,8 @@ complain() {
   failed=1
 }
 
-# Lines in which functions of the case stand for a command count for every command that the line names.
-cases=$(cat "$source"/tests/cli/cases/*.cases | grep '^\$ ')
+# One line per case. An option in a case counts for every command that the case names.
+cases=$(for case in "$source"/tests/cli/cases/*/*.sh; do tr '\n' ' ' <"$case" && echo; done)
 pages=$(cat "$source"/README.md "$source"/docs/*.md "$source"/docs/*/*.md)
 commands=$("$program" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z][a-z-]*\( [a-z][a-z-]*\)\?\)\(  .*\)\?$/\1/p')
 [ -n "$commands" ] || complain "no commands in the help"

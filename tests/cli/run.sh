@@ -1,20 +1,28 @@
 #!/bin/bash
-# Runs the cases of one file against the program: run.sh PROGRAM TEST_DATA CASES
+# Runs command-line cases: run.sh [--update] PROGRAM TEST_DATA CASE.sh|FOLDER...
 #
-# A case is a line "$ COMMAND", run by bash in an empty directory with `crosshead` on the path and $DATA naming
-# tests/data, followed by what must come of it:
-#   status N      the exit status (0 when not said)
-#   out PATTERN   a line of standard output that matches an extended regular expression
-#   err PATTERN   the same of standard error
-#   file NAME     a file that must exist and not be empty afterwards
-#   unsanitized   a long case of code that unit tests run too: left out under sanitizers, where SANITIZED is set
-# A case that fails (status not 0) must say so in exactly one line on standard error that begins with "crosshead", and
-# print nothing else unless `out` says so; one that succeeds must print nothing on standard error unless `err` says so.
+# A case is a script. bash runs it in an empty directory with `crosshead` on the path and $DATA naming tests/data.
+# Files next to it hold what must come out:
+#   CASE.sh.stdout.exact   standard output
+#   CASE.sh.stdout.glob    standard output, where * is any text in a line, # a number, several blanks are one or more, and
+#                          a line ... is any number of lines
+#   CASE.sh.stderr.exact, CASE.sh.stderr.glob   standard error in the same ways
+#   CASE.sh.exit           the exit status, which is 0 without this file
+# The test data reads $DATA in these files, and the directory of the case $PWD.
+# Without a file, standard output may be anything and standard error must be empty. If the exit status is not 0, standard
+# error must be one line that begins with "crosshead", and standard output must be empty unless a file says otherwise.
+# A case that ends with status 77 is skipped; its output says why.
+# A line "# unsanitized: REASON" in a case skips it where SANITIZED is set.
+#
+# --update writes the real output into the .exact files and the exit status into .exit. Read the difference before a commit.
 set -u
-export LC_ALL=C.UTF-8 # what grep takes for a character
+export LC_ALL=C.UTF-8
+here=$(realpath "$(dirname "$0")")
+update=0
+[ "$1" != --update ] || { update=1; shift; }
 program=$(realpath "$1")
 DATA=$(realpath "$2")
-cases=$3
+shift 2
 export DATA
 scratch=$(mktemp -d)
 trap 'chmod -R u+w "$scratch"; rm -rf "$scratch"' EXIT
@@ -24,57 +32,64 @@ PATH=$scratch/bin:$PATH
 total=0 failed=0
 
 complain() {
-  printf '%s: $ %s\n  %s\n' "$(basename "$cases")" "$command" "$1"
+  [ $case_failed = 1 ] || echo "FAILED: ${case#"$PWD"/}"
   case_failed=1
+  echo "  $1"
 }
 
-# Holds the command against its expectations, collected in status, outs, errs, files.
-judge() {
-  [ -n "$command" ] || return
-  [ $unsanitized = 0 ] || [ -z "${SANITIZED:-}" ] || return 0
+# Compares standard output or standard error ($1) with the file that expects it. Returns 1 if there is no such file.
+compare() {
+  local got=$scratch/$1 expected=$case.$1
+  if [ -e "$expected.exact" ]; then
+    [ $update = 0 ] || cp "$got" "$expected.exact"
+    diff -u --label "$1 expected" --label "$1 of the program" "$expected.exact" "$got" >"$scratch/difference"
+  elif [ -e "$expected.glob" ]; then
+    LC_ALL=C awk -v glob="$expected.glob" -f "$here/glob.awk" "$got" |
+      diff -u --label "$1 expected" --label "$1 of the program" "$expected.glob" - >"$scratch/difference"
+  else
+    return 1
+  fi || complain "$(head -n 40 "$scratch/difference" | sed '2,$s/^/  /')"
+}
+
+run_case() {
+  [ -z "${SANITIZED:-}" ] || ! grep -q '^# unsanitized' "$case" || return
+  local directory=$scratch/case status=0 got stream
+  mkdir "$directory"
+  (cd "$directory" && timeout 120 bash "$case" >../stdout 2>../stderr </dev/null)
+  got=$?
+  if [ $got = 77 ]; then
+    echo "skipped: $case: $(cat "$scratch/stdout")"
+    return
+  fi
   total=$((total + 1))
   case_failed=0
-  local directory=$scratch/$total got
-  mkdir "$directory"
-  (cd "$directory" && timeout 120 bash -c "$command" >../out 2>../err </dev/null)
-  got=$?
-  [ $got -eq "$status" ] || complain "exit status $got where $status was expected"
-  for pattern in "${outs[@]}"; do
-    grep -Eq -- "$pattern" "$scratch/out" || complain "standard output has no line like: $pattern"
+  for stream in stdout stderr; do
+    sed -i -e "s|$DATA|\$DATA|g; s|$directory|\$PWD|g" -e '$a\' "$scratch/$stream" # the last line ends with a newline too
   done
-  for pattern in "${errs[@]}"; do
-    grep -Eq -- "$pattern" "$scratch/err" || complain "standard error has no line like: $pattern"
-  done
-  for name in "${files[@]}"; do
-    [ -s "$directory/$name" ] || complain "the file $name is missing or empty"
-  done
-  if [ "$status" -ne 0 ]; then
-    { [ "$(wc -l <"$scratch/err")" -eq 1 ] && grep -q '^crosshead' "$scratch/err"; } ||
-      complain "standard error is not one line that begins with 'crosshead'"
-    [ ${#outs[@]} -gt 0 ] || [ ! -s "$scratch/out" ] || complain "standard output is not empty"
-  elif [ ${#errs[@]} -eq 0 ] && [ -s "$scratch/err" ]; then
-    complain "standard error is not empty"
+  [ ! -e "$case.exit" ] || status=$(cat "$case.exit")
+  if [ $update = 1 ] && [ $got != "$status" ]; then
+    rm -f "$case.exit"
+    [ $got = 0 ] || echo $got >"$case.exit"
+    status=$got
   fi
-  if [ $case_failed -ne 0 ]; then
-    failed=$((failed + 1))
-    sed 's/^/  stdout: /' "$scratch/out" | head -n 20
-    sed 's/^/  stderr: /' "$scratch/err" | head -n 20
+  [ $got = "$status" ] || complain "the exit status is $got where $status is expected"
+  compare stdout || [ "$status" = 0 ] || [ ! -s "$scratch/stdout" ] || complain "standard output is not empty: $(head -n 5 "$scratch/stdout")"
+  compare stderr || [ ! -s "$scratch/stderr" ] || [ "$status" != 0 ] || complain "standard error is not empty: $(head -n 5 "$scratch/stderr")"
+  if [ "$status" != 0 ]; then
+    { [ "$(wc -l <"$scratch/stderr")" = 1 ] && grep -q '^crosshead' "$scratch/stderr"; } ||
+      complain "standard error is not one line that begins with 'crosshead': $(head -n 5 "$scratch/stderr")"
   fi
+  failed=$((failed + case_failed))
 }
 
-command=
-while IFS= read -r line || [ -n "$line" ]; do
-  case $line in
-  '$ '*) judge; command=${line#'$ '} status=0 outs=() errs=() files=() unsanitized=0 ;;
-  'status '*) status=${line#status } ;;
-  'out '*) outs+=("${line#out }") ;;
-  'err '*) errs+=("${line#err }") ;;
-  'file '*) files+=("${line#file }") ;;
-  unsanitized) unsanitized=1 ;;
-  '' | '#'*) ;;
-  *) echo "$cases: cannot read the line: $line"; exit 2 ;;
-  esac
-done <"$cases"
-judge
+for path; do
+  if [ -d "$path" ]; then cases=("$path"/*.sh); else cases=("$path"); fi
+  for case in "${cases[@]}"; do
+    case=$(realpath "$case")
+    run_case
+    [ ! -d "$scratch/case" ] || chmod -R u+w "$scratch/case"
+    rm -rf "$scratch/case"
+  done
+done
 echo "$total cases, $failed failed"
-[ $failed -eq 0 ] && [ $total -gt 0 ]
+[ $failed = 0 ] && [ $total -gt 0 ]

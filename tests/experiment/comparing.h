@@ -45,16 +45,16 @@ static inline void write_text(const char *name, uint32_t seed, int sentences) {
 static inline ch_compare_settings small(const char *out) {
   ch_compare_settings options;
   ch_compare_defaults(&options);
-  options.data = in_root("text.txt");
-  options.mechanisms = "mha,mqa";
-  options.out = in_root(out);
-  options.parameters = 60000;
-  options.vocab = 300;
-  options.tokens = 32 * 4 * 12; /* 12 steps */
-  options.batch = 4;
-  options.sequence = 32;
-  options.lr = 1.0 / 300; /* has no short decimal form */
-  options.command = "test";
+  options.text.data = in_root("text.txt");
+  options.lineup.mechanisms = "mha,mqa";
+  options.report.out = in_root(out);
+  options.lineup.parameters = 60000;
+  options.lineup.vocab = 300;
+  options.training.tokens = 32 * 4 * 12; /* 12 steps */
+  options.training.batch = 4;
+  options.lineup.sequence = 32;
+  options.rates.lr = 1.0 / 300; /* has no short decimal form */
+  options.report.command = "test";
   return options;
 }
 
@@ -130,14 +130,31 @@ static inline bool on_stop(void *user) {
          (w->stop_timing > 0 && w->timings >= w->stop_timing);
 }
 
+static inline bool on_event(const ch_compare_event *event, void *user) {
+  switch (event->kind) {
+  case CH_COMPARE_EVENT_STEP:
+    return on_step(event->as.step.position, user);
+  case CH_COMPARE_EVENT_BEGIN:
+    on_begin(event->as.begin.position, event->as.begin.model, user);
+    return true;
+  case CH_COMPARE_EVENT_MODEL:
+    on_model(event->as.model.model, event->as.model.earlier, user);
+    return true;
+  case CH_COMPARE_EVENT_TIMING:
+    on_timing(event->as.timing.turn, event->as.timing.turns, event->as.timing.model, user);
+    return true;
+  case CH_COMPARE_EVENT_TIMED:
+    on_timed(event->as.timed.model, user);
+    return true;
+  default:
+    return true;
+  }
+}
+
 static inline ch_status compare(const ch_compare_settings *options, watch *w, ch_comparison *comparison,
                                 ch_error *error) {
   ch_compare_settings settings = *options;
-  settings.step = on_step;
-  settings.begin = on_begin;
-  settings.model = on_model;
-  settings.timing = on_timing;
-  settings.timed = on_timed;
+  settings.event = on_event;
   settings.stop = on_stop;
   settings.user = w;
   const ch_compare_outside outside = {.written = on_written};

@@ -42,7 +42,7 @@ static void an_interrupted_comparison_continues_to_the_same_results(void **state
   assert_int_equal(w.timed, 2);
   assert_int_equal(comparison.count, 2);
   ch_arena_free(&comparison.arena);
-  char *expected = results_without_times(options.out);
+  char *expected = results_without_times(options.report.out);
 
   options = small("stopped");
   const int stops[] = {5, 9, 3}; /* in the first model, in the second after the first's end, in the second */
@@ -60,7 +60,7 @@ static void an_interrupted_comparison_continues_to_the_same_results(void **state
   assert_int_equal(steps + last.steps, 24); /* no step was done twice */
   assert_int_equal(last.earlier, 1);
   ch_arena_free(&comparison.arena);
-  char *continued = results_without_times(options.out);
+  char *continued = results_without_times(options.report.out);
   assert_string_equal(continued, expected);
 
   /* Once more: nothing is trained, and nothing timed. */
@@ -71,7 +71,7 @@ static void an_interrupted_comparison_continues_to_the_same_results(void **state
   assert_int_equal(again.begun, 0);
   assert_int_equal(again.earlier, 2);
   ch_arena_free(&comparison.arena);
-  char *repeated = results_without_times(options.out);
+  char *repeated = results_without_times(options.report.out);
   assert_string_equal(repeated, expected);
   free(repeated);
   free(continued);
@@ -103,14 +103,14 @@ static void models_are_timed_in_turns_when_all_are_trained(void **state) {
   assert_int_equal(stopped.timed, 0);
   assert_int_equal(comparison.models[1].timing_turns, 0);
   ch_arena_free(&comparison.arena);
-  json_t *alone = speed_of(options.out, "mqa");
+  json_t *alone = speed_of(options.report.out, "mqa");
   assert_int_equal(json_integer_value(json_object_get(alone, "turns")), 0);
   assert_true(json_number_value(json_object_get(alone, "rate")) > 0);
   watch last = {0};
   assert_int_equal(compare(&options, &last, &comparison, &error), CH_OK);
   assert_int_equal(last.steps, 0);
   assert_int_equal(last.timings, 2 * CH_COMPARE_TURNS);
-  json_t *turns = speed_of(options.out, "mqa");
+  json_t *turns = speed_of(options.report.out, "mqa");
   assert_int_equal(json_integer_value(json_object_get(turns, "turns")), CH_COMPARE_TURNS);
   assert_false(json_equal(json_object_get(alone, "rate"), json_object_get(turns, "rate")));
   assert_int_equal(json_array_size(json_object_get(alone, "curve")),
@@ -120,7 +120,7 @@ static void models_are_timed_in_turns_when_all_are_trained(void **state) {
   ch_arena_free(&comparison.arena);
   json_decref(alone);
   /* All is timed again when that is asked for, and nothing is trained. */
-  options.remeasure = true;
+  options.verdict.remeasure = true;
   watch again = {0};
   assert_int_equal(compare(&options, &again, &comparison, &error), CH_OK);
   assert_int_equal(again.steps, 0);
@@ -128,21 +128,21 @@ static void models_are_timed_in_turns_when_all_are_trained(void **state) {
   assert_int_equal(again.timed, 2);
   assert_true(comparison.models[0].train_spread > 0);
   ch_arena_free(&comparison.arena);
-  json_t *measured = speed_of(options.out, "mqa");
+  json_t *measured = speed_of(options.report.out, "mqa");
   assert_false(json_equal(measured, turns));
   json_decref(turns);
   turns = measured;
-  options.remeasure = false;
+  options.verdict.remeasure = false;
   /* Of a model that was deleted but for its results, what was measured stays; the other's next seed is timed without it. */
   assert_int_equal(unlink(in_root("turns/mqa/model.safetensors")), 0);
-  options.seeds = 2;
+  options.training.seeds = 2;
   watch more = {.runs = 4, .deleted = 1};
   if (compare(&options, &more, &comparison, &error) != CH_OK) fail_msg("%s", error.message);
   assert_int_equal(more.timings, 3 * CH_COMPARE_TURNS);
   assert_int_equal(more.timed, 3);
   assert_int_equal(comparison.models[3].timing_turns, CH_COMPARE_TURNS);
   ch_arena_free(&comparison.arena);
-  json_t *kept = speed_of(options.out, "mqa");
+  json_t *kept = speed_of(options.report.out, "mqa");
   assert_true(json_equal(kept, turns));
   json_decref(kept);
   json_decref(turns);
@@ -157,7 +157,7 @@ static void mechanisms_may_be_added_behind_those_that_are_there(void **state) {
   assert_int_equal(compare(&options, &first, &comparison, &error), CH_OK);
   double loss = comparison.models[1].validation_loss;
   ch_arena_free(&comparison.arena);
-  options.mechanisms = "mha,mqa,gqa:2";
+  options.lineup.mechanisms = "mha,mqa,gqa:2";
   watch third = {.runs = 3};
   if (compare(&options, &third, &comparison, &error) != CH_OK) fail_msg("%s", error.message);
   assert_int_equal(third.earlier, 2);
@@ -166,9 +166,9 @@ static void mechanisms_may_be_added_behind_those_that_are_there(void **state) {
   assert_true(comparison.models[1].validation_loss == loss);
   ch_arena_free(&comparison.arena);
   /* What was added belongs to the comparison, and its order stays. */
-  options.mechanisms = "mha,mqa";
+  options.lineup.mechanisms = "mha,mqa";
   assert_refused(&options, "with --mechanisms \"mha,mqa,gqa:2\"");
-  options.mechanisms = "gqa:2,mha,mqa";
+  options.lineup.mechanisms = "gqa:2,mha,mqa";
   assert_refused(&options, "more may be appended");
 }
 
@@ -185,7 +185,7 @@ static void results_agree_with_the_models(void **state) {
     char path[200];
     ch_config config;
     int64_t parameters;
-    snprintf(path, sizeof path, "%s/%s", options.out, model->directory);
+    snprintf(path, sizeof path, "%s/%s", options.report.out, model->directory);
     assert_int_equal(ch_config_read(path, &config, &error), CH_OK);
     assert_int_equal(ch_count_parameters(&config, CH_COUNT_ALL, &parameters, &error), CH_OK);
     assert_int_equal(parameters, model->parameters);
@@ -199,7 +199,7 @@ static void results_agree_with_the_models(void **state) {
     assert_true(model->validation_points >= 4);
     assert_int_equal(model->validation_curve[model->validation_points - 1].tokens, model->tokens_trained);
     assert_true(model->validation_curve[model->validation_points - 1].loss == model->validation_loss);
-    snprintf(path, sizeof path, "%s/%s/tokenizer.json", options.out, model->directory);
+    snprintf(path, sizeof path, "%s/%s/tokenizer.json", options.report.out, model->directory);
     assert_true(ch_is_file(path));
   }
   double difference = (double)(comparison.models[0].parameters - comparison.models[1].parameters);

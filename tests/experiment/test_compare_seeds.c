@@ -9,7 +9,7 @@ static void seeds_repeat_every_model_and_may_be_added_later(void **state) {
   ch_comparison comparison;
   ch_error error = {0};
   ch_compare_settings options = small("seeds");
-  options.seeds = 2;
+  options.training.seeds = 2;
   watch w = {.stop_after = 30, .runs = 4}; /* within the second seed of the first model */
   assert_int_equal(compare(&options, &w, &comparison, &error), CH_ERROR_INTERRUPTED);
   assert_non_null(strstr(error.message, "2 of 4 models finished"));
@@ -24,31 +24,31 @@ static void seeds_repeat_every_model_and_may_be_added_later(void **state) {
   assert_true(runs[0].curve[0].loss != runs[2].curve[0].loss);
   assert_true(runs[0].curve[11].loss != runs[2].curve[11].loss);
   ch_arena_free(&comparison.arena);
-  char *found = listed(options.out, "models", names);
+  char *found = listed(options.report.out, "models", names);
   assert_string_equal(found, "\"mha\" 1 \"mha\"\n\"mqa\" 1 \"mqa\"\n\"mha\" 2 \"seed-2/mha\"\n"
                              "\"mqa\" 2 \"seed-2/mqa\"\n");
   free(found);
-  char *interrupted_losses = listed(options.out, "models", losses);
+  char *interrupted_losses = listed(options.report.out, "models", losses);
 
   /* The same from one seed that another was added to, and a single run of the second seed. */
   options = small("added");
   watch first = {.runs = 2};
   assert_int_equal(compare(&options, &first, &comparison, &error), CH_OK);
   ch_arena_free(&comparison.arena);
-  found = listed(options.out, "differences", pairs);
+  found = listed(options.report.out, "differences", pairs);
   assert_non_null(strstr(found, " 1\n")); /* one pair: no interval */
   free(found);
-  options.seeds = 2;
+  options.training.seeds = 2;
   watch second = {.runs = 4};
   assert_int_equal(compare(&options, &second, &comparison, &error), CH_OK);
   assert_int_equal(second.steps, 24);
   assert_int_equal(second.timings, 4 * CH_COMPARE_TURNS); /* all of them, beside those that came */
-  char *added_losses = listed(options.out, "models", losses);
+  char *added_losses = listed(options.report.out, "models", losses);
   assert_string_equal(added_losses, interrupted_losses);
   double second_loss = comparison.models[3].validation_loss;
   ch_arena_free(&comparison.arena);
   options = small("alone");
-  options.seed = 2;
+  options.training.seed = 2;
   watch alone = {.runs = 2};
   assert_int_equal(compare(&options, &alone, &comparison, &error), CH_OK);
   assert_true(comparison.models[1].validation_loss == second_loss);
@@ -81,10 +81,10 @@ static void seeds_are_added_until_the_verdict_and_after_an_interruption(void **s
   ch_error error = {0};
   ch_compare_settings options = small("until");
   /* Models that hardly learn have nearly the same loss: two seeds show that one is less than twice the other. */
-  options.tolerance = options.risk = 1;
-  options.lr = 1e-6;
-  options.until_decided = true;
-  options.budget = 1e9;
+  options.verdict.tolerance = options.schedule.risk = 1;
+  options.rates.lr = 1e-6;
+  options.schedule.until_decided = true;
+  options.schedule.budget = 1e9;
   watch w = {.runs = 2, .stop_after = 12 + 5};
   assert_int_equal(compare(&options, &w, &comparison, &error), CH_ERROR_INTERRUPTED);
   ch_arena_free(&comparison.arena);
@@ -96,7 +96,7 @@ static void seeds_are_added_until_the_verdict_and_after_an_interruption(void **s
   assert_int_equal(compare(&options, &between, &comparison, &error), CH_ERROR_INTERRUPTED);
   assert_int_equal(comparison.count, 2);
   ch_arena_free(&comparison.arena);
-  assert_complete(options.out, false);
+  assert_complete(options.report.out, false);
   watch third = {.runs = -1, .stop_after = 17};
   assert_int_equal(compare(&options, &third, &comparison, &error), CH_ERROR_INTERRUPTED);
   assert_non_null(strstr(error.message, "3 of 4 models finished"));
@@ -107,9 +107,9 @@ static void seeds_are_added_until_the_verdict_and_after_an_interruption(void **s
   assert_int_equal(w.steps + second.steps + between.steps + third.steps + last.steps, 48);
   assert_int_equal(comparison.count, 4);
   ch_arena_free(&comparison.arena);
-  assert_verdict(options.out, "take", "[\"mqa\"]");
-  assert_complete(options.out, true);
-  char *until = listed(options.out, "models", losses);
+  assert_verdict(options.report.out, "take", "[\"mqa\"]");
+  assert_complete(options.report.out, true);
+  char *until = listed(options.report.out, "models", losses);
   watch again = {.runs = 4};
   assert_int_equal(compare(&options, &again, &comparison, &error), CH_OK);
   assert_int_equal(again.steps, 0);
@@ -117,12 +117,12 @@ static void seeds_are_added_until_the_verdict_and_after_an_interruption(void **s
   ch_arena_free(&comparison.arena);
   /* The runs are those that two seeds asked for give. */
   options = small("asked");
-  options.seeds = 2;
-  options.lr = 1e-6;
+  options.training.seeds = 2;
+  options.rates.lr = 1e-6;
   watch asked = {.runs = 4};
   assert_int_equal(compare(&options, &asked, &comparison, &error), CH_OK);
   ch_arena_free(&comparison.arena);
-  char *expected = listed(options.out, "models", losses);
+  char *expected = listed(options.report.out, "models", losses);
   assert_string_equal(until, expected);
   free(expected);
   free(until);
@@ -133,14 +133,14 @@ static void a_spent_budget_adds_no_seed(void **state) {
   ch_comparison comparison;
   ch_error error = {0};
   ch_compare_settings options = small("poor");
-  options.until_decided = true;
-  options.budget = 1e-9;
+  options.schedule.until_decided = true;
+  options.schedule.budget = 1e-9;
   watch w = {.runs = 2};
   if (compare(&options, &w, &comparison, &error) != CH_OK) fail_msg("%s", error.message);
   assert_int_equal(w.steps, 24);
   bool first = comparison.models[0].validation_loss * 1.01 < comparison.models[1].validation_loss;
   ch_arena_free(&comparison.arena);
-  assert_verdict(options.out, "undecided", first ? "[\"mha\",\"mqa\"]" : "[\"mqa\",\"mha\"]");
+  assert_verdict(options.report.out, "undecided", first ? "[\"mha\",\"mqa\"]" : "[\"mqa\",\"mha\"]");
 }
 
 /* A mechanism under two names: eight heads with keys and values of their own. */
@@ -150,17 +150,17 @@ static void a_mechanism_under_two_names_is_not_distinguishable(void **state) {
   ch_error error = {0};
   char all_heads[32];
   ch_compare_settings options = small("twice");
-  options.seeds = 2;
-  options.heads = 4;
-  snprintf(all_heads, sizeof all_heads, "mha,gqa:%d", (int)options.heads);
-  options.mechanisms = all_heads;
+  options.training.seeds = 2;
+  options.lineup.heads = 4;
+  snprintf(all_heads, sizeof all_heads, "mha,gqa:%d", (int)options.lineup.heads);
+  options.lineup.mechanisms = all_heads;
   watch w = {.runs = 4};
   if (compare(&options, &w, &comparison, &error) != CH_OK) fail_msg("%s", error.message);
   ch_arena_free(&comparison.arena);
-  assert_verdict(options.out, "not_distinguishable", "[\"mha\",\"gqa:4\"]");
+  assert_verdict(options.report.out, "not_distinguishable", "[\"mha\",\"gqa:4\"]");
   /* No number of seeds would show a difference: none is added. */
-  options.until_decided = true;
-  options.budget = 1e9;
+  options.schedule.until_decided = true;
+  options.schedule.budget = 1e9;
   watch more = {.runs = 4};
   assert_int_equal(compare(&options, &more, &comparison, &error), CH_OK);
   assert_int_equal(more.steps, 0);
@@ -183,19 +183,19 @@ static void seeds_are_not_added_to_what_is_out(void **state) {
   ch_comparison comparison;
   ch_error error = {0};
   ch_compare_settings options = small("out");
-  options.mechanisms = "mha,gqa:2,mqa";
-  options.seeds = 2;
+  options.lineup.mechanisms = "mha,gqa:2,mqa";
+  options.training.seeds = 2;
   watch w = {.runs = 6};
   if (compare(&options, &w, &comparison, &error) != CH_OK) fail_msg("%s", error.message);
   ch_arena_free(&comparison.arena);
-  pretend(options.out, "mha", 4.00);
-  pretend(options.out, "seed-2/mha", 4.05);
-  pretend(options.out, "gqa-2", 5.00);
-  pretend(options.out, "seed-2/gqa-2", 5.04);
-  pretend(options.out, "mqa", 4.03);
-  pretend(options.out, "seed-2/mqa", 4.02);
-  options.until_decided = true;
-  options.budget = 1e9;
+  pretend(options.report.out, "mha", 4.00);
+  pretend(options.report.out, "seed-2/mha", 4.05);
+  pretend(options.report.out, "gqa-2", 5.00);
+  pretend(options.report.out, "seed-2/gqa-2", 5.04);
+  pretend(options.report.out, "mqa", 4.03);
+  pretend(options.report.out, "seed-2/mqa", 4.02);
+  options.schedule.until_decided = true;
+  options.schedule.budget = 1e9;
   watch round = {.runs = 8, .stop_after = 13}; /* in the second run of the third seed */
   assert_int_equal(compare(&options, &round, &comparison, &error), CH_ERROR_INTERRUPTED);
   assert_non_null(strstr(error.message, "7 of 8 models finished"));
@@ -204,7 +204,7 @@ static void seeds_are_not_added_to_what_is_out(void **state) {
   assert_true(ch_is_file(in_root("out/seed-3/mqa/log.jsonl")));
   assert_false(ch_is_file(in_root("out/seed-3/gqa-2/log.jsonl")));
   /* A budget that is spent stops it, also within the round that it began. */
-  options.budget = 1e-9;
+  options.schedule.budget = 1e-9;
   watch poor = {.runs = 6};
   if (compare(&options, &poor, &comparison, &error) != CH_OK) fail_msg("%s", error.message);
   assert_int_equal(poor.steps, 0);

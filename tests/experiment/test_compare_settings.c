@@ -9,30 +9,30 @@ static void other_options_in_the_same_directory_are_refused_by_name(void **state
   watch w = {0};
   assert_int_equal(compare(&options, &w, &comparison, &error), CH_OK);
   ch_arena_free(&comparison.arena);
-  options.tokens = 4096;
+  options.training.tokens = 4096;
   assert_refused(&options, "with --tokens 1536 and a learning rate that has fallen");
-  options.tokens = 1000;
+  options.training.tokens = 1000;
   assert_refused(&options, "with --tokens 1536, where this command has 1000");
   options = small("whole");
-  options.parameters = 0;
+  options.lineup.parameters = 0;
   assert_refused(&options, "with --params 60000, where this command has its default");
   options = small("whole");
-  options.mechanisms = "mha,gqa";
+  options.lineup.mechanisms = "mha,gqa";
   assert_refused(&options, "with --mechanisms \"mha,mqa\", where this command has \"mha,gqa\"");
   options = small("whole");
-  options.seed = 2;
+  options.training.seed = 2;
   assert_refused(&options, "--seed 1");
   options = small("whole");
-  options.lr = 1e-3;
+  options.rates.lr = 1e-3;
   assert_refused(&options, "--lr");
   options = small("whole");
   write_text("other.txt", 77, 800);
-  options.data = in_root("other.txt");
+  options.text.data = in_root("other.txt");
   assert_refused(&options, "another text");
   /* What does not change the results may differ. */
   options = small("whole");
-  options.mechanisms = " mha , mqa ";
-  options.tolerance = 0.05;
+  options.lineup.mechanisms = " mha , mqa ";
+  options.verdict.tolerance = 0.05;
   watch same = {0};
   assert_int_equal(compare(&options, &same, &comparison, &error), CH_OK);
   assert_true(comparison.tolerance == 0.05);
@@ -42,7 +42,7 @@ static void other_options_in_the_same_directory_are_refused_by_name(void **state
 /* As comparisons were before there was more than one parametrisation. */
 static ch_compare_settings earlier(const char *out) {
   ch_compare_settings options = small(out);
-  options.parametrization = CH_PARAMETRIZATION_STANDARD;
+  options.lineup.parametrization = CH_PARAMETRIZATION_STANDARD;
   return options;
 }
 
@@ -56,7 +56,7 @@ static void settings_that_came_later_had_their_defaults(void **state) {
   assert_int_equal(compare(&options, &w, &comparison, &error), CH_OK);
   ch_arena_free(&comparison.arena);
   char path[200];
-  snprintf(path, sizeof path, "%s/%s", options.out, CH_COMPARE_SETTINGS);
+  snprintf(path, sizeof path, "%s/%s", options.report.out, CH_COMPARE_SETTINGS);
   json_t *kept = json_load_file(path, 0, NULL);
   assert_non_null(kept);
   static const char *const later[] = {"--init", "--match", "--dtype", "--warmup", "--parametrization"};
@@ -64,10 +64,10 @@ static void settings_that_came_later_had_their_defaults(void **state) {
   assert_int_equal(json_dump_file(kept, path, 0), 0);
   for (int i = 0; i < 4; i++) {
     options = earlier("earlier");
-    if (i == 0) options.init = CH_INIT_FAN_IN;
-    if (i == 1) options.match = CH_MATCH_ACTIVE;
-    if (i == 2) options.type = CH_PRECISION_BF16;
-    if (i == 3) options.warmup = 2;
+    if (i == 0) options.lineup.init = CH_INIT_FAN_IN;
+    if (i == 1) options.lineup.match = CH_MATCH_ACTIVE;
+    if (i == 2) options.training.type = CH_PRECISION_BF16;
+    if (i == 3) options.training.warmup = 2;
     assert_refused(&options, i == 2 ? "with --compute its default, where this command has \"bf16\""
                                     : "its default, where this command has");
   }
@@ -97,7 +97,7 @@ static void config_files_take_part(void **state) {
   write_file("mine.json", config, sizeof config - 1);
   snprintf(mechanisms, sizeof mechanisms, "mha,%s", in_root("mine.json"));
   ch_compare_settings options = small("files");
-  options.mechanisms = mechanisms;
+  options.lineup.mechanisms = mechanisms;
   watch w = {0};
   if (compare(&options, &w, &comparison, &error) != CH_OK) fail_msg("%s", error.message);
   const ch_compared *model = &comparison.models[1];
@@ -125,40 +125,40 @@ static void config_files_take_part(void **state) {
 static void bad_input_is_refused_in_a_sentence(void **state) {
   (void)state;
   ch_compare_settings options = small("bad");
-  options.mechanisms = "mha,gqq";
+  options.lineup.mechanisms = "mha,gqq";
   assert_refused(&options, "did you mean gqa?");
-  options.mechanisms = "mha,,mqa";
+  options.lineup.mechanisms = "mha,,mqa";
   assert_refused(&options, "empty name");
-  options.mechanisms = "mha,mha";
+  options.lineup.mechanisms = "mha,mha";
   assert_refused(&options, "names mha twice");
-  options.mechanisms = "mha,nowhere.json";
+  options.lineup.mechanisms = "mha,nowhere.json";
   assert_refused(&options, "nowhere.json");
   options = small("bad");
-  options.data = in_root("missing.txt");
+  options.text.data = in_root("missing.txt");
   assert_refused(&options, "missing.txt");
   write_file("empty.txt", "", 0);
-  options.data = in_root("empty.txt");
+  options.text.data = in_root("empty.txt");
   assert_refused(&options, "empty.txt");
   static const char binary[4096] = {1, 0, 2, 0, (char)0xff};
   write_file("binary.txt", binary, sizeof binary);
-  options.data = in_root("binary.txt");
+  options.text.data = in_root("binary.txt");
   assert_refused(&options, "binary.txt");
   write_file("short.txt", "Too short to learn from.", 24);
-  options.data = in_root("short.txt");
+  options.text.data = in_root("short.txt");
   assert_refused(&options, "too");
   options = small("bad");
-  options.parameters = 3000;
+  options.lineup.parameters = 3000;
   assert_refused(&options, "--params 3.0 k is too small");
   options = small("text.txt"); /* a file is in the way */
   assert_refused(&options, "text.txt");
   options = small("bad");
-  options.lr = -1;
+  options.rates.lr = -1;
   assert_refused(&options, "--lr");
   options = small("bad");
-  options.until_decided = true;
+  options.schedule.until_decided = true;
   assert_refused(&options, "--until-decided needs --budget");
-  options.until_decided = false;
-  options.budget = 60;
+  options.schedule.until_decided = false;
+  options.schedule.budget = 60;
   assert_refused(&options, "--budget is for --until-decided");
 }
 

@@ -24,17 +24,17 @@ static const double tried[] = {1e-3, 1e-2, 2};
 static ch_sweep_settings small(const char *out) {
   ch_sweep_settings options;
   ch_sweep_defaults(&options);
-  options.compare.data = in_root("text.txt");
-  options.compare.mechanisms = "mha,mqa";
-  options.compare.out = in_root(out);
-  options.compare.parameters = 40000;
-  options.compare.vocab = 300;
-  options.compare.tokens = 16 * 4 * 60; /* 60 steps */
-  options.compare.batch = 4;
-  options.compare.sequence = 16;
-  options.compare.eval_tokens = 128;
-  options.compare.evaluations = 20;
-  options.compare.command = "test";
+  options.text.data = in_root("text.txt");
+  options.lineup.mechanisms = "mha,mqa";
+  options.report.out = in_root(out);
+  options.lineup.parameters = 40000;
+  options.lineup.vocab = 300;
+  options.training.tokens = 16 * 4 * 60; /* 60 steps */
+  options.training.batch = 4;
+  options.lineup.sequence = 16;
+  options.training.eval_tokens = 128;
+  options.training.evaluations = 20;
+  options.report.command = "test";
   options.lr = "1e-3,1e-2,2";
   return options;
 }
@@ -62,6 +62,13 @@ static void on_run(const ch_swept *run, bool earlier, void *user) {
   w->earlier += earlier;
 }
 
+static bool on_event(const ch_sweep_event *event, void *user) {
+  if (event->kind == CH_SWEEP_EVENT_STEP) on_step(event->as.step.run, event->as.step.step, user);
+  if (event->kind == CH_SWEEP_EVENT_BEGIN) on_begin(event->as.begin.run, user);
+  if (event->kind == CH_SWEEP_EVENT_RUN) on_run(event->as.run.run, event->as.run.earlier, user);
+  return true;
+}
+
 static bool on_stop(void *user) {
   const watch *w = user;
   return w->stop_after > 0 && w->steps >= w->stop_after;
@@ -69,11 +76,9 @@ static bool on_stop(void *user) {
 
 static ch_status sweep(const ch_sweep_settings *options, watch *w, ch_sweep *result, ch_error *error) {
   ch_sweep_settings settings = *options;
-  settings.step = on_step;
-  settings.begin = on_begin;
-  settings.run = on_run;
-  settings.compare.stop = on_stop;
-  settings.compare.user = w;
+  settings.event = on_event;
+  settings.stop = on_stop;
+  settings.user = w;
   return ch_sweep_make(&settings, NULL, result, error);
 }
 
@@ -152,7 +157,7 @@ static void rates_are_judged_by_their_runs(void **state) {
       assert_non_null(strstr(run->no_law, "not stable"));
     }
     char path[200];
-    snprintf(path, sizeof path, "%s/%s/log.jsonl", options.compare.out, run->directory);
+    snprintf(path, sizeof path, "%s/%s/log.jsonl", options.report.out, run->directory);
     assert_true(ch_is_file(path));
   }
   ch_arena_free(&result.about.arena);
@@ -190,8 +195,8 @@ static void a_sweep_can_be_given_more_rates_and_seeds(void **state) {
   ch_sweep_settings options = small("stopped");
   watch w = {0};
   options.lr = "1e-3,3e-3";
-  options.compare.seeds = 2;
-  options.compare.mechanisms = "mha,mqa";
+  options.training.seeds = 2;
+  options.lineup.mechanisms = "mha,mqa";
   assert_int_equal(sweep(&options, &w, &result, &error), CH_OK);
   assert_int_equal(result.planned, 8);
   assert_int_equal(w.earlier, 2); /* 1e-3 with the first seed, of both */
@@ -201,7 +206,7 @@ static void a_sweep_can_be_given_more_rates_and_seeds(void **state) {
   double mean = (result.runs[2].validation_loss + result.runs[3].validation_loss) / 2;
   assert_true(result.choices[0].chosen == 3e-3 && fabs(result.choices[0].chosen_loss - mean) < 1e-12);
   ch_arena_free(&result.about.arena);
-  options.compare.batch = 8;
+  options.training.batch = 8;
   assert_int_equal(sweep(&options, &w, &result, &error), CH_ERROR_ARGUMENT);
   assert_non_null(strstr(error.message, "holds a sweep with --batch 4"));
   ch_arena_free(&result.about.arena);
@@ -237,7 +242,7 @@ static void stuck_runs_and_choices(void **state) {
   }
   ch_sweep sweep_of = {
       .runs = runs, .count = 4, .planned = 5, .choices = &choice, .mechanisms = 1, .budget = 1e3};
-  ch_sweep_judge(&sweep_of);
+  assert_int_equal(ch_sweep_judge(&sweep_of, NULL), CH_OK);
   assert_int_equal(runs[0].verdict, CH_STABLE); /* slow, but at a smaller rate */
   assert_int_equal(runs[2].verdict, CH_STUCK);
   assert_int_equal(runs[3].verdict, CH_STUCK);
@@ -246,7 +251,7 @@ static void stuck_runs_and_choices(void **state) {
   assert_false(choice.whole);
   runs[1].stability.verdict = CH_UNRECOVERED;
   runs[2].validation_loss = 5;
-  ch_sweep_judge(&sweep_of);
+  assert_int_equal(ch_sweep_judge(&sweep_of, NULL), CH_OK);
   assert_true(choice.chosen == 0.003 && choice.chosen_loss == 5);
   assert_true(choice.lowest == 0.001 && choice.lowest_loss == 4);
   ch_arena_free(&sweep_of.about.arena);

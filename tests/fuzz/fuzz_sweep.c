@@ -18,7 +18,7 @@ static void judge(ch_swept *run, ch_arena *arena) {
   if (object && ch_swept_from_json(object, "again", arena, &again, NULL) != CH_OK) abort();
   json_decref(object);
   if (run->validation_points > MOST_POINTS) return;
-  ch_sweep_judge(&sweep);
+  if (ch_sweep_judge(&sweep, NULL) != CH_OK) abort();
   ch_arena_free(&sweep.about.arena);
   json_decref(ch_swept_to_json(run, true));
 }

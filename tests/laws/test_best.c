@@ -121,8 +121,10 @@ static void missing_seeds_are_adjusted_for(void **state) {
   ch_arena_free(&f.arena);
 }
 
-/* Three standard errors of 300 draws below 94 %. */
-static const double least = 0.94 - 0.041;
+/* Where one mechanism of five has three times the noise of the others and is the best, few seeds say little about it: three standard
+   errors of the draws below the 94 % that the mean over all statements reaches there too. */
+enum { DRAWS = 400 };
+static const double least_unequal = 0.94 - 0.036;
 
 static void statements_are_right(void **state) {
   (void)state;
@@ -133,9 +135,9 @@ static void statements_are_right(void **state) {
         coverage_truth t = {.groups = 5, .seeds = seeds[s], .noise = (coverage_noise)noise};
         coverage c;
         for (int i = 0; i < t.groups; i++) t.means[i] = step * i;
-        assert_true(coverage_measure(&t, 300, 1, &c));
-        if (c.statements < 0.94 - 0.02 || c.front < least || c.bounds < least ||
-            (step == 0 && c.pairs < least))
+        double least = noise == NOISE_UNEQUAL ? least_unequal : 0.94;
+        assert_true(coverage_measure(&t, DRAWS, 1, &c));
+        if (c.statements < 0.94 || c.front < least || c.bounds < least || (step == 0 && c.pairs < least))
           fail_msg("%d seeds, noise %d, step %d: intervals %.3f, front %.3f, bounds %.3f, ties %.3f", t.seeds,
                    noise, step, c.statements, c.front, c.bounds, c.pairs);
       }

@@ -128,7 +128,7 @@ static void the_page_tells_what_was_found(void **state) {
   assert_has(html, "Take gqa:2 for now: 512 bytes of cache per token, 0.7 % behind the lowest loss of 4. The "
                    "risk is unknown with one seed; "
                    "three would bound it.");
-  assert_has(html, "gqa:2 <span class=\"take\">for now</span>");
+  assert_has(html, "gqa:2</a> <span class=\"take\">for now</span>");
   assert_has(html, "<code>crosshead compare --data plays.txt --out demo</code>");
   assert_has(html, "<dd>A Processor</dd>");
   assert_has(html, "2026-11-20 06:40:00 UTC");

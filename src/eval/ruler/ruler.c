@@ -56,8 +56,9 @@ static ch_status search(ch_ruler_making *m, const ch_ruler_fit *f, int64_t low, 
   return CH_OK;
 }
 
-ch_status ch_ruler_find_size(ch_ruler_making *m, const ch_ruler_fit *f, int64_t *size, int64_t *least,
-                             ch_error *error) {
+/* The largest size that fits one item; 0: none does, and *least is what the least size takes. */
+static ch_status find_size(ch_ruler_making *m, const ch_ruler_fit *f, int64_t *size, int64_t *least,
+                           ch_error *error) {
   ch_ruler_made made = {0};
   int64_t tokens;
   ch_status status;
@@ -104,7 +105,7 @@ done:
 static ch_status fit_items(ch_ruler_making *m, const ch_ruler_fit *f, int64_t count, json_t *list,
                            ch_error *error) {
   int64_t size, least = 0;
-  CH_TRY(ch_ruler_find_size(m, f, &size, &least, error));
+  CH_TRY(find_size(m, f, &size, &least, error));
   if (size == 0) return ch_ruler_too_short(m, least, error);
   return make_items(m, f, size, count, list, error);
 }
@@ -127,7 +128,8 @@ static ch_status make_needles(ch_ruler_making *m, int64_t count, json_t *list, c
   return fit_items(m, &fit, count, list, error);
 }
 
-ch_status ch_ruler_make_example(ch_ruler_making *m, ch_error *error) {
+/* The solved example of a CH_RULER_TRACKING. */
+static ch_status make_example(ch_ruler_making *m, ch_error *error) {
   ch_ruler_made made = {0};
   int64_t size, least;
   int64_t names = m->ruler->num_hops + 1;
@@ -139,7 +141,7 @@ ch_status ch_ruler_make_example(ch_ruler_making *m, ch_error *error) {
   ch_text text = {0};
   ch_status status;
   m->example = NULL;
-  CH_TRY_GOTO(ch_ruler_find_size(m, &fit, &size, &least, error));
+  CH_TRY_GOTO(find_size(m, &fit, &size, &least, error));
   CH_TRY_GOTO(make(m, &fit, size ? size : fit.least, 0, &made, &least, error));
   ch_text_puts(&text, made.input.data);
   m->example_names.count = 0;
@@ -158,7 +160,7 @@ done:
 }
 
 static ch_status make_tracking(ch_ruler_making *m, int64_t count, json_t *list, ch_error *error) {
-  CH_TRY(ch_ruler_make_example(m, error));
+  CH_TRY(make_example(m, error));
   ch_ruler_fit fit = {.make = ch_ruler_tracking,
                       .step = m->length < 4096 ? 5 : 10,
                       .least = m->ruler->num_hops + 1,

@@ -78,11 +78,6 @@ typedef struct ch_ruler_fit {
   int64_t extra;           /* tokens that come before every item */
   bool halves;             /* the estimate is doubled as a whole number; else tripled */
 } ch_ruler_fit;
-/* The largest size that fits one item; 0: none does, and *least is what the least size takes. */
-ch_status ch_ruler_find_size(ch_ruler_making *making, const ch_ruler_fit *fit, int64_t *size, int64_t *least,
-                             ch_error *error);
-/* The solved example of a CH_RULER_TRACKING. */
-ch_status ch_ruler_make_example(ch_ruler_making *making, ch_error *error);
 
 /* Word lists, and the text that the request names: as words for needles, as documents with questions. */
 ch_status ch_ruler_read_words(ch_ruler_making *making, ch_error *error);

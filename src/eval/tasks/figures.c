@@ -11,7 +11,8 @@ enum { RESAMPLES = 100000, RESAMPLES_A_SEED = 1000 };
 
 /* --- figures ------------------------------------------------------------------------------------------------- */
 
-ch_task_figure ch_mean_of(const double *values, int64_t count) {
+/* The mean of values [count] and its standard error, sqrt(sum (x - mean)^2 / (n - 1) / n). */
+static ch_task_figure mean_of(const double *values, int64_t count) {
   double sum = 0, squares = 0;
   for (int64_t i = 0; i < count; i++) sum += values[i];
   double mean = sum / (double)count;
@@ -36,8 +37,10 @@ static void resample(uint32_t seed, const double *numerators, const double *deno
   }
 }
 
-ch_status ch_perplexity_figure(const double *numerators, const double *denominators, int64_t count,
-                               ch_task_figure *figure, ch_error *error) {
+/* exp(sum of numerators / sum of denominators) and its standard error by 100,000 resamples of the items, drawn as the
+   harness draws them. denominators NULL: 1 each. */
+static ch_status perplexity_figure(const double *numerators, const double *denominators, int64_t count,
+                                   ch_task_figure *figure, ch_error *error) {
   double sum = 0, divisor = denominators ? 0 : (double)count;
   for (int64_t i = 0; i < count; i++) sum += numerators[i];
   for (int64_t i = 0; denominators && i < count; i++) divisor += denominators[i];
@@ -48,7 +51,7 @@ ch_status ch_perplexity_figure(const double *numerators, const double *denominat
 #pragma omp parallel for schedule(dynamic)
   for (int seed = 0; seed < RESAMPLES / RESAMPLES_A_SEED; seed++)
     resample((uint32_t)seed, numerators, denominators, count, results + seed * RESAMPLES_A_SEED);
-  figure->error = ch_mean_of(results, RESAMPLES).error * sqrt(RESAMPLES);
+  figure->error = mean_of(results, RESAMPLES).error * sqrt(RESAMPLES);
   free(results);
   return CH_OK;
 }
@@ -111,7 +114,7 @@ static ch_status add_group(ch_task_evaluation *e, const char *name, const double
   int64_t count = 0;
   for (int64_t i = 0; i < e->items.count; i++)
     if (strcmp(e->questions[i].group, name) == 0) own[count++] = acc[i];
-  groups[e->group_count++] = (ch_task_group){.name = name, .count = count, .acc = ch_mean_of(own, count)};
+  groups[e->group_count++] = (ch_task_group){.name = name, .count = count, .acc = mean_of(own, count)};
   return CH_OK;
 }
 
@@ -148,9 +151,9 @@ static ch_status figures_of_text(ch_task_evaluation *e, double *nll, double *div
     nll[i] = e->outcomes[i].nll;
     divisor[i] = (double)e->questions[i].words;
   }
-  CH_TRY(ch_perplexity_figure(nll, divisor, e->items.count, &e->word_perplexity, error));
+  CH_TRY(perplexity_figure(nll, divisor, e->items.count, &e->word_perplexity, error));
   for (int64_t i = 0; i < e->items.count; i++) divisor[i] = (double)e->questions[i].bytes;
-  CH_TRY(ch_perplexity_figure(nll, divisor, e->items.count, &e->byte_perplexity, error));
+  CH_TRY(perplexity_figure(nll, divisor, e->items.count, &e->byte_perplexity, error));
   e->bits_per_byte.value = log(e->byte_perplexity.value) / log(2);
   e->bits_per_byte.error = e->byte_perplexity.error / e->byte_perplexity.value / log(2); /* to first order */
   return CH_OK;
@@ -163,7 +166,7 @@ static ch_status figures_of_filters(ch_task_evaluation *e, double *values, ch_er
   if (!e->by_filter) return ch_no_memory(error);
   for (int f = 0; f < count; f++) {
     for (int64_t i = 0; i < e->items.count; i++) values[i] = e->scored[i * count + f];
-    e->by_filter[f] = ch_mean_of(values, e->items.count);
+    e->by_filter[f] = mean_of(values, e->items.count);
   }
   return CH_OK;
 }
@@ -174,12 +177,12 @@ static ch_status figures(ch_task_evaluation *e, double *values, double *others, 
   if (e->task->output == CH_TASK_GENERATE) CH_TRY(figures_of_filters(e, values, error));
   if (e->task->perplexity) {
     for (int64_t i = 0; i < count; i++) values[i] = e->outcomes[i].nll;
-    CH_TRY(ch_perplexity_figure(values, NULL, count, &e->perplexity, error));
+    CH_TRY(perplexity_figure(values, NULL, count, &e->perplexity, error));
   }
   for (int64_t i = 0; i < count; i++) values[i] = e->outcomes[i].acc_norm;
-  e->acc_norm = ch_mean_of(values, count);
+  e->acc_norm = mean_of(values, count);
   for (int64_t i = 0; i < count; i++) values[i] = e->outcomes[i].acc;
-  e->acc = ch_mean_of(values, count);
+  e->acc = mean_of(values, count);
   return figures_of_groups(e, values, error);
 }
 

@@ -8,18 +8,13 @@
 #include "base/json.h"
 #include "experiment/findings/task_accuracy.h"
 #include "experiment/findings/group_law.h"
-#include "experiment/findings/ladder_json.h"
+#include "experiment/findings/ladder_results.h"
 #include "experiment/lineup/match_size.h"
 #include "experiment/lineup/comparison_plan.h"
 #include "experiment/findings/verdict.h"
 #include "experiment/findings/warnings.h"
 
 /* --- over seeds ---------------------------------------------------------------------------------------------- */
-
-json_t *ch_estimate_to_json(const ch_estimate *e) {
-  return json_pack("{s:o, s:o, s:o}", "value", ch_json_finite(e->value), "low", ch_json_finite(e->low),
-                   "high", ch_json_finite(e->high));
-}
 
 static json_t *law_to_json(const ch_scaling_law *law) {
   return json_pack("{s:o, s:o, s:o, s:f}", "alpha", ch_estimate_to_json(&law->alpha), "tokens",

@@ -9,7 +9,4 @@ json_t *ch_comparison_to_json(const ch_comparison *comparison);
 /* The part of it that other experiments have too: command, version, data, training, machine. */
 json_t *ch_experiment_to_json(const ch_comparison *about);
 
-/* {"value", "low", "high"}; null for what is not known or not bounded. */
-json_t *ch_estimate_to_json(const ch_estimate *e);
-
 #endif

@@ -332,17 +332,7 @@ ch_status ch_write_json(const char *path, json_t *object, int digits, ch_error *
   return status;
 }
 
-const char *ch_valid_text(ch_arena *arena, const char *text) {
-  ch_text valid = {0};
-  for (utf8proc_int32_t character; *text;) {
-    utf8proc_ssize_t bytes = utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &character);
-    if (bytes > 0)
-      ch_text_put(&valid, text, (size_t)bytes);
-    else
-      ch_text_puts(&valid, "\xEF\xBF\xBD");
-    text += bytes > 0 ? bytes : 1;
-  }
-  const char *copy = valid.failed ? NULL : ch_arena_strdup(arena, valid.data ? valid.data : "");
-  ch_text_free(&valid);
-  return copy;
+json_t *ch_estimate_to_json(const ch_estimate *e) {
+  return json_pack("{s:o, s:o, s:o}", "value", ch_json_finite(e->value), "low", ch_json_finite(e->low),
+                   "high", ch_json_finite(e->high));
 }

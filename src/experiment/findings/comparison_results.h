@@ -71,7 +71,7 @@ enum { CH_DIGITS_SHOWN = 9, CH_DIGITS_EXACT = 17 };
    be NULL, when memory was out. */
 ch_status ch_write_json(const char *path, json_t *object, int digits, ch_error *error);
 
-/* A copy in the arena with bytes that are not valid UTF-8 replaced by U+FFFD. NULL when memory is out. */
-const char *ch_valid_text(ch_arena *arena, const char *text);
+/* {"value", "low", "high"}; null for what is not known or not bounded. */
+json_t *ch_estimate_to_json(const ch_estimate *e);
 
 #endif

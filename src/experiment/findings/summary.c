@@ -105,10 +105,6 @@ static ch_status analyse(const ch_comparison *comparison, ch_summary *summary, c
   return ch_decide(comparison, summary, &best, error);
 }
 
-const ch_difference *ch_difference_of(const ch_summary *summary, int a, int b) {
-  return &summary->differences[a * summary->count + b];
-}
-
 /* --- groups ------------------------------------------------------------------------------------------------------ */
 
 static ch_status group_runs(const ch_comparison *comparison, int most_seeds, ch_summary *summary,

@@ -48,5 +48,8 @@ typedef double ch_compared_value(const ch_compared *run);
 ch_spread ch_group_spread(const ch_group *group, ch_compared_value *value);
 
 /* The difference of two groups, by their indices. */
-const ch_difference *ch_difference_of(const ch_summary *summary, int a, int b);
+static inline const ch_difference *ch_difference_of(const ch_summary *summary, int a, int b) {
+  return &summary->differences[a * summary->count + b];
+}
+
 #endif

@@ -15,12 +15,16 @@ static bool same_mechanism(const ch_swept *run, const ch_sweep_choice *choice) {
 
 /* --- laws -------------------------------------------------------------------------------------------------------- */
 
-static void fit_law(const ch_sweep *sweep, ch_swept *run) {
+static ch_status no_memory(ch_error *error) {
+  return ch_fail(error, CH_ERROR_MEMORY, "no memory to judge the runs of the sweep");
+}
+
+static ch_status fit_law(const ch_sweep *sweep, ch_swept *run, ch_error *failure) {
   ch_error error = {0};
   int n = 0, count = run->validation_points;
   double *tokens = malloc((size_t)(2 * count + 1) * sizeof *tokens), *losses = tokens + count;
   run->has_law = false;
-  if (!tokens) return;
+  if (!tokens) return no_memory(failure);
   for (int i = 0; i < count; i++) {
     if (run->validation_curve[i].tokens <= sweep->skip) continue;
     tokens[n] = (double)run->validation_curve[i].tokens;
@@ -33,6 +37,7 @@ static void fit_law(const ch_sweep *sweep, ch_swept *run) {
   else
     snprintf(run->no_law, sizeof run->no_law, "%.150s", error.message);
   free(tokens);
+  return CH_OK;
 }
 
 /* --- stuck runs -------------------------------------------------------------------------------------------------- */
@@ -102,14 +107,14 @@ static void choose(const ch_sweep *sweep, ch_sweep_choice *choice) {
 
 /* --- mechanisms -------------------------------------------------------------------------------------------------- */
 
-/* The runs at each mechanism's best rate, as those of a comparison: its verdict is that of the sweep. Without memory there are
-   none. */
-static void compare_best(ch_sweep *sweep) {
+/* The runs at each mechanism's best rate, as those of a comparison: its verdict is that of the sweep. */
+static ch_status compare_best(ch_sweep *sweep, ch_error *error) {
   ch_comparison *about = &sweep->about;
   about->models = ch_arena_alloc(&about->arena, ((size_t)sweep->count + 1) * sizeof *about->models);
   about->count = 0;
   about->tolerance = 0.01;
-  for (int m = 0; about->models && m < sweep->mechanisms; m++)
+  if (!about->models) return no_memory(error);
+  for (int m = 0; m < sweep->mechanisms; m++)
     for (int i = 0; i < sweep->count; i++) {
       const ch_swept *run = &sweep->runs[i];
       if (!same_mechanism(run, &sweep->choices[m]) || run->lr != sweep->choices[m].lowest) continue;
@@ -126,13 +131,14 @@ static void compare_best(ch_sweep *sweep) {
                         .curve = run->curve,
                         .curve_points = run->curve_points};
     }
+  return CH_OK;
 }
 
-void ch_sweep_judge(ch_sweep *sweep) {
+ch_status ch_sweep_judge(ch_sweep *sweep, ch_error *error) {
   for (int m = 0; m < sweep->mechanisms; m++) {
     find_stuck(sweep, &sweep->choices[m]);
     choose(sweep, &sweep->choices[m]);
   }
-  for (int i = 0; i < sweep->count; i++) fit_law(sweep, &sweep->runs[i]);
-  compare_best(sweep);
+  for (int i = 0; i < sweep->count; i++) CH_TRY(fit_law(sweep, &sweep->runs[i], error));
+  return compare_best(sweep, error);
 }

@@ -20,8 +20,9 @@ struct ch_sweep {
   int mechanisms;
 };
 
-/* Fits laws, tells which runs are stuck, chooses rates, and compares the mechanisms at their best rates; choices [mechanisms] have their names. */
-void ch_sweep_judge(ch_sweep *sweep);
+/* Fits laws, tells which runs are stuck, chooses rates, and compares the mechanisms at their best rates; choices [mechanisms] have their names.
+   Fails without memory. */
+ch_status ch_sweep_judge(ch_sweep *sweep, ch_error *error);
 
 /* JSON both ways. result.json of a run holds what training gave; conclusions are drawn again. */
 json_t *ch_swept_to_json(const ch_swept *run, bool judged);

@@ -45,7 +45,8 @@ static void put_count(double value, ch_text *text) {
     ch_text_printf(text, "%s%c", i > 0 && (length - i) % 3 == 0 ? "," : "", digits[i]);
 }
 
-void ch_verdict_cost(const ch_group *group, ch_text *text) {
+/* "256 bytes", "12,288 parameters of attention" */
+static void put_cost(const ch_group *group, ch_text *text) {
   double cost = ch_group_cost(group);
   put_count(cost, text);
   ch_text_puts(text, on_images(group) ? " parameters of attention" : round(cost) == 1 ? " byte" : " bytes");
@@ -62,7 +63,8 @@ static void put_share(double percent, ch_text *text) {
   ch_text_printf(text, percent < 0.005 ? "%.0f" : percent < 0.095 ? "%.2f" : "%.1f", percent);
 }
 
-void ch_verdict_interval(const ch_summary *summary, const ch_standing *standing, ch_text *text) {
+/* The ends of such an interval, "0.2 to 2.7 %" of the best loss or "0 to 1.2 points" of accuracy; "not known" with one seed. */
+static void put_interval(const ch_summary *summary, const ch_standing *standing, ch_text *text) {
   const char *unit = on_images(&summary->groups[0]) ? "points" : "%";
   double low = shown(summary, standing->low), high = shown(summary, standing->high);
   if (!isfinite(high)) {
@@ -93,7 +95,7 @@ static void put_behind(const ch_summary *summary, ch_text *text) {
   const ch_standing *s = &d->standings[d->pick];
   if (shown(summary, s->high) >= 0.005) {
     if (s->low > 0)
-      ch_verdict_interval(summary, s, text);
+      put_interval(summary, s, text);
     else {
       ch_text_puts(text, "at most ");
       put_share(shown(summary, s->high), text);
@@ -132,7 +134,7 @@ static void put_take(const ch_summary *summary, const ch_comparison *comparison,
     ch_text_puts(text, ".");
     return;
   }
-  ch_verdict_cost(pick, text);
+  put_cost(pick, text);
   if (!on_images(pick)) ch_text_puts(text, " of cache per token");
   if (comparison->cache_budget > 0) {
     ch_text_puts(text, " (budget ");
@@ -168,17 +170,17 @@ static void put_equals(const ch_summary *summary, ch_text *text) {
     ch_text_puts(text, summary->groups[ties[i]].name);
   }
   ch_text_puts(text, " are tied at ");
-  ch_verdict_cost(pick, text);
+  put_cost(pick, text);
   ch_text_printf(text, "; %s has the %s.", pick->name, on_images(pick) ? "highest mean" : "lowest mean");
 }
 
 static void put_choice(const ch_summary *summary, int group, ch_text *text) {
   const ch_group *g = &summary->groups[group];
   ch_text_printf(text, "%s at ", g->name);
-  ch_verdict_cost(g, text);
+  put_cost(g, text);
   ch_text_puts(text, " (");
   if (summary->decision.known) {
-    ch_verdict_interval(summary, &summary->decision.standings[group], text);
+    put_interval(summary, &summary->decision.standings[group], text);
   } else {
     put_share(shown(summary, ch_group_behind(g, &summary->groups[0])), text);
     ch_text_puts(text, on_images(g) ? " points" : " %");
@@ -226,7 +228,7 @@ static void put_larger(const ch_summary *summary, ch_text *text) {
   for (int i = 0; i < count; i++) {
     put_separator(i, count, text);
     ch_text_printf(text, "%s, ", summary->groups[ties[i]].name);
-    ch_verdict_cost(&summary->groups[ties[i]], text);
+    put_cost(&summary->groups[ties[i]], text);
   }
   ch_text_printf(text, ", %s tied with %s.", count > 1 ? "are" : "is", pick->name);
 }
@@ -293,7 +295,7 @@ void ch_verdict_standings(const ch_summary *summary, ch_text *text) {
   ch_text_puts(text, "Behind the best: ");
   for (int i = 0; i < summary->count; i++) {
     ch_text_printf(text, "%s%s ", i ? ", " : "", summary->groups[i].name);
-    ch_verdict_interval(summary, &summary->decision.standings[i], text);
+    put_interval(summary, &summary->decision.standings[i], text);
   }
   ch_text_puts(text, ".");
 }

@@ -17,12 +17,8 @@ void ch_verdict_rule(const ch_comparison *comparison, ch_text *text);
 void ch_verdict_noise(const ch_summary *summary, const ch_comparison *comparison, ch_text *text);
 /* With several seeds: how far every model is behind the best, as intervals. */
 void ch_verdict_standings(const ch_summary *summary, ch_text *text);
-/* The ends of such an interval, "0.2 to 2.7 %" of the best loss or "0 to 1.2 points" of accuracy; "not known" with one seed. */
-void ch_verdict_interval(const ch_summary *summary, const ch_standing *standing, ch_text *text);
 /* Where curves tell: how many more tokens would make up for the most that each choice may be behind. */
 void ch_verdict_tokens(const ch_summary *summary, const ch_comparison *comparison, ch_text *text);
-/* "256 bytes", "12,288 parameters of attention" */
-void ch_verdict_cost(const ch_group *group, ch_text *text);
 /* The groups that are tied with one, [summary->count], the best first; none while the noise is not known. Returns how many. */
 int ch_verdict_ties(const ch_summary *summary, int group, int *ties);
 

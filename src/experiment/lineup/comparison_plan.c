@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "base/file.h"
 #include "attention/registry.h"
 #include "config_file/config_json.h"
 #include "experiment/lineup/match_size.h"
-#include "experiment/findings/comparison_results.h"
 
 /* --- names --------------------------------------------------------------------------------------------------------- */
 
@@ -93,7 +93,7 @@ static const ch_planned_model *first_file(const ch_compare_plan *plan) {
   return NULL;
 }
 
-ch_shape_wishes ch_compare_wishes(const ch_compare_settings *s) {
+ch_shape_wishes ch_compare_wishes(const ch_compare_lineup *s) {
   return (ch_shape_wishes){.params = s->parameters,
                            .match = s->match,
                            .cache = s->cache_per_token,
@@ -103,8 +103,7 @@ ch_shape_wishes ch_compare_wishes(const ch_compare_settings *s) {
                            .hidden = s->hidden,
                            .heads = s->heads,
                            .init = s->init,
-                           .parametrization = s->parametrization,
-                           .image.patch = s->patch};
+                           .parametrization = s->parametrization};
 }
 
 ch_counted ch_counted_by(const ch_shape_wishes *wishes) {

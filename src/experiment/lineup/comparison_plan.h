@@ -33,8 +33,8 @@ typedef struct ch_compare_plan {
    empty ones and repetitions are errors. Release with ch_compare_plan_free, also on failure. */
 ch_status ch_compare_plan_names(const char *mechanisms, ch_compare_plan *plan, ch_error *error);
 
-/* The shape that the settings ask for. */
-ch_shape_wishes ch_compare_wishes(const ch_compare_settings *settings);
+/* The shape that a lineup asks for. */
+ch_shape_wishes ch_compare_wishes(const ch_compare_lineup *lineup);
 
 /* Completes the configurations: vocabulary, the shared shape, presets, context, and FFN widths that match the parameter
    counts. wishes->params = 0 takes the first config file's own size, or that of the usual FFN when layers and width are

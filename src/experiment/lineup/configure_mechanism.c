@@ -75,7 +75,7 @@ static ch_status configure_like(const char *name, const char *like, const ch_sha
   return ch_match_parameters(config, &name, 1, ch_counted_by(wishes), target, &parameters, error);
 }
 
-static ch_status check_sizes(const ch_compare_settings *s, ch_error *error) {
+static ch_status check_sizes(const ch_compare_lineup *s, ch_error *error) {
   const struct {
     const char *name;
     int64_t value, most;
@@ -96,22 +96,22 @@ static ch_status check_sizes(const ch_compare_settings *s, ch_error *error) {
                                     : "--match cache needs --cache-per-token");
 }
 
-static ch_status configure(const ch_compare_settings *settings, const char *like, ch_compare_plan *plan,
+static ch_status configure(const ch_compare_lineup *lineup, const char *like, ch_compare_plan *plan,
                            ch_config *config, ch_error *error) {
-  ch_shape_wishes wishes = ch_compare_wishes(settings);
+  ch_shape_wishes wishes = ch_compare_wishes(lineup);
   ch_config tokens = {.bos_token_id = -1, .eos_token_id = -1};
   int64_t params;
-  CH_TRY(ch_compare_plan_names(settings->mechanisms, plan, error));
-  CH_TRY(check_sizes(settings, error));
+  CH_TRY(ch_compare_plan_names(lineup->mechanisms, plan, error));
+  CH_TRY(check_sizes(lineup, error));
   if (plan->count != 1 || plan->models[0].from_file)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--mechanisms: '%.64s' is not the name of one mechanism; give one as in mla or gqa:4",
-                   settings->mechanisms);
-  if (settings->tokenizer && settings->vocab)
+                   lineup->mechanisms);
+  if (lineup->tokenizer && lineup->vocab)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--vocab and --tokenizer both give the vocabulary; leave one of them out");
-  if (settings->tokenizer) CH_TRY(take_tokenizer(settings->tokenizer, &tokens, error));
-  if (settings->tokenizer) wishes.vocab = tokens.vocab_size;
+  if (lineup->tokenizer) CH_TRY(take_tokenizer(lineup->tokenizer, &tokens, error));
+  if (lineup->tokenizer) wishes.vocab = tokens.vocab_size;
   if (like) {
     CH_TRY(configure_like(plan->models[0].name, like, &wishes, config, error));
   } else {
@@ -121,15 +121,15 @@ static ch_status configure(const ch_compare_settings *settings, const char *like
     *config = plan->models[0].config;
     name_trained_tokens(config);
   }
-  if (settings->tokenizer) config->bos_token_id = tokens.bos_token_id;
-  if (settings->tokenizer) config->eos_token_id = tokens.eos_token_id;
+  if (lineup->tokenizer) config->bos_token_id = tokens.bos_token_id;
+  if (lineup->tokenizer) config->eos_token_id = tokens.eos_token_id;
   return ch_config_validate(config, plan->models[0].name, error);
 }
 
-ch_status ch_configure(const ch_compare_settings *settings, const char *like, ch_config *config,
+ch_status ch_configure(const ch_compare_lineup *lineup, const char *like, ch_config *config,
                        ch_error *error) {
   ch_compare_plan plan;
-  ch_status status = configure(settings, like, &plan, config, error);
+  ch_status status = configure(lineup, like, &plan, config, error);
   ch_compare_plan_free(&plan);
   return status;
 }

@@ -7,7 +7,6 @@
 #include "config/config.h"
 
 /* ch_compare_config, with a struct in place of JSON. */
-ch_status ch_configure(const ch_compare_settings *settings, const char *like, ch_config *config,
-                       ch_error *error);
+ch_status ch_configure(const ch_compare_lineup *lineup, const char *like, ch_config *config, ch_error *error);
 
 #endif

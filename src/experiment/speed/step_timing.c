@@ -9,14 +9,14 @@
 enum { LEAST_STEPS = 3, MOST_STEPS = 64 };
 static const double enough_seconds = 1, most_seconds = 4;
 
-static ch_status time_trainer(ch_compare_setup *setup, ch_trainer *trainer, ch_step_timing *timing,
-                              ch_error *error) {
+static ch_status time_trainer(ch_trainer *trainer, int64_t steps, ch_stop_test stop, void *stop_context,
+                              ch_step_timing *timing, ch_error *error) {
   double seconds[MOST_STEPS], began = ch_clock();
-  int taken = 0, most = setup->training.steps < MOST_STEPS ? (int)setup->training.steps : MOST_STEPS;
+  int taken = 0, most = steps < MOST_STEPS ? (int)steps : MOST_STEPS;
   if (most < LEAST_STEPS) most = LEAST_STEPS;
   for (;;) {
     ch_step_report report;
-    CH_TRY(ch_trainer_step(trainer, ch_compare_stopped, setup, &report, error));
+    CH_TRY(ch_trainer_step(trainer, stop, stop_context, &report, error));
     double passed = ch_clock() - began;
     /* The first step touches its memory for the first time. It counts only if there is no time for another. */
     if (report.step > 1 || passed > most_seconds) seconds[taken++] = report.seconds;
@@ -30,11 +30,11 @@ static ch_status time_trainer(ch_compare_setup *setup, ch_trainer *trainer, ch_s
   return CH_OK;
 }
 
-ch_status ch_time_steps(ch_compare_setup *setup, const ch_config *config, ch_step_timing *timing,
-                        ch_error *error) {
-  ch_train_options options = setup->training;
+ch_status ch_time_steps(const ch_config *config, const ch_train_options *training,
+                        const ch_batch_source *source, ch_stop_test stop, void *stop_context,
+                        ch_step_timing *timing, ch_error *error) {
+  ch_train_options options = *training;
   ch_trainer *trainer = NULL;
-  const ch_batch_source *source = ch_compare_on_images(setup) ? &setup->images.source : &setup->data.source;
   *timing = (ch_step_timing){0};
   ch_forget_peak();
   options.warmup = ch_schedule_warmup(&options);
@@ -43,7 +43,7 @@ ch_status ch_time_steps(ch_compare_setup *setup, const ch_config *config, ch_ste
   const ch_params *params = ch_trainer_params(trainer);
   for (int p = 0; p < params->count; p++)
     timing->weight_bytes += ch_tensor_bytes(&ch_trainer_weights(trainer)[p]);
-  ch_status status = time_trainer(setup, trainer, timing, error);
+  ch_status status = time_trainer(trainer, training->steps, stop, stop_context, timing, error);
   timing->memory_bytes = ch_peak_resident_bytes();
   if (timing->memory_bytes < ch_trainer_bytes(trainer)) timing->memory_bytes = ch_trainer_bytes(trainer);
   ch_trainer_free(trainer);

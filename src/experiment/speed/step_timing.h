@@ -2,7 +2,7 @@
 #ifndef CH_EXPERIMENT_SPEED_STEP_TIMING_H
 #define CH_EXPERIMENT_SPEED_STEP_TIMING_H
 
-#include "experiment/trial/setup.h"
+#include "train/trainer.h"
 
 typedef struct ch_step_timing {
   double seconds;     /* median seconds of a step */
@@ -12,10 +12,10 @@ typedef struct ch_step_timing {
   size_t weight_bytes;
 } ch_step_timing;
 
-/* Takes some steps of a new model with the setup's training options and text for about a second: at least three unless
-   steps are slow, and no more than a run of the setup has. The first is not timed. The setup's stop test ends it
-   (CH_ERROR_INTERRUPTED). */
-ch_status ch_time_steps(ch_compare_setup *setup, const ch_config *config, ch_step_timing *timing,
-                        ch_error *error);
+/* Takes some steps of a new model with these options and batches for about a second: at least three unless steps are slow, and
+   no more than options->steps. The first is not timed. `stop` ends it (CH_ERROR_INTERRUPTED). */
+ch_status ch_time_steps(const ch_config *config, const ch_train_options *training,
+                        const ch_batch_source *source, ch_stop_test stop, void *stop_context,
+                        ch_step_timing *timing, ch_error *error);
 
 #endif

@@ -15,20 +15,23 @@ static ch_status time_models(ch_compare_setup *setup, double *seconds, ch_error 
   for (int turn = 0; turn < TURNS; turn++)
     for (int i = 0; i < count; i++) {
       const ch_planned_model *model = &setup->plan.models[i];
-      const ch_compare_settings *s = &setup->settings;
       ch_step_timing timing;
       if (model->steps) continue;
-      if (s->preparation &&
-          !s->preparation("timing the models", (double)(turn * count + i) / (TURNS * count), s->user))
+      ch_compare_tell(setup,
+                      (ch_compare_event){.kind = CH_COMPARE_EVENT_PREPARATION,
+                                         .as.preparation = {"timing the models",
+                                                            (double)(turn * count + i) / (TURNS * count)}});
+      if (ch_compare_stopped(setup))
         return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted while the models were timed");
-      CH_TRY(ch_time_steps(setup, &model->config, &timing, error));
+      CH_TRY(ch_time_steps(&model->config, &setup->training, ch_compare_source(setup), ch_compare_stopped,
+                           setup, &timing, error));
       taken[i][turn] = timing.seconds;
     }
   for (int i = 0; i < count; i++) seconds[i] = setup->plan.models[i].steps ? 0 : ch_median(taken[i], TURNS);
   return CH_OK;
 }
 
-ch_status ch_compare_match_time(ch_compare_setup *setup, ch_error *error) {
+static ch_status match_time(ch_compare_setup *setup, ch_error *error) {
   ch_compare_plan *plan = &setup->plan;
   double seconds[CH_COMPARE_MOST];
   int unknown = 0;
@@ -43,5 +46,17 @@ ch_status ch_compare_match_time(ch_compare_setup *setup, ch_error *error) {
     ch_train_options training;
     CH_TRY(ch_compare_training_of(setup, model, &training, error));
   }
+  return CH_OK;
+}
+
+ch_status ch_compare_match_time(ch_compare_setup *setup, ch_error *error) {
+  ch_compare_plan *plan = &setup->plan;
+  int64_t steps[CH_COMPARE_MOST] = {0};
+  CH_TRY(
+      ch_crew_conclude(&setup->crew, ch_crew_leads(&setup->crew) ? match_time(setup, error) : CH_OK, error));
+  for (int i = 0; i < plan->count; i++) steps[i] = plan->models[i].steps;
+  ch_ranks_broadcast(setup->crew.all, 0, steps, sizeof steps);
+  ch_ranks_broadcast(setup->crew.all, 0, &plan->budget_seconds, sizeof plan->budget_seconds);
+  for (int i = 0; i < plan->count; i++) plan->models[i].steps = steps[i];
   return CH_OK;
 }

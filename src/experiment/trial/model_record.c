@@ -1,6 +1,7 @@
 /* A trained model's row of the results. */
 #include "experiment/trial/model_record.h"
 
+#include "base/utf8.h"
 #include "attention/registry.h"
 #include "experiment/lineup/match_size.h"
 #include "experiment/speed/median_speed.h"
@@ -43,12 +44,12 @@ static ch_status fill_account(const ch_compare_setup *setup, const ch_config *co
   ch_params params = {0};
   ch_account shallow, deep;
   ch_status status = ch_model_declare(config, &params, error);
-  model->cache_depth = ch_compare_on_images(setup) ? 0
-                       : setup->settings.context   ? setup->settings.context
-                                                   : setup->settings.sequence;
+  model->cache_depth = ch_compare_on_images(setup)       ? 0
+                       : setup->settings.verdict.context ? setup->settings.verdict.context
+                                                         : setup->settings.lineup.sequence;
   model->cache_elements_at_depth = ch_state_elements_at(config, model->cache_depth);
   model->state_elements_per_sequence = ch_compare_on_images(setup) ? 0 : ch_fixed_state_elements(config);
-  model->flops_depth = ch_compare_on_images(setup) ? 0 : setup->settings.sequence;
+  model->flops_depth = ch_compare_on_images(setup) ? 0 : setup->settings.lineup.sequence;
   if (status == CH_OK) status = ch_account_model(config, &params, 0, ch_cache_of(CH_F16), &shallow, error);
   if (status == CH_OK)
     status = ch_account_model(config, &params, model->flops_depth, ch_cache_of(CH_F16), &deep, error);

@@ -11,13 +11,12 @@
 #include "base/json.h"
 #include "config/initial_std.h"
 #include "config_file/config_json.h"
-#include "experiment/ladder.h"
+#include "experiment/lineup/ladder_sizes.h"
 #include "experiment/lineup/match_size.h"
 #include "experiment/lineup/learning_rates.h"
 #include "experiment/trial/rate_search.h"
 #include "experiment/findings/comparison_results.h"
-#include "experiment/trial/setup.h"
-#include "experiment/trial/task_evaluation.h"
+#include "experiment/trial/task_list.h"
 #include "text/hash.h"
 
 enum { MOST_SETTINGS_BYTES = 1 << 24, MOST_PARTS = 10000 };
@@ -73,46 +72,46 @@ enum {
    row of options that names the member (cli/lineup.h, cli/cmd_compare.c). What is not in an old file counts as the
    default. */
 static const setting settings_table[] = {
-    {COUNT("--epochs", epochs, 1, 100000), .counts = COUNTS_FOR_IMAGES},
-    {COUNT("--patch", patch, 0, 4096), .counts = COUNTS_FOR_IMAGES},
-    {COUNT("--image-size", image_size, 0, 4096), .counts = COUNTS_FOR_IMAGES},
-    {COUNT("--params", parameters, 0, NONE)},
-    {NAME("--match", match, ch_match_names)},
-    {COUNT("--cache-per-token", cache_per_token, 0, NONE)},
-    {COUNT("--context", context, 0, 1 << 30), .counts = COUNTS_IN_COMPARISONS},
-    {COUNT("--layers", layers, 0, 1000)},
-    {COUNT("--hidden", hidden, 0, 65536)},
-    {COUNT("--heads", heads, 0, 4096)},
-    {COUNT("--vocab", vocab, 0, 4000000)},
-    {NAME("--init", init, ch_init_names)},
-    {NAME("--parametrization", parametrization, ch_parametrization_names)},
-    {COUNT("--tokens", tokens, 1, NONE)},
-    {COUNT("--batch", batch, 1, 65536)},
-    {COUNT("--micro-batch", micro_batch, 0, 65536)},
-    {COUNT("--seq", sequence, 1, 1048576)},
-    {COUNT("--evaluations", evaluations, 1, 10000), .counts = COUNTS_IN_SWEEPS},
-    {NUMBER("--lr", lr, 1e-12, 10), .counts = COUNTS_IN_COMPARISONS},
-    {COUNT("--tune", tune, 0, CH_TUNE_MOST), .counts = COUNTS_IN_COMPARISONS},
-    {NAME("--schedule", schedule, schedules)},
-    {NAME("--dtype", type, arithmetics), .option = "--compute"},
-    {COUNT("--warmup", warmup, -1, 1e9)},
-    {NAME("--engine", engine, engines)},
-    {.key = "--seed", .type = SETTING_SEED, .offset = AT(seed)},
-    {COUNT("--eval-tokens", eval_tokens, 0, NONE)},
-    {COUNT("--evaluations", evaluations, 0, 10000), .counts = COUNTS_IN_COMPARISONS, .free = true},
-    {COUNT("--seeds", seeds, 1, CH_COMPARE_MOST_SEEDS), .free = true},
-    {NUMBER("--tolerance", tolerance, 0, 1), .counts = COUNTS_IN_COMPARISONS, .free = true},
-    {NUMBER("--budget", budget, 0, NONE), .counts = COUNTS_IN_COMPARISONS, .free = true},
-    {NUMBER("--risk", risk, 0, 1), .counts = COUNTS_IN_COMPARISONS, .free = true},
-    {NUMBER("--cache-budget", cache_budget, 0, NONE), .counts = COUNTS_IN_COMPARISONS, .free = true},
-    {COUNT("--users", users, 0, 1 << 30), .counts = COUNTS_IN_COMPARISONS, .free = true},
+    {COUNT("--epochs", vision.epochs, 1, 100000), .counts = COUNTS_FOR_IMAGES},
+    {COUNT("--patch", vision.patch, 0, 4096), .counts = COUNTS_FOR_IMAGES},
+    {COUNT("--image-size", vision.image_size, 0, 4096), .counts = COUNTS_FOR_IMAGES},
+    {COUNT("--params", lineup.parameters, 0, NONE)},
+    {NAME("--match", lineup.match, ch_match_names)},
+    {COUNT("--cache-per-token", lineup.cache_per_token, 0, NONE)},
+    {COUNT("--context", verdict.context, 0, 1 << 30), .counts = COUNTS_IN_COMPARISONS},
+    {COUNT("--layers", lineup.layers, 0, 1000)},
+    {COUNT("--hidden", lineup.hidden, 0, 65536)},
+    {COUNT("--heads", lineup.heads, 0, 4096)},
+    {COUNT("--vocab", lineup.vocab, 0, 4000000)},
+    {NAME("--init", lineup.init, ch_init_names)},
+    {NAME("--parametrization", lineup.parametrization, ch_parametrization_names)},
+    {COUNT("--tokens", training.tokens, 1, NONE)},
+    {COUNT("--batch", training.batch, 1, 65536)},
+    {COUNT("--micro-batch", training.micro_batch, 0, 65536)},
+    {COUNT("--seq", lineup.sequence, 1, 1048576)},
+    {COUNT("--evaluations", training.evaluations, 1, 10000), .counts = COUNTS_IN_SWEEPS},
+    {NUMBER("--lr", rates.lr, 1e-12, 10), .counts = COUNTS_IN_COMPARISONS},
+    {COUNT("--tune", rates.tune, 0, CH_TUNE_MOST), .counts = COUNTS_IN_COMPARISONS},
+    {NAME("--schedule", training.schedule, schedules)},
+    {NAME("--dtype", training.type, arithmetics), .option = "--compute"},
+    {COUNT("--warmup", training.warmup, -1, 1e9)},
+    {NAME("--engine", workers.engine, engines)},
+    {.key = "--seed", .type = SETTING_SEED, .offset = AT(training.seed)},
+    {COUNT("--eval-tokens", training.eval_tokens, 0, NONE)},
+    {COUNT("--evaluations", training.evaluations, 0, 10000), .counts = COUNTS_IN_COMPARISONS, .free = true},
+    {COUNT("--seeds", training.seeds, 1, CH_COMPARE_MOST_SEEDS), .free = true},
+    {NUMBER("--tolerance", verdict.tolerance, 0, 1), .counts = COUNTS_IN_COMPARISONS, .free = true},
+    {NUMBER("--budget", schedule.budget, 0, NONE), .counts = COUNTS_IN_COMPARISONS, .free = true},
+    {NUMBER("--risk", schedule.risk, 0, 1), .counts = COUNTS_IN_COMPARISONS, .free = true},
+    {NUMBER("--cache-budget", verdict.cache_budget, 0, NONE), .counts = COUNTS_IN_COMPARISONS, .free = true},
+    {COUNT("--users", verdict.users, 0, 1 << 30), .counts = COUNTS_IN_COMPARISONS, .free = true},
 };
 enum { SETTINGS = sizeof settings_table / sizeof *settings_table };
 
 static bool counts(const setting *row, const ch_compare_settings *s, ch_experiment experiment) {
   switch (row->counts) {
   case COUNTS_FOR_IMAGES:
-    return s->images != NULL;
+    return s->vision.images != NULL;
   case COUNTS_IN_COMPARISONS:
     return experiment == CH_EXPERIMENT_COMPARISON;
   case COUNTS_IN_SWEEPS:
@@ -150,18 +149,14 @@ static json_t *to_json(const setting *row, const ch_compare_settings *s) {
 /* --- ranges and defaults ----------------------------------------------------------------------------------------- */
 
 void ch_compare_defaults(ch_compare_settings *settings) {
-  *settings = (ch_compare_settings){.mechanisms = "mha,gqa,mqa",
-                                    .parametrization = CH_PARAMETRIZATION_SPECTRAL,
-                                    .tokens = 2000000,
-                                    .epochs = 10,
-                                    .sequence = 256,
-                                    .warmup = -1,
-                                    .seed = 1,
-                                    .seeds = 1,
-                                    .tolerance = 0.01,
-                                    .risk = 0.01,
-                                    .task_items = 100,
-                                    .ranks_per_run = 1};
+  *settings = (ch_compare_settings){.lineup = {.mechanisms = "mha,gqa,mqa",
+                                               .sequence = 256,
+                                               .parametrization = CH_PARAMETRIZATION_SPECTRAL},
+                                    .vision.epochs = 10,
+                                    .training = {.tokens = 2000000, .warmup = -1, .seed = 1, .seeds = 1},
+                                    .schedule.risk = 0.01,
+                                    .workers.ranks_per_run = 1,
+                                    .verdict = {.tolerance = 0.01, .task_items = 100}};
 }
 
 /* Sixteen sequences, or fewer where that would be less than 256 steps: with the same tokens, more steps of fewer sequences
@@ -175,11 +170,12 @@ static int64_t usual_batch(int64_t tokens, int64_t sequence) {
 
 /* What follows from other settings alone. */
 static void complete(ch_compare_settings *s) {
-  if (s->batch == 0) s->batch = s->images ? 64 : usual_batch(s->tokens, s->sequence);
-  if (s->lr == 0) s->lr = ch_usual_rate(s->parametrization, s->images);
-  if (s->images) s->sequence = 1;
-  if (s->type == CH_PRECISION_DEFAULT) s->type = CH_PRECISION_F32;
-  if (!s->command) s->command = "";
+  if (s->training.batch == 0)
+    s->training.batch = s->vision.images ? 64 : usual_batch(s->training.tokens, s->lineup.sequence);
+  if (s->rates.lr == 0) s->rates.lr = ch_usual_rate(s->lineup.parametrization, s->vision.images);
+  if (s->vision.images) s->lineup.sequence = 1;
+  if (s->training.type == CH_PRECISION_DEFAULT) s->training.type = CH_PRECISION_F32;
+  if (!s->report.command) s->report.command = "";
 }
 
 /* "--compute has a value that is none of f32, bf16" */
@@ -209,17 +205,17 @@ static ch_status check_range(const setting *row, const ch_compare_settings *s, c
 
 /* What is made equal must be there, and mean something. */
 static ch_status check_match(const ch_compare_settings *s, ch_experiment experiment, ch_error *error) {
-  bool cache = s->match == CH_MATCH_CACHE;
-  if (cache && s->images)
+  bool cache = s->lineup.match == CH_MATCH_CACHE;
+  if (cache && s->vision.images)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--match cache is for text: models of images have no cache");
-  if (cache && s->cache_per_token == 0)
+  if (cache && s->lineup.cache_per_token == 0)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
         "--match cache needs --cache-per-token: the elements that a token may add to the cache, all layers "
         "together");
-  if (!cache && s->cache_per_token != 0)
+  if (!cache && s->lineup.cache_per_token != 0)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--cache-per-token is for --match cache; give both or neither");
-  if (s->match == CH_MATCH_TIME && experiment == CH_EXPERIMENT_SWEEP)
+  if (s->lineup.match == CH_MATCH_TIME && experiment == CH_EXPERIMENT_SWEEP)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--match time is for `crosshead compare`; the runs of a sweep have equally many tokens");
   return CH_OK;
@@ -228,24 +224,24 @@ static ch_status check_match(const ch_compare_settings *s, ch_experiment experim
 static ch_status check_ladder(const ch_compare_settings *s, ch_error *error) {
   int64_t sizes[CH_LADDER_MOST_RUNGS];
   int count;
-  if (s->target != 0 && !s->ladder)
+  if (s->schedule.target != 0 && !s->schedule.ladder)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--target needs --ladder: the sizes that its prediction follows from");
-  if (s->target < 0)
+  if (s->schedule.target < 0)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--target is %lld; it is a number of parameters",
-                   (long long)s->target);
-  return s->ladder ? ch_ladder_sizes(s, CH_COMPARE_USUAL_PARAMS, sizes, &count, error) : CH_OK;
+                   (long long)s->schedule.target);
+  return s->schedule.ladder ? ch_ladder_sizes(s, CH_COMPARE_USUAL_PARAMS, sizes, &count, error) : CH_OK;
 }
 
 /* The budget of caches: of a token, or of all users' contexts together. */
 static ch_status check_cache_budget(const ch_compare_settings *s, ch_error *error) {
-  if (s->cache_budget > 0 && s->images)
+  if (s->verdict.cache_budget > 0 && s->vision.images)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--cache-budget is for comparisons on text; images have no cache");
-  if (s->users > 0 && !(s->cache_budget > 0))
+  if (s->verdict.users > 0 && !(s->verdict.cache_budget > 0))
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--users is for --cache-budget, the memory that their caches share");
-  if (s->users > 0 && s->context == 0)
+  if (s->verdict.users > 0 && s->verdict.context == 0)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
         "--users needs --context, the tokens that each of them has; without both, --cache-budget is "
@@ -255,25 +251,26 @@ static ch_status check_cache_budget(const ch_compare_settings *s, ch_error *erro
 
 /* What shares cannot have: runs that follow from other runs, or from measurements. */
 static ch_status check_shares(const ch_compare_settings *s, ch_error *error) {
-  const char *option = s->collect ? "--collect" : "--only";
-  if (s->parts == 0 && !s->collect) return CH_OK;
-  if (s->parts != 0 && s->collect)
+  const char *option = s->schedule.collect ? "--collect" : "--only";
+  if (s->schedule.parts == 0 && !s->schedule.collect) return CH_OK;
+  if (s->schedule.parts != 0 && s->schedule.collect)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--collect puts together what --only has trained; give one of them");
-  if (s->parts != 0 && (s->parts < 1 || s->parts > MOST_PARTS || s->part < 1 || s->part > s->parts))
+  if (s->schedule.parts != 0 && (s->schedule.parts < 1 || s->schedule.parts > MOST_PARTS ||
+                                 s->schedule.part < 1 || s->schedule.part > s->schedule.parts))
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--only is %d/%d; write the share and the number of shares, as 1/8, ..., 8/8, at most %d",
-                   s->part, s->parts, MOST_PARTS);
-  if (s->until_decided)
+                   s->schedule.part, s->schedule.parts, MOST_PARTS);
+  if (s->schedule.until_decided)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
         "--until-decided adds runs when others are finished, and %s knows all runs beforehand; give "
         "--seeds instead",
         option);
-  if (s->match == CH_MATCH_TIME)
+  if (s->lineup.match == CH_MATCH_TIME)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--match time measures one machine, and %s is for several; match something else", option);
-  if (s->remeasure && s->parts)
+  if (s->verdict.remeasure && s->schedule.parts)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--remeasure times all models on one machine; give it with --collect instead of --only");
   return CH_OK;
@@ -283,29 +280,31 @@ ch_status ch_compare_settings_complete(const ch_compare_settings *given, ch_expe
                                        ch_compare_settings *whole, ch_error *error) {
   ch_compare_settings settings = *given;
   double common;
-  CH_TRY(ch_rates_common(settings.rates, &common, error));
-  if (common > 0 && settings.lr > 0)
+  CH_TRY(ch_rates_common(settings.rates.rates, &common, error));
+  if (common > 0 && settings.rates.lr > 0)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "lr and a rate without a name in `rates` are both given; give one");
-  if (common > 0) settings.lr = common;
+  if (common > 0) settings.rates.lr = common;
   complete(&settings);
-  if (settings.tune != 0 && settings.tune < CH_TUNE_LEAST)
+  if (settings.rates.tune != 0 && settings.rates.tune < CH_TUNE_LEAST)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--tune is %lld; it needs at least %d rates",
-                   (long long)settings.tune, CH_TUNE_LEAST);
-  if (!settings.data == !settings.images)
+                   (long long)settings.rates.tune, CH_TUNE_LEAST);
+  if (!settings.text.data == !settings.vision.images)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   settings.data
+                   settings.text.data
                        ? "--data and --images exclude each other; give one of them"
                        : "--data is missing: the text to train on; or --images, for Vision Transformers");
-  if (!settings.out || !settings.mechanisms)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--%s is missing", settings.out ? "mechanisms" : "out");
-  if (settings.init != CH_INIT_DEFAULT && settings.parametrization == CH_PARAMETRIZATION_SPECTRAL)
+  if (!settings.report.out || !settings.lineup.mechanisms)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--%s is missing", settings.report.out ? "mechanisms" : "out");
+  if (settings.lineup.init != CH_INIT_DEFAULT &&
+      settings.lineup.parametrization == CH_PARAMETRIZATION_SPECTRAL)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
         "--init is for --parametrization standard; the spectral one sets the initial weights itself");
-  if (experiment == CH_EXPERIMENT_COMPARISON && settings.until_decided != (settings.budget > 0))
+  if (experiment == CH_EXPERIMENT_COMPARISON &&
+      settings.schedule.until_decided != (settings.schedule.budget > 0))
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   settings.until_decided
+                   settings.schedule.until_decided
                        ? "--until-decided needs --budget: the seconds of training that it may spend at most"
                        : "--budget is for --until-decided; give both or neither");
   for (int i = 0; i < SETTINGS; i++)
@@ -393,14 +392,14 @@ static const char *option_of(const char *key) {
 }
 
 static char *path_of(const ch_compare_settings *settings, ch_experiment experiment) {
-  return ch_path_join(settings->out,
+  return ch_path_join(settings->report.out,
                       experiment == CH_EXPERIMENT_SWEEP ? CH_SWEEP_SETTINGS : CH_COMPARE_SETTINGS);
 }
 
 /* Whether a setting is the length of a comparison's runs. */
 static bool is_length(const ch_compare_settings *settings, ch_experiment experiment, const char *key) {
   return experiment == CH_EXPERIMENT_COMPARISON &&
-         strcmp(key, settings->images ? "--epochs" : "--tokens") == 0;
+         strcmp(key, settings->vision.images ? "--epochs" : "--tokens") == 0;
 }
 
 static ch_status differs(const ch_compare_settings *settings, ch_experiment experiment, const char *key,
@@ -414,21 +413,21 @@ static ch_status differs(const ch_compare_settings *settings, ch_experiment expe
         error, CH_ERROR_ARGUMENT,
         "%s holds a comparison with --mechanisms %s, where this command has %s; repeat that list, to "
         "which more may be appended, or give another --out",
-        settings->out, show(kept, a, sizeof a), show(asked, b, sizeof b));
-  if (is_length(settings, experiment, key) && settings->schedule != CH_TRAIN_CONSTANT &&
+        settings->report.out, show(kept, a, sizeof a), show(asked, b, sizeof b));
+  if (is_length(settings, experiment, key) && settings->training.schedule != CH_TRAIN_CONSTANT &&
       json_integer_value(asked) > json_integer_value(kept))
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
         "%s holds a comparison with %s %s and a learning rate that has fallen to its end there, so its "
         "models "
         "cannot be trained on; give another --out (with --schedule constant, %s may be raised later)",
-        settings->out, key, show(kept, a, sizeof a), key);
+        settings->report.out, key, show(kept, a, sizeof a), key);
   if (strncmp(key, "--", 2) != 0)
     return ch_fail(error, CH_ERROR_ARGUMENT, "%s holds a %s in which %.200s was another configuration; %s",
-                   settings->out, kind, key, advice);
+                   settings->report.out, kind, key, advice);
   return ch_fail(error, CH_ERROR_ARGUMENT, "%s holds a %s with %s %s, where this command has %s; %s",
-                 settings->out, kind, option_of(key), show(kept, a, sizeof a), show(asked, b, sizeof b),
-                 advice);
+                 settings->report.out, kind, option_of(key), show(kept, a, sizeof a),
+                 show(asked, b, sizeof b), advice);
 }
 
 /* A setting that the comparison did not have when it was started counts as its default. */
@@ -437,8 +436,8 @@ static bool is_default(const ch_compare_settings *settings, const char *key, con
   if (!row) return false;
   ch_compare_settings usual;
   ch_compare_defaults(&usual);
-  usual.images = settings->images;
-  usual.parametrization = CH_PARAMETRIZATION_STANDARD; /* the only one before there were several */
+  usual.vision.images = settings->vision.images;
+  usual.lineup.parametrization = CH_PARAMETRIZATION_STANDARD; /* the only one before there were several */
   complete(&usual);
   json_t *of_usual = to_json(row, &usual);
   bool same = json_equal(of_usual, value);
@@ -458,7 +457,7 @@ static bool is_longer_list(const ch_compare_settings *settings, ch_experiment ex
   if (experiment == CH_EXPERIMENT_SWEEP || strcmp(key, "--mechanisms") != 0 || !before || !now) return false;
   size_t length = strlen(before);
   if (strncmp(before, now, length) != 0 || now[length] != ',') return false;
-  return settings->parameters > 0 || names_a_file(before) || !names_a_file(now);
+  return settings->lineup.parameters > 0 || names_a_file(before) || !names_a_file(now);
 }
 
 /* A configuration file that the longer list adds. */
@@ -470,8 +469,8 @@ static bool is_added_file(const char *key, const json_t *kept, const json_t *all
 /* With a constant rate, a longer run begins with the steps of the shorter one. */
 static bool may_grow(const ch_compare_settings *settings, ch_experiment experiment, const char *key,
                      const json_t *kept, const json_t *asked) {
-  return is_length(settings, experiment, key) && settings->schedule == CH_TRAIN_CONSTANT &&
-         settings->match != CH_MATCH_TIME && json_is_integer(kept) &&
+  return is_length(settings, experiment, key) && settings->training.schedule == CH_TRAIN_CONSTANT &&
+         settings->lineup.match != CH_MATCH_TIME && json_is_integer(kept) &&
          json_integer_value(asked) > json_integer_value(kept);
 }
 
@@ -493,7 +492,7 @@ static ch_status check(const ch_compare_settings *settings, ch_experiment experi
   CH_TRY(ch_json_read(path, MOST_SETTINGS_BYTES, &kept, error));
   *grown_from = json_integer_value(json_object_get(kept, grown_key));
   if (*grown_from < 0) *grown_from = 0;
-  if (settings->match == CH_MATCH_TIME) take_timed(json_object_get(kept, timed_key), plan);
+  if (settings->lineup.match == CH_MATCH_TIME) take_timed(json_object_get(kept, timed_key), plan);
   const char *key;
   json_t *value;
   json_object_foreach((json_t *)asked, key, value) {
@@ -501,8 +500,8 @@ static ch_status check(const ch_compare_settings *settings, ch_experiment experi
     if (!before && is_default(settings, key, value)) continue;
     if (is_longer_list(settings, experiment, key, before, value) || is_added_file(key, before, kept))
       continue;
-    if (strcmp(key, "--match") == 0 && settings->match == CH_MATCH_PARAMETERS && json_is_string(before) &&
-        strcmp(json_string_value(before), old_match) == 0)
+    if (strcmp(key, "--match") == 0 && settings->lineup.match == CH_MATCH_PARAMETERS &&
+        json_is_string(before) && strcmp(json_string_value(before), old_match) == 0)
       continue;
     if (may_grow(settings, experiment, key, before, value)) {
       if (*grown_from <= 0) *grown_from = json_integer_value(before);
@@ -532,9 +531,10 @@ ch_status ch_compare_settings_hash(const ch_compare_settings *settings, ch_exper
                                    const ch_compare_plan *plan, uint64_t *hash, ch_error *error) {
   json_t *all = describe(settings, experiment, plan, 0);
   char *text = all ? json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) : NULL;
-  const int64_t others[] = {settings->seeds,  settings->evaluations,   settings->until_decided,
-                            settings->parts,  settings->ranks_per_run, settings->part,
-                            settings->target, settings->collect,       settings->remeasure};
+  const int64_t others[] = {
+      settings->training.seeds,  settings->training.evaluations,  settings->schedule.until_decided,
+      settings->schedule.parts,  settings->workers.ranks_per_run, settings->schedule.part,
+      settings->schedule.target, settings->schedule.collect,      settings->verdict.remeasure};
   if (text)
     *hash = ch_hash_mix(ch_hash_bytes(text, strlen(text), 1), ch_hash_bytes(others, sizeof others, 2));
   free(text);

@@ -7,13 +7,13 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/utf8.h"
 #include "base/file.h"
 #include "base/file_names.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "bench/machine.h"
 #include "experiment/trial/text_estimate.h"
-#include "experiment/trial/match_time.h"
 #include "experiment/lineup/learning_rates.h"
 #include "experiment/trial/settings.h"
 #include "ranks/program.h"
@@ -45,21 +45,30 @@ void ch_compare_take_seed(ch_compare_setup *setup, uint64_t seed) {
     ch_data_reseed(&setup->data, seed);
 }
 
+const ch_batch_source *ch_compare_source(const ch_compare_setup *setup) {
+  return ch_compare_on_images(setup) ? &setup->images.source : &setup->data.source;
+}
+
 bool ch_compare_on_images(const ch_compare_setup *setup) {
-  return setup->settings.images != NULL;
+  return setup->settings.vision.images != NULL;
 }
 
 bool ch_compare_stopped(void *context) {
   const ch_compare_setup *setup = context;
-  return setup->settings.stop && setup->settings.stop(setup->settings.user);
+  return setup->stopped || (setup->settings.stop && setup->settings.stop(setup->settings.user));
+}
+
+void ch_compare_tell(ch_compare_setup *setup, ch_compare_event event) {
+  const ch_compare_settings *s = &setup->settings;
+  if (s->event && !s->event(&event, s->user)) setup->stopped = true;
 }
 
 static int64_t evaluated_tokens(const ch_compare_setup *setup, int64_t validation_tokens) {
   const ch_compare_settings *settings = &setup->settings;
-  int64_t trained = setup->grown_from ? setup->grown_from : settings->tokens;
+  int64_t trained = setup->grown_from ? setup->grown_from : settings->training.tokens;
   int64_t most =
       trained / BUDGET_TO_EVALUATED > LEAST_EVALUATED ? trained / BUDGET_TO_EVALUATED : LEAST_EVALUATED;
-  if (settings->eval_tokens > 0) most = settings->eval_tokens;
+  if (settings->training.eval_tokens > 0) most = settings->training.eval_tokens;
   return most < validation_tokens ? most : validation_tokens;
 }
 
@@ -79,17 +88,18 @@ static int64_t steps_for(const ch_compare_setup *setup, int64_t length) {
 static void settle_images(ch_compare_setup *setup) {
   const ch_config *config = &setup->plan.models[0].config;
   ch_train_options *training = &setup->training;
-  int64_t validation = setup->images.info.count[CH_IMAGES_VALIDATION], asked = setup->settings.eval_tokens;
+  int64_t validation = setup->images.info.count[CH_IMAGES_VALIDATION],
+          asked = setup->settings.training.eval_tokens;
   training->flip = config->num_channels > 1;
   training->crop = training->flip ? (config->image_size + 7) / 8 : 0;
-  training->steps = steps_for(setup, setup->settings.epochs);
+  training->steps = steps_for(setup, setup->settings.vision.epochs);
   training->eval_tokens = asked > 0 && asked < validation ? asked : validation;
 }
 
 /* Steps between evaluations of a run, and whether its options are sound. */
 static ch_status settle_run(const ch_compare_setup *setup, ch_train_options *training,
                             const ch_config *config, ch_error *error) {
-  int64_t evaluations = setup->settings.evaluations;
+  int64_t evaluations = setup->settings.training.evaluations;
   training->eval_every = evaluations > 0 ? (training->steps + evaluations - 1) / evaluations
                                          : steps_between_evaluations(training, training->eval_tokens);
   return ch_train_options_check(training, config, error);
@@ -106,22 +116,22 @@ static ch_status settle_training(ch_compare_setup *setup, ch_error *error) {
   const ch_compare_settings *s = &setup->settings;
   ch_train_options *training = &setup->training;
   ch_train_options_default(&setup->plan.models[0].config, training);
-  training->batch = s->batch;
-  training->sequence = s->sequence;
+  training->batch = s->training.batch;
+  training->sequence = s->lineup.sequence;
   training->accumulate = 1;
-  training->micro_batch = s->micro_batch;
-  training->lr = s->lr;
-  training->schedule = s->schedule;
-  training->dtype = s->type == CH_PRECISION_BF16 ? CH_BF16 : CH_F32;
-  training->warmup = s->warmup;
-  training->seed = s->seed;
+  training->micro_batch = s->training.micro_batch;
+  training->lr = s->rates.lr;
+  training->schedule = s->training.schedule;
+  training->dtype = s->training.type == CH_PRECISION_BF16 ? CH_BF16 : CH_F32;
+  training->warmup = s->training.warmup;
+  training->seed = s->training.seed;
   if (ch_compare_on_images(setup)) {
     settle_images(setup);
   } else {
-    training->steps = steps_for(setup, s->tokens);
+    training->steps = steps_for(setup, s->training.tokens);
     training->eval_tokens = evaluated_tokens(setup, setup->data.validation_tokens);
   }
-  if (setup->grown_from && s->warmup < 0) { /* the number of the shorter runs, which are continued */
+  if (setup->grown_from && s->training.warmup < 0) { /* the number of the shorter runs, which are continued */
     ch_train_options first = *training;
     first.steps = steps_for(setup, setup->grown_from);
     training->warmup = ch_schedule_warmup(&first);
@@ -138,19 +148,19 @@ static const char *now(ch_arena *arena) {
 
 static ch_compared_data describe_text(const ch_compare_setup *setup, ch_arena *arena) {
   const ch_compare_settings *s = &setup->settings;
-  return (ch_compared_data){.file = ch_valid_text(arena, s->data),
-                            .tokenizer =
-                                ch_valid_text(arena, s->tokenizer ? s->tokenizer : "trained on this text"),
-                            .bytes = setup->data.text_bytes,
-                            .train_tokens = setup->data.train_tokens,
-                            .validation_tokens = setup->data.validation_tokens,
-                            .vocab_size = setup->data.vocab_size,
-                            .token_entropy = ch_data_token_entropy(&setup->data)};
+  return (ch_compared_data){
+      .file = ch_valid_text(arena, s->text.data),
+      .tokenizer = ch_valid_text(arena, s->lineup.tokenizer ? s->lineup.tokenizer : "trained on this text"),
+      .bytes = setup->data.text_bytes,
+      .train_tokens = setup->data.train_tokens,
+      .validation_tokens = setup->data.validation_tokens,
+      .vocab_size = setup->data.vocab_size,
+      .token_entropy = ch_data_token_entropy(&setup->data)};
 }
 
 static ch_compared_data describe_images(const ch_compare_setup *setup, ch_arena *arena) {
   const ch_image_info *info = &setup->images.info;
-  return (ch_compared_data){.file = ch_valid_text(arena, setup->settings.images),
+  return (ch_compared_data){.file = ch_valid_text(arena, setup->settings.vision.images),
                             .tokenizer = "",
                             .images = true,
                             .format = ch_image_format_name(info->format),
@@ -169,18 +179,19 @@ ch_status ch_compare_setup_describe(ch_compare_setup *setup, ch_error *error) {
   ch_comparison *c = setup->comparison;
   ch_arena *arena = &c->arena;
   c->data = ch_compare_on_images(setup) ? describe_images(setup, arena) : describe_text(setup, arena);
-  c->command = ch_valid_text(arena, s->command);
-  c->out = ch_arena_strdup(arena, s->out);
+  c->command = ch_valid_text(arena, s->report.command);
+  c->out = ch_arena_strdup(arena, s->report.out);
   c->version = CH_VERSION_STRING;
   c->created = now(arena);
-  c->tolerance = s->tolerance;
-  c->cache_budget = s->cache_budget / (s->users > 0 ? (double)s->users * (double)s->context : 1);
-  c->match = s->match;
-  c->cache_per_token = s->cache_per_token;
+  c->tolerance = s->verdict.tolerance;
+  c->cache_budget = s->verdict.cache_budget /
+                    (s->verdict.users > 0 ? (double)s->verdict.users * (double)s->verdict.context : 1);
+  c->match = s->lineup.match;
+  c->cache_per_token = s->lineup.cache_per_token;
   c->budget_seconds = setup->plan.budget_seconds;
-  c->planned = setup->plan.count * (int)s->seeds;
-  c->until_decided = s->until_decided;
-  int64_t most = s->until_decided ? CH_COMPARE_MOST_SEEDS : s->seeds;
+  c->planned = setup->plan.count * (int)s->training.seeds;
+  c->until_decided = s->schedule.until_decided;
+  int64_t most = s->schedule.until_decided ? CH_COMPARE_MOST_SEEDS : s->training.seeds;
   c->models = ch_arena_alloc(arena, (size_t)setup->plan.count * (size_t)most * sizeof *c->models);
   c->training = (ch_compared_training){.tokens = t->steps * ch_train_step_tokens(t),
                                        .steps = t->steps,
@@ -192,11 +203,13 @@ ch_status ch_compare_setup_describe(ch_compare_setup *setup, ch_error *error) {
                                        .weight_decay = t->weight_decay,
                                        .schedule = t->schedule == CH_TRAIN_COSINE ? "cosine" : "constant",
                                        .seed = t->seed,
-                                       .seeds = s->seeds,
+                                       .seeds = s->training.seeds,
                                        .flip = t->flip,
                                        .crop = t->crop};
-  c->engine = s->engine;
-  c->device = s->engine == CH_ENGINE_PYTORCH && s->device ? ch_arena_strdup(arena, s->device) : NULL;
+  c->engine = s->workers.engine;
+  c->device = s->workers.engine == CH_ENGINE_PYTORCH && s->workers.device
+                  ? ch_arena_strdup(arena, s->workers.device)
+                  : NULL;
   ch_machine_describe(&c->machine);
   bool fine = !isnan(c->data.token_entropy) && c->data.file && c->data.tokenizer && c->command && c->out &&
               c->created && c->models;
@@ -218,52 +231,54 @@ static int64_t text_bytes(const char *names) {
 }
 
 static bool on_prepare(void *context, const char *stage, double done, double total) {
-  const ch_compare_settings *s = &((const ch_compare_setup *)context)->settings;
-  bool goes_on = !s->preparation || s->preparation(stage, total > 0 ? done / total : 0, s->user);
-  return goes_on && !ch_compare_stopped(context);
+  ch_compare_tell(context, (ch_compare_event){.kind = CH_COMPARE_EVENT_PREPARATION,
+                                              .as.preparation = {stage, total > 0 ? done / total : 0}});
+  return !ch_compare_stopped(context);
 }
 
 /* The vocabulary that a tokenizer trained on the text gets. */
 static ch_status choose_vocabulary(const ch_compare_setup *setup, int64_t *vocab, ch_error *error) {
   const ch_compare_settings *s = &setup->settings;
-  ch_shape_wishes shape = ch_compare_wishes(s);
+  ch_shape_wishes shape = ch_compare_wishes(&s->lineup);
   int64_t params;
   CH_TRY(ch_compare_plan_size(&setup->plan, &shape, CH_COMPARE_USUAL_PARAMS, &params, error));
-  *vocab = s->vocab ? s->vocab : ch_base_vocabulary(params, text_bytes(s->data));
+  *vocab = s->lineup.vocab ? s->lineup.vocab : ch_base_vocabulary(params, text_bytes(s->text.data));
   return CH_OK;
 }
 
 static ch_status open_images(ch_compare_setup *setup, bool continued, bool dry, ch_error *error) {
   const ch_compare_settings *s = &setup->settings;
-  CH_TRY(ch_image_data_open(s->images, validation_share, s->out, &setup->images, error));
+  CH_TRY(ch_image_data_open(s->vision.images, validation_share, s->report.out, &setup->images, error));
   if (dry && !continued) return CH_OK;
-  return continued ? ch_image_data_check(&setup->images, s->out, error)
-                   : ch_image_data_record(&setup->images, s->out, error);
+  return continued ? ch_image_data_check(&setup->images, s->report.out, error)
+                   : ch_image_data_record(&setup->images, s->report.out, error);
 }
 
 static ch_status open_text(ch_compare_setup *setup, bool continued, bool dry, ch_error *error) {
   const ch_compare_settings *s = &setup->settings;
-  ch_data_options options = {.data = s->data,
-                             .tokenizer = s->tokenizer,
-                             .directory = s->out,
+  ch_data_options options = {.data = s->text.data,
+                             .tokenizer = s->lineup.tokenizer,
+                             .directory = s->report.out,
                              .fixed = continued,
-                             .waits = s->parts > 0,
-                             .sequence = s->sequence,
-                             .seed = s->seed,
+                             .waits = s->schedule.parts > 0,
+                             .sequence = s->lineup.sequence,
+                             .seed = s->training.seed,
                              .validation = validation_share,
-                             .validation_text = s->validation_text,
+                             .validation_text = s->text.validation_text,
                              .report = on_prepare,
                              .context = setup};
-  if (!s->tokenizer) CH_TRY(choose_vocabulary(setup, &options.vocab_size, error));
+  if (!s->lineup.tokenizer) CH_TRY(choose_vocabulary(setup, &options.vocab_size, error));
   if (dry && !continued) return ch_imagine_text(&options, &setup->data, error);
   return ch_data_open(&options, &setup->data, error);
 }
 
 static ch_status plan_models(ch_compare_setup *setup, ch_error *error) {
-  ch_shape_wishes shape = ch_compare_wishes(&setup->settings);
+  ch_shape_wishes shape = ch_compare_wishes(&setup->settings.lineup);
   shape.vocab = setup->data.vocab_size;
   if (ch_compare_on_images(setup)) {
-    shape.image.size = setup->settings.image_size ? setup->settings.image_size : setup->images.info.size;
+    shape.image.patch = setup->settings.vision.patch;
+    shape.image.size =
+        setup->settings.vision.image_size ? setup->settings.vision.image_size : setup->images.info.size;
     shape.image.channels = setup->images.info.channels;
     shape.image.classes = setup->images.info.classes;
   }
@@ -278,7 +293,7 @@ static ch_status plan_models(ch_compare_setup *setup, ch_error *error) {
 const char *ch_compare_run_directory(const ch_compare_setup *setup, const ch_planned_model *planned,
                                      uint64_t seed) {
   ch_arena *arena = &setup->comparison->arena;
-  if (seed == setup->settings.seed) return ch_arena_strdup(arena, planned->directory);
+  if (seed == setup->settings.training.seed) return ch_arena_strdup(arena, planned->directory);
   return ch_arena_printf(arena, "seed-%llu/%s", (unsigned long long)seed, planned->directory);
 }
 
@@ -293,7 +308,7 @@ static ch_status check_result(const ch_compare_setup *setup, const ch_planned_mo
                    "another --out",
                    model->name, (long long)trained, (long long)model->parameters);
   double lr = json_number_value(json_object_get(result, "lr"));
-  if (lr > 0 && lr != model->lr && !setup->settings.tune)
+  if (lr > 0 && lr != model->lr && !setup->settings.rates.tune)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
         "%s was trained at the rate %g, where this command gives it %g; repeat --lr, or give another "
@@ -317,7 +332,7 @@ static ch_status check_result(const ch_compare_setup *setup, const ch_planned_mo
 static ch_status check_run(const ch_compare_setup *setup, const ch_planned_model *model, uint64_t seed,
                            ch_error *error) {
   const char *name = ch_compare_run_directory(setup, model, seed);
-  char *directory = name ? ch_path_join(setup->settings.out, name) : NULL;
+  char *directory = name ? ch_path_join(setup->settings.report.out, name) : NULL;
   char *path = directory ? ch_path_join(directory, CH_COMPARE_RESULT) : NULL;
   json_t *result = NULL;
   ch_status status = path ? CH_OK : ch_no_memory(error);
@@ -330,10 +345,11 @@ static ch_status check_run(const ch_compare_setup *setup, const ch_planned_model
 }
 
 static ch_status check_trained(const ch_compare_setup *setup, ch_error *error) {
-  int64_t seeds = setup->settings.until_decided ? CH_COMPARE_MOST_SEEDS : setup->settings.seeds;
+  int64_t seeds =
+      setup->settings.schedule.until_decided ? CH_COMPARE_MOST_SEEDS : setup->settings.training.seeds;
   for (int i = 0; i < setup->plan.count; i++)
     for (int64_t s = 0; s < seeds; s++)
-      CH_TRY(check_run(setup, &setup->plan.models[i], setup->settings.seed + (uint64_t)s, error));
+      CH_TRY(check_run(setup, &setup->plan.models[i], setup->settings.training.seed + (uint64_t)s, error));
   return CH_OK;
 }
 
@@ -353,59 +369,36 @@ static ch_status open_source_for_all(ch_compare_setup *setup, bool continued, bo
 static ch_status plan_training(ch_compare_setup *setup, ch_error *error) {
   bool images = ch_compare_on_images(setup);
   CH_TRY(plan_models(setup, error));
-  CH_TRY(ch_rates_settle(setup->settings.rates, setup->lr_given, images, &setup->plan, error));
+  CH_TRY(ch_rates_settle(setup->settings.rates.rates, setup->lr_given, images, &setup->plan, error));
   CH_TRY(settle_training(setup, error));
   for (int i = 0; images && i < setup->plan.count; i++)
     CH_TRY(ch_image_data_prepare(&setup->images, &setup->plan.models[i].config, &setup->training, error));
   return CH_OK;
 }
 
-/* One rank measures for all, while the others wait. */
-static ch_status match_time(ch_compare_setup *setup, ch_error *error) {
-  ch_compare_plan *plan = &setup->plan;
-  int64_t steps[CH_COMPARE_MOST] = {0};
-  CH_TRY(ch_crew_conclude(&setup->crew,
-                          ch_crew_leads(&setup->crew) ? ch_compare_match_time(setup, error) : CH_OK, error));
-  for (int i = 0; i < plan->count; i++) steps[i] = plan->models[i].steps;
-  ch_ranks_broadcast(setup->crew.all, 0, steps, sizeof steps);
-  ch_ranks_broadcast(setup->crew.all, 0, &plan->budget_seconds, sizeof plan->budget_seconds);
-  for (int i = 0; i < plan->count; i++) plan->models[i].steps = steps[i];
-  return CH_OK;
-}
-
 static ch_status compare_source(const ch_compare_setup *setup, ch_error *error) {
-  const char *fingerprint =
-      ch_compare_on_images(setup) ? setup->images.source.fingerprint : setup->data.source.fingerprint;
-  const ch_rank_fact facts[] = {{"another text, tokenizer or images", ch_hash_text(fingerprint)}};
+  const ch_rank_fact facts[] = {
+      {"another text, tokenizer or images", ch_hash_text(ch_compare_source(setup)->fingerprint)}};
   return ch_ranks_compare(setup->crew.all, facts, 1, error);
-}
-
-static ch_status prepare(ch_compare_setup *setup, bool continued, bool dry, ch_error *error) {
-  ch_rank_group *all = setup->crew.all;
-  CH_TRY(open_source_for_all(setup, continued, dry, error));
-  CH_TRY(compare_source(setup, error));
-  CH_TRY(ch_ranks_agree(all, plan_training(setup, error), error));
-  if (setup->settings.match == CH_MATCH_TIME) CH_TRY(match_time(setup, error));
-  CH_TRY(ch_ranks_agree(all, ch_compare_setup_describe(setup, error), error));
-  return ch_ranks_agree(all, continued ? check_trained(setup, error) : CH_OK, error);
 }
 
 static ch_status read_settings(const ch_compare_settings *settings, ch_compare_setup *setup,
                                ch_error *error) {
   CH_TRY(ch_compare_settings_complete(settings, setup->experiment, &setup->settings, error));
-  CH_TRY(ch_rates_common(settings->rates, &setup->lr_given, error));
-  if (settings->lr > 0) setup->lr_given = settings->lr;
-  return ch_compare_plan_names(setup->settings.mechanisms, &setup->plan, error);
+  CH_TRY(ch_rates_common(settings->rates.rates, &setup->lr_given, error));
+  if (settings->rates.lr > 0) setup->lr_given = settings->rates.lr;
+  return ch_compare_plan_names(setup->settings.lineup.mechanisms, &setup->plan, error);
 }
 
 static uint64_t hash_names(const ch_compare_settings *s) {
-  const char *const names[] = {s->out, s->data, s->images, s->tokenizer, s->rates};
+  const char *const names[] = {s->report.out, s->text.data, s->vision.images, s->lineup.tokenizer,
+                               s->rates.rates};
   return ch_hash_texts(names, sizeof names / sizeof *names);
 }
 
 /* Checks that all ranks have the same program and settings. */
 static ch_status compare_settings(const ch_compare_setup *setup, ch_error *error) {
-  ch_rank_group *all = setup->settings.ranks;
+  ch_rank_group *all = setup->settings.workers.ranks;
   if (!all) return CH_OK;
   uint64_t options = 0;
   ch_status status =
@@ -420,70 +413,53 @@ static ch_status compare_settings(const ch_compare_setup *setup, ch_error *error
 /* Prepares what needs no text: the settings, the names, the ranks, the directory. */
 static ch_status begin(const ch_compare_settings *settings, bool dry, ch_compare_setup *setup,
                        ch_error *error) {
-  ch_rank_group *all = dry ? NULL : settings->ranks;
+  ch_rank_group *all = dry ? NULL : settings->workers.ranks;
   setup->settings = *settings;
   CH_TRY(ch_ranks_agree(all, read_settings(settings, setup, error), error));
   if (dry) return CH_OK;
   CH_TRY(compare_settings(setup, error));
-  CH_TRY(ch_crew_open(all, settings->ranks_per_run, ch_compare_stopped, setup, &setup->crew, error));
+  CH_TRY(ch_crew_open(all, settings->workers.ranks_per_run, ch_compare_stopped, setup, &setup->crew, error));
   if (!ch_crew_leads(&setup->crew)) return ch_ranks_agree(all, CH_OK, error);
-  ch_attempt_begin(&setup->attempt, setup->settings.out);
-  return ch_ranks_agree(all, ch_make_directory(setup->settings.out, error), error);
+  ch_attempt_begin(&setup->attempt, setup->settings.report.out);
+  return ch_ranks_agree(all, ch_make_directory(setup->settings.report.out, error), error);
 }
 
 static ch_status check_kept(ch_compare_setup *setup, ch_compare_kept *kept, ch_error *error) {
   const ch_compare_settings *s = &setup->settings;
   CH_TRY(ch_compare_settings_check(s, setup->experiment, &setup->plan, kept, error));
   setup->grown_from = kept->grown_from;
-  if (kept->there || !s->collect) return CH_OK;
+  if (kept->there || !s->schedule.collect) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT,
                  "%s holds no comparison to collect; train its shares with --only 1/N, ..., N/N first",
-                 s->out);
+                 s->report.out);
+}
+
+ch_status ch_compare_setup_plan(const ch_compare_settings *settings, ch_experiment experiment, bool dry,
+                                ch_comparison *comparison, ch_compare_setup *setup, ch_error *error) {
+  ch_compare_settings own = *settings;
+  ch_compare_kept kept;
+  if (!dry && !ch_ranks_leads(settings->workers.ranks)) own.event = NULL; /* only rank 0 reports progress */
+  *setup =
+      (ch_compare_setup){.experiment = experiment, .crew.groups = 1, .comparison = comparison, .dry = dry};
+  CH_TRY(begin(&own, dry, setup, error));
+  CH_TRY(ch_ranks_agree(setup->crew.all, check_kept(setup, &kept, error), error));
+  setup->continued = kept.there;
+  CH_TRY(open_source_for_all(setup, kept.there, dry, error));
+  CH_TRY(compare_source(setup, error));
+  return ch_ranks_agree(setup->crew.all, plan_training(setup, error), error);
 }
 
 /* The settings are written when the text is ready: a directory that has them has all that was derived from the text. */
-static ch_status open_setup(const ch_compare_settings *settings, bool dry, ch_compare_setup *setup,
-                            ch_error *error) {
-  ch_compare_kept kept;
-  const ch_compare_settings *s = &setup->settings;
-  CH_TRY(begin(settings, dry, setup, error));
-  CH_TRY(ch_ranks_agree(setup->crew.all, check_kept(setup, &kept, error), error));
-  CH_TRY(prepare(setup, kept.there, dry, error));
-  if (dry) return CH_OK;
-  bool writes = ch_crew_leads(&setup->crew) && !kept.there;
-  CH_TRY(ch_ranks_agree(setup->crew.all, writes ? ch_compare_setup_keep(setup, error) : CH_OK, error));
-  if (s->prepared) s->prepared(&setup->comparison->data, s->user);
+ch_status ch_compare_setup_settle(ch_compare_setup *setup, ch_error *error) {
+  ch_rank_group *all = setup->crew.all;
+  CH_TRY(ch_ranks_agree(all, ch_compare_setup_describe(setup, error), error));
+  CH_TRY(ch_ranks_agree(all, setup->continued ? check_trained(setup, error) : CH_OK, error));
+  if (setup->dry) return CH_OK;
+  bool writes = ch_crew_leads(&setup->crew) && !setup->continued;
+  CH_TRY(ch_ranks_agree(all, writes ? ch_compare_setup_keep(setup, error) : CH_OK, error));
+  ch_compare_tell(setup, (ch_compare_event){.kind = CH_COMPARE_EVENT_PREPARED,
+                                            .as.prepared = {&setup->comparison->data}});
   return CH_OK;
-}
-
-/* Only rank 0 reports progress. */
-static void keep_quiet(ch_compare_settings *s) {
-  s->preparation = NULL;
-  s->prepared = NULL;
-  s->begin = NULL;
-  s->step = NULL;
-  s->share = NULL;
-  s->model = NULL;
-  s->failed = NULL;
-  s->timing = NULL;
-  s->timed = NULL;
-  s->asking = NULL;
-  s->rung = NULL;
-}
-
-ch_status ch_compare_setup_open(const ch_compare_settings *settings, ch_experiment experiment,
-                                ch_comparison *comparison, ch_compare_setup *setup, ch_error *error) {
-  ch_compare_settings own = *settings;
-  if (!ch_ranks_leads(settings->ranks)) keep_quiet(&own);
-  *setup = (ch_compare_setup){.experiment = experiment, .crew.groups = 1, .comparison = comparison};
-  return open_setup(&own, false, setup, error);
-}
-
-ch_status ch_compare_setup_foresee(const ch_compare_settings *settings, ch_comparison *comparison,
-                                   ch_compare_setup *setup, ch_error *error) {
-  *setup =
-      (ch_compare_setup){.experiment = CH_EXPERIMENT_COMPARISON, .crew.groups = 1, .comparison = comparison};
-  return open_setup(settings, true, setup, error);
 }
 
 ch_status ch_compare_setup_text(const ch_compare_settings *settings, ch_comparison *comparison,
@@ -504,7 +480,7 @@ ch_status ch_compare_setup_keep(ch_compare_setup *setup, ch_error *error) {
 
 void ch_compare_setup_close(ch_compare_setup *setup, ch_status status) {
   /* Other parts of the comparison may already use what this part prepared. */
-  bool shared = setup->settings.parts > 0 && setup->kept;
+  bool shared = setup->settings.schedule.parts > 0 && setup->kept;
   if (status != CH_OK && status != CH_ERROR_INTERRUPTED && !setup->began && !shared)
     ch_attempt_withdraw(&setup->attempt);
   ch_attempt_end(&setup->attempt);

@@ -24,19 +24,23 @@ typedef struct ch_compare_setup {
   /* Tokens (or epochs) that the comparison was started with, where it is given more now; else 0. */
   int64_t grown_from;
   ch_attempt attempt;
-  bool kept;  /* the directory has these settings */
-  bool began; /* a run is finished, or has made a step */
+  bool dry;             /* what would be done is planned, and nothing is written */
+  bool continued;       /* the directory had these settings when the setup was planned */
+  bool kept;            /* the directory has these settings */
+  bool began;           /* a run is finished, or has made a step */
+  _Atomic bool stopped; /* an event's callback returned false */
 } ch_compare_setup;
 
-/* Prepares the comparison or sweep up to the first step; every rank of settings->ranks calls it. Checks the settings, checks or writes those of the directory,
-   prepares the text, plans the models. `comparison` must outlive the setup. Release with ch_compare_setup_close, also on
-   failure. The settings of a comparison that is continued are not written yet: ch_compare_setup_keep. */
-ch_status ch_compare_setup_open(const ch_compare_settings *settings, ch_experiment experiment,
+/* Checks the settings and those of the directory, prepares the text or images, and plans the models and their training; every
+   rank of the settings calls it. dry: nothing is written and no text is prepared. If the directory holds no comparison yet, the
+   text's tokens are then made up and their number is estimated (experiment/trial/text_estimate.h). `comparison` must outlive
+   the setup. With CH_MATCH_TIME the steps of the models follow (experiment/trial/match_time.h). Release with
+   ch_compare_setup_close, also on failure. */
+ch_status ch_compare_setup_plan(const ch_compare_settings *settings, ch_experiment experiment, bool dry,
                                 ch_comparison *comparison, ch_compare_setup *setup, ch_error *error);
-/* The same for what a comparison would do: nothing is written, no text is prepared. If the directory holds no comparison
-   yet, the text's tokens are made up and their number is estimated (experiment/trial/text_estimate.h). */
-ch_status ch_compare_setup_foresee(const ch_compare_settings *settings, ch_comparison *comparison,
-                                   ch_compare_setup *setup, ch_error *error);
+/* Ends the preparation of a planned setup: describes the comparison, checks the runs that the directory holds, and writes the
+   settings of a new one. Those of a comparison that is continued are not written yet: ch_compare_setup_keep. */
+ch_status ch_compare_setup_settle(ch_compare_setup *setup, ch_error *error);
 /* The beginning of a preparation, for experiments that plan models of several shapes themselves: the settings, the
    mechanisms' names, and the text, as of a comparison that is not continued. No settings are kept. Then setup->training is
    the caller's to fill, before ch_compare_setup_describe. Release with ch_compare_setup_close, also on failure. */
@@ -60,9 +64,13 @@ const char *ch_compare_run_directory(const ch_compare_setup *setup, const ch_pla
 /* Sets the seed of the next runs: for initial weights, the order of the text, and the augmentation of images. */
 void ch_compare_take_seed(ch_compare_setup *setup, uint64_t seed);
 
+/* What batches are taken from: the text or the images. */
+const ch_batch_source *ch_compare_source(const ch_compare_setup *setup);
 bool ch_compare_on_images(const ch_compare_setup *setup);
 
-/* Whether the caller asks to stop: a ch_stop_test whose context is the setup. */
+/* Calls settings.event, if there is one. */
+void ch_compare_tell(ch_compare_setup *setup, ch_compare_event event);
+/* Returns true if the caller wants to stop: a ch_stop_test whose context is the setup. */
 bool ch_compare_stopped(void *setup);
 
 #endif

@@ -7,7 +7,8 @@
 #include "experiment/trial/rate_search.h"
 
 /* Insertion sort: there are at most thousands, and equal ones keep their order. */
-void ch_longest_first(const double *costs, int count, int *order) {
+/* order [count]: the numbers of the runs, the longest first; of equal ones those that come first. */
+static void longest_first(const double *costs, int count, int *order) {
   for (int i = 0; i < count; i++) {
     int at = i;
     for (; at > 0 && costs[order[at - 1]] < costs[i]; at--) order[at] = order[at - 1];
@@ -15,10 +16,11 @@ void ch_longest_first(const double *costs, int count, int *order) {
   }
 }
 
-ch_status ch_divide(const double *costs, int count, int shares, int *share_of, ch_error *error) {
+/* share_of [count], from 0: the longest first, each to the share that has the least so far. */
+static ch_status divide_costs(const double *costs, int count, int shares, int *share_of, ch_error *error) {
   int *order = calloc((size_t)count + 1, sizeof *order);
   double *sums = calloc((size_t)shares, sizeof *sums);
-  if (order && sums) ch_longest_first(costs, count, order);
+  if (order && sums) longest_first(costs, count, order);
   for (int i = 0; order && sums && i < count; i++) {
     int least = 0;
     for (int s = 1; s < shares; s++)
@@ -32,10 +34,11 @@ ch_status ch_divide(const double *costs, int count, int shares, int *share_of, c
   return fine ? CH_OK : ch_no_memory(error);
 }
 
-ch_status ch_predict_flops(const ch_compare_setup *setup, int model, double *flops, ch_error *error) {
+/* *flops: about the FLOPs of training a model of the plan with one seed. */
+static ch_status predict_flops(const ch_compare_setup *setup, int model, double *flops, ch_error *error) {
   const ch_planned_model *planned = &setup->plan.models[model];
   int64_t forward = 0, steps = planned->steps ? planned->steps : setup->training.steps;
-  int64_t depth = ch_compare_on_images(setup) ? 0 : setup->settings.sequence;
+  int64_t depth = ch_compare_on_images(setup) ? 0 : setup->settings.lineup.sequence;
   CH_TRY(ch_count_flops(&planned->config, depth, &forward, error));
   *flops = 3 * (double)forward * (double)steps * (double)ch_train_step_tokens(&setup->training);
   return CH_OK;
@@ -53,9 +56,9 @@ ch_status ch_order_pieces(const ch_compare_setup *setup, ch_assignment *pieces, 
   for (int i = 0; status == CH_OK && i < count; i++) {
     before[i] = pieces[i];
     listed_before[i] = listed[i];
-    status = ch_predict_flops(setup, pieces[i].model, &costs[i], error);
+    status = predict_flops(setup, pieces[i].model, &costs[i], error);
   }
-  if (status == CH_OK) ch_longest_first(costs, count, order);
+  if (status == CH_OK) longest_first(costs, count, order);
   for (int i = 0; status == CH_OK && i < count; i++) {
     pieces[i] = before[order[i]];
     listed[i] = listed_before[order[i]];
@@ -69,20 +72,21 @@ ch_status ch_order_pieces(const ch_compare_setup *setup, ch_assignment *pieces, 
 
 /* costs [models or runs], units: whether a unit is a model with all its runs. */
 static ch_status divide_units(const ch_compare_setup *setup, double *costs, int *share_of, ch_error *error) {
-  int models = setup->plan.count, seeds = (int)setup->settings.seeds;
-  bool whole_models = setup->settings.tune > 0;
+  int models = setup->plan.count, seeds = (int)setup->settings.training.seeds;
+  bool whole_models = setup->settings.rates.tune > 0;
   int units = whole_models ? models : models * seeds;
   for (int u = 0; u < units; u++) {
-    CH_TRY(ch_predict_flops(setup, u % models, &costs[u], error));
+    CH_TRY(predict_flops(setup, u % models, &costs[u], error));
     if (whole_models) costs[u] *= (double)(seeds + CH_TUNE_LEAST);
   }
-  CH_TRY(ch_divide(costs, units, setup->settings.parts, share_of, error));
+  CH_TRY(divide_costs(costs, units, setup->settings.schedule.parts, share_of, error));
   for (int i = units; i < models * seeds; i++) share_of[i] = share_of[i % models];
   return CH_OK;
 }
 
 ch_status ch_compare_divide(const ch_compare_setup *setup, int *share_of, ch_error *error) {
-  double *costs = calloc((size_t)setup->plan.count * (size_t)setup->settings.seeds + 1, sizeof *costs);
+  double *costs =
+      calloc((size_t)setup->plan.count * (size_t)setup->settings.training.seeds + 1, sizeof *costs);
   ch_status status = costs ? divide_units(setup, costs, share_of, error) : ch_no_memory(error);
   free(costs);
   return status;

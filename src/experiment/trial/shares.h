@@ -5,13 +5,6 @@
 
 #include "experiment/trial/setup.h"
 
-/* order [count]: the numbers of the runs, the longest first; of equal ones those that come first. */
-void ch_longest_first(const double *costs, int count, int *order);
-/* share_of [count], from 0: the longest first, each to the share that has the least so far. */
-ch_status ch_divide(const double *costs, int count, int shares, int *share_of, ch_error *error);
-
-/* *flops: about the FLOPs of training a model of the plan with one seed. */
-ch_status ch_predict_flops(const ch_compare_setup *setup, int model, double *flops, ch_error *error);
 /* Several groups of ranks begin with the longest of pieces [count]; listed [count] says what each belongs to, and goes with it. */
 ch_status ch_order_pieces(const ch_compare_setup *setup, ch_assignment *pieces, int *listed, int count,
                           ch_error *error);

@@ -38,7 +38,7 @@ static ch_status measure(ch_compare_setup *setup, const char *directory, double 
   *taken = (speeds){0};
   if (ch_compare_on_images(setup))
     return ch_measure_prediction(directory, effort, ch_compare_stopped, setup, &taken->rate, error);
-  CH_TRY(ch_measure_decoding(directory, setup->settings.sequence, effort, ch_compare_stopped, setup,
+  CH_TRY(ch_measure_decoding(directory, setup->settings.lineup.sequence, effort, ch_compare_stopped, setup,
                              &taken->rate, error));
   return ch_measure_depths(directory, effort, ch_compare_stopped, setup, taken->depths, &taken->depth_count,
                            error);
@@ -51,7 +51,8 @@ static ch_status take_turn(ch_compare_setup *setup, const char *directory, doubl
   ch_load before = ch_load_now();
   CH_TRY(measure(setup, directory, effort, taken, error));
   if (config) {
-    CH_TRY(ch_time_steps(setup, config, &steps, error));
+    CH_TRY(ch_time_steps(config, &setup->training, ch_compare_source(setup), ch_compare_stopped, setup,
+                         &steps, error));
     if (steps.seconds > 0) taken->step_rate = (double)ch_train_step_tokens(&setup->training) / steps.seconds;
   }
   ch_load after = ch_load_now();
@@ -97,7 +98,7 @@ ch_status ch_compare_time_alone(ch_compare_setup *setup, const char *directory, 
 }
 
 bool ch_compare_has_weights(const ch_compare_setup *setup, const ch_compared *model) {
-  char *directory = ch_path_join(setup->settings.out, model->directory);
+  char *directory = ch_path_join(setup->settings.report.out, model->directory);
   char *path = directory ? ch_path_join(directory, "model.safetensors") : NULL;
   bool there = path && ch_is_file(path);
   free(path);
@@ -108,7 +109,7 @@ bool ch_compare_has_weights(const ch_compare_setup *setup, const ch_compared *mo
 bool ch_compare_lacks_turns(const ch_compare_setup *setup) {
   const ch_comparison *c = setup->comparison;
   for (int i = 0; i < c->count; i++)
-    if ((c->models[i].timing_turns == 0 || setup->settings.remeasure) &&
+    if ((c->models[i].timing_turns == 0 || setup->settings.verdict.remeasure) &&
         ch_compare_has_weights(setup, &c->models[i]))
       return true;
   return false;
@@ -125,15 +126,16 @@ typedef struct timed {
 } timed;
 
 static ch_status take_round(ch_compare_setup *setup, int round, timed *all, ch_error *error) {
-  const ch_compare_settings *s = &setup->settings;
   const ch_comparison *c = setup->comparison;
   for (int turn = 0; turn < CH_COMPARE_TURNS; turn++)
     for (int i = 0; i < c->count; i++) {
       if (!all[i].wanted) continue;
-      char *directory = ch_path_join(setup->settings.out, c->models[i].directory);
+      char *directory = ch_path_join(setup->settings.report.out, c->models[i].directory);
       if (!directory) return ch_no_memory(error);
-      if (s->timing)
-        s->timing(round * CH_COMPARE_TURNS + turn, (round + 1) * CH_COMPARE_TURNS, &c->models[i], s->user);
+      ch_compare_tell(setup,
+                      (ch_compare_event){.kind = CH_COMPARE_EVENT_TIMING,
+                                         .as.timing = {round * CH_COMPARE_TURNS + turn,
+                                                       (round + 1) * CH_COMPARE_TURNS, &c->models[i]}});
       ch_status status =
           take_turn(setup, directory, effort_for(&c->models[i]), all[i].config, &all[i].turns[turn], error);
       free(directory);
@@ -169,20 +171,21 @@ static ch_status judge(ch_compare_setup *setup, timed *model, ch_error *error) {
   now.timing_turns = CH_COMPARE_TURNS;
   model->best = now;
   model->taken = true;
-  bool lasts = setup->settings.remeasure || now.train_seconds <= 0 || now.train_seconds >= ENOUGH_SECONDS;
+  bool lasts =
+      setup->settings.verdict.remeasure || now.train_seconds <= 0 || now.train_seconds >= ENOUGH_SECONDS;
   model->wanted = lasts && (now.decode_unsteady || (model->config && now.train_unsteady));
   return CH_OK;
 }
 
-ch_status ch_compare_keep_run(const ch_compare_setup *setup, const ch_compared *model, ch_error *error) {
-  const ch_compare_settings *s = &setup->settings;
-  char *directory = ch_path_join(setup->settings.out, model->directory);
+ch_status ch_compare_keep_run(ch_compare_setup *setup, const ch_compared *model, ch_error *error) {
+  char *directory = ch_path_join(setup->settings.report.out, model->directory);
   char *path = directory ? ch_path_join(directory, CH_COMPARE_RESULT) : NULL;
   ch_status status =
       path ? ch_write_json(path, ch_compared_to_json(model), CH_DIGITS_EXACT, error) : ch_no_memory(error);
   free(path);
   free(directory);
-  if (status == CH_OK && s->timed) s->timed(model, s->user);
+  if (status == CH_OK)
+    ch_compare_tell(setup, (ch_compare_event){.kind = CH_COMPARE_EVENT_TIMED, .as.timed = {model}});
   return status;
 }
 
@@ -196,8 +199,8 @@ static const ch_config *config_of(const ch_compare_setup *setup, const char *nam
 static void begin(ch_compare_setup *setup, timed *all) {
   const ch_comparison *c = setup->comparison;
   for (int i = 0; i < c->count; i++) {
-    bool training = (setup->settings.remeasure || c->models[i].train_unsteady) &&
-                    setup->settings.engine == CH_ENGINE_NATIVE;
+    bool training = (setup->settings.verdict.remeasure || c->models[i].train_unsteady) &&
+                    setup->settings.workers.engine == CH_ENGINE_NATIVE;
     all[i].best = c->models[i];
     all[i].wanted = ch_compare_has_weights(setup, &c->models[i]);
     all[i].config = training ? config_of(setup, c->models[i].name) : NULL;

@@ -11,8 +11,8 @@ ch_status ch_compare_time_alone(ch_compare_setup *setup, const char *directory, 
 
 /* The weights of a finished model may have been deleted. */
 bool ch_compare_has_weights(const ch_compare_setup *setup, const ch_compared *model);
-/* Writes the file of a finished run anew, and tells settings->timed that more is known of it. */
-ch_status ch_compare_keep_run(const ch_compare_setup *setup, const ch_compared *model, ch_error *error);
+/* Writes the file of a finished run anew, and reports CH_COMPARE_EVENT_TIMED. */
+ch_status ch_compare_keep_run(ch_compare_setup *setup, const ch_compared *model, ch_error *error);
 
 /* Whether a model was not yet timed in turns with the others, or is to be timed again (settings.remeasure), and still has
    its weights. */

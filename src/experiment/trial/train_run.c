@@ -24,7 +24,6 @@ typedef struct running {
   ch_compare_position position;
   ch_step_times times;
   bool began;       /* a step was made, or all were made before */
-  bool stopped;     /* the caller stopped it after a step */
   ch_status failed; /* what went wrong between steps: settings or results could not be written */
   ch_error error;
   /* While rates are tried: the best run so far, or NULL; and whether this one is clearly worse. */
@@ -36,7 +35,6 @@ typedef struct running {
 static void on_step(void *context, const ch_step_report *report) {
   running *r = context;
   ch_compare_setup *setup = r->setup;
-  const ch_compare_settings *s = &setup->settings;
   r->began = true;
   if (r->times.taken < r->times.room) r->times.seconds[r->times.taken++] = report->seconds;
   if (r->failed == CH_OK && ch_crew_leads(&setup->crew)) {
@@ -44,7 +42,7 @@ static void on_step(void *context, const ch_step_report *report) {
     if (r->failed == CH_OK) r->failed = ch_crew_settle(&setup->crew, &r->error);
   }
   ch_train_step_of(report, r->training.steps, &r->position.step);
-  if (s->step && !s->step(&r->position, s->user)) r->stopped = true;
+  ch_compare_tell(setup, (ch_compare_event){.kind = CH_COMPARE_EVENT_STEP, .as.step = {&r->position}});
 }
 
 static void on_evaluating(void *context) {
@@ -64,8 +62,8 @@ static void on_evaluated(void *context, const ch_validation_point *point) {
 
 static void on_share(void *context, double share) {
   const running *r = context;
-  const ch_compare_settings *s = &r->setup->settings;
-  if (s->share) s->share(&r->position, share, s->user);
+  ch_compare_tell(r->setup,
+                  (ch_compare_event){.kind = CH_COMPARE_EVENT_SHARE, .as.share = {&r->position, share}});
 }
 
 static void on_started(void *context, int64_t step) {
@@ -77,7 +75,7 @@ static void on_started(void *context, int64_t step) {
 static bool on_interrupted(void *context) {
   running *r = context;
   bool stops = ch_crew_stops(&r->setup->crew); /* asked in any case: it also serves other ranks */
-  return stops || r->stopped || r->hopeless || r->failed != CH_OK;
+  return stops || r->hopeless || r->failed != CH_OK;
 }
 
 /* Collects the results after the last step, on the rank that writes the run's files. */
@@ -90,9 +88,9 @@ static ch_status finish(running *run, ch_trainer *trainer, const char *directory
 
 /* The device of this process's group, of those that the settings name; the caller's. NULL: none is named, or no memory. */
 char *ch_compare_device_of(const ch_compare_setup *setup) {
-  const char *from = setup->settings.device;
-  int64_t each = setup->settings.ranks_per_run > 0 ? setup->settings.ranks_per_run : 1;
-  for (int64_t group = ch_ranks_rank(setup->settings.ranks) / each; from && group > 0; group--) {
+  const char *from = setup->settings.workers.device;
+  int64_t each = setup->settings.workers.ranks_per_run > 0 ? setup->settings.workers.ranks_per_run : 1;
+  for (int64_t group = ch_ranks_rank(setup->settings.workers.ranks) / each; from && group > 0; group--) {
     from = strchr(from, ',');
     from = from ? from + 1 : NULL;
   }
@@ -106,10 +104,12 @@ static ch_status train(running *run, const ch_planned_model *planned, const char
   ch_step_times *times = &run->times;
   const ch_compare_settings *s = &setup->settings;
   char *device = ch_compare_device_of(setup);
-  const ch_worker worker = {
-      .python = s->python, .device = device, .text = s->out, .micro_batch = s->micro_batch};
+  const ch_worker worker = {.python = s->workers.python,
+                            .device = device,
+                            .text = s->report.out,
+                            .micro_batch = s->training.micro_batch};
   ch_train_events events = {.context = run,
-                            .worker = s->engine == CH_ENGINE_PYTORCH ? &worker : NULL,
+                            .worker = s->workers.engine == CH_ENGINE_PYTORCH ? &worker : NULL,
                             .started = on_started,
                             .step = on_step,
                             .share = on_share,
@@ -171,9 +171,21 @@ static ch_status write_result(const ch_compare_setup *setup, const char *path, j
 static ch_status find_run(const ch_compare_setup *setup, const ch_planned_model *planned, uint64_t seed,
                           const char **name, char **directory, char **result, ch_error *error) {
   *name = ch_compare_run_directory(setup, planned, seed);
-  *directory = *name ? ch_path_join(setup->settings.out, *name) : NULL;
+  *directory = *name ? ch_path_join(setup->settings.report.out, *name) : NULL;
   *result = *directory ? ch_path_join(*directory, CH_COMPARE_RESULT) : NULL;
   return *result ? CH_OK : ch_no_memory(error);
+}
+
+/* Adds the results of the rate search to the result of a run. */
+static void put_tune(const ch_planned_model *planned, ch_compared *run) {
+  if (!planned->tune) return;
+  ch_tune_result result = ch_tune_conclude(planned->tune);
+  run->tried = planned->tune->tried;
+  run->tried_count = planned->tune->count;
+  run->lr_low = result.low;
+  run->lr_high = result.high;
+  run->usual_lr_cost = result.usual_cost;
+  run->lr_at_edge = result.at_edge;
 }
 
 ch_status ch_compare_read_run(ch_compare_setup *setup, int model, uint64_t seed, ch_compared *run,
@@ -191,7 +203,7 @@ ch_status ch_compare_read_run(ch_compare_setup *setup, int model, uint64_t seed,
   CH_TRY_GOTO(ch_json_read(result, MOST_RESULT_BYTES, &object, error));
   CH_TRY_GOTO(ch_compared_from_json(object, result, &setup->comparison->arena, run, error));
   *found = run->tokens_trained >= training.steps * ch_train_step_tokens(&training);
-  if (*found) ch_compare_put_tune(planned, run);
+  if (*found) put_tune(planned, run);
 done:
   json_decref(object);
   free(result);
@@ -202,7 +214,6 @@ done:
 ch_status ch_compare_train_run(ch_compare_setup *setup, int model, uint64_t seed, int run, int runs,
                                bool *began, ch_error *error) {
   const ch_planned_model *planned = &setup->plan.models[model];
-  const ch_compare_settings *s = &setup->settings;
   const char *name;
   char *directory = NULL, *result = NULL;
   running r = {.setup = setup};
@@ -221,7 +232,8 @@ ch_status ch_compare_train_run(ch_compare_setup *setup, int model, uint64_t seed
                                      .groups = setup->crew.groups,
                                      .step.steps = r.training.steps};
   made.directory = name;
-  if (s->begin) s->begin(&r.position, &made, s->user);
+  ch_compare_tell(setup,
+                  (ch_compare_event){.kind = CH_COMPARE_EVENT_BEGIN, .as.begin = {&r.position, &made}});
   CH_TRY_GOTO(train_or_withdraw(&r, planned, directory, &made, began, error));
   CH_TRY_GOTO(write_result(setup, result, ch_compared_to_json(&made), error));
 done:
@@ -231,17 +243,6 @@ done:
 }
 
 /* --- learning rates ---------------------------------------------------------------------------------------------- */
-
-void ch_compare_put_tune(const ch_planned_model *planned, ch_compared *run) {
-  if (!planned->tune) return;
-  ch_tune_result result = ch_tune_conclude(planned->tune);
-  run->tried = planned->tune->tried;
-  run->tried_count = planned->tune->count;
-  run->lr_low = result.low;
-  run->lr_high = result.high;
-  run->usual_lr_cost = result.usual_cost;
-  run->lr_at_edge = result.at_edge;
-}
 
 /* A rate on trial: *rate goes to the tuning, run has the curves. */
 typedef struct trial {
@@ -266,7 +267,6 @@ static ch_status read_trial(ch_compare_setup *setup, const trial *t, ch_error *e
 /* Trains a model at a rate on trial, and writes the result. */
 static ch_status train_trial(ch_compare_setup *setup, const ch_planned_model *planned, const trial *t,
                              const ch_compared *best, bool *began, ch_error *error) {
-  const ch_compare_settings *s = &setup->settings;
   ch_compared *model = t->run;
   running run = {.setup = setup, .best = best};
   ch_status status = ch_compare_training_of(setup, planned, &run.training, error);
@@ -282,7 +282,8 @@ static ch_status train_trial(ch_compare_setup *setup, const ch_planned_model *pl
                                        .step.steps = run.training.steps};
   model->directory = t->name;
   model->lr = t->lr;
-  if (s->begin) s->begin(&run.position, model, s->user);
+  ch_compare_tell(setup,
+                  (ch_compare_event){.kind = CH_COMPARE_EVENT_BEGIN, .as.begin = {&run.position, model}});
   status = train_or_withdraw(&run, planned, t->directory, model, began, error);
   bool worse = status == CH_ERROR_INTERRUPTED && run.hopeless, diverged = status == CH_ERROR_NUMERIC;
   if (worse || diverged) {
@@ -303,7 +304,7 @@ static ch_status train_trial(ch_compare_setup *setup, const ch_planned_model *pl
 static ch_status try_rate(ch_compare_setup *setup, const ch_planned_model *planned, const ch_compared *best,
                           trial *t, bool *known, bool *began, ch_error *error) {
   t->name = ch_arena_printf(&setup->comparison->arena, "tune/%s/lr-%.9g", planned->directory, t->lr);
-  t->directory = t->name ? ch_path_join(setup->settings.out, t->name) : NULL;
+  t->directory = t->name ? ch_path_join(setup->settings.report.out, t->name) : NULL;
   t->result = t->directory ? ch_path_join(t->directory, CH_COMPARE_TRIED) : NULL;
   if (!t->result) return ch_no_memory(error);
   bool tried = ch_is_file(t->result);
@@ -321,7 +322,7 @@ static ch_status tune(ch_compare_setup *setup, ch_planned_model *planned, bool *
   ch_tune *tune = ch_arena_alloc(&setup->comparison->arena, sizeof *tune);
   ch_compared runs[CH_TUNE_MOST];
   if (!tune) return ch_no_memory(error);
-  *tune = (ch_tune){.most = (int)setup->settings.tune};
+  *tune = (ch_tune){.most = (int)setup->settings.rates.tune};
   const ch_compared *best = NULL;
   for (double lr; (lr = ch_tune_next(tune, planned->lr)) > 0; tune->count++) {
     ch_compared *run = &runs[tune->count];
@@ -343,12 +344,12 @@ static ch_status tune(ch_compare_setup *setup, ch_planned_model *planned, bool *
 }
 
 ch_status ch_compare_tune_model(ch_compare_setup *setup, int model, bool *began, ch_error *error) {
-  ch_compare_take_seed(setup, setup->settings.seed);
+  ch_compare_take_seed(setup, setup->settings.training.seed);
   return tune(setup, &setup->plan.models[model], NULL, began, error);
 }
 
 ch_status ch_compare_read_tune(ch_compare_setup *setup, int model, bool *known, ch_error *error) {
   *known = true;
-  ch_compare_take_seed(setup, setup->settings.seed);
+  ch_compare_take_seed(setup, setup->settings.training.seed);
   return tune(setup, &setup->plan.models[model], known, NULL, error);
 }

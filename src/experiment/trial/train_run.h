@@ -20,7 +20,5 @@ char *ch_compare_device_of(const ch_compare_setup *setup);
 ch_status ch_compare_tune_model(ch_compare_setup *setup, int model, bool *began, ch_error *error);
 /* The same from finished runs alone; *known is false where one is missing. */
 ch_status ch_compare_read_tune(ch_compare_setup *setup, int model, bool *known, ch_error *error);
-/* Adds the results of the rate search to the result of a run. */
-void ch_compare_put_tune(const ch_planned_model *planned, ch_compared *run);
 
 #endif

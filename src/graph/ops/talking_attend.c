@@ -1,4 +1,4 @@
-/* Attention whose heads talk: mixed at every (query, key) pair, before and after the softmax (tensor/kernels/talking.h).
+/* Attention whose heads talk: mixed at every (query, key) pair, before and after the softmax (tensor/kernels/attention/talking.h).
  */
 #include "graph/ops/attend.h"
 #include "graph/ops/append.h"

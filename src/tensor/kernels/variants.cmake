@@ -1,7 +1,7 @@
 # The variants of the kernels: which instruction set and which tuning each is compiled for, and which files it consists of.
 #
-# A variant without a base is made of every file of this folder. A variant with a base names its files here and inherits all other
-# kernels from its base (tensor/kernel_list.h says which). The name of a file decides nothing.
+# A variant without a base is made of every file here and in the subfolders. A variant with a base names its files and inherits all
+# other kernels from its base (tensor/kernel_list.h says which). The name of a file decides nothing.
 #
 #   kernel_flags_VARIANT    the instruction set and the element type
 #   kernel_base_VARIANT     the variant from which it inherits
@@ -33,33 +33,33 @@ set(kernel_flags_f32_avx512_vnni ${kernel_flags_f32_avx512} -mavx512vnni -mavx51
 set(kernel_base_f32_avx512_vnni f32_avx512)
 set(kernel_tuning_f32_avx512_vnni CH_PREFETCH_TWO_STEPS CH_SPLIT_BF16_WEIGHTS)
 set(kernel_files_f32_avx512_vnni
-  gemm_blocks_vnni.c
-  gemv_blocks_vnni.c
-  gemv_split.c
-  table.c)
+  products/gemm_blocks_vnni.c
+  products/gemv_blocks_vnni.c
+  products/gemv_split.c
+  variant_table.c)
 
 # Cores with fast BF16 dot products: attention over BF16 states, skinny GEMMs, packing.
 set(kernel_flags_f32_avx512_bf16 ${kernel_flags_f32_avx512} -mavx512vnni -mavx512vbmi -mavx512bf16)
 set(kernel_base_f32_avx512_bf16 f32_avx512)
 set(kernel_files_f32_avx512_bf16
-  attend_backward.c
-  attend_backward_panel.c
-  attend_bf16_dot.c
-  attend_dots.c
-  attend_forward.c
-  attend_gqa_decode.c
-  attend_gqa_decode_sums.c
-  attend_mha_decode.c
-  attend_panel.c
-  attend_split_kv.c
-  gemm_blocks_vnni.c
-  gemv_bf16.c
-  gemv_blocks_vnni.c
-  pack_bf16.c
-  table.c
-  tile_product.c)
+  attention/attend_backward.c
+  attention/attend_backward_panel.c
+  attention/attend_bf16_dot.c
+  attention/attend_dots.c
+  attention/attend_forward.c
+  attention/attend_gqa_decode.c
+  attention/attend_gqa_decode_sums.c
+  attention/attend_mha_decode.c
+  attention/attend_panel.c
+  attention/attend_split_kv.c
+  products/gemm_blocks_vnni.c
+  products/gemv_bf16.c
+  products/gemv_blocks_vnni.c
+  products/pack_bf16.c
+  products/tile_product.c
+  variant_table.c)
 
-file(GLOB kernel_files CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.c)
+file(GLOB_RECURSE kernel_files CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.c)
 foreach(variant ${kernel_variants})
   if(kernel_base_${variant})
     list(TRANSFORM kernel_files_${variant} PREPEND ${CMAKE_CURRENT_LIST_DIR}/)

@@ -1,0 +1,22 @@
+/* The sizes of a ladder, and the settings of the comparison at each. */
+#ifndef CH_EXPERIMENT_LINEUP_LADDER_SIZES_H
+#define CH_EXPERIMENT_LINEUP_LADDER_SIZES_H
+
+#include <crosshead/compare.h>
+#include <crosshead/ladder.h>
+
+#include "base/error.h"
+
+/* Whether settings ask for a ladder that can be; sizes [CH_LADDER_MOST_RUNGS] receives them, rising, with settings->parameters
+   (`usual` when 0) among them. Errors: CH_ERROR_ARGUMENT. */
+ch_status ch_ladder_sizes(const ch_compare_settings *settings, int64_t usual, int64_t *sizes, int *count,
+                          ch_error *error);
+
+/* The settings of a rung: `directory` is its --out. vocabulary, eval_tokens: those of the comparison itself. */
+ch_compare_settings ch_ladder_rung(const ch_compare_settings *settings, int64_t base, int64_t size,
+                                   const char *directory, int64_t vocabulary, int64_t eval_tokens);
+
+/* Tokens of each run of a rung: as many per parameter as in the comparison itself. */
+int64_t ch_ladder_tokens(const ch_compare_settings *settings, int64_t base, int64_t size);
+
+#endif

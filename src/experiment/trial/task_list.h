@@ -1,0 +1,23 @@
+/* The tasks of a comparison as its settings list them: names, and files of items. */
+#ifndef CH_EXPERIMENT_TRIAL_TASK_LIST_H
+#define CH_EXPERIMENT_TRIAL_TASK_LIST_H
+
+#include <crosshead/compare.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+
+/* A task of the list; strings belong to the arena that it was read into. */
+typedef struct ch_asked_task {
+  const char *spelling; /* as the list has it */
+  const char *name;     /* before the = */
+  const char *items;    /* the file behind it, or NULL */
+} ch_asked_task;
+
+/* Reads a list (NULL: no task). An empty name, a name that comes twice and one that is no task are CH_ERROR_ARGUMENT. */
+ch_status ch_asked_tasks_read(const char *list, ch_arena *arena, ch_asked_task **tasks, int *count,
+                              ch_error *error);
+/* The same of settings, where the list is not kept; files of items must be there too. */
+ch_status ch_asked_tasks_check(const ch_compare_settings *settings, ch_error *error);
+
+#endif

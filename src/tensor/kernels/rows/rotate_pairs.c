@@ -1,0 +1,197 @@
+/* Rotary positions: turning pairs of a head's dims by angles from a table. */
+#include "tensor/kernels/vector/stored_states.h"
+
+static void table_rows(int64_t first, int64_t last, int64_t half, const int32_t *positions,
+                       const double *frequencies, real *table) {
+  for (int64_t r = first; r < last; r++) {
+    real *cosines = table + r * 2 * half, *sines = cosines + half;
+    for (int64_t i = 0; i < half; i++) {
+      double angle = positions[r] * frequencies[i];
+      cosines[i] = (real)cos(angle);
+      sines[i] = (real)sin(angle);
+    }
+  }
+}
+
+void KERNEL(rope_table)(const ch_team *team, int64_t rows, int64_t rotary, const int32_t *positions,
+                        const double *frequencies, void *table) {
+  int64_t half = rotary / 2;
+  FOR_RANGE(rows, rows > 1 && rows * half >= 256,
+            table_rows(first, last, half, positions, frequencies, table));
+}
+
+/* Pairs (i, i + half). sign is -1 to turn back. */
+ALWAYS_INLINE void turn_half(int64_t half, const real *c, const real *s, real sign, const real *x, real *y,
+                             bool accumulate) {
+  for (int64_t i = 0; i < half; i += VL) {
+    int64_t left = half - i;
+    vec cosine = load_some(c + i, left), sine = load_some(s + i, left) * sign;
+    vec a = load_some(x + i, left), b = load_some(x + half + i, left);
+    vec first = vec_fnma(b, sine, a * cosine), second = vec_fma(a, sine, b * cosine);
+    if (accumulate) {
+      first += load_some(y + i, left);
+      second += load_some(y + half + i, left);
+    }
+    store_some(y + i, first, left);
+    store_some(y + half + i, second, left);
+  }
+}
+
+/* Pairs (2i, 2i + 1). */
+ALWAYS_INLINE void turn_interleaved(int64_t half, const real *c, const real *s, real sign, const real *x,
+                                    real *y, bool accumulate) {
+  for (int64_t i = 0; i < half; i++) {
+    real sine = s[i] * sign, a = x[2 * i], b = x[2 * i + 1];
+    real first = real_fma(-b, sine, a * c[i]), second = real_fma(a, sine, b * c[i]);
+    y[2 * i] = accumulate ? y[2 * i] + first : first;
+    y[2 * i + 1] = accumulate ? y[2 * i + 1] + second : second;
+  }
+}
+
+/* The arguments of a call of rope. */
+typedef struct rope_call {
+  int64_t heads, head_dim, rotary;
+  bool leading, interleaved, accumulate;
+  real sign;
+  const real *table, *x;
+  real *y;
+} rope_call;
+
+static void turn_rows(const rope_call *c, int64_t first, int64_t last) {
+  int64_t half = c->rotary / 2, kept = c->head_dim - c->rotary;
+  int64_t turned = c->leading ? 0 : kept, copied = c->leading ? c->rotary : 0;
+  for (int64_t r = first; r < last; r++) {
+    const real *cosines = c->table + r * c->rotary, *sines = cosines + half;
+    for (int64_t h = 0; h < c->heads; h++) {
+      const real *in = c->x + (r * c->heads + h) * c->head_dim;
+      real *out = c->y + (r * c->heads + h) * c->head_dim;
+      if (c->accumulate)
+        for (int64_t i = copied; i < copied + kept; i++) out[i] += in[i];
+      else if (out != in)
+        memcpy(out + copied, in + copied, (size_t)kept * sizeof(real));
+      if (c->interleaved)
+        turn_interleaved(half, cosines, sines, c->sign, in + turned, out + turned, c->accumulate);
+      else
+        turn_half(half, cosines, sines, c->sign, in + turned, out + turned, c->accumulate);
+    }
+  }
+}
+
+void KERNEL(rope)(const ch_team *team, int64_t rows, int64_t heads, int64_t head_dim, int64_t rotary,
+                  bool leading, bool interleaved, bool inverse, const void *table, const void *x, void *y,
+                  bool accumulate) {
+  const rope_call call = {heads,      head_dim,         rotary, leading, interleaved,
+                          accumulate, inverse ? -1 : 1, table,  x,       y};
+  FOR_RANGE(rows, rows > 1 && rows * heads * head_dim >= CH_PARALLEL_ELEMENTS, turn_rows(&call, first, last));
+}
+
+/* --- angles of consecutive positions, without a sine ---------------------------------------------------------- */
+
+void KERNEL(rope_levels)(int64_t rotary, const double *frequencies, void *levels) {
+  int64_t half = rotary / 2;
+  real *row = levels;
+  double step = 1;
+  for (int level = 0; level < CH_ROPE_LEVELS; level++, step *= CH_ROPE_LEVEL)
+    for (int digit = 0; digit < CH_ROPE_LEVEL; digit++, row += rotary)
+      for (int64_t i = 0; i < half; i++) {
+        row[i] = (real)cos(digit * step * frequencies[i]);
+        row[half + i] = (real)sin(digit * step * frequencies[i]);
+      }
+}
+
+/* sum = the angles of a plus those of b; sum may be a. */
+ALWAYS_INLINE void add_angles(int64_t half, const real *a, const real *b, real *sum) {
+  for (int64_t i = 0; i < half; i += VL) {
+    int64_t left = half - i;
+    vec ca = load_some(a + i, left), sa = load_some(a + half + i, left);
+    vec cb = load_some(b + i, left), sb = load_some(b + half + i, left);
+    store_some(sum + i, vec_fnma(sa, sb, ca * cb), left);
+    store_some(sum + half + i, vec_fma(ca, sb, sa * cb), left);
+  }
+}
+
+/* The angles of all digits of a position but the lowest. */
+static void high_angles(int64_t position, int64_t rotary, const real *levels, real *base) {
+  int64_t rest = position / CH_ROPE_LEVEL;
+  const real *level = levels + CH_ROPE_LEVEL * rotary;
+  memcpy(base, level + rest % CH_ROPE_LEVEL * rotary, (size_t)rotary * sizeof(real));
+  for (int l = 2; l < CH_ROPE_LEVELS; l++) {
+    rest /= CH_ROPE_LEVEL;
+    level += CH_ROPE_LEVEL * rotary;
+    if (rest > 0) add_angles(rotary / 2, base, level + rest % CH_ROPE_LEVEL * rotary, base);
+  }
+}
+
+ALWAYS_INLINE void widen_row(const ch_dtype dtype, const char *x, int64_t n, real *y) {
+  int64_t i = 0;
+  fetch(x + CH_FETCH_AHEAD, n * state_size(dtype));
+  for (; i + VL <= n; i += VL) store(y + i, load_state(dtype, x, i, VL));
+  if (i < n) store_part(y + i, load_state(dtype, x, i, n - i), n - i);
+}
+
+/* Row t of x, whatever its type, becomes a row of y. */
+static void take_row(const ch_rope_states *c, int64_t t, real *y) {
+  int64_t n = c->heads * c->head_dim;
+  const char *x = (const char *)c->x + t * c->x_stride * state_size(c->x_dtype);
+  if (c->x_dtype == CH_F16)
+    widen_row(CH_F16, x, n, y);
+  else if (c->x_dtype == CH_BF16)
+    widen_row(CH_BF16, x, n, y);
+  else
+    widen_row(CH_KERNEL_DTYPE, x, n, y);
+}
+
+/* Row t in the half layout: angles are summed in registers and serve all heads at once. */
+ALWAYS_INLINE void turn_half_state(const ch_dtype dtype, const ch_rope_states *c, const real *base,
+                                   const real *level, const char *x, real *y) {
+  const int64_t half = c->rotary / 2, kept = c->head_dim - c->rotary, size = state_size(dtype);
+  const int64_t turned = c->leading ? 0 : kept, copied = c->leading ? c->rotary : 0;
+  for (int64_t i = 0; i < half; i += VL) {
+    int64_t left = half - i;
+    vec ca = load_some(base + i, left), sa = load_some(base + half + i, left);
+    vec cb = load_some(level + i, left), sb = load_some(level + half + i, left);
+    vec cosine = vec_fnma(sa, sb, ca * cb), sine = vec_fma(ca, sb, sa * cb);
+    for (int64_t h = 0; h < c->heads; h++) {
+      const char *in = x + (h * c->head_dim + turned) * size;
+      real *out = y + h * c->head_dim + turned;
+      vec a = load_state(dtype, in, i, left), b = load_state(dtype, in, half + i, left);
+      store_some(out + i, vec_fnma(b, sine, a * cosine), left);
+      store_some(out + half + i, vec_fma(a, sine, b * cosine), left);
+    }
+  }
+  for (int64_t h = 0; kept > 0 && h < c->heads; h++)
+    for (int64_t i = 0; i < kept; i += VL)
+      store_some(y + h * c->head_dim + copied + i,
+                 load_state(dtype, x + (h * c->head_dim + copied) * size, i, kept - i), kept - i);
+  fetch(x + CH_FETCH_AHEAD, c->heads * c->head_dim * size);
+}
+
+static void turn_interleaved_state(const ch_rope_states *c, int64_t t, const real *base, const real *level,
+                                   real *row, real *out) {
+  int64_t half = c->rotary / 2;
+  add_angles(half, base, level, row);
+  take_row(c, t, out);
+  for (int64_t h = 0; h < c->heads; h++) {
+    real *turned = out + h * c->head_dim + (c->leading ? 0 : c->head_dim - c->rotary);
+    turn_interleaved(half, row, row + half, 1, turned, turned, false);
+  }
+}
+
+void KERNEL(rope_states)(const ch_rope_states *call, int64_t first, int64_t count, void *y, void *work) {
+  real *base = work, *row = base + call->rotary;
+  for (int64_t t = 0; t < count; t++) {
+    real *out = (real *)y + t * call->heads * call->head_dim;
+    const char *x = (const char *)call->x + t * call->x_stride * state_size(call->x_dtype);
+    int64_t digit = (first + t) % CH_ROPE_LEVEL;
+    const real *level = (const real *)call->levels + digit * call->rotary;
+    if (t == 0 || digit == 0) high_angles(first + t, call->rotary, call->levels, base);
+    if (call->interleaved)
+      turn_interleaved_state(call, t, base, level, row, out);
+    else if (call->x_dtype == CH_F16)
+      turn_half_state(CH_F16, call, base, level, x, out);
+    else if (call->x_dtype == CH_BF16)
+      turn_half_state(CH_BF16, call, base, level, x, out);
+    else
+      turn_half_state(CH_KERNEL_DTYPE, call, base, level, x, out);
+  }
+}

@@ -1,0 +1,290 @@
+/* What a kernel file sees of the variant it is compiled for: its element type, its vectors, its names.
+ *
+ * Each file of tensor/kernels is compiled once per variant (variants.cmake) and defines its functions with
+ * KERNEL(name); variant_table.c collects them in the variant's table. Write plain loops that the compiler
+ * vectorises, or GCC vector extensions on `vec`; both become SSE2, AVX2 or AVX-512 by the variant's flags.
+ */
+#ifndef CH_KERNELS_VECTOR_VARIANT_H
+#define CH_KERNELS_VECTOR_VARIANT_H
+
+#include <math.h>
+#include <omp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#include "tensor/kernels.h"
+
+#define CH_PASTE2(a, b) a##_##b
+#define CH_PASTE(a, b) CH_PASTE2(a, b)
+#define CH_TEXT2(a) #a
+#define CH_TEXT(a) CH_TEXT2(a)
+#define KERNEL(name) CH_PASTE(ch_kernel_##name, CH_KERNEL_VARIANT)
+/* A variant that differs from another one in a few kernels inherits the rest from it. */
+#ifdef CH_KERNEL_BASE
+#define INHERITED(name) CH_PASTE(ch_kernel_##name, CH_KERNEL_BASE)
+#else
+#define INHERITED(name) KERNEL(name)
+#endif
+/* The element type `real`, and integers of its width. */
+#ifdef CH_KERNEL_F64
+typedef double real;
+typedef int64_t real_bits;
+#define CH_KERNEL_DTYPE CH_F64
+#define CH_KERNEL_TYPE_NAME "f64"
+#else
+typedef float real;
+typedef int32_t real_bits;
+#define CH_KERNEL_DTYPE CH_F32
+#define CH_KERNEL_TYPE_NAME "f32"
+#endif
+
+#if defined(__AVX512F__)
+#define VEC_BYTES 64
+#if defined(__AVX512BF16__)
+#define CH_KERNEL_ISA_NAME "avx512_bf16"
+#elif defined(__AVX512VNNI__)
+#define CH_KERNEL_ISA_NAME "avx512_vnni"
+#else
+#define CH_KERNEL_ISA_NAME "avx512"
+#endif
+#elif defined(__AVX2__)
+#define VEC_BYTES 32
+#define CH_KERNEL_ISA_NAME "avx2"
+#else
+#define VEC_BYTES 16
+#define CH_KERNEL_ISA_NAME "plain"
+#endif
+/* Elements in a vector. */
+enum { VL = VEC_BYTES / (int)sizeof(real) };
+typedef real vec __attribute__((vector_size(VEC_BYTES)));
+/* Integers beside a vec: what comparisons of vecs give (0 or -1 per lane), and lane bits. */
+typedef real_bits ivec __attribute__((vector_size(VEC_BYTES)));
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+ALWAYS_INLINE vec load(const real *p) {
+  vec v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+
+ALWAYS_INLINE void store(real *p, vec v) {
+  memcpy(p, &v, sizeof v);
+}
+
+ALWAYS_INLINE vec splat(real value) {
+  return value - (vec){0}; /* minus, so that -0 stays -0 */
+}
+
+/* a b + c and c - a b, rounded once where the instruction set can. The compiler fuses nothing (-ffp-contract=off): it would
+   do so in one loop and not in another, and a row would have other bits alone than with more rows. */
+#if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
+ALWAYS_INLINE vec vec_fma(vec a, vec b, vec c) {
+  return (vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+}
+
+ALWAYS_INLINE vec vec_fnma(vec a, vec b, vec c) {
+  return (vec)_mm512_fnmadd_ps((__m512)a, (__m512)b, (__m512)c);
+}
+#elif defined(__FMA__) && !defined(CH_KERNEL_F64)
+ALWAYS_INLINE vec vec_fma(vec a, vec b, vec c) {
+  return (vec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+}
+
+ALWAYS_INLINE vec vec_fnma(vec a, vec b, vec c) {
+  return (vec)_mm256_fnmadd_ps((__m256)a, (__m256)b, (__m256)c);
+}
+#elif defined(__aarch64__) && !defined(CH_KERNEL_F64)
+ALWAYS_INLINE vec vec_fma(vec a, vec b, vec c) {
+  return (vec)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+
+ALWAYS_INLINE vec vec_fnma(vec a, vec b, vec c) {
+  return (vec)vfmsq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+#else
+ALWAYS_INLINE vec vec_fma(vec a, vec b, vec c) {
+  return a * b + c;
+}
+
+ALWAYS_INLINE vec vec_fnma(vec a, vec b, vec c) {
+  return c - a * b;
+}
+#endif
+
+ALWAYS_INLINE real real_fma(real a, real b, real c) {
+#if (defined(__FMA__) || defined(__aarch64__)) && !defined(CH_KERNEL_F64)
+  return __builtin_fmaf(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+
+/* Keeps a loaded vector in its register, where the compiler would rather read memory again in each use. */
+#if defined(__AVX512F__)
+#define KEEP_LOADED(v) __asm__("" : "+v"(v))
+#elif defined(__x86_64__)
+#define KEEP_LOADED(v) __asm__("" : "+x"(v))
+#else
+#define KEEP_LOADED(v) (void)(v)
+#endif
+
+/* The first `count` elements (0 … VL), zeros in the other lanes; reads nothing past them. */
+ALWAYS_INLINE vec load_part(const real *p, int64_t count) {
+#if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
+  return (vec)_mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), p);
+#else
+  vec v = {0};
+  memcpy(&v, p, (size_t)count * sizeof(real));
+  return v;
+#endif
+}
+
+/* Writes the first `count` lanes only. */
+ALWAYS_INLINE void store_part(real *p, vec v, int64_t count) {
+#if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
+  _mm512_mask_storeu_ps(p, (__mmask16)((1u << count) - 1), (__m512)v);
+#else
+  memcpy(p, &v, (size_t)count * sizeof(real));
+#endif
+}
+
+/* A vector at the head of `left` elements: a whole one, or what is left of the row. */
+ALWAYS_INLINE vec load_some(const real *p, int64_t left) {
+  return left >= VL ? load(p) : load_part(p, left);
+}
+
+ALWAYS_INLINE void store_some(real *p, vec v, int64_t left) {
+  if (left >= VL)
+    store(p, v);
+  else
+    store_part(p, v, left);
+}
+
+/* Stores a vector, or adds it to what is there. */
+ALWAYS_INLINE void put(real *p, vec v, int64_t left, bool accumulate) {
+  store_some(p, accumulate ? load_some(p, left) + v : v, left);
+}
+
+/* Lane by lane mask ? a : b, for a mask that a comparison gave. */
+ALWAYS_INLINE vec choose(ivec mask, vec a, vec b) {
+  return (vec)(((ivec)a & mask) | ((ivec)b & ~mask));
+}
+
+/* a > b ? a : b and a < b ? a : b: a NaN in either gives b. */
+#if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
+ALWAYS_INLINE vec vec_max(vec a, vec b) {
+  return (vec)_mm512_max_ps((__m512)a, (__m512)b);
+}
+
+ALWAYS_INLINE vec vec_min(vec a, vec b) {
+  return (vec)_mm512_min_ps((__m512)a, (__m512)b);
+}
+#elif defined(__AVX2__) && !defined(CH_KERNEL_F64)
+ALWAYS_INLINE vec vec_max(vec a, vec b) {
+  return (vec)_mm256_max_ps((__m256)a, (__m256)b);
+}
+
+ALWAYS_INLINE vec vec_min(vec a, vec b) {
+  return (vec)_mm256_min_ps((__m256)a, (__m256)b);
+}
+#else
+ALWAYS_INLINE vec vec_max(vec a, vec b) {
+  return choose(a > b, a, b);
+}
+
+ALWAYS_INLINE vec vec_min(vec a, vec b) {
+  return choose(a < b, a, b);
+}
+#endif
+
+/* Sum and maximum of the lanes; the order is fixed, so that results repeat exactly. */
+#if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
+ALWAYS_INLINE real lanes_sum(vec v) {
+  return _mm512_reduce_add_ps((__m512)v);
+}
+
+ALWAYS_INLINE real lanes_max(vec v) {
+  return _mm512_reduce_max_ps((__m512)v);
+}
+#else
+ALWAYS_INLINE real lanes_sum(vec v) {
+  real lane[VL];
+  memcpy(lane, &v, sizeof lane);
+  for (int width = VL / 2; width > 0; width /= 2)
+    for (int i = 0; i < width; i++) lane[i] += lane[i + width];
+  return lane[0];
+}
+
+ALWAYS_INLINE real lanes_max(vec v) {
+  real lane[VL];
+  memcpy(lane, &v, sizeof lane);
+  for (int width = VL / 2; width > 0; width /= 2)
+    for (int i = 0; i < width; i++) lane[i] = lane[i] > lane[i + width] ? lane[i] : lane[i + width];
+  return lane[0];
+}
+#endif
+
+/* The part of 0 … n-1 that this thread of `threads` gets: contiguous and fixed, so that sums repeat exactly.
+ */
+static inline void thread_range(int64_t n, int thread, int threads, int64_t *first, int64_t *last) {
+  *first = n * thread / threads;
+  *last = n * (thread + 1) / threads;
+}
+
+/* The same in whole vectors; the last part has the rest of n. */
+static inline void vector_part(int64_t n, int part, int parts, int64_t *first, int64_t *last) {
+  thread_range((n + VL - 1) / VL, part, parts, first, last);
+  *first *= VL;
+  *last = *last * VL < n ? *last * VL : n;
+}
+
+/* The calling thread's, in a parallel region. */
+static inline void vector_range(int64_t n, int64_t *first, int64_t *last) {
+  vector_part(n, omp_get_thread_num(), omp_get_num_threads(), first, last);
+}
+
+/* Below this many elements of work a second thread costs more than it brings. */
+enum { CH_PARALLEL_ELEMENTS = 1 << 14 };
+
+/* Runs a statement on [first, last) of 0 … n-1: divided among all threads if `parallel` says that this pays, else as
+   a whole by the caller. `omp parallel if` is not used: it would create a team of one thread, whose memory is
+   allocated and freed between two larger teams, and in decoding that takes longer than the operation. The same holds
+   for a call inside a parallel region, where attention produces its tiles. */
+#define FOR_RANGE(n, parallel, statement)                                                                    \
+  do {                                                                                                       \
+    int64_t first = 0, last = (n);                                                                           \
+    if ((parallel) && team->workers > 1 && !omp_in_parallel())                                               \
+      _Pragma("omp parallel private(first, last) num_threads(team->workers)") {                              \
+        thread_range((n), omp_get_thread_num(), omp_get_num_threads(), &first, &last);                       \
+        statement;                                                                                           \
+      }                                                                                                      \
+    else                                                                                                     \
+      statement;                                                                                             \
+  } while (0)
+
+/* Sums over rows are made in parts, one per thread of the team, and added in their order: the result depends on the number
+   of parts. It does not depend on how many workers share them. EACH_PART runs its body for every part, inside a parallel
+   region or outside. */
+static inline int parts_of_team(const ch_team *team, bool parallel) {
+  return parallel && !omp_in_parallel() ? team->threads : 1;
+}
+
+#define EACH_PART(part, parts)                                                                               \
+  for (int part = omp_get_thread_num(); part < (parts); part += omp_get_num_threads())
+
+/* Prototypes of the table's functions. */
+#define CH_KERNEL(origin, result, name, parameters)                                                          \
+  extern result KERNEL(name) parameters;                                                                     \
+  extern result INHERITED(name) parameters;
+#include "tensor/kernel_list.h"
+extern const ch_kernels KERNEL(table);
+
+#endif

@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead absorb $DATA/reference/qwen3 --out /dev/null/x

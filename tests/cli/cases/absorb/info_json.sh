@@ -1,0 +1,10 @@
+#!/bin/bash
+cat >c.json <<'END'
+{"model_type": "crosshead", "vocab_size": 280, "hidden_size": 16, "intermediate_size": 24,
+ "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+ "attention": {"type": "gqa", "knocking": {"type": "linear", "on": ["q", "v"]}}}
+END
+seq 3000 >t.txt
+crosshead train c.json --data t.txt --steps 2 --batch 2 --seq 16 --out run >/dev/null 2>&1
+crosshead absorb run --out plain && crosshead generate plain --prompt 12 --max-tokens 2 >/dev/null 2>&1 &&
+  crosshead info plain --json && test -s plain/tokenizer.json

@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead bench $DATA/TinyStories-656K --batch 0

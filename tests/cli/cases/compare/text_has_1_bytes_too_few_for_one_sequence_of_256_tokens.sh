@@ -1,0 +1,3 @@
+#!/bin/bash
+printf 'x' >t
+crosshead compare --data t --dry-run

@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead compress $DATA/TinyStories-656K --cache 50% --method mea --out small

@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead compress $DATA/TinyStories-656K --method svd --ratio 0.2 --keep k,w --out small

@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead compress nowhere --method mea --component-heads 2 --out small

@@ -1,0 +1,3 @@
+#!/bin/bash
+printf 'a b' >t
+crosshead eval $DATA/TinyStories-656K --text t --cache-dtype q8_1

@@ -1,0 +1,3 @@
+#!/bin/bash
+printf 'One day' >t
+crosshead eval $DATA/TinyStories-656K --text t --json >/dev/full

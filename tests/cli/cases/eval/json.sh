@@ -1,0 +1,3 @@
+#!/bin/bash
+printf 'One day a girl went to the park.\n' >t
+crosshead eval $DATA/TinyStories-656K --text t --json

@@ -1,0 +1,3 @@
+#!/bin/bash
+printf 'x' >t
+crosshead eval $DATA/TinyStories-656K --text t --json

@@ -1,0 +1,3 @@
+#!/bin/bash
+echo hello >t
+crosshead eval $DATA/reference/llama_gqa --text t

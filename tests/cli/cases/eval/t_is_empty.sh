@@ -1,0 +1,3 @@
+#!/bin/bash
+: >t
+crosshead eval $DATA/TinyStories-656K --text t

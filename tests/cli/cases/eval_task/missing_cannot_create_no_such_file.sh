@@ -1,0 +1,3 @@
+#!/bin/bash
+crosshead eval $DATA/TinyStories-656K --task sciq --task-file $DATA/tasks/sciq.jsonl \
+    --log-samples no/such/file

@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead eval $DATA/TinyStories-656K --task ruler:vt

@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead eval $DATA/TinyStories-656K --task sciq --task-file $DATA/tasks/sciq.jsonl --window 3

@@ -1,0 +1,3 @@
+#!/bin/bash
+head -c 700 $DATA/tasks/hellaswag.jsonl >t
+crosshead eval $DATA/TinyStories-656K --task hellaswag --task-file t

@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead export $DATA/reference/deepseek_v2 --format gguf --out model.gguf

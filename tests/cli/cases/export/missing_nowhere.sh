@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead export nowhere --format gguf --out model.gguf

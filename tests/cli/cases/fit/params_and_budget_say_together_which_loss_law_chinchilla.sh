@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead fit m --law chinchilla --params 1M

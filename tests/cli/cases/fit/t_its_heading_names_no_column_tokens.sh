@@ -1,0 +1,3 @@
+#!/bin/bash
+printf 'epoch,loss\n1,2\n' >t
+crosshead fit t

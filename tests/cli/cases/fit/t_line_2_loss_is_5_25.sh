@@ -1,0 +1,3 @@
+#!/bin/bash
+printf 'tokens;loss\n1000;5,25\n' >t
+crosshead fit t

@@ -1,0 +1,3 @@
+#!/bin/bash
+printf 'tokens,loss\n1,2"3\n' >t
+crosshead fit t

@@ -1,0 +1,3 @@
+#!/bin/bash
+printf 'tokens,loss\n1,2\n3,"4\n' >t
+crosshead fit t

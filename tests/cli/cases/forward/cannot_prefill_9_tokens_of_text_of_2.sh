@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead forward $DATA/reference/llama_gqa --tokens 1,2 --cached 9

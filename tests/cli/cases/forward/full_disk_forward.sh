@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead forward $DATA/reference/llama_gqa --tokens 1,2,3 --json >/dev/full

@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead forward missing --tokens 1,2

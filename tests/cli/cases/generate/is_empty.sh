@@ -1,0 +1,3 @@
+#!/bin/bash
+: >p.txt
+crosshead generate $DATA/TinyStories-656K --prompts p.txt

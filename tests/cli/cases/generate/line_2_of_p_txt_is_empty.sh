@@ -1,0 +1,3 @@
+#!/bin/bash
+printf 'One day\n\nThe moon\n' >p.txt
+crosshead generate $DATA/TinyStories-656K --prompts p.txt

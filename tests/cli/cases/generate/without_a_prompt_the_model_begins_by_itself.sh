@@ -1,0 +1,3 @@
+#!/bin/bash
+# Without a prompt the model begins by itself.
+crosshead generate $DATA/TinyStories-656K --max-tokens 3

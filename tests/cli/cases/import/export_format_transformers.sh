@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead export $DATA/reference/granite --format transformers --out g

@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead import $DATA/formats/llama2c.safetensors --out model

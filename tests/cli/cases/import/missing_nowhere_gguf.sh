@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead import nowhere.gguf --out model

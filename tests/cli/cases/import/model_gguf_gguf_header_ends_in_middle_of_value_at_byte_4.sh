@@ -1,0 +1,2 @@
+#!/bin/bash
+printf 'GGUF' >model.gguf && crosshead import model.gguf --out model

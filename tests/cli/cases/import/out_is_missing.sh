@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead import $DATA/formats/tied_v0.bin

@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead info $DATA/../../configs/small-moe.json

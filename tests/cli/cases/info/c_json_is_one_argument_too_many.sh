@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead info --table $(yes c.json | head -4096)

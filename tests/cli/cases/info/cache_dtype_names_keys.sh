@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead info $DATA/reference/deepseek_v2 --cache-dtype k=q8_0

@@ -1,0 +1,3 @@
+#!/bin/bash
+: >c.json
+crosshead info c.json

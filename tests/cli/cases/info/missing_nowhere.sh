@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead info --table $DATA/reference/qwen3 nowhere

@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead info $DATA/TinyStories-656K/model.safetensors

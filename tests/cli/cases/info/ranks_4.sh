@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead info $DATA/reference/llama_gqa --ranks 4

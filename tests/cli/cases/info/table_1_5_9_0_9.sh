@@ -1,0 +1,3 @@
+#!/bin/bash
+crosshead info --table $DATA/../../configs/papers/*.json $DATA/../../configs/papers/*.json |
+  grep -c '^[a-z]*-'

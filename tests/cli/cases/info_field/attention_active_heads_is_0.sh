@@ -1,0 +1,7 @@
+#!/bin/bash
+cat >c.json <<'END'
+{"model_type": "crosshead", "vocab_size": 64, "hidden_size": 64, "intermediate_size": 96,
+ "num_hidden_layers": 4, "num_attention_heads": 8, "head_dim": 8, "attention": {"type": "moh",
+ "active_heads": 0}}
+END
+crosshead info c.json

@@ -1,0 +1,3 @@
+#!/bin/bash
+echo '{"model_type": "crosshead", "vocab_size": 64, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4, "num_attention_heads": 8, "head_dim": 8, "sliding_window": 4, "layer_types": ['"$(printf '"sliding_attention", %.0s' $(seq 999))"'"sliding_attention"]}' >c.json
+crosshead info c.json

@@ -1,0 +1,3 @@
+#!/bin/bash
+mkdir -p m/snapshots m/blobs
+crosshead forward m --tokens 1

@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead forward $DATA/TinyStories-656K --tokens 1,2 --out /dev/null --force

@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead plan mla --context 64 --device l4

@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead plan ./nowhere --context 64 --device l4

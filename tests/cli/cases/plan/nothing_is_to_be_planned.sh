@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead plan --context 64 --device l4

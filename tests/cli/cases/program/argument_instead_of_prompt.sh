@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead generate $DATA/reference/llama_gqa "Once upon a time"

@@ -1,0 +1,3 @@
+#!/bin/bash
+CROSSHEAD_ISA=plain crosshead info $DATA/reference/llama_gqa | grep -c '^model'
+CROSSHEAD_ISA=none crosshead --help | grep -c Usage

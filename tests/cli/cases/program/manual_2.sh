@@ -1,0 +1,3 @@
+#!/bin/bash
+set -o pipefail
+crosshead manual | true

@@ -1,0 +1,3 @@
+#!/bin/bash
+# The names that --mechanisms knows come from the mechanisms themselves.
+crosshead compare --help

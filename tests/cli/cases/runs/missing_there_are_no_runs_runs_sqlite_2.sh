@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead runs compare 1 2

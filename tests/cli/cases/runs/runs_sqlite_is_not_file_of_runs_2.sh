@@ -1,0 +1,3 @@
+#!/bin/bash
+head -c 100 /dev/zero >runs.sqlite
+crosshead runs

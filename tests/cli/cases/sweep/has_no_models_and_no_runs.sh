@@ -1,0 +1,3 @@
+#!/bin/bash
+printf '{"models": 3}' >c.json
+crosshead fit c.json

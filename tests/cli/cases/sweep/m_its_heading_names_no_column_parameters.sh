@@ -1,0 +1,3 @@
+#!/bin/bash
+echo tokens,loss >m
+crosshead fit m --law size

@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead fit m --law size --params 1M

@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead fit m --params 1M --budget 1M

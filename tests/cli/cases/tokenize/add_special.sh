@@ -1,0 +1,2 @@
+#!/bin/bash
+echo 'Hello' | crosshead tokenize $DATA/TinyStories-656K - --add-special

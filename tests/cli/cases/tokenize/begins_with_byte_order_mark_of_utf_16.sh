@@ -1,0 +1,3 @@
+#!/bin/bash
+printf '\377\376{\0' >t.json
+echo a | crosshead tokenize t.json -

@@ -1,0 +1,3 @@
+#!/bin/bash
+echo hello >t.json
+echo a | crosshead tokenize t.json -

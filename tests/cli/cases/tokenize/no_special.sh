@@ -1,0 +1,2 @@
+#!/bin/bash
+printf 'a<|endoftext|>b' | crosshead tokenize $DATA/text/bytelevel.json - --no-special

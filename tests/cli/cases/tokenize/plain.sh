@@ -1,0 +1,3 @@
+#!/bin/bash
+: >t
+crosshead tokenize $DATA/text/bytelevel.json t

@@ -1,0 +1,3 @@
+#!/bin/bash
+: >t
+crosshead tokenizer train --data t

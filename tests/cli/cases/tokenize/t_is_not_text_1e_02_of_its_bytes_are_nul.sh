@@ -1,0 +1,3 @@
+#!/bin/bash
+head -c 5000 /dev/zero >t
+crosshead tokenizer train --data t

@@ -1,0 +1,3 @@
+#!/bin/bash
+echo 'a a a' >t
+crosshead tokenizer train --data t --vocab-size 256

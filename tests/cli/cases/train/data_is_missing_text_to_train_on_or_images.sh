@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead train $DATA/../../configs/tiny-gqa.json --out m

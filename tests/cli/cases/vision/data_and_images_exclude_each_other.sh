@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead compare --images $DATA/images/shapes-idx --data x

@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead train $DATA/../../configs/tiny-vit.json --out run

@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead forward $DATA/reference/qwen3 --pixels none.safetensors
