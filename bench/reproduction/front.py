@@ -1,4 +1,4 @@
-"""Loss against cache of all mechanisms that were trained alike at equal parameters: the table and the picture of docs/reproduction.md."""
+"""Loss against cache of all mechanisms that were trained alike at equal parameters: the table of details.md and the picture of docs/reproduction.md."""
 import html
 import math
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/reproduction.md from the kept results, and checks that they are what the results give.
+"""Writes the tables of docs/reproduction.md and of details.md from the kept results, and checks that they are what the results give.
 
     bench/reproduction/page.py            # writes the tables between their markers
-    bench/reproduction/page.py --check    # exit status 1 if the page is not what this would write
+    bench/reproduction/page.py --check    # exit status 1 if a page is not what this would write
     bench/reproduction/page.py --left     # says which designs claims still wait for
 
-It reads claims.toml and results/*.json.gz, and writes the picture of the front too. The rules by which a figure becomes a verdict stand at the
-top of docs/reproduction.md; the functions below are those rules. In the page's prose, `mfa-1: holds` quotes a verdict, and the check fails when it is no longer the verdict.
+It reads claims.toml and results/*.json.gz, and writes the picture of the front too. details.md explains the rules by which a figure becomes a
+verdict; the functions below apply them. In the prose of both pages, `mfa-1: holds` quotes a verdict. The check fails if the verdict has changed.
 """
 import argparse
 import gzip
@@ -22,7 +22,8 @@ import run
 from noise import fit_noise, quantile, upper_tail, variance
 
 HERE = pathlib.Path(__file__).resolve().parent
-PAGE = HERE.parent.parent / "docs/reproduction.md"
+PAGE = HERE.parent.parent / "docs/reproduction.md"  # what users read, with the table of decided claims
+DETAILS = HERE / "details.md"  # every table
 PICTURE = HERE.parent.parent / "docs/images/front.svg"
 LEVEL = 0.05
 # What must be equal for losses of two designs to be paired.
@@ -145,6 +146,8 @@ def verdict(claim, family):
     paper = claim.get("paper-difference")
     if claim["kind"] == "difference" and paper and claim["mean"] - quantile(LEVEL / 2 / family, claim["df"]) * claim["error"] > paper:
         return "not found"
+    if 2 * min(claim["for"], claim["against"]) <= LEVEL:
+        return "holds alone" if claim["for"] < claim["against"] else "does not hold alone"
     return "not decided"
 
 
@@ -198,6 +201,14 @@ def pair(claim):
     return f"`{claim['a']}` − `{claim['b']}` of {claim['design']}{at}"
 
 
+def outcome(claim):
+    """The verdict, with the reason why a claim is left out and the note on one that holds."""
+    verdict = claim["verdict"]
+    if verdict == "left out":
+        return f"{verdict}: {claim['left-out']}"
+    return f"{verdict}; {claim['note']}" if "note" in claim and verdict.startswith("holds") else verdict
+
+
 def table_of_claims(claims, paper):
     lines = ["| | claim | paper | here | seeds | p | verdict |", "| --- | --- | --- | --- | --- | --- | --- |"]
     for claim in claims:
@@ -205,10 +216,16 @@ def table_of_claims(claims, paper):
             continue
         where = f"{claim['says']} ({claim['table']})" + (f"; {pair(claim)}" if pair(claim) else "")
         p = "" if "p" not in claim else "< 0.001" if claim["p"] < 0.001 else f"{claim['p']:.3f}"
-        outcome = claim["verdict"] + (f": {claim['left-out']}" if claim["verdict"] == "left out" else "")
-        if "note" in claim and claim["verdict"].startswith("holds"):
-            outcome += f"; {claim['note']}"
-        lines.append(f"| {claim['id']} | {where} | {wanted(claim)} | {figure(claim)} | {len(claim['differences']) or claim.get('ladder-seeds') or ''} | {p} | {outcome} |")
+        lines.append(f"| {claim['id']} | {where} | {wanted(claim)} | {figure(claim)} | {len(claim['differences']) or claim.get('ladder-seeds') or ''} | {p} | {outcome(claim)} |")
+    return lines
+
+
+def table_of_decided(claims):
+    """The claims with a verdict, for the page that users read."""
+    lines = ["| | claim | paper | here, nats | verdict |", "| --- | --- | --- | --- | --- |"]
+    for claim in claims:
+        if claim["verdict"].startswith(("holds", "does not hold")):
+            lines.append(f"| {claim['id']} | {claim['says']} | {wanted(claim)} | {figure(claim)} | {outcome(claim)} |")
     return lines
 
 
@@ -237,6 +254,7 @@ def tables(claims, results):
     made = {}
     for paper in dict.fromkeys(claim["paper"] for claim in claims):
         made[f"claims {paper}"] = table_of_claims(claims, paper)
+    made["decided"] = table_of_decided(claims)
     made["front"] = front.table(results)
     made["losses"] = []
     for name, kept in results.items():
@@ -259,18 +277,19 @@ def tables(claims, results):
     for claim in claims:
         kind = re.sub(r" \(.*", "", claim["verdict"]).split(":")[0]
         counts[kind] = counts.get(kind, 0) + 1
-    undecided = [claim for claim in claims if claim["verdict"].startswith("not decided") and "p" in claim]
-    alone = [claim["id"] for claim in undecided if 2 * min(claim["for"], claim["against"]) <= LEVEL]
+    alone = [claim["id"] for claim in claims if claim["verdict"].endswith(" alone")]
+    both = len(alone) + counts.get("not decided", 0)
     made["counts"] = [f"{len(claims)} claims: " + ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items(), key=lambda each: -each[1])) + ".", "",
-                      f"Of the {len(undecided)} that are not decided together, {len(alone)} are decided one by one: their own statement has 95 % confidence, as each "
+                      f"{len(alone)} of the {both} that Holm's correction leaves undecided are decided alone: their own statement has 95 % confidence, as each "
                       f"statement of `crosshead compare` has ({', '.join(alone)})."]
     return made
 
 
-def write(page, made, claims):
-    """page with its tables; the sentences that say what is wrong with the rest of it."""
+def write(page, names, made, claims):
+    """Returns the page with the tables of these names, and sentences that say what is wrong with the rest of it."""
     wrong = []
-    for name, lines in made.items():
+    for name in names:
+        lines = made[name]
         begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
         if begin not in page or end not in page:
             wrong.append(f"the page has no markers {begin} and {end}")
@@ -301,8 +320,8 @@ def left(claims, results):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Writes the tables of docs/reproduction.md from the kept results.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit status 1 if the page is not what the results give")
+    parser = argparse.ArgumentParser(description="Writes the tables of docs/reproduction.md and details.md from the kept results.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit status 1 if a page is not what the results give")
     parser.add_argument("--left", action="store_true", help="write nothing; say which designs claims still wait for")
     options = parser.parse_args()
     claims, results = load()
@@ -310,19 +329,22 @@ def main():
     if options.left:
         print("\n".join(left(claims, results)))
         return
-    before = PAGE.read_text()
-    page, wrong = write(before, made, claims)
+    wrong = []
+    for path, names in ((PAGE, ["decided", "counts"]), (DETAILS, [name for name in made if name != "decided"])):
+        before = path.read_text()
+        page, faults = write(before, names, made, claims)
+        if not options.check:
+            path.write_text(page)
+        elif page != before:
+            faults.append("the tables are not those of the results; run bench/reproduction/page.py")
+        wrong += [f"{path.relative_to(HERE.parent.parent)}: {fault}" for fault in faults]
     drawing = front.picture(results)
-    if options.check:
-        if not PICTURE.exists() or PICTURE.read_text() != drawing:
-            wrong.append("the picture of the front is not that of the results; run bench/reproduction/page.py")
-        if page != before:
-            wrong.append("the tables are not those of the results; run bench/reproduction/page.py")
-    else:
-        PAGE.write_text(page)
+    if not options.check:
         PICTURE.write_text(drawing)
+    elif not PICTURE.exists() or PICTURE.read_text() != drawing:
+        wrong.append("the picture of the front is not that of the results; run bench/reproduction/page.py")
     for sentence in wrong:
-        print(f"docs/reproduction.md: {sentence}", file=sys.stderr)
+        print(sentence, file=sys.stderr)
     sys.exit(1 if wrong else 0)
 
 

@@ -26,7 +26,7 @@ double ch_initial_std_of(const ch_config *config, ch_param_role role, int layer,
 }
 
 /* With one rate for all tensors small tables learn faster; the spectral rule gives tables a rate of their own
-   (docs/benchmarks.md). */
+   (bench/measurements.md). */
 double ch_initial_table_std(const ch_config *config) {
   double given = config->attention.gate_embedding_std;
   if (given >= 0) return given;
