@@ -8,8 +8,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "serve/engine.h"
-#include "serve/routes.h"
+#include "serve/inbox.h"
 
 enum { LARGEST_CONFIG = 64 << 20 };
 
@@ -167,7 +166,7 @@ bool ch_get_slots(ch_exchange *exchange, const char *rest, ch_refusal *refusal) 
   ch_text *body = &exchange->reply.body;
   int64_t waiting;
   (void)rest, (void)refusal;
-  ch_engine_view view = ch_engine_look(server, &waiting);
+  ch_engine_view view = ch_inbox_look(server, &waiting);
   for (int i = 0; i < server->session.sequences; i++) {
     const ch_generation_place *place = &view.places[i];
     ch_text_printf(
@@ -183,16 +182,14 @@ bool ch_get_slots(ch_exchange *exchange, const char *rest, ch_refusal *refusal) 
 
 bool ch_get_metrics(ch_exchange *exchange, const char *rest, ch_refusal *refusal) {
   ch_server *server = exchange->server;
-  const char *const *endpoints;
-  int count = ch_route_endpoints(&endpoints);
   ch_gauges gauges = {.slots = server->session.sequences,
                       .cache_capacity = server->context * server->session.sequences,
                       .cache_bytes = server->cache_bytes,
                       .start = (double)server->started};
   (void)rest, (void)refusal;
-  gauges.counts = ch_engine_look(server, &gauges.waiting).counts;
+  gauges.counts = ch_inbox_look(server, &gauges.waiting).counts;
   exchange->reply.type = "text/plain; version=0.0.4; charset=utf-8";
-  ch_metrics_put(&server->metrics, &gauges, endpoints, count, &exchange->reply.body);
+  ch_metrics_put(&server->metrics, &gauges, server->endpoints, server->endpoint_count, &exchange->reply.body);
   return true;
 }
 

@@ -63,7 +63,3 @@ void ch_put_token(ch_text *json, const ch_tokenizer *tokenizer, int32_t token, d
   ch_text_puts(json, ",\"bytes\":");
   ch_put_bytes(json, bytes, size);
 }
-
-const ch_style *ch_style_of(ch_form form) {
-  return form == CH_CHAT ? &ch_chat_style : form == CH_NATIVE ? &ch_native_style : &ch_completion_style;
-}

@@ -7,55 +7,11 @@
 
 #include "base/progress.h"
 #include "serve/desk.h"
+#include "serve/inbox.h"
 #include "serve/prompts.h"
 
 /* A stream whose client does not read is paused when so many bytes wait for it; less when streams have much to send altogether. */
 enum { MOST_PENDING = 1 << 20, FEW_PENDING = 64 << 10, MUCH_ALTOGETHER = 16 << 20 };
-
-/* --- what other threads ask ----------------------------------------------------------------------------------------- */
-
-static int64_t sequences_of(const ch_writing *writing) {
-  return writing->prompt_count * writing->asked.n;
-}
-
-bool ch_engine_submit(ch_server *server, ch_exchange *exchange, ch_refusal *refusal) {
-  ch_engine *engine = &server->engine;
-  pthread_mutex_lock(&engine->lock);
-  bool full = engine->inbox_count + engine->view.counts.waiting >= server->settings->queue;
-  if (!full) {
-    ch_exchange_hold(exchange);
-    ch_line_put(&engine->inbox, exchange);
-    engine->inbox_count += sequences_of(exchange->writing);
-    pthread_cond_signal(&engine->wake);
-  }
-  pthread_mutex_unlock(&engine->lock);
-  return !full ||
-         ch_refuse(refusal, 429, "queue_full", NULL,
-                   "The queue is full: %d sequences wait already; try again later.", server->settings->queue);
-}
-
-void ch_engine_attend(ch_server *server) {
-  ch_engine *engine = &server->engine;
-  pthread_mutex_lock(&engine->lock);
-  engine->attention = true;
-  pthread_cond_signal(&engine->wake);
-  pthread_mutex_unlock(&engine->lock);
-}
-
-void ch_engine_quit(ch_server *server) {
-  pthread_mutex_lock(&server->engine.lock);
-  server->engine.quit = true;
-  pthread_cond_signal(&server->engine.wake);
-  pthread_mutex_unlock(&server->engine.lock);
-}
-
-ch_engine_view ch_engine_look(ch_server *server, int64_t *waiting) {
-  pthread_mutex_lock(&server->engine.lock);
-  ch_engine_view view = server->engine.view;
-  *waiting = view.counts.waiting + server->engine.inbox_count;
-  pthread_mutex_unlock(&server->engine.lock);
-  return view;
-}
 
 /* --- what the generation reports -------------------------------------------------------------------------------------- */
 
@@ -343,7 +299,7 @@ void ch_engine_run(ch_server *server) {
     pthread_mutex_unlock(&engine->lock);
     int64_t taken = 0;
     for (ch_exchange *exchange; (exchange = ch_line_take(&inbox));) {
-      taken += sequences_of(exchange->writing);
+      taken += ch_inbox_sequences(exchange->writing);
       admit(server, exchange);
     }
     if (attention || quit) attend(server);

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 
 #include "base/progress.h"
-#include "serve/engine.h"
-#include "serve/events.h"
+#include "serve/inbox.h"
 #include "serve/server.h"
 
 ch_exchange *ch_exchange_new(ch_server *server) {
@@ -21,10 +20,6 @@ ch_exchange *ch_exchange_new(ch_server *server) {
   return exchange;
 }
 
-void ch_exchange_hold(ch_exchange *exchange) {
-  atomic_fetch_add(&exchange->references, 1);
-}
-
 void ch_exchange_release(ch_exchange *exchange) {
   if (atomic_fetch_sub(&exchange->references, 1) > 1) return;
   if (exchange->writing) {
@@ -35,7 +30,6 @@ void ch_exchange_release(ch_exchange *exchange) {
   ch_text_free(&exchange->body);
   ch_text_free(&exchange->reply.body);
   ch_writing_free(exchange->writing);
-  ch_events_free(exchange->events);
   free(exchange->path);
   free(exchange->origin);
   pthread_mutex_destroy(&exchange->lock);
@@ -66,6 +60,6 @@ void ch_exchange_answer(ch_exchange *exchange) {
 
 void ch_exchange_leave(ch_exchange *exchange) {
   if (atomic_exchange(&exchange->gone, true)) return;
-  ch_engine_attend(exchange->server);
+  ch_inbox_attend(exchange->server);
   ch_exchange_wake(exchange);
 }

@@ -49,7 +49,9 @@ typedef struct ch_exchange {
 } ch_exchange;
 
 ch_exchange *ch_exchange_new(struct ch_server *server);
-void ch_exchange_hold(ch_exchange *exchange);
+static inline void ch_exchange_hold(ch_exchange *exchange) {
+  atomic_fetch_add(&exchange->references, 1);
+}
 void ch_exchange_release(ch_exchange *exchange);
 
 /* HTTP's thread, within a callback: the connection waits until another thread wakes it. Call with the lock held. */

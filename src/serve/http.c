@@ -29,16 +29,21 @@ static ssize_t read_events(void *user, uint64_t position, char *bytes, size_t mo
 }
 
 static void release_exchange(void *user) {
-  ch_exchange_release(user);
+  ch_exchange *exchange = user;
+  ch_events_free(exchange->events);
+  exchange->events = NULL;
+  ch_exchange_release(exchange);
 }
 
 static struct MHD_Response *response_of(ch_exchange *exchange) {
   ch_reply *reply = &exchange->reply;
   if (reply->events) {
+    exchange->events = ch_events_new(exchange->writing);
+    if (!exchange->events) return NULL;
     ch_exchange_hold(exchange);
     struct MHD_Response *stream = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, EVENT_BLOCK,
                                                                     read_events, exchange, release_exchange);
-    if (!stream) ch_exchange_release(exchange);
+    if (!stream) release_exchange(exchange);
     return stream;
   }
   struct MHD_Response *response =

@@ -20,33 +20,10 @@
 #include "serve/engine.h"
 #include "serve/http.h"
 #include "serve/monitor.h"
+#include "serve/inbox.h"
+#include "serve/routes.h"
 
 enum { LEAST_BUDGET = 64 << 20, LARGEST_TEMPLATE = 1 << 20 };
-
-void ch_line_put(ch_line *line, ch_exchange *exchange) {
-  exchange->next = NULL;
-  if (line->first)
-    line->last->next = exchange;
-  else
-    line->first = exchange;
-  line->last = exchange;
-}
-
-ch_exchange *ch_line_take(ch_line *line) {
-  ch_exchange *exchange = line->first;
-  if (exchange) line->first = exchange->next;
-  return exchange;
-}
-
-bool ch_server_reserve(ch_server *server, size_t bytes) {
-  if (atomic_fetch_add(&server->memory, bytes) + bytes <= server->memory_limit) return true;
-  atomic_fetch_sub(&server->memory, bytes);
-  return false;
-}
-
-void ch_server_release(ch_server *server, size_t bytes) {
-  atomic_fetch_sub(&server->memory, bytes);
-}
 
 /* --- opening ------------------------------------------------------------------------------------------------------------------------- */
 
@@ -182,6 +159,7 @@ static ch_status open_all(ch_server *server, int *listener, ch_error *error) {
 /* --- serving ----------------------------------------------------------------------------------------------------------------------------- */
 
 static void initialise(ch_server *server) {
+  server->endpoint_count = ch_route_endpoints(&server->endpoints);
   pthread_mutex_init(&server->metrics.lock, NULL);
   pthread_mutex_init(&server->engine.lock, NULL);
   pthread_cond_init(&server->engine.wake, NULL);

@@ -69,6 +69,8 @@ typedef struct ch_server {
   ch_desk desk;
   struct ch_monitor *monitor;
   struct MHD_Daemon *daemon;
+  const char *const *endpoints; /* [endpoint_count] names of what requests are counted by */
+  int endpoint_count;
   atomic_bool draining, cut;
   atomic_int under_way; /* POST requests that are not over */
   atomic_size_t memory; /* bytes of bodies and answers */

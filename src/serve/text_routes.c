@@ -7,8 +7,7 @@
 #include <time.h>
 
 #include "base/progress.h"
-#include "serve/engine.h"
-#include "serve/events.h"
+#include "serve/inbox.h"
 #include "serve/messages.h"
 #include "serve/names.h"
 #include "serve/prompts.h"
@@ -83,17 +82,13 @@ static bool submit(ch_exchange *exchange, ch_writing *writing, const char *field
     return false;
   name(writing);
   bool streams = writing->asked.stream;
-  if (streams) {
-    exchange->events = ch_events_new(writing);
-    if (!exchange->events) return ch_refuse_memory(refusal);
-  }
   pthread_mutex_lock(&exchange->lock);
   exchange->quiet = ch_clock();
   exchange->reply.status = 200;
   exchange->reply.events = streams;
   pthread_mutex_unlock(&exchange->lock);
   *answers = streams;
-  if (ch_engine_submit(server, exchange, refusal)) return true;
+  if (ch_inbox_submit(server, exchange, refusal)) return true;
   exchange->reply.events = false;
   return false;
 }
