@@ -87,7 +87,8 @@ typedef struct ch_prompt_part {
 } ch_prompt_part;
 
 /* Appends the ids of the text that parts [count] make together: as ch_tokenizer_encode of the whole, but a special token
- * is found only where none of its bytes belongs to a part that is not `special`. Flags: CH_TEXT_BEGINS, CH_TEXT_WHOLE or
+ * is found only where none of its bytes belongs to a part that is not `special`. (Where a tokenizer looks for special tokens in
+ * normalized text, the parts are encoded one after the other.) Flags: CH_TEXT_BEGINS, CH_TEXT_WHOLE or
  * CH_TEXT_BARE, or none. Errors: those of ch_tokenizer_encode. */
 CH_API ch_status ch_tokenizer_encode_parts(const ch_tokenizer *tokenizer, const ch_prompt_part *parts,
                                            size_t count, unsigned flags, ch_ids *ids, ch_error *error);

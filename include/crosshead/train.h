@@ -112,7 +112,8 @@ typedef struct ch_train_optimizer {
 typedef struct ch_train_workers {
   int32_t threads; /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
   ch_training_engine engine;
-  /* With CH_ENGINE_PYTORCH: the device, as PyTorch names it ("cuda:0", "cpu", "mps", "xpu"; NULL: the first GPU, else the CPU),
+  /* With CH_ENGINE_PYTORCH: the device, as PyTorch names it ("cuda:0", "cpu", "mps", "xpu"; NULL: the first GPU, else the CPU;
+   * several with commas train the model together),
    * and the Python interpreter with PyTorch, transformers and the package crosshead (NULL: CROSSHEAD_PYTHON, that of an active
    * virtual environment, or python3). */
   const char *device, *python;

@@ -184,8 +184,8 @@ static ch_status check_cache(const ch_absorbed *plain, const ch_export_settings 
 }
 
 static ch_status write_gguf(const ch_model *model, const char *out, const ch_export_settings *settings,
-                            const ch_absorbed *plain, const ch_tokenizer *tokenizer, const ch_chat_set *chat,
-                            char **json, ch_error *error) {
+                            const ch_absorbed *plain, const ch_tokenizer *tokenizer,
+                            const ch_chat_metadata *chat, char **json, ch_error *error) {
   ch_answer_progress progress = {settings->progress, settings->user, false};
   char name[64], type[16] = "";
   ch_path_stem(model->directory, name, sizeof name);
@@ -217,7 +217,7 @@ static ch_status export_plain(const ch_model *model, const char *out, const ch_e
                               char **json, ch_error *error) {
   ch_absorbed plain;
   ch_tokenizer *tokenizer = NULL;
-  ch_chat_set chat = {0};
+  ch_chat_metadata chat = {0};
   if (settings->type == CH_PRECISION_Q8_0) CH_TRY(ch_model_check_plain(model, "be quantised again", error));
   CH_TRY(ch_absorb(model, &(ch_absorb_options){.keep_cache = false}, &plain, error));
   ch_status status = CH_OK;
@@ -227,7 +227,7 @@ static ch_status export_plain(const ch_model *model, const char *out, const ch_e
   if (status == CH_OK && tokenizer)
     status = ch_chat_from_directory(model->directory, &model->config, &chat, error);
   if (status == CH_OK) status = write_gguf(model, out, settings, &plain, tokenizer, &chat, json, error);
-  ch_chat_set_free(&chat);
+  ch_chat_metadata_free(&chat);
   ch_tokenizer_free(tokenizer);
   ch_absorbed_free(&plain);
   return status;

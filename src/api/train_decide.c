@@ -33,12 +33,10 @@ static ch_status check_choices(const ch_train_settings *s, ch_error *error) {
                    s->workers.device   ? "device"
                    : s->workers.python ? "python"
                                        : "prepare");
-  if (s->workers.device && strchr(s->workers.device, ','))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--device %s: one run trains on one device; give one",
-                   s->workers.device);
   if (s->workers.engine == CH_ENGINE_PYTORCH && (ch_ranks_count(s->workers.ranks) > 1 || s->report.trace))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--engine pytorch trains in one process%s",
-                   s->report.trace ? " and writes no --trace" : ", without mpirun");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--engine pytorch %s",
+                   s->report.trace ? "writes no --trace"
+                                   : "starts its own processes, one for each --device; leave out mpirun");
   if (s->workers.threads < 0 || s->workers.threads > 4096)
     return ch_fail(error, CH_ERROR_ARGUMENT, "threads is %d; it must be from 1 to 4096, or 0 for the default",
                    s->workers.threads);

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <crosshead/chat.h>
 #include <crosshead/generate.h>
 
 #include "base/progress.h"
@@ -18,10 +19,10 @@ enum { MOST_TEXTS = 1 << 20 };
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
-  const char *prompt, *prompt_file, *prompts, *tokenizer, *cache_dtype, *compute, *trace;
+  const char *prompt, *prompt_file, *prompts, *system, *tokenizer, *cache_dtype, *compute, *trace;
   int64_t max_tokens, top_k, seed, context, samples, batch, threads;
   double temperature, top_p;
-  bool ignore_eos, precompute_gates, keep_dictionary, echo, json, force;
+  bool chat, ignore_eos, precompute_gates, keep_dictionary, echo, json, force;
 } arguments;
 
 /* Everything one run holds. */
@@ -65,6 +66,8 @@ static ch_status read_prompts(const arguments *a, writer *w, ch_error *error) {
   if ((a->prompt != NULL) + (a->prompt_file != NULL) + (a->prompts != NULL) > 1)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--prompt, --prompt-file and --prompts exclude each other; give one");
+  if (a->system && !a->chat)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--system is a message of a chat; give --chat too");
   if (a->samples < 1 || a->samples > MOST_TEXTS)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--samples %lld is out of range; it must be from 1 to %d",
                    (long long)a->samples, MOST_TEXTS);
@@ -127,10 +130,27 @@ static ch_status open_session(writer *w, ch_error *error) {
   return a->ignore_eos ? ch_session_set_end_tokens(w->session, NULL, 0, error) : CH_OK;
 }
 
+static ch_status encode_prompts(writer *w, ch_error *error) {
+  const arguments *a = w->arguments;
+  const char *directory = a->positional[0];
+  const ch_tokenizer *tokenizer = ch_model_tokenizer(w->model);
+  if (!a->chat) return ch_prompts_encode(&w->prompts, tokenizer, error);
+  ch_chat *chat = NULL;
+  CH_TRY(ch_chat_open(directory, tokenizer, &chat, error));
+  ch_status status =
+      chat ? ch_prompts_encode_chat(&w->prompts, chat, a->system, error)
+           : ch_fail(error, CH_ERROR_CONFIG,
+                     "%s has no chat template, neither chat_template.jinja nor \"chat_template\" in "
+                     "tokenizer_config.json; leave --chat out",
+                     directory);
+  ch_chat_free(chat);
+  return status;
+}
+
 static ch_status open_all(writer *w, ch_error *error) {
   CH_TRY(read_prompts(w->arguments, w, error));
   CH_TRY(open_model(w, error));
-  CH_TRY(ch_prompts_encode(&w->prompts, ch_model_tokenizer(w->model), error));
+  CH_TRY(encode_prompts(w, error));
   return open_session(w, error);
 }
 
@@ -221,6 +241,17 @@ static const ch_option options[] = {
      .metavar = "FILE",
      .help = "Write a text for every line of a file, several in one batch. In a .jsonl file each line is a "
              "JSON string or {\"prompt\": TEXT}."},
+    {.name = "chat",
+     .type = CH_OPTION_FLAG,
+     AT(chat),
+     .help = "Each prompt is a user's message, which the model's chat template puts into its form. Control "
+             "tokens "
+             "written in it stay text."},
+    {.name = "system",
+     .type = CH_OPTION_TEXT,
+     AT(system),
+     .metavar = "TEXT",
+     .help = "With --chat: the system's message before the user's."},
     {.name = "samples",
      .type = CH_OPTION_COUNT,
      AT(samples),

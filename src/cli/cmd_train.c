@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/file_names.h"
 #include "cli/destination.h"
+#include "cli/devices.h"
 #include "cli/interrupt.h"
 #include "cli/job.h"
 #include "cli/keep.h"
@@ -62,6 +63,12 @@ static ch_status train(const ch_training_arguments *a, ch_training_view *view, c
   ch_train_settings settings;
   CH_TRY(ch_job_agree(check(a, error), error));
   CH_TRY(ch_job_agree(ch_training_read(a, &settings, error), error));
+  if (settings.workers.engine == CH_ENGINE_PYTORCH)
+    CH_TRY(
+        ch_devices_name(settings.workers.python, a->ranks_per_run, false, &settings.workers.device, error));
+  else if (ch_option_given(a, "ranks-per-run"))
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--ranks-per-run is for --engine pytorch; start ranks with mpirun -n");
   settings.option_names = true;
   settings.event = ch_training_show;
   settings.stop = ch_training_stops;

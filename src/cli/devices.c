@@ -26,19 +26,58 @@ static int ask_python(const char *python, const char *code) {
   return number;
 }
 
-/* "cuda:0,cuda:1,…" for all GPUs, the caller's; NULL after a failure. */
-static char *all_gpus(int count) {
-  ch_text list = {0};
-  for (int i = 0; i < count; i++) ch_text_printf(&list, "%scuda:%d", i ? "," : "", i);
-  if (!list.failed) return list.data;
-  ch_text_free(&list);
-  return NULL;
-}
-
 static int count_names(const char *list) {
   int count = 1;
   for (; (list = strchr(list, ',')); list++) count++;
   return count;
+}
+
+/* Returns the GPUs that PyTorch sees, or -1 if it cannot be asked. */
+static int count_gpus(const char *given) {
+  char *python = ch_python_of(given);
+  int gpus = python ? ask_python(python, "import torch; print(torch.cuda.device_count())") : -1;
+  free(python);
+  return gpus;
+}
+
+/* Appends a name `count` times, with numbers if it is that of GPUs. */
+static char *repeat(const char *name, int count, ch_error *error) {
+  ch_text list = {0};
+  for (int i = 0; i < count; i++) {
+    ch_text_printf(&list, "%s%s", i ? "," : "", name);
+    if (strcmp(name, "cuda") == 0) ch_text_printf(&list, ":%d", i);
+  }
+  if (!list.failed) return list.data;
+  ch_text_free(&list);
+  ch_no_memory(error);
+  return NULL;
+}
+
+ch_status ch_devices_name(const char *python, int64_t each, bool all, const char **device, ch_error *error) {
+  const char *name = *device ? *device : each > 1 ? "cuda" : NULL;
+  if (each > MOST_DEVICES)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--ranks-per-run is %lld; %d devices are the most",
+                   (long long)each, MOST_DEVICES);
+  if (name && !strchr(name, ',') && !strchr(name, ':') && (each > 1 || (all && strcmp(name, "cuda") == 0))) {
+    int gpus = strcmp(name, "cuda") == 0 ? count_gpus(python) : 0;
+    if (!*device && gpus < each) name = "cpu";
+    if (*device && gpus > 0 && gpus < each)
+      return ch_fail(error, CH_ERROR_ARGUMENT, "--ranks-per-run is %lld, but PyTorch sees %d GPU%s",
+                     (long long)each, gpus, gpus == 1 ? "" : "s");
+    int count = gpus >= each && all ? gpus - gpus % (int)each : (int)each;
+    if (count > 1 && !(name = repeat(name, count, error)))
+      return CH_ERROR_MEMORY; /* for the rest of the program */
+  }
+  int count = name ? count_names(name) : 1;
+  if (count > MOST_DEVICES)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--device names %d devices; %d are the most", count,
+                   MOST_DEVICES);
+  if (count % each != 0 || (!all && each > 1 && count != each))
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "--device names %d device%s, but --ranks-per-run is %lld; give %s%lld names", count,
+                   count == 1 ? "" : "s", (long long)each, all ? "a multiple of " : "", (long long)each);
+  *device = name;
+  return CH_OK;
 }
 
 ch_status ch_devices_spread(ch_compare_workers *workers, ch_error *error) {
@@ -50,15 +89,7 @@ ch_status ch_devices_spread(ch_compare_workers *workers, ch_error *error) {
   if (ch_job_ranks())
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--engine pytorch makes a process for each --device itself; start it without mpirun");
-  if (workers->device && strcmp(workers->device, "cuda") == 0) {
-    char *python = ch_python_of(workers->python);
-    int gpus = python ? ask_python(python, "import torch; print(torch.cuda.device_count())") : -1;
-    free(python);
-    if (gpus > 1) workers->device = all_gpus(gpus); /* for the rest of the program */
-  }
+  CH_TRY(ch_devices_name(workers->python, workers->ranks_per_run, true, &workers->device, error));
   int count = workers->device ? count_names(workers->device) : 1;
-  if (count > MOST_DEVICES)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--device names %d devices; %d are the most", count,
-                   MOST_DEVICES);
-  return ch_job_fork(count, error);
+  return ch_job_fork(count / (int)workers->ranks_per_run, error);
 }

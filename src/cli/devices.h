@@ -4,8 +4,13 @@
 
 #include <crosshead/compare.h>
 
-/* With --engine pytorch: as many processes as --device names devices, which train a run each; this call returns in all of
-   them. "cuda" becomes all GPUs that PyTorch sees. */
+/* *device becomes the list of devices for runs that `each` devices train together: one name for each, with commas. "cuda" and
+   "cpu" stand for several, "cuda" with `all` for all GPUs that PyTorch sees (in whole groups). NULL becomes GPUs where there are
+   enough, else CPUs. The list lasts as long as the program. Errors: fewer GPUs than `each`, a list that is no whole groups. */
+ch_status ch_devices_name(const char *python, int64_t each, bool all, const char **device, ch_error *error);
+
+/* With --engine pytorch: a process for each group of --ranks-per-run devices, which trains a run at a time; this call returns in all of
+   them. */
 ch_status ch_devices_spread(ch_compare_workers *workers, ch_error *error);
 
 #endif

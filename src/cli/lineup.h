@@ -102,8 +102,8 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
        .type = CH_OPTION_TEXT,                                                                               \
        .offset = (at) + CH_LINEUP(settings.workers.device),                                                  \
        .metavar = "NAME",                                                                                    \
-       .help = "With --engine pytorch: cuda, cuda:1, cpu, mps or xpu (default: the first GPU, else the "     \
-               "CPU)."},                                                                                     \
+       .help = "With --engine pytorch: cuda (all GPUs), cuda:1, cpu, mps or xpu, several with commas "       \
+               "(default: the first GPU, else the CPU)."},                                                                                     \
   {                                                                                                          \
     .name = "python", .type = CH_OPTION_PATH, .offset = (at) + CH_LINEUP(settings.workers.python),           \
     .metavar = "PATH",                                                                                       \
@@ -149,8 +149,8 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
     .offset = (at) + CH_LINEUP(settings.workers.ranks_per_run), .metavar = "N", .default_value = "1",        \
     .min = 1, .max = 1 << 20,                                                                                \
     .help =                                                                                                  \
-        "Under mpirun: ranks that train one run together. Each such group trains one run at a time, the "    \
-        "longest runs first."                                                                                \
+        "Ranks of mpirun, or devices with --engine pytorch, that train one run together. Each such group "   \
+        "trains one run at a time, the longest runs first."                                                                                \
   }
 #define CH_LINEUP_SEQ(at)                                                                                    \
   {                                                                                                          \

@@ -121,6 +121,24 @@ ch_status ch_prompts_encode(ch_prompts *prompts, const ch_tokenizer *tokenizer, 
   return CH_OK;
 }
 
+ch_status ch_prompts_encode_chat(ch_prompts *prompts, ch_chat *chat, const char *system, ch_error *error) {
+  for (int64_t i = 0; i < prompts->count; i++) {
+    ch_prompt *prompt = &prompts->list[i];
+    const ch_message messages[] = {{.role = "system", .content = system, .size = system ? strlen(system) : 0},
+                                   {.role = "user", .content = prompt->text, .size = prompt->size}};
+    const int first = system ? 0 : 1;
+    const ch_chat_request request = {
+        .messages = messages + first, .count = (size_t)(2 - first), .add_generation_prompt = true};
+    if (!prompt->text)
+      return ch_fail(error, CH_ERROR_ARGUMENT, "--chat needs a message; give it with --prompt TEXT");
+    CH_TRY(ch_chat_encode(chat, &request, &prompt->ids, error));
+    if (prompt->ids.size == 0)
+      return ch_fail(error, CH_ERROR_ARGUMENT,
+                     "the model's chat template makes an empty prompt of the message");
+  }
+  return CH_OK;
+}
+
 ch_status ch_prompts_context(const ch_prompts *prompts, const ch_model *model, int64_t asked,
                              int64_t max_tokens, int64_t *context, ch_error *error) {
   int64_t most = ch_model_context_length(model), longest = 0, which = 0;

@@ -2,6 +2,7 @@
 #ifndef CH_CLI_PROMPTS_H
 #define CH_CLI_PROMPTS_H
 
+#include <crosshead/chat.h>
 #include <crosshead/text.h>
 
 #include "base/error.h"
@@ -27,6 +28,8 @@ ch_status ch_prompts_read_one(const char *text, const char *file, ch_prompts *pr
 ch_status ch_prompts_read_lines(const char *path, ch_prompts *prompts, ch_error *error);
 /* Their tokens, after those that a text begins with. */
 ch_status ch_prompts_encode(ch_prompts *prompts, const ch_tokenizer *tokenizer, ch_error *error);
+/* Each prompt as the user's message in a chat, after one of the system unless that is NULL. */
+ch_status ch_prompts_encode_chat(ch_prompts *prompts, ch_chat *chat, const char *system, ch_error *error);
 /* Tokens that a sequence may hold: the requested number, or if that is 0, what the longest prompt and
    max_tokens can need within the model's context. */
 ch_status ch_prompts_context(const ch_prompts *prompts, const ch_model *model, int64_t asked,

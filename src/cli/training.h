@@ -13,7 +13,7 @@ typedef struct ch_training_arguments {
   const char *positional[CH_POSITIONAL_MAX];
   const char *out, *runs, *schedule, *dtype, *separator, *augment, *engine, *validation;
   bool json, force;
-  int64_t seed, threads;
+  int64_t seed, threads, ranks_per_run;
   ch_train_settings settings; /* members whose options were given; the others are not set */
 } ch_training_arguments;
 

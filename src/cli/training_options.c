@@ -310,7 +310,18 @@ const ch_option ch_training_option_table[] = {
      .type = CH_OPTION_TEXT,
      .offset = SET(workers.device),
      .metavar = "NAME",
-     .help = "With --engine pytorch: cuda, cuda:1, cpu, mps or xpu (default: the first GPU, else the CPU)."},
+     .help = "With --engine pytorch: cuda, cuda:1, cpu, mps or xpu, several with commas to train on them "
+             "together "
+             "(default: the first GPU, else the CPU)."},
+    {.name = "ranks-per-run",
+     .type = CH_OPTION_COUNT,
+     .offset = AT(ranks_per_run),
+     .metavar = "N",
+     .default_value = "1",
+     .min = 1,
+     .max = 1 << 20,
+     .help =
+         "With --engine pytorch: devices that train the model together, each a share of a step's sequences."},
     {.name = "prepare",
      .type = CH_OPTION_FLAG,
      .offset = SET(workers.prepare),

@@ -1,52 +1,21 @@
 /* Chat templates and the tokens that end turns, between model directories and GGUF. */
 #include "formats/chat.h"
 
-#include <dirent.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/json.h"
-#include "base/utf8.h"
 #include "formats/pieces.h"
-#include "io/companions.h"
 
-enum { MOST_BYTES = 64 << 20 };
+static const char gguf_key[] = "tokenizer.chat_template";
 
-static const char usual[] = "default", gguf_key[] = "tokenizer.chat_template";
-
-void ch_chat_set_free(ch_chat_set *chat) {
-  for (int i = 0; i < chat->count; i++) {
-    free(chat->templates[i].name);
-    free(chat->templates[i].text);
-  }
-  *chat = (ch_chat_set){0};
+void ch_chat_metadata_free(ch_chat_metadata *chat) {
+  ch_chat_templates_free(&chat->templates);
+  *chat = (ch_chat_metadata){0};
 }
 
-static int find(const ch_chat_set *chat, const char *name) {
-  int i = 0;
-  while (i < chat->count && strcmp(chat->templates[i].name, name) != 0) i++;
-  return i < chat->count ? i : -1;
-}
-
-/* Adds a template unless there is one of that name. */
-static ch_status add(ch_chat_set *chat, const char *where, const char *name, const char *text, size_t size,
-                     ch_error *error) {
-  if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) text += 3, size -= 3; /* a byte order mark */
-  if (find(chat, name) >= 0 || size == 0) return CH_OK;
-  if (ch_utf8_valid_prefix((const unsigned char *)text, size) != size || memchr(text, 0, size))
-    return ch_fail(error, CH_ERROR_FORMAT, "%s: its chat template is no text in UTF-8", where);
-  if (chat->count == CH_MAX_CHAT_TEMPLATES)
-    return ch_fail(error, CH_ERROR_FORMAT, "%s has more than %d chat templates", where,
-                   CH_MAX_CHAT_TEMPLATES);
-  char *own_name = strdup(name), *own_text = strndup(text, size);
-  chat->templates[chat->count].name = own_name;
-  chat->templates[chat->count++].text = own_text;
-  return own_name && own_text ? CH_OK : ch_no_memory(error);
-}
-
-static void add_end(ch_chat_set *chat, int64_t id, int64_t vocab_size) {
+static void add_end(ch_chat_metadata *chat, int64_t id, int64_t vocab_size) {
   if (id < 0 || id >= vocab_size || chat->end_count == CH_MAX_END_TOKENS) return;
   for (int i = 0; i < chat->end_count; i++)
     if (chat->ends[i] == id) return;
@@ -55,77 +24,12 @@ static void add_end(ch_chat_set *chat, int64_t id, int64_t vocab_size) {
 
 /* --- directories ------------------------------------------------------------------------------------------------- */
 
-static ch_status add_file(ch_chat_set *chat, const char *directory, const char *file, const char *name,
-                          ch_error *error) {
-  char *path = ch_path_join(directory, file), *text = NULL;
-  size_t size = 0;
-  if (!path) return ch_no_memory(error);
-  ch_status status = ch_is_file(path) ? ch_read_file(path, MOST_BYTES, &text, &size, error) : CH_OK;
-  if (status == CH_OK && text) status = add(chat, path, name, text, size, error);
-  free(text);
-  free(path);
-  return status;
-}
-
-static ch_status add_named_files(ch_chat_set *chat, const char *directory, ch_error *error) {
-  char *path = ch_path_join(directory, CH_CHAT_TEMPLATES);
-  DIR *listing = path ? opendir(path) : NULL;
-  ch_status status = CH_OK;
-  for (const struct dirent *entry; listing && status == CH_OK && (entry = readdir(listing));) {
-    char name[sizeof entry->d_name];
-    const char *end = strrchr(entry->d_name, '.');
-    if (!end || end == entry->d_name || strcmp(end, ".jinja") != 0) continue;
-    snprintf(name, sizeof name, "%.*s", (int)(end - entry->d_name), entry->d_name);
-    status = add_file(chat, path, entry->d_name, name, error);
-  }
-  if (listing) closedir(listing);
-  free(path);
-  return status;
-}
-
-/* A text, or a list of {"name", "template"}. */
-static ch_status add_value(ch_chat_set *chat, const char *where, const json_t *value, ch_error *error) {
-  if (json_is_string(value))
-    return add(chat, where, usual, json_string_value(value), json_string_length(value), error);
-  for (size_t i = 0; i < json_array_size(value); i++) {
-    const json_t *item = json_array_get(value, i), *text = json_object_get(item, "template");
-    const char *name = json_string_value(json_object_get(item, "name"));
-    if (!name || !json_is_string(text)) continue;
-    CH_TRY(add(chat, where, name, json_string_value(text), json_string_length(text), error));
-  }
-  return CH_OK;
-}
-
-/* These files may name tokens with the character U+0000, which the project's own JSON may not. */
-static ch_status add_json(ch_chat_set *chat, const char *directory, const char *file, ch_error *error) {
-  char *path = ch_path_join(directory, file), *text = NULL;
-  size_t size = 0, mark = 0;
-  json_error_t why;
-  if (!path) return ch_no_memory(error);
-  ch_status status = ch_is_file(path) ? ch_read_file(path, MOST_BYTES, &text, &size, error) : CH_OK;
-  if (text && size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) mark = 3;
-  json_t *root =
-      text ? json_loadb(text + mark, size - mark, JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, &why) : NULL;
-  if (text && !root)
-    status = json_error_code(&why) == json_error_out_of_memory
-                 ? ch_no_memory(error)
-                 : ch_fail(error, CH_ERROR_FORMAT, "%s is not a JSON object: %s", path, why.text);
-  if (status == CH_OK) status = add_value(chat, path, json_object_get(root, "chat_template"), error);
-  json_decref(root);
-  free(text);
-  free(path);
-  return status;
-}
-
-ch_status ch_chat_from_directory(const char *directory, const ch_config *config, ch_chat_set *chat,
+ch_status ch_chat_from_directory(const char *directory, const ch_config *config, ch_chat_metadata *chat,
                                  ch_error *error) {
-  *chat = (ch_chat_set){0};
+  *chat = (ch_chat_metadata){0};
   int count = 0;
   int32_t ids[CH_MAX_END_TOKENS];
-  CH_TRY(add_file(chat, directory, "chat_template.jinja", usual, error));
-  CH_TRY(add_named_files(chat, directory, error));
-  CH_TRY(add_json(chat, directory, "tokenizer_config.json", error));
-  CH_TRY(add_json(chat, directory, "chat_template.json", error));
+  CH_TRY(ch_chat_templates_read(directory, &chat->templates, error));
   CH_TRY(ch_end_tokens(directory, config, NULL, ids, &count, error));
   for (int i = 0; i < count; i++) add_end(chat, ids[i], config->vocab_size);
   return CH_OK;
@@ -168,7 +72,7 @@ static bool ends_by_name(ch_gguf_string text) {
 }
 
 /* Adds special tokens by their names. gpt-oss ends its turns with <|return|> and <|call|>, and parts of them with <|end|>. */
-static void add_named_ends(const ch_gguf *file, int64_t vocab_size, ch_chat_set *chat) {
+static void add_named_ends(const ch_gguf *file, int64_t vocab_size, ch_chat_metadata *chat) {
   const ch_gguf_value *tokens = ch_gguf_find(file, "tokenizer.ggml.tokens"),
                       *kinds = ch_gguf_find(file, "tokenizer.ggml.token_type");
   if (!tokens || !tokens->list || tokens->type != CH_GGUF_STRING || !kinds || !kinds->list ||
@@ -191,7 +95,7 @@ static void add_named_ends(const ch_gguf *file, int64_t vocab_size, ch_chat_set 
   if (whole < 2) add_end(chat, part, vocab_size);
 }
 
-static ch_status add_ends(const ch_gguf *file, int64_t vocab_size, ch_chat_set *chat, ch_error *error) {
+static ch_status add_ends(const ch_gguf *file, int64_t vocab_size, ch_chat_metadata *chat, ch_error *error) {
   static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                      "tokenizer.ggml.eom_token_id"};
   const ch_gguf_value *list = ch_gguf_find(file, "tokenizer.ggml.eos_token_ids");
@@ -211,45 +115,47 @@ static ch_status add_ends(const ch_gguf *file, int64_t vocab_size, ch_chat_set *
   return CH_OK;
 }
 
-static ch_status add_templates(const ch_gguf *file, ch_chat_set *chat, ch_error *error) {
+static ch_status add_templates(const ch_gguf *file, ch_chat_metadata *chat, ch_error *error) {
   for (int64_t i = 0; i < file->value_count; i++) {
     const char *key = file->values[i].key, *name = key + strlen(gguf_key);
     ch_gguf_string text = {0};
     if (strncmp(key, gguf_key, strlen(gguf_key)) != 0 || (*name && *name != '.')) continue;
     CH_TRY(ch_gguf_text(file, key, true, &text, error));
-    CH_TRY(add(chat, file->where, *name ? name + 1 : usual, text.data, text.size, error));
+    CH_TRY(ch_chat_templates_add(&chat->templates, file->where, *name ? name + 1 : CH_USUAL_TEMPLATE,
+                                 text.data, text.size, error));
   }
   return CH_OK;
 }
 
-ch_status ch_chat_from_gguf(const ch_gguf *file, int64_t vocab_size, ch_chat_set *chat, ch_error *error) {
-  *chat = (ch_chat_set){0};
+ch_status ch_chat_from_gguf(const ch_gguf *file, int64_t vocab_size, ch_chat_metadata *chat,
+                            ch_error *error) {
+  *chat = (ch_chat_metadata){0};
   CH_TRY(add_templates(file, chat, error));
   return add_ends(file, vocab_size, chat, error);
 }
 
 /* --- into files ---------------------------------------------------------------------------------------------------- */
 
-static void put_templates(const ch_chat_set *chat, ch_gguf_header *header) {
+static void put_templates(const ch_chat_metadata *chat, ch_gguf_header *header) {
   uint64_t named = 0;
-  for (int i = 0; i < chat->count; i++) {
+  for (int i = 0; i < chat->templates.count; i++) {
     ch_text key = {0};
-    bool is_usual = strcmp(chat->templates[i].name, usual) == 0;
-    ch_text_printf(&key, is_usual ? "%s" : "%s.%s", gguf_key, chat->templates[i].name);
-    if (key.data) ch_gguf_put_text(header, key.data, chat->templates[i].text);
+    bool is_usual = strcmp(chat->templates.list[i].name, CH_USUAL_TEMPLATE) == 0;
+    ch_text_printf(&key, is_usual ? "%s" : "%s.%s", gguf_key, chat->templates.list[i].name);
+    if (key.data) ch_gguf_put_text(header, key.data, chat->templates.list[i].text);
     header->values.failed = header->values.failed || key.failed;
     ch_text_free(&key);
     named += !is_usual;
   }
   if (!named) return;
   ch_gguf_put_list(header, "tokenizer.chat_templates", CH_GGUF_STRING, named);
-  for (int i = 0; i < chat->count; i++) {
-    const char *name = chat->templates[i].name;
-    if (strcmp(name, usual) != 0) ch_gguf_add_text(header, name, strlen(name));
+  for (int i = 0; i < chat->templates.count; i++) {
+    const char *name = chat->templates.list[i].name;
+    if (strcmp(name, CH_USUAL_TEMPLATE) != 0) ch_gguf_add_text(header, name, strlen(name));
   }
 }
 
-void ch_chat_put_gguf(const ch_chat_set *chat, int32_t end, ch_gguf_header *header) {
+void ch_chat_put_gguf(const ch_chat_metadata *chat, int32_t end, ch_gguf_header *header) {
   static const char *const keys[] = {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};
   int others = 0;
   put_templates(chat, header);
@@ -260,19 +166,20 @@ void ch_chat_put_gguf(const ch_chat_set *chat, int32_t end, ch_gguf_header *head
   for (int i = 0; i < chat->end_count; i++) ch_gguf_add_i32(header, chat->ends[i]);
 }
 
-static json_t *templates_as_json(const ch_chat_set *chat) {
-  if (chat->count == 1 && strcmp(chat->templates[0].name, usual) == 0)
-    return json_string(chat->templates[0].text);
+static json_t *templates_as_json(const ch_chat_metadata *chat) {
+  if (chat->templates.count == 1 && strcmp(chat->templates.list[0].name, CH_USUAL_TEMPLATE) == 0)
+    return json_string(chat->templates.list[0].text);
   json_t *list = json_array();
-  for (int i = 0; i < chat->count; i++)
-    json_array_append_new(
-        list, json_pack("{s:s, s:s}", "name", chat->templates[i].name, "template", chat->templates[i].text));
+  for (int i = 0; i < chat->templates.count; i++)
+    json_array_append_new(list, json_pack("{s:s, s:s}", "name", chat->templates.list[i].name, "template",
+                                          chat->templates.list[i].text));
   return list;
 }
 
-ch_status ch_chat_put_config(const ch_chat_set *chat, const char *where, ch_text *config, ch_error *error) {
+ch_status ch_chat_put_config(const ch_chat_metadata *chat, const char *where, ch_text *config,
+                             ch_error *error) {
   json_t *root = NULL;
-  if (chat->count == 0) return CH_OK;
+  if (chat->templates.count == 0) return CH_OK;
   CH_TRY(ch_json_parse(config->data, config->size, where, &root, error));
   json_object_set_new(root, "chat_template", templates_as_json(chat));
   char *text = ch_json_dump(root, JSON_INDENT(2));
@@ -284,12 +191,12 @@ ch_status ch_chat_put_config(const ch_chat_set *chat, const char *where, ch_text
   return text && !config->failed ? CH_OK : ch_no_memory(error);
 }
 
-void ch_chat_put_template(const ch_chat_set *chat, ch_text *jinja) {
-  int i = find(chat, usual);
-  if (i >= 0) ch_text_puts(jinja, chat->templates[i].text);
+void ch_chat_put_template(const ch_chat_metadata *chat, ch_text *jinja) {
+  int i = ch_chat_templates_find(&chat->templates, CH_USUAL_TEMPLATE);
+  if (i >= 0) ch_text_puts(jinja, chat->templates.list[i].text);
 }
 
-void ch_chat_put_generation(const ch_chat_set *chat, const ch_config *config, ch_text *json) {
+void ch_chat_put_generation(const ch_chat_metadata *chat, const ch_config *config, ch_text *json) {
   if (chat->end_count < 2) return;
   ch_text_puts(json, "{\n");
   if (config->bos_token_id >= 0)

@@ -13,7 +13,7 @@ typedef struct ch_gguf_export {
       type; /* of matrices: F32, F16, BF16 or Q8_0; what does not fit its blocks is F16, vectors are F32 */
   bool own; /* instead each matrix has its own type, bit for bit, and `type` is what the file is called */
   const ch_tokenizer *tokenizer;                 /* or NULL */
-  const ch_chat_set *chat;                           /* what goes with the tokenizer; or NULL */
+  const ch_chat_metadata *chat;                  /* what goes with the tokenizer; or NULL */
   bool (*stop)(void *context);                   /* asked now and then; true: CH_ERROR_INTERRUPTED. Or NULL */
   void (*progress)(void *context, double share); /* or NULL */
   void *context;

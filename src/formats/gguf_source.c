@@ -263,14 +263,14 @@ static ch_status open_vocabulary(gguf_source *g, ch_source *source, ch_error *er
 
 /* Reads the metadata that belongs to the vocabulary, even if another tokenizer replaces it. */
 static ch_status open_chat(gguf_source *g, ch_source *source, ch_error *error) {
-  ch_chat_set chat;
+  ch_chat_metadata chat;
   ch_status status = ch_chat_from_gguf(&g->file, source->config.vocab_size, &chat, error);
   if (status == CH_OK && source->tokenizer_config.size)
     status = ch_chat_put_config(&chat, g->file.where, &source->tokenizer_config, error);
   else if (status == CH_OK)
     ch_chat_put_template(&chat, &source->chat_template);
   if (status == CH_OK) ch_chat_put_generation(&chat, &source->config, &source->generation_config);
-  ch_chat_set_free(&chat);
+  ch_chat_metadata_free(&chat);
   if (status != CH_OK || !(source->generation_config.failed || source->chat_template.failed)) return status;
   return ch_no_memory(error);
 }

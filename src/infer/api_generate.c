@@ -6,15 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/random.h"
-
-void ch_sampler_defaults(ch_sampler *sampler, uint64_t seed) {
-  ch_random random;
-  ch_random_seed(&random, seed, 0);
-  *sampler = (ch_sampler){.temperature = 1, .top_k = 0, .top_p = 1};
-  memcpy(sampler->state, random.state, sizeof sampler->state);
-}
-
 ch_status ch_sample(ch_sampler *sampler, const float *logits, int64_t vocab_size, int32_t *token,
                     ch_error *error) {
   if (!sampler || !logits || !token)

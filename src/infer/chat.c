@@ -1,163 +1,88 @@
-/* Chat templates. What a message says is not what the template says: special tokens spelled out in a content are marked before
-   rendering, and the marks become plain text when the prompt is encoded. */
+/* Messages to a prompt: the model's template, with control tokens in contents kept apart from its own. */
+#define _GNU_SOURCE
 #include <crosshead/chat.h>
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/json.h"
-#include "base/memory.h"
-#include "base/utf8.h"
+#include "io/chat_templates.h"
 #include "template/template.h"
-
-enum { LARGEST_FILE = 64 << 20, LARGEST_TEMPLATE = 4 << 20 };
-
-/* A mark is BEGIN, the number of a spelling in decimal, END: characters that Unicode assigns to no text. Where a content has one of
-   them itself, it is marked too. */
-static const char mark_begin[] = "\xef\xb7\x90", mark_end[] = "\xef\xb7\x91";
-enum { MARK_SIZE = 3 };
-
-typedef struct spelling {
-  const char *text;
-  size_t size;
-} spelling;
+#include "text/tokenizer.h"
 
 struct ch_chat {
   const ch_tokenizer *tokenizer;
-  char *text;
   ch_template *template;
-  json_t *names;       /* "bos_token" and others: spellings of special tokens, which templates print */
-  spelling *spellings; /* [count] of special tokens, then the two characters of marks */
-  size_t count;
-  bool begins[256]; /* bytes that a spelling begins with */
+  char *text;
+  json_t *names; /* the variables bos_token, eos_token, ... */
 };
 
-/* --- opening ---------------------------------------------------------------------------------------------------- */
+/* In the messages that the template gets, a spelling in a content that would be a special token is a mark: a number between two
+   characters that no text has. After rendering the mark is the spelling again. */
+static const char OPEN[] = "\xef\xb7\x90", CLOSE[] = "\xef\xb7\x91"; /* U+FDD0, U+FDD1 */
+enum { MARK = sizeof OPEN - 1 };
 
-static ch_status read_file(const char *directory, const char *name, size_t limit, char **text,
-                           ch_error *error) {
-  size_t size;
-  char *path = ch_path_join(directory, name);
-  *text = NULL;
-  if (!path) return ch_no_memory(error);
-  ch_status status = ch_is_file(path) ? ch_read_file(path, limit, text, &size, error) : CH_OK;
-  free(path);
-  return status;
+/* The spellings behind marks. */
+typedef struct spellings {
+  ch_prompt_part *list; /* [count] parts of contents */
+  size_t count, capacity;
+} spellings;
+
+/* --- opening --------------------------------------------------------------------------------------------------- */
+
+/* A token's text, as a string or as an object with "content". */
+static json_t *token_text(const json_t *value) {
+  if (json_is_object(value)) value = json_object_get(value, "content");
+  return json_is_string(value) ? json_incref((json_t *)(uintptr_t)value) : NULL;
 }
 
-/* The object of a file; NULL where there is no such file. */
-static ch_status read_object(const char *directory, const char *name, json_t **object, ch_error *error) {
-  char *path = ch_path_join(directory, name);
-  *object = NULL;
-  if (!path) return ch_no_memory(error);
-  ch_status status = ch_is_file(path) ? ch_json_read(path, LARGEST_FILE, object, error) : CH_OK;
-  free(path);
-  return status;
+static void name_token(json_t *names, const char *key, const ch_tokenizer *tokenizer, int32_t id) {
+  size_t size = 0;
+  const char *piece = id >= 0 ? ch_tokenizer_piece(tokenizer, id, &size) : NULL;
+  if (piece && !json_object_get(names, key)) json_object_set_new(names, key, json_stringn(piece, size));
 }
 
-/* "chat_template": a text, or a list of {"name", "template"}. NULL: none. */
-static const char *template_in(const json_t *config) {
-  const json_t *given = json_object_get(config, "chat_template");
-  for (size_t i = 0; i < json_array_size(given); i++) {
-    const json_t *one = json_array_get(given, i);
-    const char *name = json_string_value(json_object_get(one, "name"));
-    if (name && strcmp(name, "default") == 0) return json_string_value(json_object_get(one, "template"));
-  }
-  return json_string_value(given);
-}
-
-static ch_status copy_text(const char *text, char **copy, ch_error *error) {
-  *copy = strdup(text);
-  return *copy ? CH_OK : ch_no_memory(error);
-}
-
-/* The text of the directory's template; NULL: it has none. */
-static ch_status find_text(const char *directory, const json_t *config, char **text, ch_error *error) {
-  json_t *other = NULL;
-  CH_TRY(read_file(directory, "chat_template.jinja", LARGEST_TEMPLATE, text, error));
-  if (*text) return CH_OK;
-  if (template_in(config)) return copy_text(template_in(config), text, error);
-  CH_TRY(read_object(directory, "chat_template.json", &other, error));
-  ch_status status = template_in(other) ? copy_text(template_in(other), text, error) : CH_OK;
-  json_decref(other);
-  return status;
-}
-
-/* The members of tokenizer_config.json whose names end in "_token": texts, or objects with their "content". */
-static ch_status note_names(ch_chat *chat, json_t *config, ch_error *error) {
-  const char *key;
-  json_t *value;
-  static const char ending[] = "_token";
+/* The names of special tokens, from tokenizer_config.json and special_tokens_map.json, else from the tokenizer. */
+static ch_status read_names(ch_chat *chat, const char *directory, ch_error *error) {
+  static const char *const files[] = {"tokenizer_config.json", "special_tokens_map.json"};
+  static const char *const keys[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                     "pad_token", "cls_token", "mask_token"};
   chat->names = json_object();
   if (!chat->names) return ch_no_memory(error);
-  json_object_foreach(config, key, value) {
-    size_t size = strlen(key);
-    json_t *content = json_is_object(value) ? json_object_get(value, "content") : value;
-    if (size < sizeof ending || strcmp(key + size + 1 - sizeof ending, ending) != 0 ||
-        !json_is_string(content))
-      continue;
-    if (json_object_set(chat->names, key, content) != 0) return ch_no_memory(error);
+  for (int f = 0; f < 2; f++) {
+    json_t *root = NULL;
+    CH_TRY(ch_tokenizer_json_read(directory, files[f], &root, error));
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+      json_t *text = token_text(json_object_get(root, keys[k]));
+      if (text && !json_object_get(chat->names, keys[k])) json_object_set(chat->names, keys[k], text);
+      json_decref(text);
+    }
+    json_decref(root);
   }
+  name_token(chat->names, "bos_token", chat->tokenizer, ch_tokenizer_bos(chat->tokenizer));
+  name_token(chat->names, "eos_token", chat->tokenizer, ch_tokenizer_eos(chat->tokenizer));
   return CH_OK;
 }
 
-/* Names that the configuration leaves out are the tokenizer's. */
-static ch_status note_token(ch_chat *chat, const char *name, int32_t id, ch_error *error) {
-  size_t size;
-  const char *piece = id < 0 ? NULL : ch_tokenizer_piece(chat->tokenizer, id, &size);
-  if (!piece || json_object_get(chat->names, name)) return CH_OK;
-  return json_object_set_new(chat->names, name, json_stringn(piece, size)) == 0 ? CH_OK : ch_no_memory(error);
-}
-
-static void add_spelling(ch_chat *chat, const char *text, size_t size) {
-  chat->spellings[chat->count++] = (spelling){text, size};
-  chat->begins[(unsigned char)*text] = true;
-}
-
-static ch_status note_spellings(ch_chat *chat, ch_error *error) {
-  int32_t ids = ch_tokenizer_vocab_size(chat->tokenizer);
-  size_t special = 0, size;
-  for (int32_t id = 0; id < ids; id++) special += ch_tokenizer_is_special(chat->tokenizer, id);
-  chat->spellings = malloc((special + 2) * sizeof *chat->spellings);
-  if (!chat->spellings) return ch_no_memory(error);
-  for (int32_t id = 0; id < ids; id++) {
-    const char *piece =
-        ch_tokenizer_is_special(chat->tokenizer, id) ? ch_tokenizer_piece(chat->tokenizer, id, &size) : NULL;
-    if (piece && size > 0) add_spelling(chat, piece, size);
-  }
-  add_spelling(chat, mark_begin, MARK_SIZE);
-  add_spelling(chat, mark_end, MARK_SIZE);
-  return CH_OK;
-}
-
-/* Fills a chat. Its text may be set already. */
-static ch_status open_chat(ch_chat *chat, const char *directory, const char *name, ch_error *error) {
-  json_t *config = NULL;
-  ch_status status;
-  CH_TRY_GOTO(read_object(directory, "tokenizer_config.json", &config, error));
-  if (!chat->text) CH_TRY_GOTO(find_text(directory, config, &chat->text, error));
-  if (!chat->text) goto done;
-  CH_TRY_GOTO(ch_template_parse(chat->text, CH_TEMPLATE_CHAT, name, &chat->template, error));
-  CH_TRY_GOTO(note_names(chat, config, error));
-  CH_TRY_GOTO(note_token(chat, "bos_token", ch_tokenizer_bos(chat->tokenizer), error));
-  CH_TRY_GOTO(note_token(chat, "eos_token", ch_tokenizer_eos(chat->tokenizer), error));
-  CH_TRY_GOTO(note_spellings(chat, error));
-done:
-  json_decref(config);
-  return status;
+static ch_status open_text(ch_chat *chat, const char *directory, const char *text, const char *name,
+                           ch_error *error) {
+  chat->text = strdup(text);
+  if (!chat->text) return ch_no_memory(error);
+  CH_TRY(read_names(chat, directory, error));
+  return ch_template_parse(text, CH_TEMPLATE_CHAT, name, &chat->template, error);
 }
 
 ch_status ch_chat_open_text(const char *directory, const ch_tokenizer *tokenizer, const char *text,
                             const char *name, ch_chat **result, ch_error *error) {
+  if (!directory || !tokenizer || !text || !name || !result)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "the directory, the tokenizer, the template, its name or where the chat goes is NULL");
   ch_chat *chat = calloc(1, sizeof *chat);
   *result = NULL;
   if (!chat) return ch_no_memory(error);
   chat->tokenizer = tokenizer;
-  ch_status status = text ? copy_text(text, &chat->text, error) : CH_OK;
-  if (status == CH_OK) status = open_chat(chat, directory, name, error);
-  if (status == CH_OK && chat->text)
+  ch_status status = open_text(chat, directory, text, name, error);
+  if (status == CH_OK)
     *result = chat;
   else
     ch_chat_free(chat);
@@ -166,14 +91,23 @@ ch_status ch_chat_open_text(const char *directory, const ch_tokenizer *tokenizer
 
 ch_status ch_chat_open(const char *directory, const ch_tokenizer *tokenizer, ch_chat **chat,
                        ch_error *error) {
-  return ch_chat_open_text(directory, tokenizer, NULL, "the chat template", chat, error);
+  if (!directory || !tokenizer || !chat)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "the directory, the tokenizer or where the chat goes is NULL");
+  ch_chat_templates templates;
+  *chat = NULL;
+  ch_status status = ch_chat_templates_read(directory, &templates, error);
+  const int usual = status == CH_OK ? ch_chat_templates_find(&templates, CH_USUAL_TEMPLATE) : -1;
+  if (usual >= 0)
+    status = ch_chat_open_text(directory, tokenizer, templates.list[usual].text, "the model's chat template",
+                               chat, error);
+  ch_chat_templates_free(&templates);
+  return status;
 }
 
 void ch_chat_free(ch_chat *chat) {
   if (!chat) return;
   ch_template_free(chat->template);
   json_decref(chat->names);
-  free(chat->spellings);
   free(chat->text);
   free(chat);
 }
@@ -182,76 +116,64 @@ const char *ch_chat_template(const ch_chat *chat) {
   return chat->text;
 }
 
-/* --- contents ---------------------------------------------------------------------------------------------------- */
+/* --- contents with marks --------------------------------------------------------------------------------------- */
 
-/* The longest spelling at a place of a text, or `count` where there is none. */
-static size_t spelling_at(const ch_chat *chat, const char *text, size_t size) {
-  size_t found = chat->count, longest = 0;
-  if (!chat->begins[(unsigned char)*text]) return found;
-  for (size_t i = 0; i < chat->count; i++) {
-    const spelling *s = &chat->spellings[i];
-    if (s->size <= longest || s->size > size || memcmp(text, s->text, s->size) != 0) continue;
-    found = i;
-    longest = s->size;
+static bool add_spelling(spellings *all, const char *text, size_t size) {
+  if (all->count == all->capacity) {
+    const size_t capacity = all->capacity ? 2 * all->capacity : 16;
+    ch_prompt_part *more = realloc(all->list, capacity * sizeof *more);
+    if (!more) return false;
+    all->list = more;
+    all->capacity = capacity;
   }
-  return found;
+  all->list[all->count++] = (ch_prompt_part){.text = text, .size = size};
+  return true;
 }
 
-/* Appends a content with marks for the spellings in it. */
-static void mark(const ch_chat *chat, const char *text, size_t size, ch_text *marked) {
-  size_t done = 0;
-  for (size_t at = 0; at < size;) {
-    size_t index = spelling_at(chat, text + at, size - at);
-    if (index == chat->count) {
-      at++;
-      continue;
+/* The first spelling in a text that must be marked: of a special token, or of a mark's own character. */
+static bool find_spelling(const ch_tokenizer *tokenizer, const char *text, size_t size, size_t *at,
+                          size_t *length) {
+  const char *mark = memmem(text, size, OPEN, MARK);
+  const size_t before = mark ? (size_t)(mark - text) : size;
+  if (ch_tokenizer_find_special(tokenizer, text, size, at, length) && *at <= before) return true;
+  *at = before;
+  *length = MARK;
+  return mark;
+}
+
+static void put_marked(const ch_chat *chat, const ch_message *message, ch_text *content, spellings *all) {
+  const char *text = message->content ? message->content : "";
+  for (size_t from = 0;;) {
+    size_t at, length;
+    if (!find_spelling(chat->tokenizer, text + from, message->size - from, &at, &length)) {
+      ch_text_put(content, text + from, message->size - from);
+      return;
     }
-    ch_text_put(marked, text + done, at - done);
-    ch_text_printf(marked, "%s%zu%s", mark_begin, index, mark_end);
-    at += chat->spellings[index].size;
-    done = at;
+    ch_text_put(content, text + from, at);
+    ch_text_printf(content, "%s%zu%s", OPEN, all->count, CLOSE);
+    content->failed |= !add_spelling(all, text + from + at, length);
+    from += at + length;
   }
-  ch_text_put(marked, text + done, size - done);
 }
 
-/* The spelling that a mark at a place of a text stands for, and the mark's size; `count` where there is no mark. */
-static size_t marked_at(const ch_chat *chat, const char *text, size_t size, size_t *mark_size) {
-  size_t at = MARK_SIZE, index = 0;
-  if (size < MARK_SIZE || memcmp(text, mark_begin, MARK_SIZE) != 0) return chat->count;
-  while (at < size && text[at] >= '0' && text[at] <= '9' && index < chat->count)
-    index = 10 * index + (size_t)(text[at++] - '0');
-  if (at == MARK_SIZE || at + MARK_SIZE > size || memcmp(text + at, mark_end, MARK_SIZE) != 0)
-    return chat->count;
-  *mark_size = at + MARK_SIZE;
-  return index < chat->count ? index : chat->count;
-}
+/* Where the last content ends; the space shows whether the template trims. */
+static const char END_MARK[] = "\xef\xb7\x90"
+                               "end"
+                               "\xef\xb7\x91 ";
 
-/* --- rendering ----------------------------------------------------------------------------------------------------- */
-
-static ch_status check_request(const ch_chat_request *request, ch_error *error) {
-  if (request->count == 0) return ch_fail(error, CH_ERROR_ARGUMENT, "a chat needs at least one message");
-  if (request->continue_final_message && request->add_generation_prompt)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "continue_final_message and add_generation_prompt exclude each other");
-  return CH_OK;
-}
-
-/* A JSON string of a content, marked or as it is; NULL when memory is out or it is no UTF-8. */
-static json_t *content_of(const ch_chat *chat, const ch_message *message, bool marks) {
-  ch_text marked = {0};
-  if (!marks) return json_stringn(message->content, message->size);
-  mark(chat, message->content, message->size, &marked);
-  json_t *content = marked.failed ? NULL : json_stringn(marked.data ? marked.data : "", marked.size);
-  ch_text_free(&marked);
-  return content;
-}
-
-static json_t *messages_of(const ch_chat *chat, const ch_chat_request *request, bool marks) {
+static json_t *messages_of(const ch_chat *chat, const ch_chat_request *request, spellings *all) {
   json_t *list = json_array();
   for (size_t i = 0; list && i < request->count; i++) {
-    json_t *message = json_pack("{s:s, s:o}", "role", request->messages[i].role, "content",
-                                content_of(chat, &request->messages[i], marks));
-    if (!message || json_array_append_new(list, message) != 0) {
+    const ch_message *message = &request->messages[i];
+    ch_text content = {0};
+    ch_text_put(&content, "", 0);
+    put_marked(chat, message, &content, all);
+    if (request->continue_final_message && i + 1 == request->count) ch_text_puts(&content, END_MARK);
+    json_t *object = content.failed ? NULL
+                                    : json_pack("{s:s, s:s%}", "role", message->role, "content", content.data,
+                                                content.size);
+    ch_text_free(&content);
+    if (!object || json_array_append_new(list, object) < 0) {
       json_decref(list);
       return NULL;
     }
@@ -259,156 +181,156 @@ static json_t *messages_of(const ch_chat *chat, const ch_chat_request *request, 
   return list;
 }
 
-static ch_status check_contents(const ch_chat_request *request, ch_error *error) {
+/* --- rendering ------------------------------------------------------------------------------------------------- */
+
+static ch_status check_request(const ch_chat *chat, const ch_chat_request *request, ch_error *error) {
+  if (!chat || !request || (!request->messages && request->count))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "the chat, the request or its messages are NULL");
+  if (request->add_generation_prompt && request->continue_final_message)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "a prompt either continues the last message or begins an answer; choose one");
+  if (request->continue_final_message && request->count == 0)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "there is no message to continue");
   for (size_t i = 0; i < request->count; i++) {
     const ch_message *m = &request->messages[i];
-    if (ch_utf8_valid_prefix((const unsigned char *)m->content, m->size) != m->size)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "messages[%zu] is no UTF-8", i);
+    if (!m->role || (!m->content && m->size))
+      return ch_fail(error, CH_ERROR_ARGUMENT, "message %zu has no %s", i, m->role ? "content" : "role");
   }
   return CH_OK;
 }
 
-/* What a template sees. */
-static ch_status fields_of(const ch_chat *chat, const ch_chat_request *request, bool marks, json_t **fields,
-                           ch_error *error) {
+/* What the template sees. */
+static ch_status fields_of(const ch_chat *chat, const ch_chat_request *request, spellings *all,
+                           json_t **fields, ch_error *error) {
+  *fields = json_copy(chat->names);
+  json_t *messages = messages_of(chat, request, all);
+  if (!*fields || !messages) {
+    json_decref(messages);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "a message is no text in UTF-8, or memory is out");
+  }
+  json_object_set_new(*fields, "messages", messages);
+  json_object_set_new(*fields, "tools", json_null());
+  json_object_set_new(*fields, "documents", json_null());
+  json_object_set_new(*fields, "add_generation_prompt", json_boolean(request->add_generation_prompt));
+  if (!request->variables) return CH_OK;
   json_t *variables = NULL;
-  *fields = NULL;
-  CH_TRY(check_contents(request, error));
-  if (request->variables)
-    CH_TRY(ch_json_parse(request->variables, strlen(request->variables), "the template's variables",
-                         &variables, error));
-  json_t *all = json_pack("{s:o, s:b, s:n, s:n}", "messages", messages_of(chat, request, marks),
-                          "add_generation_prompt", request->add_generation_prompt, "tools", "documents");
-  bool fine = all && json_object_update_missing(all, chat->names) == 0 &&
-              (!variables || json_object_update(all, variables) == 0);
+  CH_TRY(ch_json_parse(request->variables, strlen(request->variables), "the template's variables", &variables,
+                       error));
+  const int failed = json_object_update(*fields, variables);
   json_decref(variables);
-  if (fine) {
-    *fields = all;
-    return CH_OK;
-  }
-  json_decref(all);
-  return ch_no_memory(error);
+  return failed ? ch_no_memory(error) : CH_OK;
 }
 
-/* The place behind the last message's content, which is where a prompt that continues it ends: its last occurrence, without white
-   space around it if the template has removed that. */
-static ch_status find_end(const char *text, size_t size, const char *content, size_t length, size_t *end,
-                          ch_error *error) {
-  for (int trimmed = 0; trimmed < 2; trimmed++) {
-    if (trimmed) {
-      while (length > 0 && strchr(" \t\r\n", content[length - 1])) length--;
-      while (length > 0 && strchr(" \t\r\n", *content)) content++, length--;
-    }
-    for (size_t at = size >= length ? size - length + 1 : 0; at-- > 0;)
-      if (memcmp(text + at, content, length) == 0) {
-        *end = at + length;
-        return CH_OK;
-      }
-  }
-  return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "the chat template changes the final message, so that it cannot be continued");
-}
-
-static ch_status cut(const ch_chat *chat, const ch_chat_request *request, bool marks, ch_text *text,
-                     ch_error *error) {
-  const ch_message *last = &request->messages[request->count - 1];
-  ch_text content = {0};
-  if (marks)
-    mark(chat, last->content, last->size, &content);
-  else
-    ch_text_put(&content, last->content, last->size);
-  size_t end = 0;
-  ch_status status = content.failed ? ch_no_memory(error)
-                                    : find_end(text->data, text->size, content.data ? content.data : "",
-                                               content.size, &end, error);
-  ch_text_free(&content);
-  if (status == CH_OK) text->size = end;
-  return status;
-}
-
-static ch_status render(ch_chat *chat, const ch_chat_request *request, bool marks, ch_text *text,
+/* The rendered text with its marks. */
+static ch_status render(const ch_chat *chat, const ch_chat_request *request, spellings *all, ch_text *text,
                         ch_error *error) {
-  json_t *fields = NULL, *value = NULL;
-  CH_TRY(check_request(request, error));
-  CH_TRY(fields_of(chat, request, marks, &fields, error));
-  ch_template_scope scope = {.fields = fields, .now = request->now};
-  ch_status status = ch_template_value(chat->template, &scope, &value, error);
-  ch_template_scope_free(&scope);
-  json_decref(fields);
+  ch_template_scope scope = {.now = request->now};
+  json_t *value = NULL;
+  ch_status status = fields_of(chat, request, all, &scope.fields, error);
+  if (status == CH_OK) status = ch_template_value(chat->template, &scope, &value, error);
   if (status == CH_OK && json_is_string(value))
     ch_text_put(text, json_string_value(value), json_string_length(value));
   else if (status == CH_OK)
-    status = ch_fail(error, CH_ERROR_FORMAT, "the chat template gives no text");
-  ch_text_put(text, "", 0);
-  json_decref(value);
+    status = ch_fail(error, CH_ERROR_FORMAT, "the chat template makes no text of the messages");
   if (status == CH_OK && text->failed) status = ch_no_memory(error);
-  if (status == CH_OK && request->continue_final_message) status = cut(chat, request, marks, text, error);
+  json_decref(value);
+  json_decref(scope.fields);
+  ch_template_scope_free(&scope);
+  return status;
+}
+
+/* Cuts the text where the last content ends. White space that the template trims there is trimmed. */
+static ch_status cut_at_end(ch_text *text, ch_error *error) {
+  const size_t mark = sizeof END_MARK - 2;
+  const char *found = NULL;
+  for (const char *at = text->data; at;) {
+    at = memmem(at, text->size - (size_t)(at - text->data), END_MARK, mark);
+    if (at) found = at++;
+  }
+  if (!found)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "the chat template does not print the content of the last message, so it cannot be continued");
+  const bool trimmed = found + mark >= text->data + text->size || found[mark] != ' ';
+  text->size = (size_t)(found - text->data);
+  while (trimmed && text->size && strchr(" \t\n\r\f\v", text->data[text->size - 1])) text->size--;
+  return CH_OK;
+}
+
+/* The mark at the beginning of a text: its spelling, and the bytes after the mark; NULL if there is none. */
+static const ch_prompt_part *mark_at(const char *text, const char *end, const spellings *all,
+                                     const char **after) {
+  const char *p = text + MARK;
+  size_t index = 0;
+  while (p < end && *p >= '0' && *p <= '9' && index < all->count) index = 10 * index + (size_t)(*p++ - '0');
+  if (p == text + MARK || end - p < MARK || memcmp(p, CLOSE, MARK) != 0 || index >= all->count) return NULL;
+  *after = p + MARK;
+  return &all->list[index];
+}
+
+/* Cuts the text at its marks: what the template wrote, and spellings, in turn. */
+static ch_status cut_parts(const ch_text *text, const spellings *all, spellings *parts, ch_error *error) {
+  const char *from = text->data, *at = from, *end = from + text->size;
+  bool enough = true;
+  while (at < end && (at = memmem(at, (size_t)(end - at), OPEN, MARK))) {
+    const char *after;
+    const ch_prompt_part *spelling = mark_at(at, end, all, &after);
+    if (!spelling) {
+      at += MARK;
+      continue;
+    }
+    enough &= add_spelling(parts, from, (size_t)(at - from));
+    if (enough) parts->list[parts->count - 1].special = true;
+    enough &= add_spelling(parts, spelling->text, spelling->size);
+    from = at = after;
+  }
+  enough &= add_spelling(parts, from, (size_t)(end - from));
+  if (enough) parts->list[parts->count - 1].special = true;
+  return enough ? CH_OK : ch_no_memory(error);
+}
+
+/* The prompt: `text` holds what the template wrote, and the parts point into it and into the contents. */
+static ch_status make_parts(const ch_chat *chat, const ch_chat_request *request, ch_text *text,
+                            spellings *parts, ch_error *error) {
+  spellings all = {0};
+  CH_TRY(check_request(chat, request, error));
+  ch_text_put(text, "", 0);
+  ch_status status = render(chat, request, &all, text, error);
+  if (status == CH_OK && request->continue_final_message) status = cut_at_end(text, error);
+  if (status == CH_OK) status = cut_parts(text, &all, parts, error);
+  free(all.list);
   return status;
 }
 
 ch_status ch_chat_render(ch_chat *chat, const ch_chat_request *request, char **text, size_t *size,
                          ch_error *error) {
-  ch_text rendered = {0};
-  *text = NULL;
-  ch_status status = render(chat, request, false, &rendered, error);
-  size_t length = rendered.size;
-  if (status == CH_OK) ch_text_put(&rendered, "", 1);
-  if (status == CH_OK && rendered.failed) status = ch_no_memory(error);
+  ch_text rendered = {0}, whole = {0};
+  spellings parts = {0};
+  if (!text || !size) return ch_fail(error, CH_ERROR_ARGUMENT, "where the prompt goes is NULL");
+  ch_status status = make_parts(chat, request, &rendered, &parts, error);
+  ch_text_put(&whole, "", 0);
+  for (size_t i = 0; status == CH_OK && i < parts.count; i++)
+    ch_text_put(&whole, parts.list[i].text, parts.list[i].size);
+  if (status == CH_OK && whole.failed) status = ch_no_memory(error);
+  free(parts.list);
+  ch_text_free(&rendered);
   if (status != CH_OK) {
-    ch_text_free(&rendered);
+    ch_text_free(&whole);
     return status;
   }
-  *text = rendered.data;
-  *size = length;
+  *text = whole.data;
+  *size = whole.size;
   return CH_OK;
-}
-
-/* --- encoding --------------------------------------------------------------------------------------------------------- */
-
-typedef struct parts {
-  ch_prompt_part *list;
-  size_t count, capacity;
-} parts;
-
-static bool add_part(parts *p, const char *text, size_t size, bool special) {
-  if (size == 0) return true;
-  if (p->count == p->capacity) {
-    size_t capacity = p->capacity ? 2 * p->capacity : 16;
-    ch_prompt_part *list = realloc(p->list, capacity * sizeof *list);
-    if (!list) return false;
-    p->list = list;
-    p->capacity = capacity;
-  }
-  p->list[p->count++] = (ch_prompt_part){text, size, special};
-  return true;
-}
-
-/* Cuts a rendered text at its marks. */
-static bool divide(const ch_chat *chat, const ch_text *text, parts *p) {
-  size_t done = 0, mark_size = 0;
-  for (size_t at = 0; at < text->size;) {
-    size_t index = marked_at(chat, text->data + at, text->size - at, &mark_size);
-    if (index == chat->count) {
-      at++;
-      continue;
-    }
-    const spelling *s = &chat->spellings[index];
-    if (!add_part(p, text->data + done, at - done, true) || !add_part(p, s->text, s->size, false))
-      return false;
-    at += mark_size;
-    done = at;
-  }
-  return add_part(p, text->data + done, text->size - done, true);
 }
 
 ch_status ch_chat_encode(ch_chat *chat, const ch_chat_request *request, ch_ids *ids, ch_error *error) {
   ch_text text = {0};
-  parts p = {0};
-  ch_status status = render(chat, request, true, &text, error);
-  if (status == CH_OK && !divide(chat, &text, &p)) status = ch_no_memory(error);
+  spellings parts = {0};
+  if (!ids) return ch_fail(error, CH_ERROR_ARGUMENT, "where the ids go is NULL");
+  ch_status status = make_parts(chat, request, &text, &parts, error);
   if (status == CH_OK)
-    status = ch_tokenizer_encode_parts(chat->tokenizer, p.list, p.count, CH_TEXT_BARE, ids, error);
-  free(p.list);
+    status = ch_tokenizer_encode_parts(chat->tokenizer, parts.list, parts.count, CH_TEXT_BARE, ids, error);
+  free(parts.list);
   ch_text_free(&text);
   return status;
 }

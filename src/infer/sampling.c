@@ -17,6 +17,13 @@ typedef struct cut {
   int64_t ties;
 } cut;
 
+void ch_sampler_defaults(ch_sampler *sampler, uint64_t seed) {
+  ch_random random;
+  ch_random_seed(&random, seed, 0);
+  *sampler = (ch_sampler){.temperature = 1, .top_k = 0, .top_p = 1};
+  memcpy(sampler->state, random.state, sizeof sampler->state);
+}
+
 ch_status ch_sampling_check(const ch_sampler *sampler, ch_error *error) {
   if (!isfinite(sampler->temperature) || sampler->temperature < 0)
     return ch_fail(error, CH_ERROR_ARGUMENT, "the temperature is %g; it must be 0 (greedy) or more",

@@ -405,10 +405,8 @@ static ch_status encode_words(ch_encoder *encoder, const unsigned char *text, si
 }
 
 /* Text between added tokens: normalizes it and looks for the added tokens that are normalized themselves. */
-static ch_status encode_segment(ch_encoder *encoder, const unsigned char *text, size_t text_size,
-                                bool first) {
+static ch_status encode_segment(ch_encoder *encoder, const unsigned char *text, size_t size, bool first) {
   const ch_tokenizer *tokenizer = encoder->tokenizer;
-  size_t size = text_size;
   const char *current = (const char *)text;
   encoder->continued = first && !(encoder->flags & BEGINNINGS);
   encoder->at_start = first && !encoder->continued;
@@ -422,13 +420,8 @@ static ch_status encode_segment(ch_encoder *encoder, const unsigned char *text, 
     size = out->size;
   }
   encoder->normalized_text = (const unsigned char *)current;
-  /* Places in normalized text are not those of the text, so a segment with a plain part is plain as a whole. */
-  const unsigned flags = encoder->flags;
-  if (is_plain(encoder, text, text + text_size)) encoder->flags &= ~(unsigned)CH_TEXT_SPECIAL;
-  ch_status status =
-      split_added(encoder, &tokenizer->normalized, (const unsigned char *)current, size, true, encode_words);
-  encoder->flags = flags;
-  return status;
+  return split_added(encoder, &tokenizer->normalized, (const unsigned char *)current, size, true,
+                     encode_words);
 }
 
 /* NULL when memory is out; encoding also works without a cache. */
@@ -536,6 +529,23 @@ ch_status ch_tokenizer_encode(const ch_tokenizer *tokenizer, const char *text, s
   return status;
 }
 
+/* Tokens that are looked for in normalized text are looked for as they are spelled: that may be too many places. */
+bool ch_tokenizer_find_special(const ch_tokenizer *tokenizer, const char *text, size_t size, size_t *at,
+                               size_t *length) {
+  *at = size;
+  *length = 0;
+  for (size_t i = 0; i < tokenizer->added_count; i++) {
+    const ch_added_token *token = &tokenizer->added[i];
+    const size_t end = *at + token->size < size ? *at + token->size : size;
+    if (!token->special || token->size == 0) continue;
+    const char *found = memmem(text, end, token->content, token->size);
+    if (!found || ((size_t)(found - text) == *at && token->size < *length)) continue;
+    *at = (size_t)(found - text);
+    *length = token->size;
+  }
+  return *length > 0;
+}
+
 /* The whole text, and its plain parts. */
 static ch_status join_parts(const ch_prompt_part *parts, size_t count, ch_text *text, plain_range *plain,
                             size_t *plain_count, ch_error *error) {
@@ -551,6 +561,31 @@ static ch_status join_parts(const ch_prompt_part *parts, size_t count, ch_text *
   return CH_OK;
 }
 
+/* True if some special token is looked for in normalized text, whose places are not those of the text. */
+static bool normalizes_specials(const ch_tokenizer *tokenizer) {
+  for (size_t i = 0; i < tokenizer->added_count; i++)
+    if (tokenizer->added[i].special && tokenizer->added[i].normalized) return true;
+  return false;
+}
+
+/* Encodes the parts one after the other, each as what continues those before it. */
+static ch_status encode_each(ch_encoder *encoder, const ch_prompt_part *parts, size_t count, unsigned flags,
+                             ch_ids *ids, ch_error *error) {
+  const ch_tokenizer *tokenizer = encoder->tokenizer;
+  size_t seen = 0;
+  CH_TRY(check_encoding("", 0, flags, error));
+  encoder->ids = ids;
+  encoder->error = error;
+  encoder->flags = flags;
+  CH_TRY(put_beginning(encoder));
+  for (size_t i = 0; i < count; seen += parts[i++].size) {
+    encoder->flags = (seen ? 0 : flags) | (parts[i].special ? CH_TEXT_SPECIAL : 0);
+    CH_TRY(split_added(encoder, &tokenizer->raw, (const unsigned char *)parts[i].text, parts[i].size, true,
+                       encode_segment));
+  }
+  return flags & CH_TEXT_WHOLE ? put_ids(encoder, tokenizer->suffix, tokenizer->suffix_size) : CH_OK;
+}
+
 ch_status ch_tokenizer_encode_parts(const ch_tokenizer *tokenizer, const ch_prompt_part *parts, size_t count,
                                     unsigned flags, ch_ids *ids, ch_error *error) {
   if (!tokenizer || (!parts && count) || !ids)
@@ -563,9 +598,13 @@ ch_status ch_tokenizer_encode_parts(const ch_tokenizer *tokenizer, const ch_prom
   CH_TRY_GOTO(plain ? CH_OK : ch_no_memory(error));
   CH_TRY_GOTO(join_parts(parts, count, &text, plain, &plain_count, error));
   CH_TRY_GOTO(ch_encoder_new(tokenizer, &encoder, error));
-  encoder->plain = plain;
-  encoder->plain_count = plain_count;
-  CH_TRY_GOTO(ch_encoder_encode(encoder, text.data, text.size, flags | CH_TEXT_SPECIAL, ids, error));
+  if (plain_count > 0 && normalizes_specials(tokenizer)) {
+    status = encode_each(encoder, parts, count, flags, ids, error);
+  } else {
+    encoder->plain = plain;
+    encoder->plain_count = plain_count;
+    status = ch_encoder_encode(encoder, text.data, text.size, flags | CH_TEXT_SPECIAL, ids, error);
+  }
 done:
   ch_encoder_free(encoder);
   ch_text_free(&text);

@@ -12,7 +12,8 @@
 typedef struct ch_worker {
   const char
       *python; /* the interpreter; NULL: CROSSHEAD_PYTHON, that of an active virtual environment, python3 */
-  const char *device;  /* "cuda:0", "cpu", …; NULL: PyTorch's accelerator, else the CPU */
+  const char *device;  /* "cuda:0", "cpu", …; with commas: devices that train the run together;
+                            NULL: PyTorch's accelerator, else the CPU */
   const char *text;    /* directory with the prepared text, or the record of the images */
   int64_t micro_batch; /* sequences computed at a time; 0: the most that fit into memory */
   bool prepare;        /* write its files and do not start it */

@@ -22,7 +22,7 @@ static void put_tokens(ch_text *out, const char *const *tokens, int count) {
   for (int i = 0; i < count; i++) put_number(out, *tokens[i] == 'c' ? 3 : *tokens[i] == 'u' ? 4 : 1, 4);
 }
 
-static ch_status read_chat(const ch_text *values, int count, int64_t vocabulary, ch_chat_set *chat) {
+static ch_status read_chat(const ch_text *values, int count, int64_t vocabulary, ch_chat_metadata *chat) {
   ch_text all = {0};
   ch_gguf file;
   put_header(&all, 3, 0, (uint64_t)count);
@@ -34,7 +34,7 @@ static ch_status read_chat(const ch_text *values, int count, int64_t vocabulary,
   return status;
 }
 
-static void assert_ends(const ch_chat_set *chat, int count, const int32_t *ends) {
+static void assert_ends(const ch_chat_metadata *chat, int count, const int32_t *ends) {
   assert_int_equal(chat->end_count, count);
   assert_memory_equal(chat->ends, ends, (size_t)count * sizeof *ends);
 }
@@ -42,7 +42,7 @@ static void assert_ends(const ch_chat_set *chat, int count, const int32_t *ends)
 static void every_key_that_names_an_end_counts(void **state) {
   (void)state;
   ch_text values = {0};
-  ch_chat_set chat;
+  ch_chat_metadata chat;
   put_u32(&values, "tokenizer.ggml.eos_token_id", 5);
   put_u32(&values, "tokenizer.ggml.eot_token_id", 9);
   put_u32(&values, "tokenizer.ggml.eom_token_id", 4294967295u); /* none */
@@ -50,14 +50,14 @@ static void every_key_that_names_an_end_counts(void **state) {
   for (int i = 0; i < 4; i++) put_number(&values, (uint64_t[]){9, 5, 2, 10}[i], 4);
   must(read_chat(&values, 4, 10, &chat));
   assert_ends(&chat, 3, (int32_t[]){5, 9, 2}); /* 10 is no token */
-  ch_chat_set_free(&chat);
+  ch_chat_metadata_free(&chat);
   ch_text_free(&values);
 
   put_list(&values, "tokenizer.ggml.eos_token_ids", KV_F32, 1);
   put_number(&values, 0x3fc00000, 4);
   assert_int_equal(read_chat(&values, 1, 10, &chat), CH_ERROR_FORMAT);
   assert_non_null(strstr(problem.message, "eos_token_ids\" must be a list of whole numbers"));
-  ch_chat_set_free(&chat);
+  ch_chat_metadata_free(&chat);
   ch_text_free(&values);
 }
 
@@ -78,13 +78,13 @@ static void special_tokens_end_turns_by_their_names(void **state) {
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     ch_text values = {0};
-    ch_chat_set chat;
+    ch_chat_metadata chat;
     int count = 0;
     while (count < 6 && cases[i].tokens[count]) count++;
     put_tokens(&values, cases[i].tokens, count);
     must(read_chat(&values, 2, count, &chat));
     assert_ends(&chat, cases[i].count, cases[i].ends);
-    ch_chat_set_free(&chat);
+    ch_chat_metadata_free(&chat);
     ch_text_free(&values);
   }
 }
@@ -92,13 +92,13 @@ static void special_tokens_end_turns_by_their_names(void **state) {
 static void templates_are_read_by_name_and_written_back(void **state) {
   (void)state;
   ch_text values = {0}, config = {0}, generation = {0};
-  ch_chat_set chat;
+  ch_chat_metadata chat;
   put_text(&values, "tokenizer.chat_template", "{{ a }}\n\"\xc3\xa9\"");
   put_text(&values, "tokenizer.chat_template.rag", "R");
   put_u32(&values, "tokenizer.chat_templates_of_ours", 1); /* another key */
   put_u32(&values, "tokenizer.ggml.eos_token_id", 3);
   must(read_chat(&values, 4, 10, &chat));
-  assert_int_equal(chat.count, 2);
+  assert_int_equal(chat.templates.count, 2);
   ch_text_puts(&config, "{\"add_bos_token\": true}");
   must(ch_chat_put_config(&chat, "input", &config, &problem));
   assert_non_null(strstr(config.data, "\"add_bos_token\": true"));
@@ -108,14 +108,14 @@ static void templates_are_read_by_name_and_written_back(void **state) {
   ch_config of = {.bos_token_id = 1};
   ch_chat_put_generation(&chat, &of, &generation);
   assert_int_equal(generation.size, 0); /* one end: config.json has room for it */
-  ch_chat_set_free(&chat);
+  ch_chat_metadata_free(&chat);
   ch_text_free(&values);
   ch_text_free(&config);
 
   put_text(&values, "tokenizer.chat_template", "\xff broken");
   assert_int_equal(read_chat(&values, 1, 10, &chat), CH_ERROR_FORMAT);
   assert_non_null(strstr(problem.message, "chat template is no text in UTF-8"));
-  ch_chat_set_free(&chat);
+  ch_chat_metadata_free(&chat);
   ch_text_free(&values);
 }
 

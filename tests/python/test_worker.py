@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from unittest import mock
 
@@ -264,6 +265,33 @@ class Processes(Case):
         process.communicate()
         self.assertEqual(process.returncode, 130)
         self.assertGreater(entries(run, "interrupted")[0]["step"], 0)
+
+    def test_two_processes_are_as_one(self):
+        for name in ("tied", "loss-free balance"):
+            with self.subTest(name):
+                words = (self.config(MORE[name]), "--data", self.text, *STEPS)
+                a, b = self.native(*words), tempfile.mkdtemp(dir=self.folder)
+                crosshead("train", *words, "--out", b, "--engine", "pytorch", "--device", "cpu", "--ranks-per-run", "2", "--python",
+                          sys.executable)
+                self.agree(a, b)
+
+    def test_a_killed_process_ends_the_others(self):
+        words = (self.config(attention(type="gqa")), "--data", self.text, "--steps", "100000", "--batch", "2", "--seq", "32")
+        out = tempfile.mkdtemp(dir=self.folder)
+        run = subprocess.Popen([str(CROSSHEAD), "train", *map(str, words), "--out", out, "--engine", "pytorch", "--device", "cpu,cpu",
+                                "--checkpoint-every", "5", "--python", sys.executable], stderr=subprocess.PIPE, text=True)
+        try:
+            while not os.path.exists(os.path.join(out, "log.jsonl")) or len(entries(out, "step")) < 12:
+                self.assertIsNone(run.poll())
+                time.sleep(0.2)
+            worker_of = subprocess.run(["pgrep", "-P", str(run.pid)], capture_output=True, text=True).stdout.split()
+            sibling = subprocess.run(["pgrep", "-P", worker_of[0]], capture_output=True, text=True).stdout.split()
+            os.kill(int(sibling[0]), signal.SIGKILL)
+            _, said = run.communicate(timeout=120)
+        finally:
+            run.kill()
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("process 2 of 2 that train this run was ended by signal 9", said)
 
     def test_bad_input(self):
         config = self.config(attention(type="gqa"))

@@ -10,6 +10,7 @@ checkpoint. docs/gpu.md explains both.
     model.py    the model's PyTorch code with the run's weights
     loss.py     LM head and cross entropy, a chunk of tokens at a time
     balance.py  what keeps the choices of experts and heads even
+    ranks.py    the processes that train a run together, one on each device
     step.py     a training step: gradient, clipping, AdamW, schedule
     run.py      steps, evaluations and checkpoints in their order
 """

@@ -2,6 +2,7 @@
 """python -m crosshead.worker RUN"""
 
 import os
+import signal
 import sys
 
 USAGE = "usage: python -m crosshead.worker RUN    (a directory that `crosshead train --engine pytorch --out RUN` prepared)"
@@ -14,7 +15,9 @@ def main():
     from crosshead.worker.messages import Refused, end_with_parent, keep_lines_apart, say
 
     keep_lines_apart()
-    if not sys.stdin.isatty():
+    if os.environ.get("RANK", "0") != "0" and "CROSSHEAD_RANKS" in os.environ:
+        end_with_parent(signal.SIGKILL)
+    elif not sys.stdin.isatty():
         end_with_parent()
 
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")

@@ -101,8 +101,24 @@ class Run:
             raise Refused("io", f"{self.file(name)} cannot be written ({error})") from error
 
     def evaluated(self):
-        """Whether there is an evaluation after the last step."""
+        """Returns true if there is an evaluation after the last step."""
         return bool(self.validation) and self.validation[-1][0] == self.step
+
+
+class NoLog:
+    """In place of the log in all processes of a run but the first."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def write(self, event, **members):
+        pass
+
+    def start(self, *_):
+        pass
 
 
 class Log:

@@ -18,10 +18,15 @@ def keep_lines_apart():
     os.dup2(2, 1)
 
 
-def end_with_parent():
-    """SIGTERM comes when the program ends that started the worker (Linux)."""
+def output():
+    """Returns the file that lines of JSON go to."""
+    return _lines
+
+
+def end_with_parent(number=signal.SIGTERM):
+    """This signal comes when the program ends that started the worker (Linux)."""
     try:
-        ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+        ctypes.CDLL(None).prctl(1, number)
     except (OSError, AttributeError):
         pass
 
@@ -35,7 +40,9 @@ class Refused(Exception):
 
 
 def say(event, **members):
-    """A line of JSON on standard output, for the program that started the worker."""
+    """Writes a line of JSON, for the program that started the worker. Of several processes only the first reports progress."""
+    if event != "error" and os.environ.get("RANK", "0") != "0":
+        return
     print(json.dumps({"event": event, **members}), file=_lines, flush=True)
 
 

@@ -9,9 +9,10 @@ import time
 import torch
 
 from crosshead.worker.data import Ahead, Batches
-from crosshead.worker.files import Log, Run
+from crosshead.worker.files import Log, NoLog, Run
 from crosshead.worker.messages import Refused, say
 from crosshead.worker.model import build, state_of
+from crosshead.worker.ranks import Ranks
 from crosshead.worker.step import Trainer, rate
 
 CHECKPOINT_SECONDS = 600
@@ -68,7 +69,12 @@ class Driver:
     def __init__(self, path):
         self.run = Run(path)
         options = self.run.options
-        self.device = choose_device(self.run.settings.get("device"))
+        named = self.run.settings.get("device")
+        self.ranks = Ranks(self.run, named.split(",") if named else [])
+        self.device = choose_device(self.ranks.name)
+        if self.device.type == "cuda":
+            torch.cuda.set_device(self.device)
+        self.ranks.connect(self.device)
         if options["dtype"] != "F64":
             torch.set_float32_matmul_precision("highest")
         self.batches = Batches(self.run, self.device.type == "cuda")
@@ -78,8 +84,8 @@ class Driver:
         del groups["weight"]
         compiled = self.device.type == "cuda" and self.run.settings.get("compile", True)
         self.frozen = {name: tensor for name, tensor in groups["m"].items()}
-        self.trainer = Trainer(self.model, self.run, groups, self.device, compiled)
-        self.log = Log(self.run)
+        self.trainer = Trainer(self.model, self.run, groups, self.device, compiled, self.ranks)
+        self.log = Log(self.run) if self.ranks.leads else NoLog()
         self.clock, self.pending = Clock(self.device), collections.deque()
         self.stopping, self.last_saved, self.saved_step = False, time.monotonic(), self.run.step
 
@@ -94,16 +100,19 @@ class Driver:
             raise Refused("io", f"step {self.run.step + 1} has nothing to predict")
         began = self.clock.mark()
         while True:
+            loss = None
             try:
-                loss, norm = self.trainer.step(batch, predicted)
+                loss = self.trainer.differentiate(batch, predicted)
+            except torch.OutOfMemoryError:
+                pass
+            if not self.ranks.any(loss is None):
                 break
-            except torch.OutOfMemoryError as error:
-                self.trainer.forget()
-                if not self.trainer.halve():
-                    raise Refused("memory", f"{self.device} has too little memory for one sequence of "
-                                            f"{self.run.options['sequence']} tokens; a shorter --seq or a smaller model "
-                                            "fits") from error
-                say("warning", message=f"out of memory: {self.trainer.micro_batch} sequences at a time from here on")
+            self.trainer.forget()
+            if not self.trainer.halve():
+                raise Refused("memory", f"{self.device} has too little memory for one sequence of "
+                                        f"{self.run.options['sequence']} tokens; a shorter --seq or a smaller model fits")
+            say("warning", message=f"out of memory: {self.trainer.micro_batch} sequences at a time from here on")
+        loss, norm = self.trainer.update(loss)
         self.run.step += 1
         results = torch.stack((loss.double(), norm.double()))
         if self.device.type == "cuda":
@@ -156,19 +165,24 @@ class Driver:
         sums = torch.zeros(4, dtype=torch.float64, device=self.device)  # loss, targets, first choices, among the first five
         first = 0
         while first < total:
-            micro = trainer.micro_batch
-            batch = self.batches.validate(first, micro)
-            batch["targets"][max(0, total - first):] = -1
+            micro, found = trainer.micro_batch, None
+            begin = first + self.ranks.rank * micro
+            batch = self.batches.validate(begin, micro)
+            batch["targets"][max(0, total - begin):] = -1
             try:
-                sums += self._evaluate(trainer.place(batch, slice(None)))
-            except torch.OutOfMemoryError as error:
+                found = self._evaluate(trainer.place(batch, slice(None)))
+            except torch.OutOfMemoryError:
+                pass
+            if self.ranks.any(found is None):
                 trainer.forget()
                 if not trainer.halve():
-                    raise Refused("memory", f"{self.device} has too little memory to evaluate one sequence") from error
+                    raise Refused("memory", f"{self.device} has too little memory to evaluate one sequence")
                 continue
-            first += micro
-            if self.stopping:
+            sums += found
+            first += micro * self.ranks.count
+            if self.ranks.any(self.stopping):
                 raise Interrupted
+        self.ranks.add([sums])
         loss, count, top1, top5 = sums.tolist()
         point = [run.step, loss / max(count, 1)] + ([top1 / count, top5 / count] if trainer.vision else [])
         if not math.isfinite(point[1]):
@@ -208,20 +222,25 @@ class Driver:
 
     def save(self):
         self.report(wait=True)
+        self.saved_step, self.last_saved = self.run.step, time.monotonic()
+        if not self.ranks.leads:
+            return
         m, v = self.trainer.optimizer.moments()
         weights = {name: tensor for name, tensor in state_of(self.model).items() if name in self.frozen}
         for moments in (m, v):
             for name in weights.keys() - moments.keys():  # what the optimizer leaves alone
                 moments[name] = torch.zeros_like(weights[name])
         self.run.save({"weight": weights, "m": m, "v": v})
-        self.saved_step, self.last_saved = self.run.step, time.monotonic()
 
     # ---- The whole run ----
 
     def drive(self):
         """Trains to the end; returns the exit status of the process."""
         with self.log:
-            return self._drive()
+            try:
+                return self._drive()
+            finally:
+                self.ranks.close()
 
     def _drive(self):
         run = self.run
@@ -243,7 +262,8 @@ class Driver:
             raise
         finally:
             ahead.close()
-        run.save_model({name: tensor for name, tensor in state_of(self.model).items() if name in self.frozen})
+        if self.ranks.leads:
+            run.save_model({name: tensor for name, tensor in state_of(self.model).items() if name in self.frozen})
         self.log.write("done", step=run.step)
         say("done", step=run.step)
         return 0
@@ -259,7 +279,7 @@ class Driver:
                 self.save()
             if run.step == run.options["steps"]:
                 return
-            if self.stopping:
+            if self.ranks.any(self.stopping):
                 raise Interrupted
             self.take_step(ahead)
             self.report(wait=False)

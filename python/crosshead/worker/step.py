@@ -65,15 +65,19 @@ class Optimizer:
         return ({name: state["exp_avg"] for name, state in states.items()},
                 {name: state["exp_avg_sq"] for name, state in states.items()})
 
+    def gradients(self):
+        """The gradients of all parameters. What no sequence used has zeros."""
+        for parameter in self.names.values():
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        return [parameter.grad for parameter in self.names.values()]
+
     @torch.no_grad()
     def step(self, lr):
         """One update; the gradient's norm before clipping. A gradient that is not finite changes nothing."""
-        parameters = list(self.names.values())
-        for parameter in parameters:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
+        parameters, gradients = list(self.names.values()), self.gradients()
         wide = torch.float64 if parameters[0].device.type == "cpu" else None  # GPUs add in a tree, which is exact enough
-        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm([p.grad for p in parameters], 2, wide)))
+        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients, 2, wide)))
         clip = self.options["clip"]
         largest = torch.clamp(norm / clip, min=1.0) if clip > 0 else torch.ones_like(norm)
         # The fused kernel divides gradients by grad_scale and does nothing where found_inf is 1.
@@ -137,8 +141,9 @@ class Graph:
 class Trainer:
     """The model, its optimizer, and what a step does with a batch."""
 
-    def __init__(self, model, run, groups, device, compiled):
-        self.model, self.run, self.device = model, run, device
+    def __init__(self, model, run, groups, device, compiled, ranks):
+        self.model, self.run, self.device, self.ranks = model, run, device, ranks
+        self.sequences = run.step_sequences // ranks.count  # of a step, in this process
         self.dtype = {"BF16": torch.bfloat16, "F64": torch.float64}.get(run.options["dtype"], torch.float32)
         self.optimizer = Optimizer(model, run.options, groups, run.step)
         self.balance = Balance(model, run.config)
@@ -152,13 +157,13 @@ class Trainer:
     def _first_micro_batch(self):
         """The most sequences, among the divisors of a step's, that keep a GPU busy without filling it."""
         most = max(1, 32768 // self.run.options["sequence"])
-        return max(n for n in range(1, most + 1) if self.run.step_sequences % n == 0)
+        return max(n for n in range(1, most + 1) if self.sequences % n == 0)
 
     def halve(self):
         """A smaller micro-batch; False where it has one sequence."""
         if self.micro_batch == 1:
             return False
-        self.micro_batch = max(n for n in range(1, self.micro_batch // 2 + 1) if self.run.step_sequences % n == 0)
+        self.micro_batch = max(n for n in range(1, self.micro_batch // 2 + 1) if self.sequences % n == 0)
         self.graph, self.seen = None, 0
         return True
 
@@ -175,15 +180,15 @@ class Trainer:
             options = {"document_starts": batch["starts"]} if "starts" in batch else {}
             return self.model.model(input_ids=batch["tokens"], use_cache=False, **options).last_hidden_state
 
-    def parts(self, sequences):
-        return [slice(i, i + self.micro_batch) for i in range(0, sequences, self.micro_batch)]
+    def parts(self, begin, end):
+        return [slice(i, i + self.micro_batch) for i in range(begin, end, self.micro_batch)]
 
     def differentiate(self, batch, predicted):
-        """Adds the gradient of a step; the mean loss, on the device."""
-        sequences = batch["targets"].shape[0]
+        """Adds this process's gradient of a step; its share of the mean loss, on the device."""
+        begin = self.ranks.rank * self.sequences
         loss = torch.zeros((), dtype=torch.float64, device=self.device)
         self.balance.begin()
-        for part in self.parts(sequences):
+        for part in self.parts(begin, begin + self.sequences):
             micro = self.place(batch, part)
             micro["scale"] = torch.full((), 1 / predicted, device=self.device)
             loss += self._captured(micro) if self.graphs else self._passes(micro)
@@ -230,9 +235,12 @@ class Trainer:
             logits = self.model(pixel_values=micro["pixels"].view(shape)).logits
         return logits.float() if logits.dtype == torch.bfloat16 else logits
 
-    def step(self, batch, predicted):
-        """One optimizer step; loss and gradient norm, on the device."""
-        loss = self.differentiate(batch, predicted)
+    def update(self, loss):
+        """The optimizer's step after all processes have their gradients; loss and gradient norm, on the device."""
+        if self.ranks.count > 1:
+            self.ranks.add(self.optimizer.gradients())
+            self.ranks.add(self.balance.load)
+            self.ranks.add([loss])
         norm = self.optimizer.step(rate(self.run.options, self.run.step + 1))
         self.balance.end()
         return loss, norm

@@ -418,7 +418,9 @@ static ch_status begin(const ch_compare_settings *settings, bool dry, ch_compare
   CH_TRY(ch_ranks_agree(all, read_settings(settings, setup, error), error));
   if (dry) return CH_OK;
   CH_TRY(compare_settings(setup, error));
-  CH_TRY(ch_crew_open(all, settings->workers.ranks_per_run, ch_compare_stopped, setup, &setup->crew, error));
+  /* PyTorch's worker starts the processes of a run itself. */
+  int64_t each = settings->workers.engine == CH_ENGINE_PYTORCH ? 1 : settings->workers.ranks_per_run;
+  CH_TRY(ch_crew_open(all, each, ch_compare_stopped, setup, &setup->crew, error));
   if (!ch_crew_leads(&setup->crew)) return ch_ranks_agree(all, CH_OK, error);
   ch_attempt_begin(&setup->attempt, setup->settings.report.out);
   return ch_ranks_agree(all, ch_make_directory(setup->settings.report.out, error), error);

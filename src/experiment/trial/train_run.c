@@ -86,15 +86,20 @@ static ch_status finish(running *run, ch_trainer *trainer, const char *directory
   return ch_compare_on_images(setup) ? CH_OK : ch_data_give_tokenizer(&setup->data, directory, error);
 }
 
-/* The device of this process's group, of those that the settings name; the caller's. NULL: none is named, or no memory. */
+/* Returns the devices of this process's runs, of those that the settings name; the caller frees them. NULL: none is named, or no
+   memory. */
 char *ch_compare_device_of(const ch_compare_setup *setup) {
   const char *from = setup->settings.workers.device;
   int64_t each = setup->settings.workers.ranks_per_run > 0 ? setup->settings.workers.ranks_per_run : 1;
-  for (int64_t group = ch_ranks_rank(setup->settings.workers.ranks) / each; from && group > 0; group--) {
+  for (int64_t before = ch_ranks_rank(setup->settings.workers.ranks) * each; from && before > 0; before--) {
     from = strchr(from, ',');
     from = from ? from + 1 : NULL;
   }
-  return from ? strndup(from, strcspn(from, ",")) : NULL;
+  if (!from) return NULL;
+  size_t length = strcspn(from, ",");
+  for (int64_t more = each - 1; more > 0 && from[length] == ','; more--)
+    length += 1 + strcspn(from + length + 1, ",");
+  return strndup(from, length);
 }
 
 static ch_status train(running *run, const ch_planned_model *planned, const char *directory,

@@ -79,14 +79,16 @@ static bool same_logits(const specimen *s, const float *got, const float *expect
   return difference <= 1e-5f * largest;
 }
 
-/* One step of the texts in the first `count` places. */
-static bool step_together(const specimen *s, ch_session *session, const int64_t *text, int64_t count,
-                          int64_t step, const float *expected) {
+/* One step of the texts in `count` places: the first ones, or those listed. */
+static bool step_together(const specimen *s, ch_session *session, const int32_t *places, const int64_t *text,
+                          int64_t count, int64_t step, const float *expected) {
   int32_t tokens[TEXTS];
   const float *values;
   ch_error error = {0};
   for (int64_t p = 0; p < count; p++) tokens[p] = token_of(s, text[p], length_of(s, text[p]) + step);
-  if (!went_well(s, ch_session_step(session, count, tokens, &values, &error), &error)) return false;
+  ch_status status = places ? ch_session_step_some(session, places, count, tokens, &values, &error)
+                            : ch_session_step(session, count, tokens, &values, &error);
+  if (!went_well(s, status, &error)) return false;
   for (int64_t p = 0; p < count; p++)
     if (!same_logits(s, values + p * s->vocab, expected + (text[p] * STEPS + step) * s->vocab)) {
       complain(s, "cache %s: step %d of text %d, %d tokens long, differs beside %d others",
@@ -106,14 +108,16 @@ static void check_with(const specimen *s, ch_dtype dtype, bool precompute) {
   ch_session *fork = NULL;
   ch_error error = {0};
   fed = fed && went_well(s, ch_session_fork(session, &fork, &error), &error);
-  fed = fed && step_together(s, session, text, TEXTS, 0, expected);
-  fed = fed &&
-        step_together(s, fork, text, TEXTS, 0, expected); /* what is fed to one is no matter of the other */
+  fed = fed && step_together(s, session, NULL, text, TEXTS, 0, expected);
+  fed = fed && step_together(s, fork, (int32_t[]){2, 0, 3, 1}, (int64_t[]){2, 0, 3, 1}, TEXTS, 0,
+                             expected); /* what is fed to one is no matter of the other */
+  /* The second has ended: the others are fed where they are. */
+  if (fed) fed = step_together(s, fork, (int32_t[]){3, 0, 2}, (int64_t[]){3, 0, 2}, TEXTS - 1, 1, expected);
   ch_session_free(fork);
   if (fed) { /* the second has ended, the last takes its place */
     text[1] = 3;
     if (went_well(s, ch_session_copy(session, 3, 1, length_of(s, 3) + 1, &error), &error))
-      step_together(s, session, text, TEXTS - 1, 1, expected);
+      step_together(s, session, NULL, text, TEXTS - 1, 1, expected);
   }
   ch_session_free(session);
   free(expected);

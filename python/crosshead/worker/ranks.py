@@ -1,0 +1,143 @@
+# mypy: ignore-errors
+"""The processes that train a run together, one on each device: who they are, and what they add up and agree on."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import torch
+import torch.distributed as dist
+
+from crosshead.worker.messages import Refused, output, say
+
+BUCKET = 1 << 24  # elements that are added over the processes in one call
+GRACE_SECONDS = 10  # for this process to fail by itself after another one has
+
+
+class Ranks:
+    """This process's place among the processes of a run. Alone, sums are what they were."""
+
+    def __init__(self, run, devices):
+        self.rank, self.count = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+        self.siblings, self.ended = [], False
+        processes = max(self.count, len(devices))
+        if 1 < self.count != len(devices) > 1:
+            raise Refused("config", f"{self.count} processes train on {len(devices)} devices; start one for each device")
+        if run.step_sequences % processes:
+            raise Refused("config", f"{processes} devices cannot share {run.step_sequences} sequences a step evenly; give a --batch "
+                                    f"that {processes} divides")
+        self.name = devices[self.rank % len(devices)] if devices else None
+        if self.count < processes:
+            self._start(run, processes)
+
+    @property
+    def leads(self):
+        return self.rank == 0
+
+    def _start(self, run, count):
+        """Starts the other processes. They end with this one."""
+        self.count = count
+        store = os.path.join(tempfile.mkdtemp(prefix="crosshead-"), "ranks")
+        environment = {**os.environ, "WORLD_SIZE": str(count), "CROSSHEAD_RANKS": store}
+        os.environ["CROSSHEAD_RANKS"] = store
+        for rank in range(1, count):
+            self.siblings.append(subprocess.Popen(
+                [sys.executable, "-m", "crosshead.worker", run.path], stdin=subprocess.DEVNULL, stdout=output(),
+                env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)}))
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self):
+        """Ends this process if another one fails and the device does not report it: it would wait for that one for ever."""
+        event = threading.Event()
+        while not self.ended:
+            if not self._failed():
+                event.wait(0.2)
+                continue
+            event.wait(GRACE_SECONDS)
+            if self.ended:
+                return
+            say("error", kind="io", message=self._failed())
+            self._kill()
+            os._exit(1)
+
+    def _failed(self):
+        """Returns a sentence about a process that has failed, or None."""
+        for rank, process in enumerate(self.siblings, 1):
+            status = process.poll()
+            if status:
+                how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
+                return f"process {rank + 1} of {self.count} that train this run {how}; the last checkpoint can be resumed"
+        return None
+
+    def _reduce(self, tensor, operation=dist.ReduceOp.SUM, group=None):
+        try:
+            dist.all_reduce(tensor, operation, group=group)
+        except RuntimeError as error:
+            deadline = time.monotonic() + 1
+            while not self._failed() and time.monotonic() < deadline:
+                time.sleep(0.05)
+            raise Refused("io", self._failed() or "another process of this run has ended; the last checkpoint can be "
+                                                  "resumed") from error
+
+    def _kill(self):
+        for process in self.siblings:
+            if process.poll() is None:
+                process.kill()
+
+    def connect(self, device):
+        """Meets the other processes."""
+        if self.count == 1:
+            return
+        store = os.environ.get("CROSSHEAD_RANKS")
+        method = f"file://{store}" if store else "env://"
+        backend = {"cuda": "nccl", "xpu": "xccl"}.get(device.type, "gloo")
+        try:
+            dist.init_process_group(backend, init_method=method, rank=self.rank, world_size=self.count)
+            # Flags of the processes themselves; reading them does not wait for a device.
+            self.control = dist.group.WORLD if backend == "gloo" else dist.new_group(backend="gloo")
+        except (RuntimeError, ValueError) as error:
+            raise Refused("io", f"the {self.count} processes of this run cannot reach each other "
+                                f"({str(error).splitlines()[0]})") from error
+
+    def any(self, flag):
+        """Returns true in all processes if the flag is true in one of them."""
+        if self.count == 1:
+            return flag
+        flags = torch.tensor([bool(flag)], dtype=torch.int32)
+        self._reduce(flags, dist.ReduceOp.MAX, self.control)
+        return bool(flags.item())
+
+    def add(self, tensors):
+        """Replaces tensors of one type by their sums over the processes."""
+        if self.count == 1 or not tensors:
+            return
+        bucket, size = [], 0
+        for tensor in [*tensors, None]:
+            if bucket and (tensor is None or size + tensor.numel() > BUCKET):
+                flat = torch.cat([part.reshape(-1) for part in bucket])
+                self._reduce(flat)
+                torch._foreach_copy_(bucket, [sum.view_as(part) for sum, part in
+                                              zip(flat.split([part.numel() for part in bucket]), bucket)])
+                bucket, size = [], 0
+            if tensor is not None:
+                bucket.append(tensor)
+                size += tensor.numel()
+
+    def close(self):
+        """The others have ended, or are about to."""
+        self.ended = True
+        if self.count > 1 and dist.is_initialized():
+            dist.destroy_process_group()
+        for process in self.siblings:
+            try:
+                process.wait(GRACE_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        if self.siblings:
+            store = os.environ.pop("CROSSHEAD_RANKS")
+            if os.path.exists(store):
+                os.remove(store)
+            os.rmdir(os.path.dirname(store))

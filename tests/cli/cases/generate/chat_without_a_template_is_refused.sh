@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead generate $DATA/TinyStories-656K --chat --prompt "Hello"
