@@ -35,7 +35,7 @@ def declarations(include: pathlib.Path) -> str:
         parts.append(re.sub(r"\bCH_API\b", "", text))
 
     add("crosshead/crosshead.h")
-    add("crosshead/making.h")
+    add("crosshead/crosshead_train.h")
     return "\n".join(parts)
 
 

@@ -145,11 +145,11 @@ static ch_status read_keep(ch_compressing *c, ch_error *error) {
 
 static ch_status read_type(ch_compressing *c, ch_error *error) {
   ch_precision asked = c->s->type;
-  int dtype = ch_answer_dtype(asked, c->own->weights.tensors[0].dtype);
+  int dtype = ch_api_dtype(asked, c->own->weights.tensors[0].dtype);
   if (asked != CH_PRECISION_DEFAULT && dtype != CH_F32 && dtype != CH_F16 && dtype != CH_BF16)
     return ch_fail(error, CH_ERROR_ARGUMENT, "type is %d; matrices are made in F32, F16 or BF16", (int)asked);
   c->dtype = (ch_dtype)dtype;
-  c->report.dtype = ch_answer_type_name(c->dtype);
+  c->report.dtype = ch_api_type_name(c->dtype);
   return CH_OK;
 }
 

@@ -4,7 +4,7 @@
 
 #include <crosshead/evaluate.h>
 
-#include "api/answer.h"
+#include "api/adapters.h"
 #include "infer/model.h"
 #include "tensor/team.h"
 

@@ -6,7 +6,7 @@
 
 #include "api/evaluate_private.h"
 #include "base/progress.h"
-#include "eval/tasks/evaluate.h"
+#include "eval/tasks/ask_task.h"
 
 static void put_figure(json_t *object, const char *name, ch_task_figure figure) {
   char key[64];
@@ -159,7 +159,7 @@ ch_status ch_evaluate_one_task(const ch_model *model, const char *task, const ch
                             (ch_evaluated_kind){.name = "evaluating a task", .option = "eval --task"},
                             &a.call, error));
   ch_status status = ask(&a, task, error);
-  if (status == CH_OK) status = ch_answer_json(task_json(&a), json, error);
+  if (status == CH_OK) status = ch_api_json(task_json(&a), json, error);
   ch_task_evaluation_free(&a.evaluation);
   ch_task_free(a.task);
   free(a.name);

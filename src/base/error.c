@@ -96,6 +96,10 @@ ch_status ch_no_memory(ch_error *error) {
   return ch_fail(error, CH_ERROR_MEMORY, "out of memory");
 }
 
+ch_status ch_refuse_null(ch_error *error, const char *what) {
+  return ch_fail(error, CH_ERROR_ARGUMENT, "%s is NULL", what);
+}
+
 ch_status ch_fail_in(ch_error *error, const char *prefix) {
   if (!error) return CH_ERROR_ARGUMENT;
   char message[ROOM];

@@ -13,6 +13,8 @@ ch_status ch_fail(ch_error *error, ch_status status, const char *format, ...)
 /* Reports that an allocation failed: CH_ERROR_MEMORY, "out of memory". Where the user chose how much memory it takes
    (weights, a cache), ch_fail says how many bytes that is instead. */
 ch_status ch_no_memory(ch_error *error);
+/* Fails with CH_ERROR_ARGUMENT: "WHAT is NULL". */
+ch_status ch_refuse_null(ch_error *error, const char *what);
 
 /* Puts "prefix: " before the message already in *error; returns error's status. Used to add the place. */
 ch_status ch_fail_in(ch_error *error, const char *prefix);

@@ -6,7 +6,7 @@
 #include "cli/job.h"
 #include "cli/output.h"
 #include "cli/precision.h"
-#include "cli/typed.h"
+#include "cli/typed_command.h"
 #include "cli/work.h"
 
 /* --- progress ---------------------------------------------------------------------------------------------------- */

@@ -10,7 +10,7 @@
 #include "base/progress.h"
 #include "cli/cache_types.h"
 #include "cli/command.h"
-#include "cli/lineup.h"
+#include "cli/comparison_options.h"
 #include "cli/parse.h"
 #include "cli/precision.h"
 #include "cli/results.h"

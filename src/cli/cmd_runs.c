@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/command.h"
-#include "cli/keep.h"
+#include "cli/record_run.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/runs_cells.h"

@@ -7,10 +7,10 @@
 #include "cli/devices.h"
 #include "cli/interrupt.h"
 #include "cli/job.h"
-#include "cli/keep.h"
+#include "cli/record_run.h"
 #include "cli/output.h"
 #include "cli/training.h"
-#include "cli/typed.h"
+#include "cli/typed_command.h"
 #include "cli/work.h"
 
 /* Without a checkpoint there may be text that an earlier call prepared, and with --resume the log of a run that never came
@@ -44,16 +44,16 @@ static ch_status check(const ch_training_arguments *a, ch_error *error) {
 }
 
 /* Whatever became of it: finished, interrupted or failed. */
-static void keep(const ch_training_arguments *a, ch_training_view *view, ch_keeper *keeper) {
+static void keep(const ch_training_arguments *a, ch_training_view *view, ch_run_recorder *keeper) {
   ch_text command = {0};
   ch_put_typed("train", ch_training_option_table, a, &command);
   keeper->labels = (ch_kept_run_labels){.kind = "train",
                                         .dataset = a->settings.text.data ? a->settings.text.data
                                                                          : a->settings.vision.images,
                                         .command = command.data};
-  ch_keeper_keep(keeper, a->out, NULL, &view->line);
+  ch_run_recorder_record(keeper, a->out, NULL, &view->line);
   char *control = ch_path_join(a->out, CH_TRAIN_CONTROL);
-  if (control && view->start.control) ch_keeper_keep(keeper, control, NULL, &view->line);
+  if (control && view->start.control) ch_run_recorder_record(keeper, control, NULL, &view->line);
   free(control);
   ch_text_free(&command);
 }
@@ -95,15 +95,15 @@ static ch_status print_result(const ch_training_arguments *a, const ch_training_
 static ch_status run(const void *given, ch_error *error) {
   const ch_training_arguments *a = given;
   ch_training_view view = {.out = a->out, .resume = a->settings.model.resume};
-  ch_keeper keeper;
+  ch_run_recorder keeper;
   char *json = NULL;
   bool leads = ch_job_leads();
-  ch_status kept = leads ? ch_keeper_begin(&keeper, a->runs, a->out, error) : CH_OK;
+  ch_status kept = leads ? ch_run_recorder_begin(&keeper, a->runs, a->out, error) : CH_OK;
   CH_TRY(ch_job_agree(kept, error));
   ch_progress_begin(&view.line, leads ? stderr : NULL);
   ch_status status = train(a, &view, &json, error);
   if (view.began) keep(a, &view, &keeper); /* the first process alone is told so */
-  if (leads) ch_keeper_end(&keeper);
+  if (leads) ch_run_recorder_end(&keeper);
   ch_progress_end(&view.line);
   ch_interrupt_release();
   if (!leads) free(json);

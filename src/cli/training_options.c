@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "cli/keep.h"
+#include "cli/record_run.h"
 #include "cli/precision.h"
 
 static const char *const schedules[] = {"cosine", "constant", "cosine-to-zero", NULL};

@@ -25,11 +25,11 @@ static int first_point(const ch_fit_settings *settings, const ch_read_curve *cur
 }
 
 static ch_status fit_one(const ch_fit_settings *settings, const ch_read_curve *curve,
-                         const ch_read_curve *training, bool table, ch_arena *arena, ch_fitted *fitted,
+                         const ch_read_curve *training, bool table, ch_arena *arena, ch_curve_fit *fitted,
                          ch_error *error) {
   int first = first_point(settings, curve, table);
   ch_error why = {0};
-  *fitted = (ch_fitted){.name = curve->name, .points = curve->count};
+  *fitted = (ch_curve_fit){.name = curve->name, .points = curve->count};
   ch_stability_judge(training->losses, training->count, &fitted->stability);
   fitted->has_law = ch_scaling_law_fit(curve->tokens + first, curve->losses + first, curve->count - first,
                                        (double)settings->budget, &fitted->law, &why) == CH_OK;
@@ -87,7 +87,7 @@ void ch_scaling_law_warnings(const ch_scaling_law *law, ch_text *text) {
     ch_text_puts(text, "These losses do not bound alpha, so they do not say how the loss goes on.\n");
 }
 
-static json_t *to_json(const ch_fitted *f) {
+static json_t *to_json(const ch_curve_fit *f) {
   ch_text warnings = {0};
   json_t *object = json_pack("{ss, si, so, so}", "name", f->name, "points", f->points, "stability",
                              ch_stability_to_json(&f->stability), "law",

@@ -21,26 +21,26 @@ enum { SHARES = sizeof earlier_shares / sizeof *earlier_shares };
 
 /* --- what a rung found ------------------------------------------------------------------------------------------- */
 
-static double training_flops(const ch_compared *m) {
+static double training_flops(const ch_model_result *m) {
   double forward = m->flops_projections + m->flops_context + m->flops_feed_forward + m->flops_head;
   return FLOPS_OF_TRAINING * forward * (double)m->tokens_trained;
 }
 
-static double loss_of(const ch_compared *run) {
+static double loss_of(const ch_model_result *run) {
   return run->validation_loss;
 }
 
-static double rate_of(const ch_compared *run) {
+static double rate_of(const ch_model_result *run) {
   return run->train_tokens_per_second;
 }
 
-static double spread_of(const ch_compared *run) {
+static double spread_of(const ch_model_result *run) {
   return run->train_spread;
 }
 
 /* The validation loss of a run where `share` of its tokens are trained, between two evaluations on a straight line over the
    logarithm of tokens; NaN outside of them. */
-static double loss_at(const ch_compared *run, double share) {
+static double loss_at(const ch_model_result *run, double share) {
   double tokens = share * (double)run->tokens_trained;
   for (int p = 1; p < run->validation_points; p++) {
     const ch_curve_point *a = &run->validation_curve[p - 1], *b = &run->validation_curve[p];

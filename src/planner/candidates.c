@@ -61,7 +61,7 @@ static ch_counted counted_by(const ch_capacity_settings *s) {
 }
 
 static ch_status check_lists(const ch_capacity_settings *s, ch_error *error) {
-  if (s->model_count && !s->models) return ch_api_missing(error, "the list of models");
+  if (s->model_count && !s->models) return ch_refuse_null(error, "the list of models");
   if (!s->devices || s->device_count < 1)
     return ch_fail(error, CH_ERROR_ARGUMENT, "there is no device; give at least one");
   for (size_t i = 0; i < s->device_count; i++) {

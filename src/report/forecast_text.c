@@ -18,7 +18,7 @@ static const char *put_bytes(double bytes, cell to) {
   return to;
 }
 
-static void fill(const ch_foreseen *m, cell *row) {
+static void fill(const ch_mechanism_forecast *m, cell *row) {
   char count[32];
   if (m->finished)
     snprintf(row[0], CELL, "%lld of %lld", (long long)(m->runs - m->finished), (long long)m->runs);
@@ -54,7 +54,7 @@ static void put_lengths(const ch_compare_forecast *f, ch_text *text) {
 }
 
 static void put_sentence(const ch_compare_forecast *f, ch_text *text) {
-  const ch_foreseen *all = &f->total;
+  const ch_mechanism_forecast *all = &f->total;
   long long left = (long long)(all->runs - all->finished);
   char duration[32];
   cell memory, disk, machine;

@@ -1,5 +1,5 @@
 /* Compression through the public interface: what comes out is smaller and says nearly the same. */
-#include "making.h"
+#include "api_testing.h"
 
 static double loss_of(const char *directory) {
   ch_model *model;

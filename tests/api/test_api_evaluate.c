@@ -1,7 +1,7 @@
 /* Evaluation through the public interface: against logits of a session, and against lm-evaluation-harness. */
 #include <time.h>
 
-#include "making.h"
+#include "api_testing.h"
 
 static ch_model *model;
 

@@ -1,5 +1,5 @@
 /* Kept runs through the public interface: put, collected from a directory, found, read as JSON, deleted. */
-#include "making.h"
+#include "api_testing.h"
 
 static ch_runs *open_runs(const char *name) {
   ch_runs *runs;

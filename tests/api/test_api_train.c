@@ -1,5 +1,5 @@
 /* Training through the public interface: callbacks, stopping and resuming, a model that can be run. */
-#include "making.h"
+#include "api_testing.h"
 
 enum { STEPS = 8 };
 

@@ -10,7 +10,7 @@
 
 #include "report/sample.h"
 #include "experiment/findings/verdict.h"
-#include "report/table.h"
+#include "report/comparison_table.h"
 
 #define LOOSE                                                                                                \
   "Warning: The laws fitted to mha, gqa:4, gqa:2 and mqa say nothing: the curves are too short "             \
@@ -22,7 +22,7 @@ static void the_table_is_aligned_and_sorted_with_the_best_marked(void **state) {
   ch_comparison comparison;
   ch_text text = {0};
   sample_comparison(&comparison, 4);
-  ch_compared first = comparison.models[0]; /* the order asked for must not matter */
+  ch_model_result first = comparison.models[0]; /* the order asked for must not matter */
   comparison.models[0] = comparison.models[3];
   comparison.models[3] = first;
   ch_table_write(&comparison, &text);
@@ -176,7 +176,7 @@ static void make_images(ch_comparison *comparison) {
   static const double top1[] = {0.615, 0.6093, 0.6065, 0.58};
   comparison->data.images = true;
   for (int i = 0; i < comparison->count; i++) {
-    ch_compared *model = &comparison->models[i];
+    ch_model_result *model = &comparison->models[i];
     model->images = true;
     model->top1 = top1[i];
     model->top5 = top1[i] + 0.3;
@@ -283,7 +283,7 @@ static void give_seeds(ch_comparison *comparison, double deviation) {
   static const double common[] = {0, 0.05, -0.02},
                       own[4][3] = {{0, 0, 0}, {0, -1, 1}, {1, 0, -1}, {-1, 1, 0}};
   int count = comparison->count;
-  ch_compared *runs = ch_arena_alloc(&comparison->arena, (size_t)(3 * count) * sizeof *runs);
+  ch_model_result *runs = ch_arena_alloc(&comparison->arena, (size_t)(3 * count) * sizeof *runs);
   for (int i = 0; i < 3 * count; i++) {
     runs[i] = comparison->models[i % count];
     runs[i].seed = (uint64_t)(i / count + 1);

@@ -79,7 +79,7 @@ static void warn_of_plateaus(writer *w, const ch_comparison *comparison, const c
   warn(w, "first_plateau", &about, &text);
 }
 
-static bool rises(const ch_compared *run) {
+static bool rises(const ch_model_result *run) {
   double lowest = INFINITY;
   for (int i = 0; i < run->validation_points; i++) lowest = fmin(lowest, run->validation_curve[i].loss);
   return run->validation_loss > rise_share * lowest;
@@ -92,7 +92,7 @@ static void warn_of_rereading(writer *w, const ch_comparison *comparison, const 
   for (int g = 0; !comparison->data.images && text_tokens > 0 && g < summary->count; g++) {
     bool found = false;
     for (int i = 0; i < summary->groups[g].count; i++) {
-      const ch_compared *run = summary->groups[g].runs[i];
+      const ch_model_result *run = summary->groups[g].runs[i];
       double read = (double)run->tokens_trained / text_tokens;
       if (read <= most_passes || !rises(run)) continue;
       found = true;
@@ -165,7 +165,7 @@ ch_status ch_comparison_warnings(const ch_comparison *comparison, const ch_summa
 
 /* --- sweeps ------------------------------------------------------------------------------------------------------ */
 
-static bool of_choice(const ch_swept *run, const ch_sweep_choice *choice) {
+static bool of_choice(const ch_sweep_result *run, const ch_sweep_choice *choice) {
   return strcmp(run->name, choice->name) == 0;
 }
 
@@ -211,7 +211,7 @@ ch_status ch_sweep_warnings(const ch_sweep *sweep, ch_arena *arena, ch_warnings 
   for (int m = 0; m < sweep->mechanisms; m++) {
     bool found = false;
     for (int i = 0; i < sweep->count; i++) {
-      const ch_swept *run = &sweep->runs[i];
+      const ch_sweep_result *run = &sweep->runs[i];
       found = found || (of_choice(run, &sweep->choices[m]) && run->lr == sweep->choices[m].chosen &&
                         run->has_law && is_loose(&run->law));
     }

@@ -69,7 +69,7 @@ enum {
 };
 
 /* In the order in which they are kept. A new setting is a member of ch_compare_settings and a row here; the program has a
-   row of options that names the member (cli/lineup.h, cli/cmd_compare.c). What is not in an old file counts as the
+   row of options that names the member (cli/comparison_options.h, cli/cmd_compare.c). What is not in an old file counts as the
    default. */
 static const setting settings_table[] = {
     {COUNT("--epochs", vision.epochs, 1, 100000), .counts = COUNTS_FOR_IMAGES},

@@ -70,7 +70,7 @@ static ch_status ask_tokenizer(const char *path, ch_data *data, ch_error *error)
   return CH_OK;
 }
 
-ch_status ch_imagine_text(const ch_data_options *options, ch_data *data, ch_error *error) {
+ch_status ch_estimate_prepared_text(const ch_data_options *options, ch_data *data, ch_error *error) {
   *data = (ch_data){.bos = -1, .eos = -1};
   CH_TRY(ch_corpus_recognise(options->data) ? count_tokens(options->data, data, error)
                                             : estimate_tokens(options, data, error));
