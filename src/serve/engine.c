@@ -8,7 +8,7 @@
 #include "base/progress.h"
 #include "serve/desk.h"
 #include "serve/inbox.h"
-#include "serve/prompts.h"
+#include "serve/prompt_fields.h"
 
 /* A stream whose client does not read is paused when so many bytes wait for it; less when streams have much to send altogether. */
 enum { MOST_PENDING = 1 << 20, FEW_PENDING = 64 << 10, MUCH_ALTOGETHER = 16 << 20 };

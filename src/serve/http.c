@@ -11,8 +11,8 @@
 #include "base/progress.h"
 #include "serve/desk.h"
 #include "serve/events.h"
-#include "serve/log.h"
-#include "serve/page.h"
+#include "serve/access_log.h"
+#include "serve/web_page.h"
 #include "serve/routes.h"
 #include "serve/monitor.h"
 

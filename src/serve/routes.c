@@ -5,7 +5,7 @@
 
 #include "serve/about.h"
 #include "serve/metrics.h"
-#include "serve/page.h"
+#include "serve/web_page.h"
 #include "serve/text_routes.h"
 #include "serve/token_routes.h"
 

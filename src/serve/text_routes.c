@@ -10,7 +10,7 @@
 #include "serve/inbox.h"
 #include "serve/messages.h"
 #include "serve/names.h"
-#include "serve/prompts.h"
+#include "serve/prompt_fields.h"
 
 /* --- what a request may take ---------------------------------------------------------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
 #include "serve/asked.h"
 #include "serve/body.h"
 #include "serve/messages.h"
-#include "serve/prompts.h"
+#include "serve/prompt_fields.h"
 
 /* --- /tokenize ------------------------------------------------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /* The log waits for nobody: a line that standard error has no room for is dropped. */
-#include "serve/log.h"
+#include "serve/access_log.h"
 
 #include <poll.h>
 #include <stdio.h>

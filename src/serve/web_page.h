@@ -1,6 +1,6 @@
 /* The page at /, for trying the model. */
-#ifndef CH_SERVE_PAGE_H
-#define CH_SERVE_PAGE_H
+#ifndef CH_SERVE_WEB_PAGE_H
+#define CH_SERVE_WEB_PAGE_H
 
 #include "serve/exchange.h"
 

@@ -1,5 +1,5 @@
 /* The page is in the program, with the hashes of its script and its style. */
-#include "serve/page.h"
+#include "serve/web_page.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Prompts of a body: texts or lists of ids, one or several. */
-#ifndef CH_SERVE_PROMPTS_H
-#define CH_SERVE_PROMPTS_H
+#ifndef CH_SERVE_PROMPT_FIELDS_H
+#define CH_SERVE_PROMPT_FIELDS_H
 
 #include <jansson.h>
 

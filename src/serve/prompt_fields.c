@@ -1,5 +1,5 @@
 /* Prompts. */
-#include "serve/prompts.h"
+#include "serve/prompt_fields.h"
 
 #include <stdlib.h>
 #include <string.h>
