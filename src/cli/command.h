@@ -16,8 +16,15 @@ typedef enum ch_option_type {
   CH_OPTION_COUNT,  /* int64_t;      --tokens 10M */
   CH_OPTION_NUMBER, /* double;       --lr 3e-4 */
   CH_OPTION_CHOICE, /* const char *; one of `choices` */
-  CH_OPTION_TIME    /* double, seconds; --budget 30m */
+  CH_OPTION_TIME,   /* double, seconds; --budget 30m */
+  CH_OPTION_WORDS   /* ch_words;     --cors A --cors B */
 } ch_option_type;
+
+/* The values of an option that may be repeated; NULL-terminated. */
+enum { CH_MOST_WORDS = 64 };
+typedef struct ch_words {
+  const char *list[CH_MOST_WORDS + 1];
+} ch_words;
 
 /* What a command writes at the path that an option names: cli/destination.h looks after it. */
 typedef enum ch_writes {
