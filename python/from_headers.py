@@ -13,7 +13,7 @@ import sys
 import cffi
 
 # Members of settings that the package sets by itself.
-HIDDEN = ("user", "stop", "out", "option_names", "command", "cache_name")
+HIDDEN = ("user", "stop", "out", "command", "cache_name")
 NUMBERS = {"float": "float", "double": "float", "_Bool": "bool"}
 
 
@@ -35,7 +35,7 @@ def declarations(include: pathlib.Path) -> str:
         parts.append(re.sub(r"\bCH_API\b", "", text))
 
     add("crosshead/crosshead.h")
-    add("crosshead/making.h")
+    add("crosshead/crosshead_train.h")
     return "\n".join(parts)
 
 

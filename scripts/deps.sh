@@ -10,7 +10,7 @@ wanted=
 for group in "$@"; do
   case $group in
   build) wanted="$wanted make gcc cmake ninja-build pkg-config libc6-dev libjansson-dev libpcre2-dev libonig-dev libutf8proc-dev libsqlite3-dev
-                 libdnnl-dev liblapacke-dev libopenblas-pthread-dev zlib1g-dev libbz2-dev libcsv-dev libjs-vega" ;;
+                 libdnnl-dev liblapacke-dev libopenblas-pthread-dev zlib1g-dev libbz2-dev libcsv-dev libmicrohttpd-dev libjs-vega" ;;
   test) wanted="$wanted g++ libcmocka-dev procps python3" ;; # what the tests need beside what they test
   mpi) wanted="$wanted libopenmpi-dev openmpi-bin" ;; # training over several processes; MPICH (libmpich-dev mpich) does too
   fuzz) wanted="$wanted clang libclang-rt-dev libomp-dev" ;;

@@ -17,7 +17,7 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "bench/random_model.h"
-#include "infer/forward.h"
+#include "infer/api_forward.h"
 
 enum { LENGTH = 11, VOCABULARY = 23 };
 

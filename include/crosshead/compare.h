@@ -204,8 +204,6 @@ typedef struct ch_compare_settings {
   ch_compare_workers workers;
   ch_compare_verdict verdict;
   ch_compare_report report;
-  /* Sentences of errors name settings as `crosshead compare` names its options: "--eval-tokens", not "eval_tokens". */
-  bool option_names;
   ch_compare_event_sink event; /* what happens (see below); or NULL */
   ch_stop_test stop;           /* called about twenty times a second, on every rank; or NULL */
   void *user;                  /* theirs */
@@ -253,7 +251,7 @@ CH_API ch_status ch_comparison_page(const ch_comparison *comparison, char **html
 /* ---- The runs ---- */
 
 /* What models are trained on: a text, or images; members about tokens then count images. */
-typedef struct ch_compared_data {
+typedef struct ch_comparison_data {
   const char *file; /* as it was given */
   int64_t bytes, train_tokens, validation_tokens, vocab_size;
   const char *tokenizer; /* the file it came from, or "trained on this text"; "" of images */
@@ -262,7 +260,7 @@ typedef struct ch_compared_data {
   /* Mean cross entropy, in nats, of a model that knows how frequent tokens (or classes) are and nothing else; 0: unknown */
   double token_entropy;
   int64_t image_size, channels, classes;
-} ch_compared_data;
+} ch_comparison_data;
 
 /* A learning rate that was tried. */
 typedef struct ch_tried_rate {
@@ -271,17 +269,17 @@ typedef struct ch_tried_rate {
 } ch_tried_rate;
 
 /* The result of a trained model on a task. */
-typedef struct ch_compared_task {
+typedef struct ch_task_result {
   const char *task; /* as settings->verdict.tasks spells it: "ruler:vt@256", "hellaswag=items.jsonl" */
   const char
       *metric; /* "acc", "exact_match", "recall", "perplexity": as `crosshead eval --task --json` names it */
   double value, error; /* value of the metric, and its standard error over the items; 0 if it is not known */
   int64_t items;       /* that were asked */
   int64_t limit;       /* settings->verdict.task_items then */
-} ch_compared_task;
+} ch_task_result;
 
 /* A run of a model. Strings and arrays belong to the comparison; members may be added in later versions. */
-typedef struct ch_compared {
+typedef struct ch_model_result {
   const char *name;      /* as `mechanisms` spells it: "gqa:4", "configs/mine.json" */
   const char *directory; /* directory of the trained model, below the comparison's */
   const char *mechanism; /* attention.type */
@@ -332,19 +330,19 @@ typedef struct ch_compared {
   int32_t curve_points, validation_points, decode_points;
   /* Spikes of the training loss, as `sweep` counts them; -1: an earlier version wrote the file without them. */
   int64_t loss_spikes;
-  const ch_compared_task *tasks; /* [task_count] results on tasks */
+  const ch_task_result *tasks; /* [task_count] results on tasks */
   int32_t task_count;
-} ch_compared;
+} ch_model_result;
 
 /* The runs of all models and seeds. */
 CH_API int32_t ch_comparison_count(const ch_comparison *comparison);
 
 /* Run `index` of 0 ... count - 1, seed by seed; it belongs to the comparison. NULL for another index. */
-CH_API const ch_compared *ch_comparison_run(const ch_comparison *comparison, int32_t index);
+CH_API const ch_model_result *ch_comparison_run(const ch_comparison *comparison, int32_t index);
 
 /* *run becomes a run, with the first seed, of the model that is recommended; it belongs to the comparison. NULL if no model is
  * trained or none fits settings->verdict.cache_budget. */
-CH_API ch_status ch_comparison_recommended(const ch_comparison *comparison, const ch_compared **run,
+CH_API ch_status ch_comparison_recommended(const ch_comparison *comparison, const ch_model_result **run,
                                            ch_error *error);
 
 /* ---- The verdict ---- */
@@ -417,7 +415,7 @@ typedef struct ch_compare_position {
 typedef struct ch_compare_failure {
   const char *name; /* of the mechanism */
   uint64_t seed;
-  const char *message;
+  const ch_error *error;
 } ch_compare_failure;
 
 /* What an event says: the member of the union that has its name. */
@@ -449,7 +447,7 @@ struct ch_compare_event {
   union {
     ch_train_preparation preparation;
     struct {
-      const ch_compared_data *data;
+      const ch_comparison_data *data;
     } prepared;
     struct {
       int32_t index, rungs; /* by size, from 0 */
@@ -458,7 +456,7 @@ struct ch_compare_event {
     } rung;
     struct {
       const ch_compare_position *position; /* position->step.steps is the run's length */
-      const ch_compared *model;            /* with the members that do not depend on training */
+      const ch_model_result *model;        /* with the members that do not depend on training */
     } begin;
     struct {
       const ch_compare_position *position;
@@ -468,19 +466,19 @@ struct ch_compare_event {
       double share;                        /* that is done, from 0 to 1 */
     } share;
     struct {
-      const ch_compared *model;
+      const ch_model_result *model;
       bool earlier; /* it was finished when the comparison began */
     } model;
     ch_compare_failure failed;
     struct {
       int32_t turn, turns; /* from 0; of a speed that is not steady there are more turns than were said */
-      const ch_compared *model;
+      const ch_model_result *model;
     } timing;
     struct {
-      const ch_compared *model;
+      const ch_model_result *model;
     } timed;
     struct {
-      const ch_compared *model;
+      const ch_model_result *model;
       const char *task;
       int64_t done, total; /* items */
     } asking;
@@ -490,7 +488,7 @@ struct ch_compare_event {
 /* ---- Before comparing ---- */
 
 /* A forecast of a mechanism's unfinished runs. */
-typedef struct ch_foreseen {
+typedef struct ch_mechanism_forecast {
   const char *name; /* as `mechanisms` spells it; NULL in a total */
   int64_t parameters;
   int64_t runs, finished;   /* all runs, and those that are finished in `out` */
@@ -501,7 +499,7 @@ typedef struct ch_foreseen {
    * any run needs. */
   int64_t memory_bytes;
   int64_t disk_bytes; /* bytes that models and checkpoints will add */
-} ch_foreseen;
+} ch_mechanism_forecast;
 
 /* All of it belongs to what ch_compare_foresee gave. */
 typedef struct ch_compare_forecast ch_compare_forecast;
@@ -514,10 +512,11 @@ CH_API ch_status ch_compare_foresee(const ch_compare_settings *settings, ch_comp
 /* NULL is fine. */
 CH_API void ch_compare_forecast_free(ch_compare_forecast *forecast);
 /* Mechanism `index` of 0 ... ch_compare_forecast_count - 1, in the order of `mechanisms`; NULL for another index. */
-CH_API const ch_foreseen *ch_compare_forecast_of(const ch_compare_forecast *forecast, int32_t index);
+CH_API const ch_mechanism_forecast *ch_compare_forecast_of(const ch_compare_forecast *forecast,
+                                                           int32_t index);
 CH_API int32_t ch_compare_forecast_count(const ch_compare_forecast *forecast);
 /* All together. */
-CH_API const ch_foreseen *ch_compare_forecast_total(const ch_compare_forecast *forecast);
+CH_API const ch_mechanism_forecast *ch_compare_forecast_total(const ch_compare_forecast *forecast);
 /* *text becomes a table and a sentence, *json the same as an object; NUL-terminated and the caller's. */
 CH_API ch_status ch_compare_forecast_text(const ch_compare_forecast *forecast, char **text, ch_error *error);
 CH_API ch_status ch_compare_forecast_json(const ch_compare_forecast *forecast, char **json, ch_error *error);

@@ -76,8 +76,6 @@ typedef struct ch_compress_settings {
   char **
       table; /* or NULL; a success sets it to the report for a terminal, the caller's: release it with ch_free */
   int32_t threads; /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
-  /* Sentences of errors name settings as `crosshead compress` names its options: "--data-free" and not "data_free". */
-  bool option_names;
   /* The ranks of a job (crosshead/ranks.h), which share the passes of text through models, or NULL: this process alone. All
    * ranks call ch_compress_model with the same settings; `out`, `command` and `name` are those of rank 0, which computes the
    * factors, measures the speeds, writes the files and has the report. What it writes has the same bits for any number of

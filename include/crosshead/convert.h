@@ -51,8 +51,6 @@ typedef struct ch_export_settings {
   /* CH_EXPORT_TRANSFORMERS: */
   bool untrained; /* DIRECTORY is a config.json of any size, and no weights are written */
   bool own_code;  /* with Crosshead's PyTorch code, even if a class of transformers would suffice */
-  /* Sentences of errors name settings as `crosshead export` names its options: "--expand-heads", not "expand_heads". */
-  bool option_names;
 } ch_export_settings;
 
 CH_API void ch_export_defaults(ch_export_settings *settings);

@@ -13,7 +13,7 @@
  *   profile.h   where a session's time goes
  *
  * common.h has the rules that all headers follow. Making models - training, evaluation, compression, conversion -
- * belongs to libcrosshead-train (pkg-config crosshead-train) and its headers, which <crosshead/making.h> lists. */
+ * belongs to libcrosshead-train (pkg-config crosshead-train) and its headers, which <crosshead/crosshead_train.h> lists. */
 #ifndef CROSSHEAD_CROSSHEAD_H
 #define CROSSHEAD_CROSSHEAD_H
 

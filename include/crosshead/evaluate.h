@@ -42,8 +42,6 @@ typedef struct ch_evaluate_settings {
   const char *lengths;
   uint64_t seed;   /* random seed of these texts, below 2^32; default 1 */
   int32_t threads; /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
-  /* Sentences of errors name settings as `crosshead eval` names its options: "--fewshot" and not "examples". */
-  bool option_names;
   /* One of several processes that measure a text or ask a task together (ranks.h): all make the same call, each does a part,
    * and all have the same figures, which are those of one process. Rank 0 calls the callbacks; of the others, progress alone is
    * called. Failures are those of all. Not for images. NULL: this process alone. */

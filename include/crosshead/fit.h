@@ -136,14 +136,14 @@ typedef struct ch_fit_settings {
 CH_API void ch_fit_defaults(ch_fit_settings *settings);
 
 /* The results for one curve. */
-typedef struct ch_fitted {
+typedef struct ch_curve_fit {
   const char *name;       /* name of the file or the run */
   int32_t points;         /* points of the curve, including those that are left out */
   ch_stability stability; /* stability of the training losses, if the file has them; else of the points */
   bool has_law;
   ch_scaling_law law;
   const char *no_law; /* why there is no law; "" if there is one */
-} ch_fitted;
+} ch_curve_fit;
 
 /* The curves of a file. */
 typedef struct ch_fits ch_fits;
@@ -170,7 +170,7 @@ CH_API void ch_fits_free(ch_fits *fits);
 CH_API int32_t ch_fits_count(const ch_fits *fits);
 
 /* Curve `index` of 0 ... count - 1; it belongs to `fits`. NULL for another index. */
-CH_API const ch_fitted *ch_fits_curve(const ch_fits *fits, int32_t index);
+CH_API const ch_curve_fit *ch_fits_curve(const ch_fits *fits, int32_t index);
 
 /* *json becomes the object of `crosshead fit --json`; NUL-terminated and the caller's: release it with ch_free. */
 CH_API ch_status ch_fits_json(const ch_fits *fits, char **json, ch_error *error);

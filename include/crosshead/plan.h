@@ -79,8 +79,6 @@ typedef struct ch_capacity_settings {
   int32_t ranks; /* ranks that train each candidate, to learn the memory of each; default 0: no training */
   ch_precision training; /* the type that they train in: F32 (default) or BF16 */
   size_t device_count;
-  /* Sentences of errors name settings as `crosshead plan` names its options. */
-  bool option_names;
 } ch_capacity_settings;
 
 CH_API void ch_capacity_defaults(ch_capacity_settings *settings);

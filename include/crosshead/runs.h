@@ -23,9 +23,7 @@ typedef struct ch_runs ch_runs;
 
 /* How ch_runs_open opens a file; combine with |. */
 typedef enum ch_runs_flags {
-  CH_RUNS_CREATE = 1, /* make the file if there is none */
-  /* Sentences about a file that holds no runs name the program's option that gives another one, --runs. */
-  CH_RUNS_OPTION_NAMES = 2
+  CH_RUNS_CREATE = 1 /* make the file if there is none */
 } ch_runs_flags;
 
 /* Opens the file PATH; `flags` are of ch_runs_flags. Errors, all of which leave the file as it is: CH_ERROR_IO (not

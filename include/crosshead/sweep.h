@@ -16,7 +16,7 @@ enum { CH_SWEEP_MOST_RATES = 32, CH_SWEEP_MOST_SEEDS = 32 };
 
 /* One run: a mechanism at a rate with a seed. Strings and arrays belong to the sweep; members may be added in later
  * versions. */
-typedef struct ch_swept {
+typedef struct ch_sweep_result {
   const char *name;      /* as `mechanisms` spells it */
   const char *directory; /* directory below the sweep's: "mha/lr-0.003" */
   const char *mechanism; /* attention.type */
@@ -34,7 +34,7 @@ typedef struct ch_swept {
   ch_scaling_law
       law; /* law of the validation curve after the warm-up and the first tenth; for stable runs only */
   char no_law[160]; /* why there is none */
-} ch_swept;
+} ch_sweep_result;
 
 /* The conclusion from a mechanism's runs. Rates are 0 where there is none. */
 typedef struct ch_sweep_choice {
@@ -53,7 +53,7 @@ typedef struct ch_sweep ch_sweep;
 
 /* What the sweep is going to do. */
 typedef struct ch_sweep_outline {
-  const ch_compared_data *data;
+  const ch_comparison_data *data;
   int32_t runs;    /* runs of all mechanisms, rates and seeds */
   int64_t steps;   /* of a run */
   int64_t jobs;    /* runs at a time, */
@@ -77,20 +77,20 @@ typedef struct ch_sweep_event {
   union {
     ch_train_preparation preparation;
     struct {
-      const ch_compared_data *data;
+      const ch_comparison_data *data;
     } prepared;
     struct {
       const ch_sweep_outline *outline;
     } outline;
     struct {
-      const ch_swept *run;
+      const ch_sweep_result *run;
     } begin;
     struct {
-      const ch_swept *run;
+      const ch_sweep_result *run;
       const ch_train_step *step;
     } step;
     struct {
-      const ch_swept
+      const ch_sweep_result
           *run;     /* its verdict follows from its own stability alone: the other runs are not known yet */
       bool earlier; /* it was finished when the sweep began */
     } run;
@@ -128,8 +128,6 @@ typedef struct ch_sweep_settings {
   int64_t
       jobs; /* runs at the same time, which share the threads; 0 = one per thread, as far as memory allows */
   int64_t budget; /* tokens that losses are extrapolated to; 0 = ten times those that runs are trained on */
-  /* Sentences of errors name settings as `crosshead sweep` names its options. */
-  bool option_names;
   ch_sweep_event_sink event; /* what happens; or NULL */
   ch_stop_test stop;         /* called by several threads at once; or NULL */
   void *user;                /* theirs */
@@ -157,7 +155,7 @@ CH_API void ch_sweep_free(ch_sweep *sweep);
 CH_API int32_t ch_sweep_count(const ch_sweep *sweep);
 
 /* Run `index` of 0 ... count - 1; it belongs to the sweep. NULL for another index. */
-CH_API const ch_swept *ch_sweep_run(const ch_sweep *sweep, int32_t index);
+CH_API const ch_sweep_result *ch_sweep_run(const ch_sweep *sweep, int32_t index);
 
 /* What follows for mechanism `index`, in the order of `mechanisms`; it belongs to the sweep. NULL after the last. */
 CH_API const ch_sweep_choice *ch_sweep_choice_of(const ch_sweep *sweep, int32_t index);
@@ -173,7 +171,7 @@ CH_API ch_status ch_sweep_page(const ch_sweep *sweep, char **html, ch_error *err
 
 /* *text becomes a run's verdict in words: "stable", "spike from step 120 on", ...; NUL-terminated and the
  * caller's. */
-CH_API ch_status ch_swept_verdict(const ch_swept *run, char **text, ch_error *error);
+CH_API ch_status ch_sweep_result_verdict(const ch_sweep_result *run, char **text, ch_error *error);
 
 /* ---- Coordinate check ---- */
 
@@ -264,8 +262,6 @@ typedef struct ch_coordinate_settings {
   int64_t seeds;     /* default 3 */
   int32_t threads;   /* 0 = as many as OpenMP gives */
   ch_compare_report report;
-  /* Sentences of errors name settings as `crosshead sweep` names its options. */
-  bool option_names;
   ch_coordinate_event_sink event; /* what happens; or NULL */
   ch_stop_test stop;              /* or NULL */
   void *user;                     /* theirs */

@@ -152,8 +152,6 @@ typedef struct ch_train_settings {
   ch_train_optimizer optimizer;
   ch_train_workers workers;
   ch_train_report report;
-  /* Sentences of errors name settings as `crosshead train` names its options: "--eval-every" and not "eval_every". */
-  bool option_names;
   ch_train_event_sink event; /* what happens (see below); or NULL */
   ch_stop_test stop; /* also within steps, on every rank; a step that is stopped is not finished. Or NULL */
   void *user;        /* theirs */

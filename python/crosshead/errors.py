@@ -4,15 +4,17 @@
 True
 """
 
-import functools
-import re
-from typing import Any, Dict, FrozenSet, Type
+from typing import Any, Dict, Type
 
 from crosshead._native import ffi, text
 
 
 class Error(Exception):
-    """What went wrong, in one sentence that says what would be right."""
+    """What went wrong, in one sentence that says what would be right. setting: the first keyword that it names, or ""."""
+
+    def __init__(self, message: str = "", setting: str = ""):
+        super().__init__(message)
+        self.setting = setting
 
 
 class ArgumentError(Error, ValueError):
@@ -76,40 +78,7 @@ def new_error() -> Any:
     return ffi.new("ch_error *")
 
 
-# Options of the program whose keyword has another name.
-_KEYWORDS = {
-    "params": "parameters",
-    "seq": "sequence",
-    "compute": "type",
-    "dtype": "weights",
-    "device": "devices",
-    "length": "lengths",
-    "only": "part",
-    "fewshot": "examples",
-    "fewshot_file": "example_file",
-    "task_file": "items",
-}
-
-
-@functools.lru_cache(None)
-def _settings() -> FrozenSet[str]:
-    """The names of all settings."""
-    structs = [ffi.typeof(name) for name in ffi.list_types()[0] if name.endswith(("_settings", "_options"))]
-    return frozenset(field for struct in structs for field, _ in struct.fields)
-
-
-def in_python(sentence: str) -> str:
-    """The sentence with keywords for options of the program: `sequence` for `--seq`."""
-
-    def keyword(option: "re.Match[str]") -> str:
-        name = option[1].replace("-", "_")
-        name = _KEYWORDS.get(name, name)
-        return name if name in _settings() else option[0]
-
-    return re.sub(r"(?<![\w-])--([a-z][a-z-]*[a-z0-9])", keyword, sentence)
-
-
 def check(status: int, error: Any) -> None:
     """Raises what a status other than CH_OK stands for."""
     if status:
-        raise _BY_STATUS.get(status, Error)(in_python(text(error.message) or ""))
+        raise _BY_STATUS.get(status, Error)(text(error.message) or "", text(error.setting) or "")

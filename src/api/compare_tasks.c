@@ -8,12 +8,12 @@
 
 #include <crosshead/evaluate.h>
 
-#include "eval/tasks/evaluate.h"
+#include "eval/tasks/ask_task.h"
 
 /* What the progress of a task needs; its context. */
 typedef struct asking {
   const ch_compare_settings *settings;
-  const ch_compared *model;
+  const ch_model_result *model;
   const ch_asked_task *task;
 } asking;
 
@@ -27,7 +27,7 @@ static bool tell(int64_t done, int64_t total, void *user) {
 }
 
 /* The figure that a report names first: the one with a standard error beside it. */
-static bool read_figure(json_t *report, ch_arena *arena, ch_compared_task *answer) {
+static bool read_figure(json_t *report, ch_arena *arena, ch_task_result *answer) {
   const char *key;
   json_t *value;
   json_object_foreach(report, key, value) {
@@ -59,12 +59,11 @@ static ch_evaluate_settings settings_of(const ch_compare_settings *s, const ch_a
   settings.items = task->items;
   settings.limit = s->verdict.task_items;
   settings.threads = s->workers.threads;
-  settings.option_names = true;
   if (takes_usual_length(task)) settings.lengths = length;
   return settings;
 }
 
-static ch_status ask(asking *a, const ch_model *model, ch_arena *arena, ch_compared_task *answer,
+static ch_status ask(asking *a, const ch_model *model, ch_arena *arena, ch_task_result *answer,
                      ch_error *error) {
   char length[LENGTH_SIZE], *text = NULL;
   ch_evaluate_settings settings = settings_of(a->settings, a->task, length);
@@ -78,9 +77,9 @@ static ch_status ask(asking *a, const ch_model *model, ch_arena *arena, ch_compa
   return found ? CH_OK : ch_fail(error, CH_ERROR_NUMERIC, "its figure is not a number");
 }
 
-ch_status ch_compare_ask(const ch_compare_settings *settings, const ch_compared *model, const char *directory,
-                         const ch_asked_task *task, ch_arena *arena, ch_compared_task *answer,
-                         ch_error *error) {
+ch_status ch_compare_ask(const ch_compare_settings *settings, const ch_model_result *model,
+                         const char *directory, const ch_asked_task *task, ch_arena *arena,
+                         ch_task_result *answer, ch_error *error) {
   asking a = {settings, model, task};
   ch_model *opened;
   CH_TRY(ch_model_open(directory, &opened, error));
@@ -134,7 +133,7 @@ ch_status ch_compare_check_task(const ch_compare_settings *s, const ch_config *c
                                                   : try_task(name, &own, tokenizer, &settings, error);
   free(name);
   if (status == CH_OK) return CH_OK;
-  snprintf(where, sizeof where, "--tasks, %.80s%s", task->spelling,
-           takes_usual_length(task) ? ", as long as --seq" : "");
+  snprintf(where, sizeof where, "the task %.80s%s", task->spelling,
+           takes_usual_length(task) ? ", as long as the sequences of training" : "");
   return ch_fail_in(error, where);
 }

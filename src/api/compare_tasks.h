@@ -6,9 +6,9 @@
 #include "text/tokenizer.h"
 
 /* A ch_task_asker: opens the model, and asks it as ch_evaluate_task does. */
-ch_status ch_compare_ask(const ch_compare_settings *settings, const ch_compared *model, const char *directory,
-                         const ch_asked_task *task, ch_arena *arena, ch_compared_task *answer,
-                         ch_error *error);
+ch_status ch_compare_ask(const ch_compare_settings *settings, const ch_model_result *model,
+                         const char *directory, const ch_asked_task *task, ch_arena *arena,
+                         ch_task_result *answer, ch_error *error);
 
 /* A ch_task_checker: does with a configuration and a tokenizer all that ch_evaluate_task does before the model is asked. */
 ch_status ch_compare_check_task(const ch_compare_settings *settings, const ch_config *config,

@@ -12,9 +12,10 @@ static ch_status check_calibration(const ch_compressing *c, ch_error *error) {
   if (c->mea || tokens > inputs) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT,
                  "%s gives %lld tokens to calibrate on, too few for the %lld inputs of a projection; take a "
-                 "text of several times %lld tokens, or %s",
+                 "text of several times %lld tokens, or {%s}%s",
                  c->s->calibration, (long long)tokens, (long long)inputs, (long long)inputs,
-                 c->s->method == CH_COMPRESSION_MASA ? "--data-free" : "--method svd");
+                 c->s->method == CH_COMPRESSION_MASA ? "data_free" : "method",
+                 c->s->method == CH_COMPRESSION_MASA ? "" : " svd");
 }
 
 /* masa cuts layers where blocks change the stream; measured weights of errors have each attention's share of it. */
@@ -82,7 +83,7 @@ ch_status ch_compressing_profile(ch_compressing *c, ch_error *error) {
   if (!options.choices)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "--component-heads keeps all %lld key-value heads, so there is nothing to profile; give fewer",
+        "{component_heads} keeps all %lld key-value heads, so there is nothing to profile; give fewer",
         (long long)groups);
   int64_t count = (int64_t)c->tokens.size < PROFILE_TOKENS ? (int64_t)c->tokens.size : PROFILE_TOKENS;
   CH_TRY(ch_sensitivity_measure(c->model, c->calibration, c->tokens.data, count, &options, &c->sensitivity,

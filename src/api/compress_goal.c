@@ -78,7 +78,7 @@ static ch_status choose_heads(ch_compressing *c, double *loss, ch_error *error) 
 static ch_status out_of_reach(const ch_compressing *c, const ch_error *why, ch_error *error) {
   return ch_fail(
       error, CH_ERROR_ARGUMENT,
-      "--cache %.3g%% cannot be reached: --cache-dtype q4_0 saves %.1f %%, and fewer heads with q8_0 do "
+      "{cache} %.3g%% cannot be reached: a cache of type q4_0 saves %.1f %%, and fewer heads with q8_0 do "
       "not suffice (%.300s)",
       100 * c->s->cache, 100 * saved_by(c, REMEDIES - 1), why->message);
 }
@@ -97,7 +97,7 @@ ch_status ch_compressing_pursue(ch_compressing *c, ch_error *error) {
       reaching == EIGHT_BIT || (reaching < REMEDIES && found.loss - c->report.before.loss <= log1p(little));
   ch_status status = CH_ERROR_ARGUMENT;
   if (!cheap && c->report.groups > 1) status = choose_heads(c, &loss, &why);
-  if (status != CH_OK && status != CH_ERROR_ARGUMENT) return ch_fail(error, status, "%s", why.message);
+  if (status != CH_OK && status != CH_ERROR_ARGUMENT) return ch_fail_as(error, status, &why);
   if (!cheap && status == CH_OK && (reaching == REMEDIES || loss < found.loss)) {
     take_types(c, EIGHT_BIT);
     return CH_OK;

@@ -4,7 +4,7 @@
 
 #include <crosshead/compress.h>
 
-#include "api/answer.h"
+#include "api/adapters.h"
 #include "attention/registry.h"
 #include "compress/absorb.h"
 #include "compress/calibration.h"
@@ -21,7 +21,7 @@ typedef struct ch_compressing {
   char names[CH_MAX_PROJECTIONS][CH_PROJECTION_NAME_SIZE];
   const char *keep[CH_MAX_PROJECTIONS]; /* [keep_count] full names of s->keep */
   int keep_count;
-  ch_answer_progress progress;
+  ch_api_progress progress;
   const char *stage; /* that was told last */
   ch_shared shared;  /* while rank 0 does a part alone */
   ch_model *before;  /* as it runs, to be measured; or NULL */

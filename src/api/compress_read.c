@@ -26,15 +26,17 @@ static ch_status wrong(const ch_compress_settings *s, const char *sentence, ch_e
 
 static ch_status check_goal(const ch_compress_settings *s, ch_error *error) {
   if (!(s->cache > 0 && s->cache < 1))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--cache is %g; it is a share above 0 and below 1", s->cache);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{cache} is %g; it is a share above 0 and below 1", s->cache);
   if (s->component_heads != -1 || s->budget != 0 || s->profile || s->first_layer != 0 || s->last_layer != -1)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "--cache is a goal that decides on heads and layers; leave --component-heads, --layers, --budget and "
-        "--profile out");
+        "{cache} is a goal that decides on heads and layers; leave {component_heads}, {layers}, {budget} and "
+        "{profile} out");
   if (s->calibration && s->report) return CH_OK;
-  return ch_fail(error, CH_ERROR_ARGUMENT, "--cache needs %s, on which remedies are measured",
-                 s->calibration ? "report" : "--calibration FILE, a text");
+  if (s->calibration)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{cache} needs {report}, which measures remedies");
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "{cache} needs {calibration} FILE, a text, on which remedies are measured");
 }
 
 static ch_status check_mea(const ch_compress_settings *s, ch_error *error) {
@@ -100,7 +102,7 @@ static ch_status read_layers(ch_compressing *c, ch_error *error) {
   char range[64];
   snprintf(range, sizeof range, c->first == c->last ? "%lld" : "%lld-%lld", (long long)c->first,
            (long long)c->last);
-  return ch_fail(error, CH_ERROR_ARGUMENT, "--layers %s is outside the model's layers, 0-%lld", range,
+  return ch_fail(error, CH_ERROR_ARGUMENT, "{layers} %s is outside the model's layers, 0-%lld", range,
                  (long long)layers - 1);
 }
 
@@ -109,7 +111,7 @@ static ch_status read_heads(const ch_compressing *c, ch_error *error) {
   if (!c->mea || heads == -1 || (heads >= 1 && heads <= groups)) return CH_OK;
   return ch_fail(
       error, CH_ERROR_ARGUMENT,
-      "--component-heads %lld: %s has %lld key-value heads, so 1 to %lld can be kept; the nearest is %lld",
+      "{component_heads} %lld: %s has %lld key-value heads, so 1 to %lld can be kept; the nearest is %lld",
       (long long)heads, c->directory, (long long)groups, (long long)groups,
       (long long)(heads < 1 ? 1 : groups));
 }
@@ -130,14 +132,14 @@ static ch_status read_keep(ch_compressing *c, ch_error *error) {
     if (!names[i]) {
       const char *near = ch_nearest_name(name, names);
       return ch_fail(error, CH_ERROR_ARGUMENT,
-                     "--keep names '%.*s', which is no projection of %s; there is %s", (int)length, p,
+                     "{keep} names '%.*s', which is no projection of %s; there is %s", (int)length, p,
                      c->directory, near ? near : names[0]);
     }
     c->keep[c->keep_count++] = name;
     p += length;
     if (*p) p++;
     if (*p && c->keep_count == CH_MAX_PROJECTIONS)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "--keep names more than the %d projections there can be",
+      return ch_fail(error, CH_ERROR_ARGUMENT, "{keep} names more than the %d projections there can be",
                      CH_MAX_PROJECTIONS);
   }
   return CH_OK;
@@ -145,11 +147,11 @@ static ch_status read_keep(ch_compressing *c, ch_error *error) {
 
 static ch_status read_type(ch_compressing *c, ch_error *error) {
   ch_precision asked = c->s->type;
-  int dtype = ch_answer_dtype(asked, c->own->weights.tensors[0].dtype);
+  int dtype = ch_api_dtype(asked, c->own->weights.tensors[0].dtype);
   if (asked != CH_PRECISION_DEFAULT && dtype != CH_F32 && dtype != CH_F16 && dtype != CH_BF16)
     return ch_fail(error, CH_ERROR_ARGUMENT, "type is %d; matrices are made in F32, F16 or BF16", (int)asked);
   c->dtype = (ch_dtype)dtype;
-  c->report.dtype = ch_answer_type_name(c->dtype);
+  c->report.dtype = ch_api_type_name(c->dtype);
   return CH_OK;
 }
 

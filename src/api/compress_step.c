@@ -7,6 +7,6 @@ ch_status ch_compressing_step(void *context, const char *what, double done, doub
   if (c->stage != what && c->s->stage) c->s->stage(what, c->s->user);
   c->stage = what;
   if (ch_shared_stops(&c->shared)) return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted");
-  if (ch_answer_tell(&c->progress, (int64_t)(total > 0 ? UNITS * done / total : 0), UNITS)) return CH_OK;
+  if (ch_api_tell(&c->progress, (int64_t)(total > 0 ? UNITS * done / total : 0), UNITS)) return CH_OK;
   return ch_fail(error, CH_ERROR_INTERRUPTED, "cancelled; nothing was written");
 }

@@ -5,7 +5,7 @@
 #include "api/compress_private.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "io/companions.h"
+#include "io/extra_files.h"
 
 /* Whether the tensor stands for one that the model's files have as several: it is F32, whatever they are. */
 static bool is_written_out(const ch_model *model, const ch_tensor *tensor) {
@@ -31,7 +31,7 @@ static ch_status write_model(ch_compressing *c, ch_error *error) {
 ch_status ch_compressing_write(ch_compressing *c, ch_error *error) {
   CH_TRY(ch_make_directory(c->out, error));
   CH_TRY(write_model(c, error));
-  return ch_companions_copy(c->directory, c->out, error);
+  return ch_copy_extra_files(c->directory, c->out, error);
 }
 
 static ch_status put_file(const char *directory, const char *name, const char *data, size_t size,

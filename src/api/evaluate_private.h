@@ -4,13 +4,13 @@
 
 #include <crosshead/evaluate.h>
 
-#include "api/answer.h"
+#include "api/adapters.h"
 #include "infer/model.h"
 #include "tensor/team.h"
 
-/* What is evaluated: for sentences, as the caller and as the command line calls it. */
+/* What is evaluated. */
 typedef struct ch_evaluated_kind {
-  const char *name, *option;
+  const char *name; /* in sentences: "evaluating a text" */
   bool images; /* needs a model of images; else one of text with a tokenizer */
 } ch_evaluated_kind;
 
@@ -25,8 +25,8 @@ typedef struct ch_evaluation {
 /* Checks model and settings (NULL = the defaults), and computes with the settings' threads from here on. */
 ch_status ch_evaluation_open(const ch_model *model, const ch_evaluate_settings *settings,
                              ch_evaluated_kind kind, ch_evaluation *e, ch_error *error);
-/* After a successful open: the caller's threads again, and sentences that name what the caller knows. Returns status. */
-ch_status ch_evaluation_close(const ch_evaluation *e, ch_status status, ch_error *error);
+/* After a successful open: the caller's threads again. Returns status. */
+ch_status ch_evaluation_close(const ch_evaluation *e, ch_status status);
 /* Tells that a part of the work begins. */
 void ch_evaluation_begins(const ch_evaluation *e, const char *name);
 /* ch_evaluate_task for a task that is not all of RULER's. */

@@ -6,7 +6,7 @@
 
 #include "api/evaluate_private.h"
 #include "base/progress.h"
-#include "eval/tasks/evaluate.h"
+#include "eval/tasks/ask_task.h"
 
 static void put_figure(json_t *object, const char *name, ch_task_figure figure) {
   char key[64];
@@ -131,7 +131,7 @@ static ch_status read_name(asking *a, const char *task, ch_error *error) {
   if (!a->name) return ch_no_memory(error);
   if (!*end) return CH_OK;
   if (a->call.settings.lengths)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--length is given, and %.80s names one too; give one of them",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{lengths} is given, and %.80s names one too; give one of them",
                    task);
   a->call.settings.lengths = end + 1;
   return CH_OK;
@@ -155,13 +155,12 @@ static ch_status ask(asking *a, const char *task, ch_error *error) {
 ch_status ch_evaluate_one_task(const ch_model *model, const char *task, const ch_evaluate_settings *settings,
                                char **json, ch_error *error) {
   asking a = {0};
-  CH_TRY(ch_evaluation_open(model, settings,
-                            (ch_evaluated_kind){.name = "evaluating a task", .option = "eval --task"},
-                            &a.call, error));
+  CH_TRY(
+      ch_evaluation_open(model, settings, (ch_evaluated_kind){.name = "evaluating a task"}, &a.call, error));
   ch_status status = ask(&a, task, error);
-  if (status == CH_OK) status = ch_answer_json(task_json(&a), json, error);
+  if (status == CH_OK) status = ch_api_json(task_json(&a), json, error);
   ch_task_evaluation_free(&a.evaluation);
   ch_task_free(a.task);
   free(a.name);
-  return ch_evaluation_close(&a.call, status, error);
+  return ch_evaluation_close(&a.call, status);
 }

@@ -52,7 +52,7 @@ static ch_status settle_model(const ch_training *t, ch_training_control *control
   if (!realpath(asked, whole)) snprintf(whole, sizeof whole, "%s", asked); /* opening it says what is wrong */
   bool other = recorded && strcmp(recorded, whole) != 0 && ch_is_file(control->run.checkpoint);
   if (other)
-    ch_fail(error, CH_ERROR_ARGUMENT, "--control: the control of the run in %s is %s; leave it out", t->out,
+    ch_fail(error, CH_ERROR_ARGUMENT, "{control}: the control of the run in %s is %s; leave it out", t->out,
             recorded);
   free(recorded);
   if (other) return CH_ERROR_ARGUMENT;
@@ -66,14 +66,14 @@ static ch_status differ(const ch_training_control *control, const char *key, int
                         ch_error *error) {
   return ch_fail(
       error, CH_ERROR_ARGUMENT,
-      "--control: %s has a \"%s\" of %lld where the model that is trained has %lld; they need the same",
+      "{control}: %s has a \"%s\" of %lld where the model that is trained has %lld; they need the same",
       control->model, key, (long long)its, (long long)wanted);
 }
 
 static ch_status check_shapes(const ch_training *t, const ch_training_control *control, ch_error *error) {
   const ch_config *a = &control->run.config, *b = &t->config;
   if (ch_config_is_vision(a) != ch_config_is_vision(b))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--control: %s takes %s, but the model that is trained takes %s",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{control}: %s takes %s, but the model that is trained takes %s",
                    control->model, ch_config_is_vision(a) ? "images" : "text",
                    ch_config_is_vision(b) ? "images" : "text");
   const struct {
@@ -116,7 +116,7 @@ static ch_status check_tokenizer(const ch_training *t, const ch_training_control
   for (int i = 0; i < 2 && same; i++) CH_TRY(compare_files(from, control->model, names[i], &same, error));
   if (same) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "--control: %s has another tokenizer than %s; they need the same, or --tokenizer for both",
+                 "{control}: %s has another tokenizer than %s; they need the same, or {tokenizer} for both",
                  control->model, from);
 }
 
@@ -151,7 +151,7 @@ ch_status ch_training_find_control(const ch_training *t, ch_training_control *co
   *control = (ch_training_control){0};
   if (s->model.control && !s->model.init_from && !t->resumed)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--control is trained beside a model that exists: give that one with --init-from");
+                   "{control} is trained beside a model that exists: give that one with {init_from}");
   control->directory = ch_path_join(t->out, CH_TRAIN_CONTROL);
   char *record = ch_path_join(t->out, CH_TRAIN_CONTROL_RECORD);
   if (control->directory) control->run.checkpoint = ch_path_join(control->directory, CH_TRAIN_CHECKPOINT);

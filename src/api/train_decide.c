@@ -29,14 +29,16 @@ static ch_status check_choices(const ch_train_settings *s, ch_error *error) {
     return ch_fail(error, CH_ERROR_ARGUMENT, "engine is %d; it is CH_ENGINE_NATIVE or CH_ENGINE_PYTORCH",
                    (int)s->workers.engine);
   if (s->workers.engine == CH_ENGINE_NATIVE && (s->workers.device || s->workers.python || s->workers.prepare))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--%s is for --engine pytorch",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{%s} is for {engine} pytorch",
                    s->workers.device   ? "device"
                    : s->workers.python ? "python"
                                        : "prepare");
   if (s->workers.engine == CH_ENGINE_PYTORCH && (ch_ranks_count(s->workers.ranks) > 1 || s->report.trace))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--engine pytorch %s",
-                   s->report.trace ? "writes no --trace"
-                                   : "starts its own processes, one for each --device; leave out mpirun");
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        s->report.trace
+            ? "{engine} pytorch writes no {trace}"
+            : "{engine} pytorch starts its own processes, one for each {device}; leave out mpirun");
   if (s->workers.threads < 0 || s->workers.threads > 4096)
     return ch_fail(error, CH_ERROR_ARGUMENT, "threads is %d; it must be from 1 to 4096, or 0 for the default",
                    s->workers.threads);
@@ -45,18 +47,19 @@ static ch_status check_choices(const ch_train_settings *s, ch_error *error) {
 
 static ch_status check_lengths(const ch_train_settings *s, ch_error *error) {
   if ((s->training.tokens != 0) + (s->training.steps != 0) + (s->training.epochs != 0) > 1)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "%s and %s say the same; give one of them",
-                   s->training.tokens ? "--tokens" : "--steps", s->training.epochs ? "--epochs" : "--steps");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{%s} and {%s} say the same; give one of them",
+                   s->training.tokens ? "tokens" : "steps", s->training.epochs ? "epochs" : "steps");
   if (s->training.tokens < 0 || s->training.steps < 0 || s->training.epochs < 0 || s->vision.crop < 0 ||
       s->text.validation < 0 || s->text.validation >= 1)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "tokens, steps, epochs and crop cannot be negative, and validation must be a share from 0 "
-                   "to less than 1");
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "{tokens}, {steps}, {epochs} and {crop} cannot be negative, and {validation} must be a share "
+        "from 0 to less than 1");
   if (s->text.validation > 0 && s->text.validation_text)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "validation and validation_text exclude each other; give one of them");
+                   "{validation} and {validation_text} exclude each other; give one of them");
   if (s->text.data && s->vision.images)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--data and --images say the same; give one of them");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{data} and {images} say the same; give one of them");
   return CH_OK;
 }
 
@@ -72,7 +75,7 @@ static ch_status check_out(const ch_training *t, ch_error *error) {
   if (t->settings->model.resume && ch_find_foreign_to_run(t->out, stranger, sizeof stranger))
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "%s has no checkpoint to resume but holds %s; give the directory of a run, or leave "
-                   "--resume out",
+                   "{resume} out",
                    t->out, stranger);
   return CH_OK;
 }
@@ -92,15 +95,15 @@ static ch_status read_stored(ch_training *t, ch_error *error) {
 static ch_status read_fresh(ch_training *t, ch_error *error) {
   const ch_train_settings *s = t->settings;
   if (s->model.config && s->model.init_from)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--init-from brings its own config; leave out %s",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{init_from} brings its own config; leave out %s",
                    s->model.config);
   if (!s->model.config && !s->model.init_from)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "no model is named; give a config or --init-from");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "no model is named; give a config or {init_from}");
   if (s->model.recover && !s->model.init_from)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--recover is for a model that exists: give it with --init-from");
+                   "{recover} is for a model that exists: give it with {init_from}");
   if (!s->text.data && !s->vision.images)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--data is missing: the text to train on, or the images");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{data} is missing: the text to train on, or the images");
   CH_TRY(ch_config_read_stored(s->model.config ? s->model.config : s->model.init_from, &t->config, error));
   ch_train_options_default(&t->config, &t->options);
   t->options.seed = 1;
@@ -116,25 +119,29 @@ static ch_status read_fresh(ch_training *t, ch_error *error) {
 static ch_status check_kind(const ch_training *t, ch_error *error) {
   const ch_train_settings *s = t->settings;
   const struct {
-    const char *option;
+    const char *setting;
     bool given, images; /* images: it is for their models */
-  } options[] = {{"tokens", s->training.tokens, false},
-                 {"seq", s->training.sequence, false},
-                 {"tokenizer", s->text.tokenizer, false},
-                 {"documents", s->text.documents_apart, false},
-                 {"separator", s->text.documents != CH_DOCUMENTS_AUTO, false},
-                 {"validation FILE", s->text.validation_text, false},
-                 {"images", s->vision.images, true},
-                 {"augment", s->vision.augment != CH_TRAIN_AUGMENT_USUAL, true},
-                 {"crop", s->vision.crop, true},
-                 {"label-smoothing", s->vision.label_smoothing != -1, true}};
+  } settings[] = {{"tokens", s->training.tokens, false},
+                  {"sequence", s->training.sequence, false},
+                  {"tokenizer", s->text.tokenizer, false},
+                  {"documents_apart", s->text.documents_apart, false},
+                  {"documents", s->text.documents != CH_DOCUMENTS_AUTO, false},
+                  {"validation_text", s->text.validation_text, false},
+                  {"images", s->vision.images, true},
+                  {"augment", s->vision.augment != CH_TRAIN_AUGMENT_USUAL, true},
+                  {"crop", s->vision.crop, true},
+                  {"label_smoothing", s->vision.label_smoothing != -1, true}};
   bool vision = ch_config_is_vision(&t->config);
-  for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-    if (options[i].given && options[i].images != vision)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "--%s is for models of %s; a \"%s\" takes %s%s",
-                     options[i].option, vision ? "text" : "images", t->config.model_type,
-                     vision ? "images" : "text",
-                     i == 0 ? ", whose length is given with --epochs or --steps" : "");
+  for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+    if (settings[i].given && settings[i].images != vision)
+      return i == 0 ? ch_fail(
+                          error, CH_ERROR_ARGUMENT,
+                          "{tokens} is for models of text; a \"%s\" takes images, whose length is given with "
+                          "{epochs} or {steps}",
+                          t->config.model_type)
+                    : ch_fail(error, CH_ERROR_ARGUMENT, "{%s} is for models of %s; a \"%s\" takes %s",
+                              settings[i].setting, vision ? "text" : "images", t->config.model_type,
+                              vision ? "images" : "text");
   return CH_OK;
 }
 

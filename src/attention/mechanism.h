@@ -218,7 +218,7 @@ ch_node *ch_qk_norm(ch_builder *builder, unsigned on, ch_node *heads);
 /* head_norm.c: RMSNorm of every head's context vector, before the output projection. */
 void ch_head_norm_declare(ch_declaration *declaration, int64_t value_dim);
 ch_node *ch_head_norm(ch_builder *builder, ch_node *context);
-/* head_mix.c: MEA's linear combinations of component heads. */
+/* mix_heads.c: MEA's linear combinations of component heads. */
 void ch_head_mix_declare(ch_declaration *declaration, unsigned on);
 ch_node *ch_mix_heads(ch_builder *builder, unsigned on, ch_node *components);
 /* Heads that a key or value projection of the layer makes: components, or G_k, G_v. */

@@ -107,7 +107,7 @@ ch_status ch_model_open_random(const char *path, ch_precision type, uint64_t see
                                const ch_model_settings *settings, ch_model **model, ch_error *error) {
   static const ch_dtype types[] = {CH_F32, CH_F32, CH_F16, CH_BF16};
   if (!path || !model)
-    return ch_api_missing(error, path ? "where the model goes" : "the configuration's name");
+    return ch_refuse_null(error, path ? "where the model goes" : "the configuration's name");
   *model = NULL;
   if ((unsigned)type >= sizeof types / sizeof *types)
     return ch_fail(error, CH_ERROR_ARGUMENT, "type is %d; random matrices are F32, F16 or BF16", (int)type);

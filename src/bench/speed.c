@@ -175,7 +175,7 @@ static ch_status resolve_types(const ch_speed_settings *options, ch_cache_types 
 
 static ch_status check_settings(const void *model, const ch_speed_settings *options, const ch_speed *speed,
                                 ch_error *error) {
-  if (!model || !options || !speed) return ch_api_missing(error, "the model, the settings or the result");
+  if (!model || !options || !speed) return ch_refuse_null(error, "the model, the settings or the result");
   if (options->batch < 1 || options->tokens < 1 || options->depth < 0)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "batch is %lld, tokens is %lld and depth is %lld; they must be at least 1, 1 and 0",

@@ -119,6 +119,7 @@ static const ch_option options[] = {
      .offset = offsetof(arguments, keep_cache),
      .help = "Leave head mixing alone where folding it would enlarge the cache."},
     {.name = "dtype",
+     .setting = "type",
      .type = CH_OPTION_CHOICE,
      .offset = offsetof(arguments, dtype),
      .metavar = "TYPE",

@@ -361,6 +361,7 @@ static const ch_option options[] = {
      AT(train),
      .help = "Also measure training steps: forward, backward, AdamW."},
     {.name = "seq",
+     .setting = "sequence",
      .type = CH_OPTION_COUNT,
      AT(seq),
      .metavar = "COUNT",

@@ -15,12 +15,12 @@
 #include "cli/devices.h"
 #include "cli/interrupt.h"
 #include "cli/job.h"
-#include "cli/keep.h"
-#include "cli/lineup.h"
+#include "cli/record_run.h"
+#include "cli/comparison_options.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/results.h"
-#include "cli/typed.h"
+#include "cli/typed_command.h"
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
@@ -124,6 +124,7 @@ static const ch_option options[] = {
     CH_LINEUP_MICRO_BATCH(AT(lineup), "Sequences (images)"),
     CH_LINEUP_SEQ(AT(lineup)),
     {.name = "lr",
+     .setting = "rates",
      .type = CH_OPTION_TEXT,
      .offset = SET(rates.rates),
      .metavar = "RATE",
@@ -193,6 +194,7 @@ static const ch_option options[] = {
     CH_LINEUP_RANKS(AT(lineup)),
     CH_LINEUP_ENGINE(AT(lineup)),
     {.name = "only",
+     .setting = "part",
      .type = CH_OPTION_TEXT,
      .offset = AT(only),
      .metavar = "I/N",
@@ -266,7 +268,7 @@ static const ch_option options[] = {
 typedef struct display {
   const arguments *arguments;
   ch_progress_line progress;
-  ch_keeper keeper;
+  ch_run_recorder keeper;
   char name[160]; /* of the model being trained, with the seed where there are several */
   double seconds; /* smoothed, of a step */
   double timing_began;
@@ -277,7 +279,7 @@ static void show_preparation(display *d, const char *stage, double share) {
   if (ch_progress_due(&d->progress)) ch_progress_show(&d->progress, false, "%s: %.0f %%", stage, 100 * share);
 }
 
-static void show_prepared(display *d, const ch_compared_data *data) {
+static void show_prepared(display *d, const ch_comparison_data *data) {
   char train[32], validation[32];
   if (data->images) {
     ch_progress_print(&d->progress, "%s: %s images (%s) to train on, %s to validate, %lld classes",
@@ -305,7 +307,7 @@ static void name_run(const display *d, const char *name, uint64_t seed, char *bu
     snprintf(buffer, size, "%s", name);
 }
 
-static void show_begin(display *d, const ch_compare_position *at, const ch_compared *model) {
+static void show_begin(display *d, const ch_compare_position *at, const ch_model_result *model) {
   char size[32];
   long long steps = at->step.steps;
   name_run(d, at->name, at->seed, d->name, sizeof d->name);
@@ -352,13 +354,13 @@ static void show_share(display *d, const ch_compare_position *at, double share) 
                    (long long)at->step.step + !at->evaluating, (long long)at->step.steps, 100 * share);
 }
 
-static void keep_run(display *d, const ch_compared *model) {
+static void keep_run(display *d, const ch_model_result *model) {
   char *directory = ch_path_join(d->out, model->directory);
-  if (directory) ch_keeper_keep(&d->keeper, directory, model->name, &d->progress);
+  if (directory) ch_run_recorder_record(&d->keeper, directory, model->name, &d->progress);
   free(directory);
 }
 
-static void show_model(display *d, const ch_compared *model, bool earlier) {
+static void show_model(display *d, const ch_model_result *model, bool earlier) {
   char rate[32], accuracy[32] = "", name[160];
   name_run(d, model->name, model->seed, name, sizeof name);
   if (model->images) snprintf(accuracy, sizeof accuracy, "top-1 %.2f %%, ", 100 * model->top1);
@@ -369,13 +371,13 @@ static void show_model(display *d, const ch_compared *model, bool earlier) {
   keep_run(d, model);
 }
 
-static void show_failed(display *d, const char *name, uint64_t seed, const char *message) {
-  char run[160];
+static void show_failed(display *d, const char *name, uint64_t seed, const ch_error *error) {
+  char run[160], message[CH_MESSAGE_SIZE];
   name_run(d, name, seed, run, sizeof run);
-  ch_progress_print(&d->progress, "%s failed: %s", run, message);
+  ch_progress_print(&d->progress, "%s failed: %s", run, ch_message_of(error, message));
 }
 
-static void show_timing(display *d, int32_t turn, int32_t turns, const ch_compared *model) {
+static void show_timing(display *d, int32_t turn, int32_t turns, const ch_model_result *model) {
   char name[160];
   char left[48] = "", time[32];
   name_run(d, model->name, model->seed, name, sizeof name);
@@ -388,7 +390,8 @@ static void show_timing(display *d, int32_t turn, int32_t turns, const ch_compar
                    left);
 }
 
-static void show_asking(display *d, const ch_compared *model, const char *task, int64_t done, int64_t total) {
+static void show_asking(display *d, const ch_model_result *model, const char *task, int64_t done,
+                        int64_t total) {
   char name[160];
   name_run(d, model->name, model->seed, name, sizeof name);
   if (total > 0 && ch_progress_due(&d->progress))
@@ -431,7 +434,7 @@ static bool on_event(const ch_compare_event *event, void *user) {
     show_model(d, event->as.model.model, event->as.model.earlier);
     break;
   case CH_COMPARE_EVENT_FAILED:
-    show_failed(d, event->as.failed.name, event->as.failed.seed, event->as.failed.message);
+    show_failed(d, event->as.failed.name, event->as.failed.seed, event->as.failed.error);
     break;
   case CH_COMPARE_EVENT_TIMING:
     show_timing(d, event->as.timing.turn, event->as.timing.turns, event->as.timing.model);
@@ -519,7 +522,7 @@ static ch_status print_share(const ch_compare_settings *settings, const ch_compa
   ch_text_printf(&text, "Share %d of %d: ", settings->schedule.part, settings->schedule.parts);
   if (count == 0) ch_text_puts(&text, "it has no runs.");
   for (int i = 0; i < count; i++) {
-    const ch_compared *run = ch_comparison_run(comparison, i);
+    const ch_model_result *run = ch_comparison_run(comparison, i);
     ch_text_printf(&text, "%s%s", i ? ", " : "", run->directory);
   }
   if (count)
@@ -557,7 +560,7 @@ static ch_status begin(const arguments *a, const ch_compare_settings *settings, 
                                   : ch_check_job("out", settings->report.out, CH_COMPARE_SETTINGS, error));
   if (a->dry_run || settings->schedule.parts)
     return CH_OK; /* tasks that run at the same time do not write one file */
-  return ch_keeper_begin(&d->keeper, a->runs, settings->report.out, error);
+  return ch_run_recorder_begin(&d->keeper, a->runs, settings->report.out, error);
 }
 
 static ch_status run(const void *given, ch_error *error) {
@@ -598,7 +601,7 @@ static ch_status run(const void *given, ch_error *error) {
     ch_comparison_free(comparison);
   }
   ch_text_free(&command);
-  ch_keeper_end(&d.keeper);
+  ch_run_recorder_end(&d.keeper);
   return status;
 }
 

@@ -6,7 +6,7 @@
 #include "cli/job.h"
 #include "cli/output.h"
 #include "cli/precision.h"
-#include "cli/typed.h"
+#include "cli/typed_command.h"
 #include "cli/work.h"
 
 /* --- progress ---------------------------------------------------------------------------------------------------- */
@@ -67,6 +67,7 @@ static const ch_option options[] = {
      .required = true,
      .help = "Directory for the smaller model, report.json and report.html."},
     {.name = "dtype",
+     .setting = "type",
      .type = CH_OPTION_CHOICE,
      AT(dtype),
      .metavar = "TYPE",

@@ -4,7 +4,7 @@
 #include <crosshead/compare.h>
 
 #include "cli/command.h"
-#include "cli/lineup.h"
+#include "cli/comparison_options.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 

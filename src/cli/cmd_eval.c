@@ -11,11 +11,11 @@
 #include "cli/eval_task.h"
 #include "cli/interrupt.h"
 #include "cli/job.h"
-#include "cli/keep.h"
+#include "cli/record_run.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/precision.h"
-#include "cli/typed.h"
+#include "cli/typed_command.h"
 #include "cli/work.h"
 
 typedef struct arguments {
@@ -103,7 +103,6 @@ static ch_status choose(evaluation *e, ch_evaluate_settings *settings, ch_error 
   settings->example_file = a->fewshot_file;
   settings->lengths = a->length;
   settings->seed = (uint64_t)a->seed;
-  settings->option_names = true;
   settings->progress = show_progress;
   settings->stage = begin_part;
   settings->sample = a->log_samples && ch_job_leads() ? log_sample : NULL;
@@ -197,19 +196,19 @@ static void complete_report(evaluation *e) {
   json_object_set_new(report, "cache_bytes_per_token", json_integer((json_int_t)bytes));
 }
 
-static void keep(evaluation *e, const ch_keeper *keeper) {
+static void keep(evaluation *e, const ch_run_recorder *keeper) {
   const arguments *a = e->arguments;
   char *json = ch_json_dump(e->report, JSON_COMPACT);
   if (json)
-    ch_keeper_keep_evaluation(keeper, e->model, json,
-                              a->task   ? e->part
-                              : a->text ? "text"
-                                        : "images",
-                              &e->line);
+    ch_run_recorder_record_evaluation(keeper, e->model, json,
+                                      a->task   ? e->part
+                                      : a->text ? "text"
+                                                : "images",
+                                      &e->line);
   ch_free(json);
 }
 
-static ch_status evaluate(const arguments *a, const ch_keeper *keeper, ch_error *error) {
+static ch_status evaluate(const arguments *a, const ch_run_recorder *keeper, ch_error *error) {
   evaluation e = {.arguments = a, .began = ch_clock()};
   ch_map text;
   ch_status status = CH_OK;
@@ -259,6 +258,7 @@ static const ch_option options[] = {
      .help =
          "A task from the list below, ruler for all of RULER's, or the path of a task description (JSON)."},
     {.name = "task-file",
+     .setting = "items",
      .type = CH_OPTION_PATH,
      AT(task_file),
      .metavar = "PATH",
@@ -266,6 +266,7 @@ static const ch_option options[] = {
              "items; for them PATH is the text around the needles, or documents with questions "
              "(default: a text that comes with Crosshead)."},
     {.name = "length",
+     .setting = "lengths",
      .type = CH_OPTION_TEXT,
      AT(length),
      .metavar = "TOKENS",
@@ -281,6 +282,7 @@ static const ch_option options[] = {
      .default_value = "1",
      .help = "For RULER's tasks: random seed of the items. RULER's scripts use 42."},
     {.name = "fewshot",
+     .setting = "examples",
      .type = CH_OPTION_COUNT,
      AT(fewshot),
      .metavar = "K",
@@ -289,11 +291,13 @@ static const ch_option options[] = {
      .help = "Examples with answers before each question (default: the task's own number, mostly "
              "0)."},
     {.name = "fewshot-file",
+     .setting = "example_file",
      .type = CH_OPTION_PATH,
      AT(fewshot_file),
      .metavar = "PATH",
      .help = "Items from which the examples are taken (default: those of --task-file)."},
     {.name = "log-samples",
+     .setting = "sample",
      .type = CH_OPTION_PATH,
      AT(log_samples),
      .metavar = "FILE",
@@ -327,6 +331,7 @@ static const ch_option options[] = {
      .max = 0,
      .help = "Tokens by which the window advances, fewer than --window (default: half of it)."},
     {.name = "separator",
+     .setting = "documents",
      .alias = "documents",
      .type = CH_OPTION_CHOICE,
      AT(documents),
@@ -368,8 +373,8 @@ static ch_status run(const void *given, ch_error *error) {
   if (a->text && a->limit) return ch_fail(error, CH_ERROR_ARGUMENT, "--limit is for --task and --images");
   if (!a->text && a->cache_dtype) return ch_fail(error, CH_ERROR_ARGUMENT, "--cache-dtype is for --text");
   CH_TRY(a->task ? check_task(a, error) : check_no_task(a, error));
-  ch_keeper keeper = {0};
-  CH_TRY(ch_job_agree(ch_job_leads() ? ch_keeper_begin(&keeper, a->runs, NULL, error) : CH_OK, error));
+  ch_run_recorder keeper = {0};
+  CH_TRY(ch_job_agree(ch_job_leads() ? ch_run_recorder_begin(&keeper, a->runs, NULL, error) : CH_OK, error));
   ch_text command = {0};
   ch_put_typed("eval", options, a, &command);
   keeper.labels = (ch_kept_run_labels){.dataset = a->task   ? a->task_file
@@ -378,7 +383,7 @@ static ch_status run(const void *given, ch_error *error) {
                                        .command = command.data};
   ch_status status = evaluate(a, &keeper, error);
   ch_text_free(&command);
-  if (ch_job_leads()) ch_keeper_end(&keeper);
+  if (ch_job_leads()) ch_run_recorder_end(&keeper);
   return status;
 }
 

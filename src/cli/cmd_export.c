@@ -68,7 +68,6 @@ static ch_status run(const void *given, ch_error *error) {
   settings.untrained = a->untrained;
   settings.own_code = a->own_code;
   settings.expand_heads = a->expand_heads;
-  settings.option_names = true;
   settings.type = ch_precision_of(a->dtype);
   settings.no_tokenizer = a->no_tokenizer;
   settings.progress = ch_work_progress;
@@ -98,6 +97,7 @@ static const ch_option options[] = {
      .writes = CH_WRITES_DIRECTORY,
      .help = "Directory (safetensors) or file (gguf) to write."},
     {.name = "dtype",
+     .setting = "type",
      .type = CH_OPTION_CHOICE,
      .offset = offsetof(arguments, dtype),
      .metavar = "TYPE",

@@ -26,7 +26,7 @@ static ch_status print(const arguments *a, const ch_fits *fits, ch_error *error)
 
 /* A file with nothing but a curve that is too short is wrong. */
 static ch_status check_length(const char *path, const ch_fits *fits, ch_error *error) {
-  const ch_fitted *first = ch_fits_curve(fits, 0);
+  const ch_curve_fit *first = ch_fits_curve(fits, 0);
   if (ch_fits_count(fits) > 1 || first->has_law || first->points >= CH_SCALING_LEAST_POINTS) return CH_OK;
   return ch_fail(error, CH_ERROR_FORMAT, "%s: %s", path, first->no_law);
 }
@@ -95,6 +95,7 @@ static const ch_option options[] = {
      .max = 0,
      .help = "Also print the loss that the law predicts after TOKENS tokens."},
     {.name = "params",
+     .setting = "parameters",
      .type = CH_OPTION_COUNT,
      AT(parameters),
      .metavar = "N",

@@ -71,6 +71,7 @@ static const ch_option options[] = {
      .metavar = "FILE",
      .help = "A tokenizer.json or a llama2.c tokenizer.bin (default: the model's own tokenizer)."},
     {.name = "dtype",
+     .setting = "type",
      .type = CH_OPTION_CHOICE,
      .offset = offsetof(arguments, dtype),
      .metavar = "TYPE",

@@ -10,7 +10,7 @@
 #include "base/progress.h"
 #include "cli/cache_types.h"
 #include "cli/command.h"
-#include "cli/lineup.h"
+#include "cli/comparison_options.h"
 #include "cli/parse.h"
 #include "cli/precision.h"
 #include "cli/results.h"
@@ -118,7 +118,6 @@ static ch_status read_sizes(plan *p, ch_error *error) {
   s->least_speed = a->least_speed;
   s->ranks = (int32_t)a->ranks;
   s->training = ch_precision_of(a->compute);
-  s->option_names = true;
   return CH_OK;
 }
 
@@ -181,6 +180,7 @@ static const ch_option options[] = {
      .max = 1e12,
      .help = "Exclude what gives a user fewer than RATE tokens per second."},
     {.name = "device",
+     .setting = "devices",
      .type = CH_OPTION_TEXT,
      AT(device),
      .metavar = "LIST",
@@ -201,6 +201,7 @@ static const ch_option options[] = {
     CH_THREADS_OPTION(offsetof(arguments, threads)),
     {.name = "", .help = "Types"},
     {.name = "dtype",
+     .setting = "weights",
      .type = CH_OPTION_CHOICE,
      AT(dtype),
      .metavar = "TYPE",
@@ -228,6 +229,7 @@ static const ch_option options[] = {
              "CANDIDATE that "
              "is a file). The FFN is adjusted so that they have as many parameters."},
     {.name = "params",
+     .setting = "parameters",
      .type = CH_OPTION_COUNT,
      AT(params),
      .metavar = "N",

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/command.h"
-#include "cli/keep.h"
+#include "cli/record_run.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/runs_cells.h"
@@ -25,7 +25,7 @@ typedef struct selection {
 } selection;
 
 static ch_status open_file(const arguments *a, unsigned flags, ch_runs **file, ch_error *error) {
-  return ch_runs_open(ch_runs_file(a->runs), flags | CH_RUNS_OPTION_NAMES, file, error);
+  return ch_runs_open(ch_runs_file(a->runs), flags, file, error);
 }
 
 static ch_status find(const arguments *a, const char *const *terms, bool curves, selection *s,

@@ -13,11 +13,11 @@
 #include "cli/devices.h"
 #include "cli/interrupt.h"
 #include "cli/job.h"
-#include "cli/keep.h"
-#include "cli/lineup.h"
+#include "cli/record_run.h"
+#include "cli/comparison_options.h"
 #include "cli/parse.h"
 #include "cli/results.h"
-#include "cli/typed.h"
+#include "cli/typed_command.h"
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
@@ -148,7 +148,7 @@ static const ch_option options[] = {
 typedef struct display {
   const arguments *arguments;
   ch_progress_line progress;
-  ch_keeper keeper;
+  ch_run_recorder keeper;
   int planned, done;
   double steps_taken, steps_left; /* of all runs */
   int64_t steps;                  /* of a run */
@@ -171,7 +171,7 @@ static void show_outline(display *d, const ch_sweep_outline *outline) {
       ch_plural(outline->threads, "thread", "threads"));
 }
 
-static void show_step(display *d, const ch_swept *run, const ch_train_step *step) {
+static void show_step(display *d, const ch_sweep_result *run, const ch_train_step *step) {
   char left[32];
   d->steps_taken++;
   if (!ch_progress_due(&d->progress)) return;
@@ -182,11 +182,11 @@ static void show_step(display *d, const ch_swept *run, const ch_train_step *step
       ch_format_duration((d->steps_left - d->steps_taken) / (rate > 0 ? rate : 1), left, sizeof left));
 }
 
-static void show_run(display *d, const ch_swept *run, bool earlier) {
+static void show_run(display *d, const ch_sweep_result *run, bool earlier) {
   char *verdict = NULL;
   d->done++;
   if (earlier) d->steps_left -= (double)d->steps;
-  ch_swept_verdict(run, &verdict, NULL);
+  ch_sweep_result_verdict(run, &verdict, NULL);
   ch_progress_print(&d->progress, "%s: %s, validation loss %.4f, %lld %s%s", run->directory,
                     verdict ? verdict : "", run->validation_loss, (long long)run->stability.spikes,
                     ch_plural(run->stability.spikes, "spike", "spikes"),
@@ -194,14 +194,15 @@ static void show_run(display *d, const ch_swept *run, bool earlier) {
   ch_free(verdict);
   char *directory = ch_path_join(d->arguments->lineup.settings.report.out, run->directory);
   d->keeper.labels.status = run->stopped && run->stability.verdict != CH_NOT_FINITE ? "stopped" : NULL;
-  if (directory) ch_keeper_keep(&d->keeper, directory, run->name, &d->progress);
+  if (directory) ch_run_recorder_record(&d->keeper, directory, run->name, &d->progress);
   free(directory);
 }
 
 /* The message has the directory of the run, and with it the seed. */
-static void show_failed(display *d, const char *name, const char *message) {
+static void show_failed(display *d, const char *name, const ch_error *error) {
+  char message[CH_MESSAGE_SIZE];
   d->steps_left -= (double)d->steps;
-  ch_progress_print(&d->progress, "%s failed: %s", name, message);
+  ch_progress_print(&d->progress, "%s failed: %s", name, ch_message_of(error, message));
 }
 
 static bool on_event(const ch_sweep_event *event, void *user) {
@@ -220,7 +221,7 @@ static bool on_event(const ch_sweep_event *event, void *user) {
     show_run(d, event->as.run.run, event->as.run.earlier);
     break;
   case CH_SWEEP_EVENT_FAILED:
-    show_failed(d, event->as.failed.name, event->as.failed.message);
+    show_failed(d, event->as.failed.name, event->as.failed.error);
     break;
   case CH_SWEEP_EVENT_PREPARED: /* the outline says more */
   case CH_SWEEP_EVENT_BEGIN:
@@ -245,7 +246,7 @@ static ch_status print(const arguments *a, const ch_sweep *sweep, ch_error *erro
 static ch_status begin(const arguments *a, display *d, ch_error *error) {
   const char *out = a->lineup.settings.report.out;
   CH_TRY(ch_check_job("out", out, CH_SWEEP_SETTINGS, error));
-  return ch_keeper_begin(&d->keeper, a->runs, out, error);
+  return ch_run_recorder_begin(&d->keeper, a->runs, out, error);
 }
 
 static ch_status sweep_rates(const arguments *a, ch_error *error) {
@@ -260,7 +261,6 @@ static ch_status sweep_rates(const arguments *a, ch_error *error) {
   settings.training = given.training;
   settings.workers = given.workers;
   settings.report = given.report;
-  settings.option_names = given.option_names;
   settings.event = on_event;
   settings.stop = ch_stop_wanted;
   settings.user = &d;
@@ -286,7 +286,7 @@ static ch_status sweep_rates(const arguments *a, ch_error *error) {
     ch_sweep_free(sweep);
   }
   ch_text_free(&command);
-  ch_keeper_end(&d.keeper);
+  ch_run_recorder_end(&d.keeper);
   return status;
 }
 
@@ -329,7 +329,6 @@ static ch_status coordinate_settings(const arguments *a, ch_coordinate_settings 
   settings->seed = given.training.seed;
   settings->threads = given.workers.threads;
   settings->report = given.report;
-  settings->option_names = given.option_names;
   if (ch_option_given(a, "layers")) settings->layers = given.lineup.layers;
   if (ch_option_given(a, "batch")) settings->batch = given.training.batch;
   if (ch_option_given(a, "seq")) settings->sequence = given.lineup.sequence;

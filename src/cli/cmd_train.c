@@ -1,5 +1,6 @@
 /* crosshead train: one model from a text or from images, to a directory that every other command opens. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "base/file_names.h"
@@ -7,10 +8,10 @@
 #include "cli/devices.h"
 #include "cli/interrupt.h"
 #include "cli/job.h"
-#include "cli/keep.h"
+#include "cli/record_run.h"
 #include "cli/output.h"
 #include "cli/training.h"
-#include "cli/typed.h"
+#include "cli/typed_command.h"
 #include "cli/work.h"
 
 /* Without a checkpoint there may be text that an earlier call prepared, and with --resume the log of a run that never came
@@ -44,18 +45,26 @@ static ch_status check(const ch_training_arguments *a, ch_error *error) {
 }
 
 /* Whatever became of it: finished, interrupted or failed. */
-static void keep(const ch_training_arguments *a, ch_training_view *view, ch_keeper *keeper) {
+static void keep(const ch_training_arguments *a, ch_training_view *view, ch_run_recorder *keeper) {
   ch_text command = {0};
   ch_put_typed("train", ch_training_option_table, a, &command);
   keeper->labels = (ch_kept_run_labels){.kind = "train",
                                         .dataset = a->settings.text.data ? a->settings.text.data
                                                                          : a->settings.vision.images,
                                         .command = command.data};
-  ch_keeper_keep(keeper, a->out, NULL, &view->line);
+  ch_run_recorder_record(keeper, a->out, NULL, &view->line);
   char *control = ch_path_join(a->out, CH_TRAIN_CONTROL);
-  if (control && view->start.control) ch_keeper_keep(keeper, control, NULL, &view->line);
+  if (control && view->start.control) ch_run_recorder_record(keeper, control, NULL, &view->line);
   free(control);
   ch_text_free(&command);
+}
+
+/* The whole command in place of "--resume continues". */
+static ch_status say_how_to_continue(const char *out, ch_error *error) {
+  const ch_error was = *error;
+  if (strcmp(was.setting, "resume") != 0) return was.status;
+  return ch_fail(error, was.status, "%.*s`crosshead train --out %s --resume` continues", was.names[0].at,
+                 was.message, out);
 }
 
 /* *json is there too when all went well but the trace. */
@@ -69,13 +78,13 @@ static ch_status train(const ch_training_arguments *a, ch_training_view *view, c
   else if (ch_option_given(a, "ranks-per-run"))
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--ranks-per-run is for --engine pytorch; start ranks with mpirun -n");
-  settings.option_names = true;
   settings.event = ch_training_show;
   settings.stop = ch_training_stops;
   settings.user = view;
   settings.workers.ranks = ch_job_ranks();
   ch_interrupt_watch(CH_SAVES_WORK);
-  return ch_train(a->out, &settings, json, error);
+  ch_status status = ch_train(a->out, &settings, json, error);
+  return status == CH_ERROR_INTERRUPTED ? say_how_to_continue(a->out, error) : status;
 }
 
 static ch_status print_result(const ch_training_arguments *a, const ch_training_view *view, char *json,
@@ -95,15 +104,15 @@ static ch_status print_result(const ch_training_arguments *a, const ch_training_
 static ch_status run(const void *given, ch_error *error) {
   const ch_training_arguments *a = given;
   ch_training_view view = {.out = a->out, .resume = a->settings.model.resume};
-  ch_keeper keeper;
+  ch_run_recorder keeper;
   char *json = NULL;
   bool leads = ch_job_leads();
-  ch_status kept = leads ? ch_keeper_begin(&keeper, a->runs, a->out, error) : CH_OK;
+  ch_status kept = leads ? ch_run_recorder_begin(&keeper, a->runs, a->out, error) : CH_OK;
   CH_TRY(ch_job_agree(kept, error));
   ch_progress_begin(&view.line, leads ? stderr : NULL);
   ch_status status = train(a, &view, &json, error);
   if (view.began) keep(a, &view, &keeper); /* the first process alone is told so */
-  if (leads) ch_keeper_end(&keeper);
+  if (leads) ch_run_recorder_end(&keeper);
   ch_progress_end(&view.line);
   ch_interrupt_release();
   if (!leads) free(json);

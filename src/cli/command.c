@@ -101,6 +101,18 @@ static int exit_status_of(ch_status status) {
   return status == CH_ERROR_ARGUMENT ? EXIT_USAGE : EXIT_FAILURE;
 }
 
+/* A job that cannot continue what its directory holds advises to give another one. */
+static void print_failure(const ch_command *command, ch_status status, const ch_error *error) {
+  char message[CH_MESSAGE_SIZE + 64];
+  bool job = false, names_out = false;
+  for (const ch_option *o = command->options; o && o->name; o++) job |= o->writes == CH_WRITES_JOB;
+  ch_command_message(command, error, message);
+  for (int i = 0; i < error->name_count; i++)
+    names_out |= error->names[i].length == 3 && strncmp(error->message + error->names[i].at, "out", 3) == 0;
+  if (job && names_out && status == CH_ERROR_ARGUMENT) strcat(message, "; or replace it with --force");
+  print_error(command->name, message);
+}
+
 static int run(const ch_command *command, int argc, char **argv) {
   ch_error error = {0};
   ch_status status = command->over_ranks ? ch_job_join(&error) : CH_OK;
@@ -114,7 +126,7 @@ static int run(const ch_command *command, int argc, char **argv) {
     status = run_between_outputs(command, &error);
   ch_parsed_free(&ch_invocation.parsed);
   leads = ch_job_leads();
-  if (status != CH_OK && leads) print_error(command->name, error.message);
+  if (status != CH_OK && leads) print_failure(command, status, &error);
   int exit_status = exit_status_of(status);
   /* A launcher may end all processes when it sees one end with a failure, so they end together, after the sentence. */
   ch_job_leave();

@@ -16,8 +16,15 @@ typedef enum ch_option_type {
   CH_OPTION_COUNT,  /* int64_t;      --tokens 10M */
   CH_OPTION_NUMBER, /* double;       --lr 3e-4 */
   CH_OPTION_CHOICE, /* const char *; one of `choices` */
-  CH_OPTION_TIME    /* double, seconds; --budget 30m */
+  CH_OPTION_TIME,   /* double, seconds; --budget 30m */
+  CH_OPTION_WORDS   /* ch_words;     --cors A --cors B */
 } ch_option_type;
+
+/* The values of an option that may be repeated; NULL-terminated. */
+enum { CH_MOST_WORDS = 64 };
+typedef struct ch_words {
+  const char *list[CH_MOST_WORDS + 1];
+} ch_words;
 
 /* What a command writes at the path that an option names: cli/destination.h looks after it. */
 typedef enum ch_writes {
@@ -46,11 +53,13 @@ typedef struct ch_option {
   double min, max;            /* inclusive bounds of COUNT and NUMBER; both 0 = any count / any finite number;
                                  max < min = no upper bound */
   const char *const *choices; /* NULL-terminated, for CH_OPTION_CHOICE */
-  const char *help;           /* one sentence */
-  bool required;              /* leaving it out is wrong usage */
-  const char *alias;          /* another name that means the same, or NULL */
-  ch_writes writes;           /* of a path: what is written there */
-  ch_lists lists;             /* whether shells complete the value from the command's list */
+  /* The setting of the library that it sets, as errors name it, where that is not its own name with underscores. */
+  const char *setting;
+  const char *help;  /* one sentence */
+  bool required;     /* leaving it out is wrong usage */
+  const char *alias; /* another name that means the same, or NULL */
+  ch_writes writes;  /* of a path: what is written there */
+  ch_lists lists;    /* whether shells complete the value from the command's list */
 } ch_option;
 
 /* Rows that many commands have. The program looks after --force and --threads before a command runs. */
@@ -102,6 +111,10 @@ bool ch_option_given(const void *arguments, const char *name);
 
 /* The path at which the command has to write what the user named with an option: beside it, until the command succeeds. */
 const char *ch_output_path(const void *arguments, const char *option);
+
+enum { CH_MESSAGE_SIZE = 1400 };
+/* Writes an error's message with the settings that it names spelt as options of the running command; returns `out`. */
+const char *ch_message_of(const ch_error *error, char out[CH_MESSAGE_SIZE]);
 
 /* The number of threads that everything computes with from here on (cli/threads.c). */
 void ch_cli_threads(int64_t threads);

@@ -25,25 +25,22 @@ extern const ch_command ch_cmd_runs_add;
 extern const ch_command ch_cmd_runs_compare;
 extern const ch_command ch_cmd_runs_delete;
 extern const ch_command ch_cmd_runs_show;
+extern const ch_command ch_cmd_serve;
 extern const ch_command ch_cmd_sweep;
 extern const ch_command ch_cmd_tokenize;
 extern const ch_command ch_cmd_tokenizer_train;
 extern const ch_command ch_cmd_train;
 
 const ch_command *const ch_commands[] = {
-    &ch_cmd_compare,      &ch_cmd_sweep,
-    &ch_cmd_fit,          &ch_cmd_config,
-    &ch_cmd_train,        &ch_cmd_eval,
-    &ch_cmd_generate,     &ch_cmd_forward,
-    &ch_cmd_bench,        &ch_cmd_plan,
-    &ch_cmd_compress,     &ch_cmd_absorb,
-    &ch_cmd_quantize,     &ch_cmd_import,
-    &ch_cmd_export,       &ch_cmd_info,
-    &ch_cmd_tokenize,     &ch_cmd_tokenizer_train,
-    &ch_cmd_runs,         &ch_cmd_runs_show,
-    &ch_cmd_runs_compare, &ch_cmd_runs_delete,
-    &ch_cmd_runs_add,     &ch_cmd_completion,
-    &ch_cmd_help,         NULL,
+    &ch_cmd_compare,         &ch_cmd_sweep,       &ch_cmd_fit,
+    &ch_cmd_config,          &ch_cmd_train,       &ch_cmd_eval,
+    &ch_cmd_generate,        &ch_cmd_serve,       &ch_cmd_forward,
+    &ch_cmd_bench,           &ch_cmd_plan,        &ch_cmd_compress,
+    &ch_cmd_absorb,          &ch_cmd_quantize,    &ch_cmd_import,
+    &ch_cmd_export,          &ch_cmd_info,        &ch_cmd_tokenize,
+    &ch_cmd_tokenizer_train, &ch_cmd_runs,        &ch_cmd_runs_show,
+    &ch_cmd_runs_compare,    &ch_cmd_runs_delete, &ch_cmd_runs_add,
+    &ch_cmd_completion,      &ch_cmd_help,        NULL,
 };
 
 const ch_command *const ch_hidden_commands[] = {&ch_cmd_manual, NULL};

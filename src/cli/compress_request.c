@@ -142,6 +142,5 @@ ch_status ch_compress_read(const ch_compress_arguments *a, ch_compress_settings 
   settings->report = true;
   settings->text = a->text;
   settings->name = a->out;
-  settings->option_names = true;
   return CH_OK;
 }

@@ -34,7 +34,7 @@ bool ch_sample_log_put(ch_sample_log *log, const char *json) {
 }
 
 ch_status ch_sample_log_end(ch_sample_log *log, ch_status status, ch_error *error) {
-  if (log->status != CH_OK) status = ch_fail(error, log->status, "%s", log->error.message);
+  if (log->status != CH_OK) status = ch_fail_as(error, log->status, &log->error);
   if (log->open && status == CH_OK) return ch_writer_commit(&log->writer, error);
   if (log->open) ch_writer_abort(&log->writer);
   return status;

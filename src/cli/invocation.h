@@ -11,4 +11,7 @@ extern struct ch_invocation {
   ch_destinations outputs;
 } ch_invocation;
 
+/* Writes an error's message with the settings that it names spelt as options of `command`. */
+void ch_command_message(const ch_command *command, const ch_error *error, char out[CH_MESSAGE_SIZE]);
+
 #endif

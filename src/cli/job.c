@@ -27,8 +27,9 @@ ch_status ch_job_join(ch_error *error) {
   if (joined || rank == 0) return status;
   /* If none can join, the first has said so by then. If this one alone cannot, nobody else knows why. */
   sleep(LAUNCHER_NOTICES);
-  ch_error reason = *error;
-  return ch_fail(error, status, "rank %d: %s", rank, reason.message);
+  char place[32];
+  snprintf(place, sizeof place, "rank %d", rank);
+  return ch_fail_in(error, place);
 }
 
 /* ends [count][count]: the socket of the first process to the second. */

@@ -155,6 +155,7 @@ void ch_manual(ch_text *page) {
       ".TP\n.B TMPDIR\nThe directory of temporary files; /tmp when not set.\n"
       ".TP\n.B CROSSHEAD_PYTHON\nThe Python that\n.B \\-\\-engine pytorch\nstarts; without it that "
       "of an active virtual environment\n(VIRTUAL_ENV), or python3.\n"
+      ".TP\n.B CROSSHEAD_API_KEY\nA key that\n.B serve\nwants from its clients.\n"
       ".TP\n.B CROSSHEAD_WORKERS\nIf it is\n.BR all ,\nall threads compute at all times. Otherwise "
       "fewer of them "
       "compute while other programs keep the processors busy; results are the same. If it is\n.BR varied ,\n"

@@ -85,6 +85,16 @@ static ch_status store_choice(const ch_option *option, const char *value, void *
   return CH_ERROR_ARGUMENT;
 }
 
+static ch_status store_word(const ch_option *option, const char *value, ch_words *words, ch_error *error) {
+  int count = 0;
+  while (words->list[count]) count++;
+  if (count == CH_MOST_WORDS)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--%s can be given at most %d times", option->name,
+                   CH_MOST_WORDS);
+  words->list[count] = value;
+  return CH_OK;
+}
+
 static ch_status check_bounds(const ch_option *option, double value, const char *written, ch_error *error) {
   if (option->min == 0 && option->max == 0) return CH_OK;
   bool above = option->max >= option->min;
@@ -126,6 +136,8 @@ static ch_status store(const ch_option *option, const char *value, void *argumen
     return check_bounds(option, number, value, error);
   case CH_OPTION_TIME:
     return store_time(option, value, at, error);
+  case CH_OPTION_WORDS:
+    return store_word(option, value, at, error);
   }
   return CH_OK;
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "cli/keep.h"
+#include "cli/record_run.h"
 #include "cli/precision.h"
 
 static const char *const schedules[] = {"cosine", "constant", "cosine-to-zero", NULL};
@@ -105,6 +105,7 @@ const ch_option ch_training_option_table[] = {
      .max = 1e6,
      .help = "Sequences or images per batch (default: 8; images: 64)."},
     {.name = "seq",
+     .setting = "sequence",
      .type = CH_OPTION_COUNT,
      .offset = SET(training.sequence),
      .metavar = "N",
@@ -199,10 +200,12 @@ const ch_option ch_training_option_table[] = {
      .help = "A tokenizer.json, a llama2.c tokenizer.bin, or a directory that has one (default: a tokenizer "
              "with the config's vocab_size is trained on the text)."},
     {.name = "documents",
+     .setting = "documents_apart",
      .type = CH_OPTION_FLAG,
      .offset = SET(text.documents_apart),
      .help = "Restrict attention to each document, and pack documents so that few are cut."},
     {.name = "separator",
+     .setting = "documents",
      .type = CH_OPTION_CHOICE,
      .offset = AT(separator),
      .metavar = "NAME",
@@ -211,6 +214,7 @@ const ch_option ch_training_option_table[] = {
      .help = "What separates documents: the marker <|endoftext|>, blank lines, or nothing. auto takes the "
              "marker if the text has one."},
     {.name = "validation",
+     .setting = "validation_text",
      .type = CH_OPTION_TEXT,
      .offset = AT(validation),
      .metavar = "SHARE|FILE",
@@ -287,6 +291,7 @@ const ch_option ch_training_option_table[] = {
              "process. Without it each process has a share of their columns, which takes less "
              "memory and gives the same result."},
     {.name = "compute",
+     .setting = "type",
      .alias = "dtype",
      .type = CH_OPTION_CHOICE,
      .offset = AT(dtype),

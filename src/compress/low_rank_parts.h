@@ -3,7 +3,7 @@
 #define CH_COMPRESS_LOW_RANK_PARTS_H
 
 #include "compress/matrices.h"
-#include "compress/ranks.h"
+#include "compress/matrix_ranks.h"
 #include "compress/truncation.h"
 
 enum { CH_TENSOR_NAME_SIZE = 160 };

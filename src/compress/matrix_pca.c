@@ -86,7 +86,7 @@ static ch_status check_shapes(const ch_pca *p) {
       return ch_fail(
           p->error, CH_ERROR_ARGUMENT,
           "%s is [%lld, %lld] in layer %d and [%lld, %lld] in layer %d, and atoms have one shape; keep it as "
-          "it is with --keep",
+          "it is with {keep}",
           b->name, (long long)a->out, (long long)a->in, a->layer, (long long)b->out, (long long)b->in,
           b->layer);
   }

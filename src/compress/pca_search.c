@@ -267,7 +267,7 @@ static ch_status out_of_reach(const search *s, int64_t cheapest) {
     return ch_fail(pca->error, CH_ERROR_ARGUMENT,
                    "%s has %d layers, of which %d x %d atoms (groups x atoms of each) save no parameters; "
                    "take fewer, or "
-                   "--method svd-llm",
+                   "{method} svd-llm",
                    pca->model->directory, layers, s->groupings[0], atoms < layers ? atoms : layers);
   return ch_fail(pca->error, CH_ERROR_ARGUMENT,
                  "%s cannot lose %g of its attention parameters with groups and atoms: %d of %d leave at "

@@ -4,7 +4,7 @@
 #define CH_COMPRESS_PCA_SEARCH_H
 
 #include "compress/matrix_atoms.h"
-#include "compress/ranks.h"
+#include "compress/matrix_ranks.h"
 
 /* The matrices of one projection in one group of layers: sorted[first ... first + count - 1]. */
 typedef struct ch_pca_family {

@@ -34,7 +34,7 @@ static bool lies_by_heads(const ch_config *config, unsigned state) {
 ch_status ch_virtual_heads_check(const ch_model *model, unsigned *states, ch_error *error) {
   const ch_config *c = &model->config;
   const ch_mechanism *mechanism = ch_mechanism_of(c);
-  CH_TRY(ch_config_needs_text(c, "compress --method mea", error));
+  CH_TRY(ch_config_needs_text(c, "the method mea", error));
   *states = 0;
   for (unsigned state = CH_ON_K; state <= CH_ON_V; state <<= 1)
     if ((mechanism->modules & CH_MODULE_HEAD_MIX) && (mechanism->mixes & state) && lies_by_heads(c, state))
@@ -43,12 +43,12 @@ ch_status ch_virtual_heads_check(const ch_model *model, unsigned *states, ch_err
     return ch_fail(
         error, CH_ERROR_CONFIG,
         "%s: \"%s\" attention has no key or value heads to combine; virtual heads need grouped-query or "
-        "multi-head attention (\"gqa\"), and --method svd or masa take any",
+        "multi-head attention (\"gqa\"), and {method} svd or masa take any",
         model->directory, c->attention.type);
   if (ch_heads_differ(c))
     return ch_fail(
         error, CH_ERROR_CONFIG,
-        "%s has %lld key and %lld value heads, but virtual heads need as many of both, and --method "
+        "%s has %lld key and %lld value heads, but virtual heads need as many of both, and {method} "
         "svd or masa take any",
         model->directory, (long long)ch_heads_of(c, CH_ON_K), (long long)ch_heads_of(c, CH_ON_V));
   if (c->attention.head_mix.on)

@@ -152,7 +152,7 @@ static ch_status refuse_foreign(const char *path, const char *kind, ch_error *er
     return ch_fail(error, CH_ERROR_FORMAT,
                    "%s is %s, which has no configuration; name the directory that holds it and config.json",
                    path, kind);
-  return ch_fail(error, CH_ERROR_FORMAT, "%s is %s; use `crosshead import %s --out DIR` first", path, kind,
+  return ch_fail(error, CH_ERROR_FORMAT, "%s is %s; import it with `crosshead import %s` first", path, kind,
                  path);
 }
 
@@ -179,11 +179,11 @@ static bool is_hub_name(const char *path) {
 
 ch_status ch_config_read(const char *path, ch_config *config, ch_error *error) {
   if (is_hub_name(path))
-    return ch_fail(error, CH_ERROR_IO,
-                   "a local directory is needed, and there is no %s here; if that is a name of the Hugging "
-                   "Face Hub, download "
-                   "it first, `hf download %s --local-dir DIR`, and name DIR",
-                   path, path);
+    return ch_fail(
+        error, CH_ERROR_IO,
+        "a local directory is needed, and there is no %s here; if that is a name of the Hugging "
+        "Face Hub, download it first with `hf download %s` and name the directory that this prints",
+        path, path);
   char *file = ch_is_directory(path) ? ch_path_join(path, "config.json") : strdup(path), *text = NULL;
   if (!file) return ch_no_memory(error);
   size_t size = 0;

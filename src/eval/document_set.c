@@ -104,8 +104,8 @@ ch_status ch_window_check(const ch_config *config, int64_t window, ch_error *err
   int64_t most = ch_longest_window(config);
   bool ends = config->position == CH_POSITION_ROPE || config->position == CH_POSITION_LEARNED;
   if (window < 0)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--window %lld is not possible", (long long)window);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{window} %lld is not possible", (long long)window);
   if (window <= most || !ends) return CH_OK;
-  return ch_fail(error, CH_ERROR_ARGUMENT, "--window %lld is more than the %lld tokens this model can see",
+  return ch_fail(error, CH_ERROR_ARGUMENT, "{window} %lld is more than the %lld tokens this model can see",
                  (long long)window, (long long)most);
 }

@@ -19,7 +19,7 @@ typedef struct planned_run {
   uint64_t seed;
   bool elsewhere; /* it belongs to another part of a divided comparison */
   bool done, failed;
-  ch_compared result; /* when it is done */
+  ch_model_result result; /* when it is done */
 } planned_run;
 
 /* The comparison in progress, on rank 0. */
@@ -29,7 +29,7 @@ typedef struct comparing {
   planned_run *runs; /* [setup->comparison->planned], in the comparison's arena */
   bool *untuned;     /* [models]: no rate was found for it */
   int *listed;       /* the runs, or models, that the pieces of crew work belong to */
-  ch_crew_failures failures;
+  ch_scheduler_failures failures;
 } comparing;
 
 /* --- results ----------------------------------------------------------------------------------------------------- */
@@ -77,7 +77,7 @@ static ch_status read_made(comparing *c, planned_run *run, ch_error *error) {
   bool found = false;
   double begin = ch_clock();
   do CH_TRY(ch_compare_read_run(c->setup, run->model, run->seed, &run->result, &found, error));
-  while (!found && ch_crew_has_patience(&c->setup->crew, begin));
+  while (!found && ch_scheduler_has_patience(&c->setup->crew, begin));
   if (found) return CH_OK;
   return ch_fail(error, CH_ERROR_IO,
                  "%s was trained, and its " CH_COMPARE_RESULT
@@ -117,11 +117,11 @@ static ch_status make_on_lead(void *context, const ch_assignment *piece, bool *b
 
 static void note_failure(comparing *c, int at, const ch_assignment *piece, const ch_outcome *outcome) {
   ch_compare_setup *setup = c->setup;
-  ch_crew_note_failure(&c->failures, at, outcome);
-  if (ch_crew_is_alone(&setup->crew)) return;
+  ch_scheduler_note_failure(&c->failures, at, outcome);
+  if (ch_scheduler_is_alone(&setup->crew)) return;
   const char *name = setup->plan.models[piece->model].name;
   ch_compare_tell(setup, (ch_compare_event){.kind = CH_COMPARE_EVENT_FAILED,
-                                            .as.failed = {name, piece->seed, outcome->message}});
+                                            .as.failed = {name, piece->seed, &outcome->error}});
 }
 
 /* Hands out pieces; listed [count]: the run, or the model whose rates are tried, of each. */
@@ -129,7 +129,8 @@ static ch_status hand_out(comparing *c, int *listed, int count, bool tunes,
                           ch_status (*made)(void *, int, const ch_outcome *, ch_error *), ch_error *error) {
   ch_compare_setup *setup = c->setup;
   ch_assignment *pieces = calloc((size_t)count + 1, sizeof *pieces);
-  ch_crew_work work = {.pieces = pieces, .count = count, .make = make_on_lead, .made = made, .context = c};
+  ch_scheduler_work work = {
+      .pieces = pieces, .count = count, .make = make_on_lead, .made = made, .context = c};
   if (!pieces) return ch_no_memory(error);
   for (int i = 0; i < count; i++) {
     int model = tunes ? listed[i] : c->runs[listed[i]].model;
@@ -140,7 +141,7 @@ static ch_status hand_out(comparing *c, int *listed, int count, bool tunes,
   }
   c->listed = listed;
   ch_status status = ch_order_pieces(setup, pieces, listed, count, error);
-  if (status == CH_OK) status = ch_crew_make(&setup->crew, &work, error);
+  if (status == CH_OK) status = ch_scheduler_make(&setup->crew, &work, error);
   free(pieces);
   c->listed = NULL;
   return status;
@@ -183,9 +184,8 @@ static ch_status check_complete(const comparing *c, ch_error *error) {
   if (missing)
     status =
         ch_fail(error, CH_ERROR_IO,
-                "%s lacks %d of %d runs: %.600s; train them with the same command and, in place of "
-                "--collect, --only of "
-                "the shares that they belong to, or nothing",
+                "%s lacks %d of %d runs: %.600s; repeat this with {part} I/N for each missing part, or "
+                "without {collect} to train them all here",
                 c->setup->settings.report.out, missing, comparison->planned, names.data ? names.data : "");
   ch_text_free(&names);
   return status;
@@ -366,8 +366,8 @@ static ch_status compare_all(comparing *c, ch_error *error) {
 
 static ch_status time_in_turns(comparing *c, ch_error *error) {
   ch_compare_setup *setup = c->setup;
-  if (in_shares(setup) || !ch_compare_lacks_turns(setup)) return CH_OK;
-  CH_TRY(ch_compare_take_turns(setup, error));
+  if (in_shares(setup) || !ch_compare_lacks_timing(setup)) return CH_OK;
+  CH_TRY(ch_compare_time_in_rounds(setup, error));
   return write_results(c, error);
 }
 
@@ -383,11 +383,11 @@ static ch_status lead(ch_compare_setup *setup, const ch_compare_outside *outside
   comparing c = {.setup = setup, .outside = outside};
   ch_status status = ch_compare_check_tasks(setup, outside->check, error);
   if (status == CH_OK) status = compare_all(&c, error);
-  ch_crew_dismiss(&setup->crew);
+  ch_scheduler_dismiss(&setup->crew);
   if (status == CH_OK) status = time_in_turns(&c, error);
   if (status == CH_OK) status = ask_tasks(&c, error);
   if (status == CH_OK) status = ch_compare_setup_keep(setup, error);
-  if (status == CH_OK) status = ch_crew_report_failures(&c.failures, error);
+  if (status == CH_OK) status = ch_scheduler_report_failures(&c.failures, error);
   return status == CH_ERROR_INTERRUPTED ? interrupted(setup, error) : status;
 }
 
@@ -398,11 +398,11 @@ ch_status ch_compare(const ch_compare_settings *settings, const ch_compare_outsi
   ch_status status = ch_compare_prepare(settings, CH_EXPERIMENT_COMPARISON, false, comparison, &setup, error);
   if (status == CH_OK) {
     maker follower = {.setup = &setup};
-    if (ch_crew_leads(&setup.crew))
+    if (ch_scheduler_leads(&setup.crew))
       status = lead(&setup, outside, error);
     else
-      ch_crew_follow(&setup.crew, make_piece, &follower);
-    status = ch_crew_conclude(&setup.crew, status, error);
+      ch_scheduler_follow(&setup.crew, make_piece, &follower);
+    status = ch_scheduler_conclude(&setup.crew, status, error);
   } else if (status == CH_ERROR_INTERRUPTED) {
     status = interrupted(&setup, error);
   }

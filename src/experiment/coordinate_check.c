@@ -44,19 +44,19 @@ static ch_status read_widths(const char *text, width_list *list, ch_error *error
     snprintf(part, sizeof part, "%.*s", (int)(length < sizeof part ? length : sizeof part), at);
     if (length >= sizeof part || !ch_parse_count(part, &width) || width < NARROWEST || width > WIDEST)
       return ch_fail(error, CH_ERROR_ARGUMENT,
-                     "--widths: \"%.80s\" is no list of widths from %d to %d, as 64,128,256 is", text,
+                     "{widths}: \"%.80s\" is no list of widths from %d to %d, as 64,128,256 is", text,
                      NARROWEST, WIDEST);
     if (list->count == CH_COORDINATE_MOST_WIDTHS)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "--widths has more than %d widths", CH_COORDINATE_MOST_WIDTHS);
+      return ch_fail(error, CH_ERROR_ARGUMENT, "{widths} has more than %d widths", CH_COORDINATE_MOST_WIDTHS);
     if (list->count > 0 && list->widths[list->count - 1] >= width)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "--widths: %lld does not follow %lld; give rising widths",
+      return ch_fail(error, CH_ERROR_ARGUMENT, "{widths}: %lld does not follow %lld; give rising widths",
                      (long long)width, (long long)list->widths[list->count - 1]);
     list->widths[list->count++] = width;
     at += length;
     if (!*at) break;
   }
   if (list->count > 1) return CH_OK;
-  return ch_fail(error, CH_ERROR_ARGUMENT, "--widths has one width; sizes are compared between two or more");
+  return ch_fail(error, CH_ERROR_ARGUMENT, "{widths} has one width; sizes are compared between two or more");
 }
 
 /* The runs of a check as a comparison has them. */
@@ -110,8 +110,8 @@ static ch_status choose_heads(const ch_coordinate_settings *s, const width_list 
     if (list->widths[i] % (2 * *heads) != 0)
       return ch_fail(
           error, CH_ERROR_ARGUMENT,
-          "--widths: %lld does not divide into %lld heads of an even size; give multiples of %lld, "
-          "or other --heads",
+          "{widths}: %lld does not divide into %lld heads of an even size; give multiples of %lld, "
+          "or other {heads}",
           (long long)list->widths[i], (long long)*heads, (long long)(2 * *heads));
   return CH_OK;
 }
@@ -122,7 +122,7 @@ static ch_status check_names(const char *mechanisms, ch_error *error) {
   for (int i = 0; status == CH_OK && i < plan.count; i++)
     if (plan.models[i].from_file)
       status = ch_fail(error, CH_ERROR_ARGUMENT,
-                       "--mechanisms: %.80s has a width of its own; a coordinate check takes names",
+                       "{mechanisms}: %.80s has a width of its own; a coordinate check takes names",
                        plan.models[i].name);
   ch_compare_plan_free(&plan);
   return status;
@@ -131,13 +131,13 @@ static ch_status check_names(const char *mechanisms, ch_error *error) {
 ch_status ch_coordinates_settings_check(const ch_coordinate_settings *settings, ch_error *error) {
   width_list list;
   int64_t heads;
-  if (!settings->widths) return ch_fail(error, CH_ERROR_ARGUMENT, "--widths is missing");
+  if (!settings->widths) return ch_fail(error, CH_ERROR_ARGUMENT, "{widths} is missing");
   if (settings->steps < 1 || settings->steps > CH_COORDINATE_MOST_STEPS)
     return ch_fail(error, CH_ERROR_ARGUMENT, "the steps are %lld; they must be from 1 to %d",
                    (long long)settings->steps, CH_COORDINATE_MOST_STEPS);
   ch_compare_settings runs = runs_of(settings);
   CH_TRY(ch_compare_settings_complete(&runs, CH_EXPERIMENT_COMPARISON, &runs, error));
-  if (settings->layers < 1) return ch_fail(error, CH_ERROR_ARGUMENT, "--layers is 0; give 1 or more");
+  if (settings->layers < 1) return ch_fail(error, CH_ERROR_ARGUMENT, "{layers} is 0; give 1 or more");
   CH_TRY(read_widths(settings->widths, &list, error));
   CH_TRY(check_names(settings->mechanisms, error));
   return choose_heads(settings, &list, &heads, error);

@@ -25,11 +25,11 @@ static int first_point(const ch_fit_settings *settings, const ch_read_curve *cur
 }
 
 static ch_status fit_one(const ch_fit_settings *settings, const ch_read_curve *curve,
-                         const ch_read_curve *training, bool table, ch_arena *arena, ch_fitted *fitted,
+                         const ch_read_curve *training, bool table, ch_arena *arena, ch_curve_fit *fitted,
                          ch_error *error) {
   int first = first_point(settings, curve, table);
   ch_error why = {0};
-  *fitted = (ch_fitted){.name = curve->name, .points = curve->count};
+  *fitted = (ch_curve_fit){.name = curve->name, .points = curve->count};
   ch_stability_judge(training->losses, training->count, &fitted->stability);
   fitted->has_law = ch_scaling_law_fit(curve->tokens + first, curve->losses + first, curve->count - first,
                                        (double)settings->budget, &fitted->law, &why) == CH_OK;
@@ -87,7 +87,7 @@ void ch_scaling_law_warnings(const ch_scaling_law *law, ch_text *text) {
     ch_text_puts(text, "These losses do not bound alpha, so they do not say how the loss goes on.\n");
 }
 
-static json_t *to_json(const ch_fitted *f) {
+static json_t *to_json(const ch_curve_fit *f) {
   ch_text warnings = {0};
   json_t *object = json_pack("{ss, si, so, so}", "name", f->name, "points", f->points, "stability",
                              ch_stability_to_json(&f->stability), "law",
@@ -114,7 +114,9 @@ static ch_status fit_models(const char *path, const ch_fit_settings *settings, c
   ch_status status = ch_size_law_fit(settings->form, models.sizes, models.tokens, models.losses, models.count,
                                      (double)settings->parameters, (double)settings->budget, law, &why);
   if (status == CH_ERROR_ARGUMENT) status = CH_ERROR_FORMAT; /* the file is at fault */
-  return status == CH_OK ? CH_OK : ch_fail(error, status, "%s: %s", path, why.message);
+  if (status == CH_OK) return CH_OK;
+  ch_fail_as(error, status, &why);
+  return ch_fail_in(error, path);
 }
 
 ch_status ch_fit_models(const char *path, const ch_fit_settings *settings, ch_size_law *law,
@@ -156,8 +158,8 @@ void ch_size_law_warnings(const ch_size_law *law, ch_text *text) {
         "intervals and predictions are too narrow.",
         100 * law->systematic);
     if (law->other_noise > 0 && law->other_noise < law->noise / 2)
-      ch_text_printf(text, " --law %s leaves %.2g %%.", law->form == CH_SIZE_FORM_SUM ? "size" : "chinchilla",
-                     100 * law->other_noise);
+      ch_text_printf(text, " The form \"%s\" leaves %.2g %%.",
+                     law->form == CH_SIZE_FORM_SUM ? "size" : "chinchilla", 100 * law->other_noise);
     ch_text_puts(text, "\n");
   }
   if (law->outliers * 5 > law->points)

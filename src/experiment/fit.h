@@ -10,7 +10,7 @@
 
 struct ch_fits {
   const char *file;
-  ch_fitted *curves; /* [count] */
+  ch_curve_fit *curves; /* [count] */
   int32_t count;
   ch_arena arena;
 };

@@ -42,8 +42,8 @@ static int64_t steps_done(const ch_compare_setup *setup, const ch_train_options 
 
 /* Runs and their remaining steps. share_of [seeds, models]: only runs of the settings' part count; NULL: all. */
 static ch_status count_runs(const ch_compare_setup *setup, const ch_planned_model *planned,
-                            const ch_train_options *training, const int *share_of, ch_foreseen *model,
-                            int64_t *steps, ch_error *error) {
+                            const ch_train_options *training, const int *share_of,
+                            ch_mechanism_forecast *model, int64_t *steps, ch_error *error) {
   const ch_compare_settings *settings = &setup->settings;
   int64_t index = planned - setup->plan.models;
   *steps = 0;
@@ -65,15 +65,15 @@ static ch_status count_runs(const ch_compare_setup *setup, const ch_planned_mode
 
 static ch_status foresee(ch_compare_setup *setup, const ch_planned_model *planned, const int *share_of,
                          ch_compare_forecast *forecast, ch_error *error) {
-  ch_foreseen *model = &forecast->models[forecast->count++];
+  ch_mechanism_forecast *model = &forecast->models[forecast->count++];
   ch_train_options training;
   const ch_train_options *t = &training;
   int64_t steps;
   ch_step_timing timing;
   CH_TRY(ch_compare_training_of(setup, planned, &training, error));
-  *model = (ch_foreseen){.name = ch_arena_strdup(&forecast->arena, planned->name),
-                         .parameters = planned->parameters,
-                         .tokens = t->steps * ch_train_step_tokens(t)};
+  *model = (ch_mechanism_forecast){.name = ch_arena_strdup(&forecast->arena, planned->name),
+                                   .parameters = planned->parameters,
+                                   .tokens = t->steps * ch_train_step_tokens(t)};
   if (!model->name) return ch_no_memory(error);
   CH_TRY(count_runs(setup, planned, t, share_of, model, &steps, error));
   int64_t runs = model->runs - model->finished;
@@ -96,9 +96,9 @@ static ch_status foresee(ch_compare_setup *setup, const ch_planned_model *planne
 }
 
 static void add_up(ch_compare_forecast *forecast) {
-  ch_foreseen *total = &forecast->total;
+  ch_mechanism_forecast *total = &forecast->total;
   for (int i = 0; i < forecast->count; i++) {
-    const ch_foreseen *m = &forecast->models[i];
+    const ch_mechanism_forecast *m = &forecast->models[i];
     total->runs += m->runs;
     total->finished += m->finished;
     total->tokens += m->runs * m->tokens;
@@ -131,7 +131,7 @@ static ch_status foresee_size(ch_compare_setup *setup, int64_t size, ch_compare_
     CH_TRY(status);
     if (!size) continue;
     char count[32];
-    ch_foreseen *model = &forecast->models[forecast->count - 1];
+    ch_mechanism_forecast *model = &forecast->models[forecast->count - 1];
     model->name = ch_arena_printf(&forecast->arena, "%s, %s", model->name,
                                   ch_format_count((double)size, count, sizeof count));
     if (!model->name) return ch_no_memory(error);
@@ -188,7 +188,7 @@ ch_status ch_forecast_make(const ch_compare_settings *settings, ch_compare_forec
 
 /* --- JSON -------------------------------------------------------------------------------------------------------- */
 
-static json_t *to_json(const ch_foreseen *m, bool images) {
+static json_t *to_json(const ch_mechanism_forecast *m, bool images) {
   json_t *object = m->name ? json_pack("{ss sI}", "name", m->name, "parameters", (json_int_t)m->parameters)
                            : json_object();
   json_t *rest =

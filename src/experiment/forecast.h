@@ -9,9 +9,9 @@
 #include "base/error.h"
 
 struct ch_compare_forecast {
-  ch_foreseen *models; /* [count] */
+  ch_mechanism_forecast *models; /* [count] */
   int count;
-  ch_foreseen total;
+  ch_mechanism_forecast total;
   bool images;
   bool tunes;           /* learning rates are tried first: times and disk count the most that may be */
   bool open;            /* seeds may be added until there is a verdict */

@@ -21,26 +21,26 @@ enum { SHARES = sizeof earlier_shares / sizeof *earlier_shares };
 
 /* --- what a rung found ------------------------------------------------------------------------------------------- */
 
-static double training_flops(const ch_compared *m) {
+static double training_flops(const ch_model_result *m) {
   double forward = m->flops_projections + m->flops_context + m->flops_feed_forward + m->flops_head;
   return FLOPS_OF_TRAINING * forward * (double)m->tokens_trained;
 }
 
-static double loss_of(const ch_compared *run) {
+static double loss_of(const ch_model_result *run) {
   return run->validation_loss;
 }
 
-static double rate_of(const ch_compared *run) {
+static double rate_of(const ch_model_result *run) {
   return run->train_tokens_per_second;
 }
 
-static double spread_of(const ch_compared *run) {
+static double spread_of(const ch_model_result *run) {
   return run->train_spread;
 }
 
 /* The validation loss of a run where `share` of its tokens are trained, between two evaluations on a straight line over the
    logarithm of tokens; NaN outside of them. */
-static double loss_at(const ch_compared *run, double share) {
+static double loss_at(const ch_model_result *run, double share) {
   double tokens = share * (double)run->tokens_trained;
   for (int p = 1; p < run->validation_points; p++) {
     const ch_curve_point *a = &run->validation_curve[p - 1], *b = &run->validation_curve[p];
@@ -118,7 +118,7 @@ static ch_status plan_target(const ch_compare_settings *settings, int64_t base, 
     }
   ch_compare_setup_close(&setup, status);
   ch_arena_free(&comparison.arena);
-  return status == CH_OK ? status : ch_fail_in(error, "--target");
+  return status == CH_OK ? status : ch_fail_in(error, "the target of the ladder");
 }
 
 /* --- the whole --------------------------------------------------------------------------------------------------- */
@@ -227,7 +227,7 @@ static ch_status check_names(const char *mechanisms, ch_error *error) {
   for (int m = 0; status == CH_OK && m < plan.count; m++)
     if (plan.models[m].from_file)
       status = ch_fail(error, CH_ERROR_ARGUMENT,
-                       "--ladder needs mechanisms by name: the shape of %s is its own at every size",
+                       "{ladder} needs mechanisms by name: the shape of %s is its own at every size",
                        plan.models[m].name);
   ch_compare_plan_free(&plan);
   return status;
@@ -246,7 +246,7 @@ static ch_status check_sizes(const ch_compare_settings *settings, int64_t base, 
     ch_status status = ch_compare_prepare(&rung, CH_EXPERIMENT_COMPARISON, true, &comparison, &setup, error);
     ch_compare_setup_close(&setup, status);
     ch_arena_free(&comparison.arena);
-    if (status != CH_OK) return ch_fail_in(error, "--ladder");
+    if (status != CH_OK) return ch_fail_in(error, "a size of the ladder");
   }
   return CH_OK;
 }

@@ -54,16 +54,16 @@ static ch_compare_settings runs_of(const ch_sweep_settings *settings) {
 
 ch_status ch_sweep_settings_check(const ch_sweep_settings *settings, ch_error *error) {
   ch_rate_grid grid;
-  if (!settings->lr) return ch_fail(error, CH_ERROR_ARGUMENT, "--lr is missing: the rates to try");
+  if (!settings->lr) return ch_fail(error, CH_ERROR_ARGUMENT, "{lr} is missing: the rates to try");
   CH_TRY(ch_rate_grid_read(settings->lr, &grid, error));
   if (settings->training.seeds > CH_SWEEP_MOST_SEEDS)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--seeds is %lld; a sweep has at most %d",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{seeds} is %lld; a sweep has at most %d",
                    (long long)settings->training.seeds, CH_SWEEP_MOST_SEEDS);
   if (settings->jobs < 0 || settings->budget < 0)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--jobs and --budget cannot be negative");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{jobs} and {budget} cannot be negative");
   if (settings->jobs > 0 && settings->workers.ranks)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--jobs is for one process; over several ranks each group of --ranks-per-run trains one "
+                   "{jobs} is for one process; over several ranks each group of {ranks_per_run} trains one "
                    "run at a time");
   const ch_compare_settings runs = runs_of(settings);
   return ch_compare_settings_complete(&runs, CH_EXPERIMENT_SWEEP, NULL, error);
@@ -74,7 +74,7 @@ ch_status ch_sweep_settings_check(const ch_sweep_settings *settings, ch_error *e
 /* A run of the grid; `swept` is filled when it is done. */
 typedef struct planned_run {
   const ch_planned_model *model;
-  ch_swept swept;
+  ch_sweep_result swept;
   bool done;
 } planned_run;
 
@@ -89,8 +89,8 @@ typedef struct pool {
   int next;
   ch_status status; /* the first failure ends the sweep; */
   ch_error error;
-  int *listed;               /* over ranks: the runs of the pieces that are handed out, */
-  ch_crew_failures failures; /* and what failed, while others go on */
+  int *listed;                    /* over ranks: the runs of the pieces that are handed out, */
+  ch_scheduler_failures failures; /* and what failed, while others go on */
 } pool;
 
 /* "mha/lr-0.003", and for further seeds "mha/lr-0.003-seed-2". */
@@ -102,20 +102,20 @@ static const char *directory_of(const pool *p, const ch_planned_model *model, do
 
 static ch_status plan_run(pool *p, const ch_planned_model *model, double rate, uint64_t seed,
                           planned_run *run, ch_error *error) {
-  ch_compared shape;
-  CH_TRY(ch_compared_fill_shape(&p->setup, model, &shape, error));
+  ch_model_result shape;
+  CH_TRY(ch_model_result_fill_shape(&p->setup, model, &shape, error));
   run->model = model;
-  run->swept = (ch_swept){.name = shape.name,
-                          .directory = directory_of(p, model, rate, seed),
-                          .mechanism = shape.mechanism,
-                          .lr = rate,
-                          .seed = (int64_t)seed,
-                          .parameters = shape.parameters,
-                          .cache_bytes_per_token = shape.cache_bytes_per_token,
-                          .threads = p->sweep->threads,
-                          .validation_loss = NAN,
-                          .training_loss = NAN,
-                          .train_tokens_per_second = NAN};
+  run->swept = (ch_sweep_result){.name = shape.name,
+                                 .directory = directory_of(p, model, rate, seed),
+                                 .mechanism = shape.mechanism,
+                                 .lr = rate,
+                                 .seed = (int64_t)seed,
+                                 .parameters = shape.parameters,
+                                 .cache_bytes_per_token = shape.cache_bytes_per_token,
+                                 .threads = p->sweep->threads,
+                                 .validation_loss = NAN,
+                                 .training_loss = NAN,
+                                 .train_tokens_per_second = NAN};
   return run->swept.directory ? CH_OK : ch_no_memory(error);
 }
 
@@ -154,7 +154,7 @@ static ch_status choose_jobs(pool *p, ch_error *error) {
     ch_trainer_free(trainer);
   }
   int64_t threads = ch_team_of(0).threads, jobs = p->settings->jobs ? p->settings->jobs : threads;
-  if (!ch_crew_is_alone(&p->setup.crew)) {
+  if (!ch_scheduler_is_alone(&p->setup.crew)) {
     p->sweep->jobs = p->setup.crew.groups;
     p->sweep->threads = threads;
     return CH_OK;
@@ -205,8 +205,8 @@ static void on_step(void *context, const ch_step_report *report) {
   pool *p = w->pool;
   if (ch_stability_loss(&w->watch, report->loss)) w->hopeless = true;
   if (w->times.taken < w->times.room) w->times.seconds[w->times.taken++] = report->seconds;
-  if (w->failed == CH_OK && ch_crew_leads(&p->setup.crew))
-    w->failed = ch_crew_settle(&p->setup.crew, &w->error);
+  if (w->failed == CH_OK && ch_scheduler_leads(&p->setup.crew))
+    w->failed = ch_scheduler_settle(&p->setup.crew, &w->error);
   ch_train_step step;
   ch_train_step_of(report, p->setup.training.steps, &step);
   pthread_mutex_lock(&p->lock);
@@ -216,14 +216,14 @@ static void on_step(void *context, const ch_step_report *report) {
 
 static bool on_interrupted(void *context) {
   worker *w = context;
-  bool stops = ch_crew_stops(&w->pool->setup.crew); /* asked in any case: it also serves other ranks */
+  bool stops = ch_scheduler_stops(&w->pool->setup.crew); /* asked in any case: it also serves other ranks */
   return stops || w->hopeless || w->failed != CH_OK;
 }
 
 /* Records the trainer's results; called with the lock held. Curves go into the sweep's arena. */
 static ch_status note_down(worker *w, bool finite, ch_error *error) {
-  ch_swept *swept = &w->run->swept;
-  ch_compared curves = {0};
+  ch_sweep_result *swept = &w->run->swept;
+  ch_model_result curves = {0};
   ch_progress_record record;
   ch_trainer_progress(w->trainer, &record);
   double median = ch_median(w->times.seconds, w->times.taken);
@@ -235,7 +235,7 @@ static ch_status note_down(worker *w, bool finite, ch_error *error) {
   else if (record.seconds > 0) /* all steps were made before the last interruption */
     swept->train_tokens_per_second = (double)record.tokens / record.seconds;
   if (record.validation_points) swept->validation_loss = record.validation[record.validation_points - 1].loss;
-  CH_TRY(ch_compared_fill_curves(&w->pool->setup, &record, &curves, error));
+  CH_TRY(ch_model_result_fill_curves(&w->pool->setup, &record, &curves, error));
   swept->curve = curves.curve;
   swept->curve_points = curves.curve_points;
   swept->validation_curve = curves.validation_curve;
@@ -281,15 +281,15 @@ static ch_status train(worker *w, const char *directory, ch_error *error) {
   }
   ch_trainer_free(w->trainer);
   w->trainer = NULL;
-  if (status == CH_OK && finite && !w->run->swept.stopped && ch_crew_writes(&p->setup.crew))
+  if (status == CH_OK && finite && !w->run->swept.stopped && ch_scheduler_writes(&p->setup.crew))
     status = ch_data_give_tokenizer(&w->data, directory, error);
   return status;
 }
 
-static ch_status read_result(pool *p, const char *path, ch_swept *swept, ch_error *error) {
+static ch_status read_result(pool *p, const char *path, ch_sweep_result *swept, ch_error *error) {
   json_t *object = NULL;
   CH_TRY(ch_json_read(path, MOST_RESULT_BYTES, &object, error));
-  ch_status status = ch_swept_from_json(object, path, &p->sweep->about.arena, swept, error);
+  ch_status status = ch_sweep_result_from_json(object, path, &p->sweep->about.arena, swept, error);
   json_decref(object);
   return status;
 }
@@ -335,9 +335,9 @@ static ch_status make_run(worker *w, planned_run *run, ch_error *error) {
   tell(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_BEGIN, .as.begin = {&run->swept}});
   pthread_mutex_unlock(&p->lock);
   status = train(w, directory, error);
-  if (w->failed != CH_OK) status = ch_fail(error, w->failed, "%s", w->error.message);
-  if (status == CH_OK && ch_crew_writes(&p->setup.crew))
-    status = ch_write_json(result, ch_swept_to_json(&run->swept, false), CH_DIGITS_EXACT, error);
+  if (w->failed != CH_OK) status = ch_fail_as(error, w->failed, &w->error);
+  if (status == CH_OK && ch_scheduler_writes(&p->setup.crew))
+    status = ch_write_json(result, ch_sweep_result_to_json(&run->swept, false), CH_DIGITS_EXACT, error);
   status = ch_ranks_agree(p->setup.crew.own, status, error);
 done:
   if (status != CH_OK && status != CH_ERROR_INTERRUPTED) ch_fail_in(error, run->swept.directory);
@@ -403,8 +403,8 @@ static void *work(void *context) {
   ch_status status = open_own_data(&w, &error);
   planned_run *run;
   while (status == CH_OK && (run = next_run(p)) != NULL)
-    status = ch_crew_stops(&p->setup.crew) ? ch_fail(&error, CH_ERROR_INTERRUPTED, "interrupted")
-                                           : take_run(&w, run, &error);
+    status = ch_scheduler_stops(&p->setup.crew) ? ch_fail(&error, CH_ERROR_INTERRUPTED, "interrupted")
+                                                : take_run(&w, run, &error);
   if (status != CH_OK) {
     pthread_mutex_lock(&p->lock);
     if (p->status == CH_OK || (p->status == CH_ERROR_INTERRUPTED && status != CH_ERROR_INTERRUPTED)) {
@@ -460,15 +460,15 @@ static ch_status on_made(void *context, int index, const ch_outcome *outcome, ch
   planned_run *run = &p->runs[p->listed[index]];
   p->setup.began |= outcome->began;
   if (outcome->status != CH_OK) {
-    ch_crew_note_failure(&p->failures, p->listed[index], outcome);
+    ch_scheduler_note_failure(&p->failures, p->listed[index], outcome);
     tell(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_FAILED,
-                             .as.failed = {run->swept.name, (uint64_t)run->swept.seed, outcome->message}});
+                             .as.failed = {run->swept.name, (uint64_t)run->swept.seed, &outcome->error}});
     return CH_OK;
   }
   bool found;
   double begin = ch_clock();
   do CH_TRY(read_run(p, run, &found, error));
-  while (!found && ch_crew_has_patience(&p->setup.crew, begin));
+  while (!found && ch_scheduler_has_patience(&p->setup.crew, begin));
   if (found) return finished(p, run, false, error);
   return ch_fail(error, CH_ERROR_IO,
                  "%s was trained, and its " CH_COMPARE_RESULT
@@ -492,10 +492,11 @@ static ch_status hand_out(worker *w, ch_assignment *pieces, int *listed, ch_erro
                                       .lr = run->swept.lr};
   }
   p->listed = listed;
-  ch_crew_work work = {.pieces = pieces, .count = count, .make = make_piece, .made = on_made, .context = w};
+  ch_scheduler_work work = {
+      .pieces = pieces, .count = count, .make = make_piece, .made = on_made, .context = w};
   CH_TRY(ch_order_pieces(&p->setup, pieces, listed, count, error));
-  CH_TRY(ch_crew_make(&p->setup.crew, &work, error));
-  return ch_crew_report_failures(&p->failures, error);
+  CH_TRY(ch_scheduler_make(&p->setup.crew, &work, error));
+  return ch_scheduler_report_failures(&p->failures, error);
 }
 
 static ch_status lead(worker *w, ch_error *error) {
@@ -503,7 +504,7 @@ static ch_status lead(worker *w, ch_error *error) {
   ch_assignment *pieces = calloc(room, sizeof *pieces);
   int *listed = calloc(room, sizeof *listed);
   ch_status status = pieces && listed ? hand_out(w, pieces, listed, error) : ch_no_memory(error);
-  ch_crew_dismiss(&w->pool->setup.crew);
+  ch_scheduler_dismiss(&w->pool->setup.crew);
   free(pieces);
   free(listed);
   return status;
@@ -511,12 +512,12 @@ static ch_status lead(worker *w, ch_error *error) {
 
 static ch_status work_over_ranks(pool *p, ch_error *error) {
   worker w = {.pool = p};
-  ch_crew *crew = &p->setup.crew;
+  ch_scheduler *crew = &p->setup.crew;
   ch_status status = ch_ranks_agree(crew->all, open_own_data(&w, error), error);
-  if (status == CH_OK && ch_crew_leads(crew))
+  if (status == CH_OK && ch_scheduler_leads(crew))
     status = lead(&w, error);
   else if (status == CH_OK)
-    ch_crew_follow(crew, make_piece, &w);
+    ch_scheduler_follow(crew, make_piece, &w);
   ch_data_close(&w.data);
   free(w.times.seconds);
   return status;
@@ -563,7 +564,7 @@ static ch_status interrupted(const pool *p, ch_error *error) {
 static ch_status run(pool *p, const ch_compare_settings *runs, ch_error *error) {
   ch_sweep *sweep = p->sweep;
   CH_TRY(ch_compare_prepare(runs, CH_EXPERIMENT_SWEEP, false, &sweep->about, &p->setup, error));
-  ch_crew *crew = &p->setup.crew;
+  ch_scheduler *crew = &p->setup.crew;
   int64_t tokens = p->setup.training.steps * ch_train_step_tokens(&p->setup.training);
   int64_t warmup = ch_schedule_warmup(&p->setup.training) * ch_train_step_tokens(&p->setup.training);
   sweep->budget =
@@ -572,10 +573,10 @@ static ch_status run(pool *p, const ch_compare_settings *runs, ch_error *error) 
   CH_TRY(compare_grids(p, error));
   CH_TRY(ch_ranks_agree(crew->all, plan(p, error), error));
   tell_outline(p);
-  ch_status status = ch_crew_is_alone(crew) ? work_all(p, error) : work_over_ranks(p, error);
-  if (status == CH_OK && ch_crew_leads(crew)) status = write_results(p, error);
+  ch_status status = ch_scheduler_is_alone(crew) ? work_all(p, error) : work_over_ranks(p, error);
+  if (status == CH_OK && ch_scheduler_leads(crew)) status = write_results(p, error);
   if (status == CH_ERROR_INTERRUPTED) status = interrupted(p, error);
-  return ch_crew_conclude(crew, status, error);
+  return ch_scheduler_conclude(crew, status, error);
 }
 
 /* The events of a setup that a sweep has too. */

@@ -3,7 +3,7 @@
 #define CH_FORMATS_GGUF_EXPORT_H
 
 #include "formats/blocks.h"
-#include "formats/chat.h"
+#include "formats/chat_metadata.h"
 #include "infer/model.h"
 #include "text/tokenizer.h"
 

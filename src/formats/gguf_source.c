@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "formats/chat.h"
+#include "formats/chat_metadata.h"
 #include "formats/gguf_config.h"
 #include "formats/gguf_names.h"
 #include "formats/pieces.h"

@@ -118,13 +118,13 @@ static ch_status read_words(const ch_gguf *file, ch_pieces *pieces, ch_error *er
     return ch_fail(error, CH_ERROR_FORMAT,
                    "%s does not say how its tokenizer cuts text into words (\"tokenizer.ggml.pre\" is %s), "
                    "as in files from "
-                   "before May 2024; give the model's tokenizer.json with --tokenizer",
+                   "before May 2024; give the model's tokenizer.json with {tokenizer}",
                    file->where, name.data && name.size ? "\"default\"" : "missing");
   pieces->words = ch_word_rule_named(name.data, name.size);
   if (!pieces->words)
     return ch_fail(
         error, CH_ERROR_FORMAT,
-        "%s: its pre-tokenizer \"%s\" is not known here; give the model's tokenizer.json with --tokenizer",
+        "%s: its pre-tokenizer \"%s\" is not known here; give the model's tokenizer.json with {tokenizer}",
         file->where, ch_piece_for_message(name.data, name.size, shown));
   pieces->add_begin = pieces->words->begins;
   ch_vocabulary vocabulary = {0};
@@ -165,7 +165,7 @@ ch_status ch_pieces_from_gguf(const ch_gguf *file, ch_pieces *pieces, ch_error *
   if (!scored && !pieces->byte_level)
     return ch_fail(
         error, CH_ERROR_FORMAT,
-        "%s: its tokenizer is of model \"%s\"; \"llama\" and \"gpt2\" are read, others need --tokenizer",
+        "%s: its tokenizer is of model \"%s\"; \"llama\" and \"gpt2\" are read, others need {tokenizer}",
         file->where, ch_piece_for_message(model.data, model.size, shown));
   CH_TRY(ch_gguf_list(file, "tokenizer.ggml.tokens", CH_GGUF_STRING, true, &tokens, error));
   CH_TRY(read_texts(file, tokens, pieces, error));

@@ -97,7 +97,7 @@ static ch_status find_words(const ch_tokenizer *tokenizer, const habits *h, ch_p
   CH_TRY(ch_word_rule_like(tokenizer, h->normalize, &pieces->words, error));
   if (pieces->words) return CH_OK;
   return ch_fail(error, CH_ERROR_CONFIG,
-                 "%s: GGUF has no name for the way it cuts text into words; --no-tokenizer leaves it out",
+                 "%s: GGUF has no name for the way it cuts text into words; {no_tokenizer} leaves it out",
                  tokenizer->file);
 }
 
@@ -220,11 +220,11 @@ static ch_status take_json(const ch_tokenizer *tokenizer, ch_pieces *pieces, ch_
   if (status == CH_OK && !tokenizer->byte_level && (tokenizer->spelled || !tokenizer->byte_fallback))
     status = ch_fail(
         error, CH_ERROR_CONFIG,
-        "%s is neither byte-level nor SentencePiece's kind with bytes, which GGUF knows; --no-tokenizer "
+        "%s is neither byte-level nor SentencePiece's kind with bytes, which GGUF knows; {no_tokenizer} "
         "leaves it out",
         tokenizer->file);
   if (status == CH_OK && h.strange)
-    status = ch_fail(error, CH_ERROR_CONFIG, "%s: GGUF has no way to say %s; --no-tokenizer leaves it out",
+    status = ch_fail(error, CH_ERROR_CONFIG, "%s: GGUF has no way to say %s; {no_tokenizer} leaves it out",
                      tokenizer->file, h.strange);
   if (status == CH_OK && pieces->byte_level) status = find_words(tokenizer, &h, pieces, error);
   if (status == CH_OK) pieces->loss = loss_of(tokenizer, &h, pieces);

@@ -159,15 +159,13 @@ ch_status ch_transformers_check(const ch_config *config, const char *where, ch_e
   const char *type = config->attention.type,
              *key = ch_has_pytorch_code(config) ? key_without_code(config) : NULL;
   if (key)
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s: there is no PyTorch code for this \"%s\"; `export --format safetensors` writes its tensors",
-        where, key);
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: there is no PyTorch code for this \"%s\"; {format} safetensors writes its tensors",
+                   where, key);
   if (!ch_has_pytorch_code(config) || part_named(type, strlen(type))) return CH_OK;
   return ch_fail(
       error, CH_ERROR_CONFIG,
-      "%s: there is no PyTorch code for \"attention.type\" \"%s\"; `export --format safetensors` writes "
-      "its tensors",
+      "%s: there is no PyTorch code for \"attention.type\" \"%s\"; {format} safetensors writes its tensors",
       where, type);
 }
 

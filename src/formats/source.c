@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "config_file/config_json.h"
-#include "io/companions.h"
+#include "io/extra_files.h"
 #include "io/model_files.h"
 #include "tensor/kernels.h"
 
@@ -169,7 +169,7 @@ static ch_status write_text(const char *directory, const char *name, const ch_te
 static ch_status write_all(const ch_source *source, const char *directory, const ch_source_writing *writing,
                            ch_error *error) {
   CH_TRY(write_weights(source, directory, writing, error));
-  if (source->companions) CH_TRY(ch_companions_copy(source->companions, directory, error));
+  if (source->companions) CH_TRY(ch_copy_extra_files(source->companions, directory, error));
   CH_TRY(write_text(directory, "tokenizer.json", &source->tokenizer, error));
   CH_TRY(write_text(directory, "tokenizer_config.json", &source->tokenizer_config, error));
   CH_TRY(write_text(directory, "chat_template.jinja", &source->chat_template, error));

@@ -41,7 +41,7 @@ static ch_status take_tokenizer(const char *path, ch_source *source, ch_error *e
   ch_tokenizer_free(tokenizer);
   if (size > source->config.vocab_size)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--tokenizer %s has %d tokens, but the model has a vocabulary of %lld", path, size,
+                   "{tokenizer} %s has %d tokens, but the model has a vocabulary of %lld", path, size,
                    (long long)source->config.vocab_size);
   CH_TRY(ch_map_open(path, &map, error));
   bool json = map.size > 0 && (map.data[0] == '{' || map.data[0] == ' ' || map.data[0] == '\n');

@@ -335,7 +335,7 @@ ch_status ch_plan_create(ch_graph *graph, ch_node *root, const ch_kernels *kerne
   *result = NULL;
   if (!graph) return ch_no_memory(error);
   if (graph->error.status != CH_OK || !root) {
-    ch_status status = ch_fail(error, CH_ERROR_CONFIG, "%s", graph->error.message);
+    ch_status status = ch_fail_as(error, CH_ERROR_CONFIG, &graph->error);
     ch_graph_free(graph);
     return status;
   }

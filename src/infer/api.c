@@ -19,10 +19,6 @@ void ch_free(void *memory) {
 
 /* --- models -------------------------------------------------------------------------------------------------- */
 
-ch_status ch_api_missing(ch_error *error, const char *what) {
-  return ch_fail(error, CH_ERROR_ARGUMENT, "%s is NULL", what);
-}
-
 static bool holds(const char *directory, const char *name) {
   char *path = ch_path_join(directory, name);
   bool there = path && ch_is_file(path);
@@ -91,7 +87,7 @@ static ch_status open_files(const char *directory, const ch_model_settings *sett
 ch_status ch_model_open_with(const char *directory, const ch_model_settings *settings, ch_model **model,
                              ch_error *error) {
   if (!directory || !model)
-    return ch_api_missing(error, directory ? "where the model goes" : "the directory's name");
+    return ch_refuse_null(error, directory ? "where the model goes" : "the directory's name");
   const ch_model_settings none = {0};
   *model = NULL;
   ch_model *opened = NULL;
@@ -162,7 +158,7 @@ const ch_tokenizer *ch_model_tokenizer(const ch_model *model) {
 }
 
 ch_status ch_api_need_tokenizer(const ch_model *model, ch_error *error) {
-  if (!model) return ch_api_missing(error, "the model");
+  if (!model) return ch_refuse_null(error, "the model");
   if (!model->tokenizer)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "%s has no tokenizer.json, so its text cannot be read or written", model->directory);
@@ -173,7 +169,7 @@ ch_status ch_encode_text(const ch_model *model, const char *text, size_t size, u
                          int32_t *tokens, size_t capacity, size_t *count, ch_error *error) {
   CH_TRY(ch_api_need_tokenizer(model, error));
   if ((!text && size) || (!tokens && capacity) || !count)
-    return ch_api_missing(error, "the text, the tokens or the count");
+    return ch_refuse_null(error, "the text, the tokens or the count");
   ch_ids ids = {0};
   ch_status status = ch_tokenizer_encode(model->tokenizer, text ? text : "", size, flags, &ids, error);
   if (status == CH_OK) {
@@ -204,7 +200,7 @@ static ch_status check_tokens(const ch_model *model, const int32_t *tokens, size
 ch_status ch_decode_tokens(const ch_model *model, const int32_t *tokens, size_t count, unsigned flags,
                            char **text, size_t *size, ch_error *error) {
   CH_TRY(ch_api_need_tokenizer(model, error));
-  if (!tokens && count) return ch_api_missing(error, "the list of tokens");
+  if (!tokens && count) return ch_refuse_null(error, "the list of tokens");
   CH_TRY(check_tokens(model, tokens, count, error));
   return ch_tokenizer_decode(model->tokenizer, tokens, count, flags, text, size, error);
 }

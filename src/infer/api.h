@@ -7,8 +7,6 @@
 #include "infer/generate.h"
 #include "infer/model.h"
 
-/* "WHAT is NULL". */
-ch_status ch_api_missing(ch_error *error, const char *what);
 /* What a cache stores by four settings: `cache`, and those of keys, values and latents, where they differ. */
 ch_status ch_api_cache_types(const ch_precision asked[1 + CH_STATE_ROLES], ch_cache_types *types,
                              ch_error *error);

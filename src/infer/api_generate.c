@@ -9,7 +9,7 @@
 ch_status ch_sample(ch_sampler *sampler, const float *logits, int64_t vocab_size, int32_t *token,
                     ch_error *error) {
   if (!sampler || !logits || !token)
-    return ch_api_missing(error, "the sampler, the logits or where the token goes");
+    return ch_refuse_null(error, "the sampler, the logits or where the token goes");
   if (vocab_size < 1 || vocab_size > INT32_MAX)
     return ch_fail(error, CH_ERROR_ARGUMENT, "a vocabulary of %lld tokens is not possible",
                    (long long)vocab_size);
@@ -31,7 +31,7 @@ const char *ch_end_name(ch_end end) {
 static ch_status check_text(const ch_session *session, const ch_batch_text *text, ch_error *error) {
   if (text->prompt && text->prompt_tokens)
     return ch_fail(error, CH_ERROR_ARGUMENT, "prompt and prompt_tokens are both given; give one");
-  if (!text->prompt && !text->prompt_tokens) return ch_api_missing(error, "the prompt");
+  if (!text->prompt && !text->prompt_tokens) return ch_refuse_null(error, "the prompt");
   if (text->prompt) CH_TRY(ch_api_need_tokenizer(ch_session_model(session), error));
   if (text->max_tokens < 0)
     return ch_fail(error, CH_ERROR_ARGUMENT,
@@ -76,7 +76,7 @@ static void advance_sampler(const ch_generation_text *to) {
 /* --- one text ------------------------------------------------------------------------------------------------ */
 
 ch_status ch_generate_text(ch_session *session, ch_batch_text *text, ch_error *error) {
-  if (!session || !text) return ch_api_missing(error, session ? "the text" : "the session");
+  if (!session || !text) return ch_refuse_null(error, session ? "the text" : "the session");
   int64_t sequences = ch_session_cache(session)->sequences;
   if (sequences != 1)
     return ch_fail(error, CH_ERROR_ARGUMENT,
@@ -126,7 +126,7 @@ static ch_status write_all(ch_session *session, size_t count, ch_generation_text
 
 ch_status ch_generate_batch(ch_session *session, ch_batch_text *texts, size_t count, ch_error *error) {
   if (!session || (!texts && count > 0))
-    return ch_api_missing(error, session ? "the array of texts" : "the session");
+    return ch_refuse_null(error, session ? "the array of texts" : "the session");
   ch_generation_text *to = calloc(count + 1, sizeof *to);
   ch_ids *ids = calloc(count + 1, sizeof *ids);
   ch_status status = to && ids ? CH_OK : ch_no_memory(error);

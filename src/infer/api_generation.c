@@ -47,7 +47,7 @@ static ch_status estimate(const ch_model *model, const ch_session_options *optio
 
 ch_status ch_generation_estimate(const ch_model *model, const ch_generation_settings *settings,
                                  ch_memory *memory, ch_error *error) {
-  if (!model || !memory) return ch_api_missing(error, "the model or where the estimate goes");
+  if (!model || !memory) return ch_refuse_null(error, "the model or where the estimate goes");
   ch_session_options options;
   CH_TRY(resolve(model, settings, &options, error));
   return estimate(model, &options, memory, error);
@@ -65,20 +65,13 @@ static ch_status check_fits(const ch_session_options *options, const ch_memory *
   ch_format_bytes(available, have, sizeof have);
   const int64_t fits = left > 0 ? (int64_t)(left / token / (double)options->sequences) : 0;
   if (fits < 1)
-    return ch_fail(error, CH_ERROR_MEMORY,
-                   "%lld sequences of %lld tokens need a cache of %s and %s to work in, and %s are free; "
-                   "fewer sequences or a smaller context would fit",
-                   (long long)options->sequences, (long long)options->context, cache, work, have);
-  return ch_fail(error, CH_ERROR_MEMORY,
-                 "%lld sequences of %lld tokens need a cache of %s and %s to work in, and %s are free; "
-                 "a context of %lld tokens would fit",
-                 (long long)options->sequences, (long long)options->context, cache, work, have,
-                 (long long)fits);
+    return ch_no_memory(error);
+  return ch_no_memory(error);
 }
 
 ch_status ch_generation_create(const ch_model *model, const ch_generation_settings *settings,
                                ch_generation **generation, ch_error *error) {
-  if (!model || !generation) return ch_api_missing(error, "the model or where the generation goes");
+  if (!model || !generation) return ch_refuse_null(error, "the model or where the generation goes");
   *generation = NULL;
   ch_session_options options;
   ch_session *session = NULL;

@@ -24,7 +24,7 @@ void ch_info_defaults(ch_info_settings *settings) {
 }
 
 ch_status ch_info_open(const char *path, ch_info **info, ch_error *error) {
-  if (!path || !info) return ch_api_missing(error, path ? "where the information goes" : "the path");
+  if (!path || !info) return ch_refuse_null(error, path ? "where the information goes" : "the path");
   *info = NULL;
   ch_info *opened = calloc(1, sizeof *opened);
   if (!opened) return ch_no_memory(error);
@@ -45,7 +45,7 @@ void ch_info_free(ch_info *info) {
 }
 
 ch_status ch_info_cache_roles(const ch_info *info, unsigned *roles, ch_error *error) {
-  if (!info || !roles) return ch_api_missing(error, "the configuration or where the roles go");
+  if (!info || !roles) return ch_refuse_null(error, "the configuration or where the roles go");
   return ch_api_cache_roles(&info->config, roles, error);
 }
 
@@ -70,7 +70,7 @@ static ch_status choose(const ch_info_settings *settings, chosen *c, ch_error *e
 }
 
 static ch_status make_row(const ch_info *info, const chosen *c, ch_info_row *row, ch_error *error) {
-  if (!info) return ch_api_missing(error, "the configuration");
+  if (!info) return ch_refuse_null(error, "the configuration");
   row->name = info->name;
   row->config = &info->config;
   return ch_account_model(&info->config, &info->params, c->settings.depth, c->types, &row->account, error);
@@ -80,7 +80,7 @@ ch_status ch_info_account(const ch_info *info, const ch_info_settings *settings,
                           ch_error *error) {
   chosen c;
   ch_info_row row;
-  if (!account) return ch_api_missing(error, "where the figures go");
+  if (!account) return ch_refuse_null(error, "where the figures go");
   CH_TRY(choose(settings, &c, error));
   CH_TRY(make_row(info, &c, &row, error));
   *account = row.account;
@@ -139,7 +139,7 @@ ch_status ch_info_json(const ch_info *info, const ch_info_settings *settings, ch
   chosen c;
   ch_info_row row;
   ch_text text = {0};
-  if (!json) return ch_api_missing(error, "where the figures go");
+  if (!json) return ch_refuse_null(error, "where the figures go");
   CH_TRY(choose(settings, &c, error));
   CH_TRY(make_row(info, &c, &row, error));
   CH_TRY(put_json(&row, false, &c, &text, error));
@@ -152,7 +152,7 @@ ch_status ch_info_page(const ch_info *info, const ch_info_settings *settings, ch
   ch_info_row row;
   ch_text page = {0};
   char types[TYPES_SIZE];
-  if (!text) return ch_api_missing(error, "where the page goes");
+  if (!text) return ch_refuse_null(error, "where the page goes");
   CH_TRY(choose(settings, &c, error));
   CH_TRY(make_row(info, &c, &row, error));
   CH_TRY(name_types(row.config, &c.types, types, error));
@@ -163,7 +163,7 @@ ch_status ch_info_page(const ch_info *info, const ch_info_settings *settings, ch
 /* The rows of several; the caller frees them. */
 static ch_status make_rows(const ch_info *const *infos, size_t count, const ch_info_settings *settings,
                            chosen *c, ch_info_row **rows, ch_error *error) {
-  if (!infos || count < 1) return ch_api_missing(error, "the list of configurations");
+  if (!infos || count < 1) return ch_refuse_null(error, "the list of configurations");
   CH_TRY(choose(settings, c, error));
   ch_info_row *made = calloc(count, sizeof *made);
   if (!made) return ch_no_memory(error);
@@ -181,7 +181,7 @@ ch_status ch_info_table(const ch_info *const *infos, size_t count, const ch_info
   chosen c;
   ch_info_row *rows = NULL;
   ch_text table = {0};
-  if (!text) return ch_api_missing(error, "where the table goes");
+  if (!text) return ch_refuse_null(error, "where the table goes");
   CH_TRY(make_rows(infos, count, settings, &c, &rows, error));
   ch_info_put_table(rows, count, c.settings.depth, &table);
   free(rows);
@@ -193,7 +193,7 @@ ch_status ch_info_table_json(const ch_info *const *infos, size_t count, const ch
   chosen c;
   ch_info_row *rows = NULL;
   ch_text text = {0};
-  if (!json) return ch_api_missing(error, "where the figures go");
+  if (!json) return ch_refuse_null(error, "where the figures go");
   CH_TRY(make_rows(infos, count, settings, &c, &rows, error));
   ch_status status = CH_OK;
   ch_text_puts(&text, "{\"models\": [");
@@ -211,7 +211,7 @@ ch_status ch_info_table_json(const ch_info *const *infos, size_t count, const ch
 /* --- of an open model ------------------------------------------------------------------------------------------ */
 
 ch_status ch_model_info(const ch_model *model, char **json, ch_error *error) {
-  if (!model || !json) return ch_api_missing(error, "the model or where the figures go");
+  if (!model || !json) return ch_refuse_null(error, "the model or where the figures go");
   ch_info *info; /* of the files; the tensors that run may be others */
   CH_TRY(ch_info_open(model->directory, &info, error));
   ch_status status = ch_info_json(info, NULL, json, error);
@@ -220,6 +220,6 @@ ch_status ch_model_info(const ch_model *model, char **json, ch_error *error) {
 }
 
 ch_status ch_model_cache_roles(const ch_model *model, unsigned *roles, ch_error *error) {
-  if (!model || !roles) return ch_api_missing(error, "the model or where the roles go");
+  if (!model || !roles) return ch_refuse_null(error, "the model or where the roles go");
   return ch_api_cache_roles(&model->config, roles, error);
 }

@@ -112,7 +112,7 @@ ch_status ch_api_memory_of(const ch_model *model, const ch_session_options *opti
 
 ch_status ch_memory_estimate(const ch_model *model, const ch_session_settings *settings, ch_memory *memory,
                              ch_error *error) {
-  if (!model || !memory) return ch_api_missing(error, "the model or where the estimate goes");
+  if (!model || !memory) return ch_refuse_null(error, "the model or where the estimate goes");
   ch_session_options options;
   CH_TRY(ch_api_session_options(model, settings, &options, error));
   size_t prefill = 0, step = 0;
@@ -143,7 +143,7 @@ ch_status ch_api_session_open(const ch_model *model, const ch_session_options *o
 
 ch_status ch_session_create(const ch_model *model, const ch_session_settings *settings, ch_session **session,
                             ch_error *error) {
-  if (!model || !session) return ch_api_missing(error, "the model or where the session goes");
+  if (!model || !session) return ch_refuse_null(error, "the model or where the session goes");
   *session = NULL;
   ch_session_options options;
   CH_TRY(ch_api_session_options(model, settings, &options, error));

@@ -76,7 +76,7 @@ ch_status ch_gate_table_fill(ch_engine *engine, const ch_config *config, const c
   const size_t rows_bytes = (size_t)(CHUNK * width) * sizeof(float),
                bytes = rows_bytes + (size_t)(gate_width(config) * width) * sizeof(float);
   CH_TRY(check_room(cache, error));
-  CH_TRY(ch_placed_tensors(&engine->placed, memory, params->count, weights, &placed, error));
+  CH_TRY(ch_engine_copies_tensors(&engine->placed, memory, params->count, weights, &placed, error));
   char *rows = memory->allocate(bytes);
   ch_status status = rows ? CH_OK : ch_no_memory(error);
   for (int layer = 0; status == CH_OK && layer < cache->layers; layer++) {

@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "base/utf8.h"
-#include "io/companions.h"
+#include "io/extra_files.h"
 
 enum { MOST_BYTES = 64 << 20 };
 

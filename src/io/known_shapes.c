@@ -108,7 +108,10 @@ static ch_status declare_from(const char *where, const ch_safetensors *files, in
   params->known = &shapes;
   ch_error inner = {0}; /* which does not know the files */
   ch_status status = ch_model_declare(config, params, &inner);
-  if (status != CH_OK) ch_fail(error, status, "%s: %s", where, inner.message);
+  if (status != CH_OK) {
+    ch_fail_as(error, status, &inner);
+    ch_fail_in(error, where);
+  }
   params->known = NULL;
   free(shapes.rows);
   return status;

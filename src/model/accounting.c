@@ -127,7 +127,7 @@ static ch_status count_flops(const ch_config *config, const ch_params *params, b
   if (!graph || !moves)
     status = ch_no_memory(error);
   else if (!root)
-    status = ch_fail(error, graph->error.status, "%s", graph->error.message);
+    status = ch_fail_as(error, graph->error.status, &graph->error);
   else {
     mark_needed(graph, root, moves + count);
     double units = ch_config_is_vision(config) ? 1 : (double)length;

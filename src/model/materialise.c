@@ -48,7 +48,7 @@ static ch_status keep_factors(const ch_params *params, ch_config *config, ch_err
   ch_model_build(config, params, &shape, &graph, &root);
   ch_status status = CH_OK;
   if (!graph || !root) {
-    status = graph ? ch_fail(error, graph->error.status, "%s", graph->error.message) : ch_no_memory(error);
+    status = graph ? ch_fail_as(error, graph->error.status, &graph->error) : ch_no_memory(error);
   } else {
     ch_sharing kept = config->sharing;
     kept.projection_count = 0;

@@ -49,7 +49,7 @@ void ch_engine_watch(ch_engine *engine, ch_stop_test stop, void (*share)(void *c
 void ch_engine_free(ch_engine *engine) {
   ch_gemm_free(engine->gemm);
   ch_workspace_free(&engine->workspace);
-  ch_placed_free(&engine->placed);
+  ch_engine_copies_free(&engine->placed);
   ch_token_groups_free(engine->groups);
   *engine = (ch_engine){0};
 }
@@ -188,13 +188,13 @@ static void note_tokens(const ch_runner *runner, const ch_runner_call *call) {
 
 /* Weights and inputs, where the kernels do not compute in the host's memory. */
 static ch_status place(ch_runner *runner, ch_run *run, ch_error *error) {
-  ch_placed *placed = &runner->engine->placed;
+  ch_engine_copies *placed = &runner->engine->placed;
   const ch_value_memory *memory = run->kernels->memory;
   if (memory->host) return CH_OK;
   size_t bytes = 0, at = 0;
   for (int i = 0; i < CH_INPUT_COUNT; i++) bytes += (runner->input_bytes[i] + 63) & ~(size_t)63;
-  CH_TRY(ch_placed_tensors(placed, memory, runner->parameters, run->params, &run->params, error));
-  CH_TRY(ch_placed_reserve(placed, memory, bytes, 0, error));
+  CH_TRY(ch_engine_copies_tensors(placed, memory, runner->parameters, run->params, &run->params, error));
+  CH_TRY(ch_engine_copies_reserve(placed, memory, bytes, 0, error));
   for (int i = 0; i < CH_INPUT_COUNT; i++) {
     run->host_inputs[i] = run->inputs[i];
     if (!run->inputs[i] || !runner->input_bytes[i]) continue;
@@ -207,13 +207,13 @@ static ch_status place(ch_runner *runner, ch_run *run, ch_error *error) {
 
 /* The root's value for the host. */
 static ch_status read_value(const ch_runner *runner, const ch_run *run, const void **value, ch_error *error) {
-  ch_placed *placed = &runner->engine->placed;
+  ch_engine_copies *placed = &runner->engine->placed;
   const ch_value_memory *memory = run->kernels->memory;
   const ch_node *root = ch_plan_root(runner->plan);
   *value = ch_run_value(run, root);
   if (memory->host) return CH_OK;
   size_t bytes = (size_t)ch_node_count(root) * ch_dtype_size(root->dtype);
-  CH_TRY(ch_placed_reserve(placed, memory, 0, bytes, error));
+  CH_TRY(ch_engine_copies_reserve(placed, memory, 0, bytes, error));
   memory->read(placed->result, *value, bytes);
   *value = placed->result;
   return CH_OK;

@@ -3,7 +3,7 @@
 #define CH_MODEL_RUNNER_H
 
 #include "graph/plan.h"
-#include "model/placed.h"
+#include "model/engine_copies.h"
 #include "model/transformer.h"
 #include "tensor/watch.h"
 
@@ -19,7 +19,7 @@ typedef struct ch_engine {
   /* ch_graph's, of runners made from now on: CH_BF16, or the engine's own type (as it begins) */
   ch_dtype compute;
   struct ch_token_groups *groups; /* of the cache of the last run that needed them */
-  ch_placed placed;               /* weights of files, where the kernels' memory is not the host's */
+  ch_engine_copies placed;        /* weights of files, where the kernels' memory is not the host's */
   ch_profile *profile;            /* filled by every run when not NULL; owned by the caller */
 } ch_engine;
 

@@ -34,25 +34,25 @@ typedef struct asked {
 
 static ch_status check_numbers(const ch_capacity_settings *s, ch_error *error) {
   if (s->context < 1 || s->context > INT32_MAX)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--context is %lld; it must be from 1 to %d tokens",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{context} is %lld; it must be from 1 to %d tokens",
                    (long long)s->context, INT32_MAX);
   if (s->users < 1 || s->users > 1000000)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--users is %lld; it must be from 1 to 1000000",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{users} is %lld; it must be from 1 to 1000000",
                    (long long)s->users);
   if (s->memory < 0)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--memory is %lld; it is a number of bytes, or 0 for a device's own",
+                   "{memory} is %lld; it is a number of bytes, or 0 for a device's own",
                    (long long)s->memory);
   if (!(s->least_speed >= 0 && s->least_speed < 1e15))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--least-speed is %g; it must be at least 0 tokens per second",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{least_speed} is %g; it must be at least 0 tokens per second",
                    s->least_speed);
   if (s->ranks < 0 || s->ranks > 65536)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--ranks is %d; it must be from 1 to 65536", (int)s->ranks);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{ranks} is %d; it must be from 1 to 65536", (int)s->ranks);
   if (s->parameters < 0 || s->layers < 0 || s->hidden < 0 || s->heads < 0 || s->vocab < 0 ||
       s->layers > 100000 || s->hidden > 1 << 24 || s->match > CH_MATCH_ACTIVE)
-    return ch_fail(
-        error, CH_ERROR_ARGUMENT,
-        "--params, --layers, --hidden, --heads and --vocab are counts, and --match is parameters or active");
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "{parameters}, {layers}, {hidden}, {heads} and {vocab} are counts, and {match} is "
+                   "parameters or active");
   return CH_OK;
 }
 
@@ -61,7 +61,7 @@ static ch_counted counted_by(const ch_capacity_settings *s) {
 }
 
 static ch_status check_lists(const ch_capacity_settings *s, ch_error *error) {
-  if (s->model_count && !s->models) return ch_api_missing(error, "the list of models");
+  if (s->model_count && !s->models) return ch_refuse_null(error, "the list of models");
   if (!s->devices || s->device_count < 1)
     return ch_fail(error, CH_ERROR_ARGUMENT, "there is no device; give at least one");
   for (size_t i = 0; i < s->device_count; i++) {
@@ -74,7 +74,7 @@ static ch_status check_lists(const ch_capacity_settings *s, ch_error *error) {
   }
   if (s->model_count || s->mechanisms) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "nothing is to be planned; name models, or mechanisms as in --mechanisms mha,gqa:4,mla");
+                 "nothing is to be planned; name models, or mechanisms as in {mechanisms} mha,gqa:4,mla");
 }
 
 static ch_status resolve_types(const ch_capacity_settings *s, ch_capacity_question *q, ch_error *error) {
@@ -83,7 +83,7 @@ static ch_status resolve_types(const ch_capacity_settings *s, ch_capacity_questi
   const ch_precision of[] = {cache, s->cache_keys, s->cache_values, s->cache_latents};
   if ((unsigned)s->weights >= sizeof types / sizeof *types)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--dtype is %d; weights are F32, F16, BF16, Q8_0, Q6_K, Q4_K or Q4_0", (int)s->weights);
+                   "{weights} is %d; weights are F32, F16, BF16, Q8_0, Q6_K, Q4_K or Q4_0", (int)s->weights);
   q->typed = s->weights != CH_PRECISION_DEFAULT;
   q->weights = types[s->weights];
   return ch_api_cache_types(of, &q->cache, error);
@@ -111,8 +111,9 @@ static ch_status shape_from_sizes(asked *a, ch_error *error) {
                             .heads = s->heads,
                             .context = s->context};
   if (!s->parameters && !(s->layers && s->hidden))
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--mechanisms needs a shape; give --like CONFIG, or --params, or --layers and --hidden");
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "{mechanisms} needs a shape; give {like} CONFIG, or {parameters}, or {layers} and {hidden}");
   if (!wishes.vocab)
     wishes.vocab =
         ch_base_vocabulary(s->parameters ? s->parameters : 12 * s->layers * s->hidden * s->hidden, INT64_MAX);
@@ -131,11 +132,16 @@ static ch_status find_shape(asked *a, ch_error *error) {
   }
   if (s->like && sizes)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--like gives the shape; leave out --params, --layers, --hidden, --heads and --vocab");
+                   "{like} gives the shape; leave out {parameters}, {layers}, {hidden}, {heads} and {vocab}");
   if ((s->like || sizes) && !needed)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "%s shapes the mechanisms that --mechanisms names, and it names none; leave it out",
-                   s->like ? "--like" : "--params, --layers, --hidden, --heads or --vocab");
+                   "{%s} shapes the mechanisms that {mechanisms} names, and it names none; leave it out",
+                   s->like         ? "like"
+                   : s->parameters ? "parameters"
+                   : s->layers     ? "layers"
+                   : s->hidden     ? "hidden"
+                   : s->heads      ? "heads"
+                                   : "vocab");
   if (!needed) return CH_OK;
   if (s->like) return shape_from_file(s->like, a, error);
   if (!sizes && file) return shape_from_file(file, a, error);
@@ -321,7 +327,7 @@ static ch_status add_named(const asked *a, const char *name, ch_capacity *capaci
   ch_error reason = {0};
   CH_TRY(begin_candidate(name, capacity, error));
   ch_status status = apply_name(a, name, &config, &reason);
-  if (status == CH_ERROR_MEMORY) return ch_fail(error, status, "%s", reason.message);
+  if (status == CH_ERROR_MEMORY) return ch_fail_as(error, status, &reason);
   if (status != CH_OK)
     CH_TRY(exclude(reason.message, capacity, error));
   else

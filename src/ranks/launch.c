@@ -97,7 +97,7 @@ ch_status ch_ranks_join(ch_rank_group **ranks, ch_error *error) {
     return ch_fail(error, CH_ERROR_IO,
                    "the launcher started %d processes, of which MPI sees %d; start them with the mpirun of "
                    "the same MPI, "
-                   "or with srun --mpi=pmix",
+                   "or with srun and PMIx",
                    expected, count);
   }
   ch_status status = ch_ranks_create(transport, context, rank, count, ranks, error);

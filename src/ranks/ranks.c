@@ -212,13 +212,16 @@ ch_status ch_ranks_agree(ch_rank_group *ranks, ch_status status, ch_error *error
   if (from < 0) return CH_OK;
   bool by_all = true;
   for (int r = 0; r < ranks->count; r++) by_all = by_all && ranks->votes[r] == ranks->votes[from];
-  char message[sizeof error->message] = "", host[sizeof ranks->host];
-  if (ranks->rank == from) snprintf(message, sizeof message, "%s", error ? error->message : "");
+  char host[sizeof ranks->host], place[sizeof host + 32];
+  ch_error reason = {0};
+  if (ranks->rank == from && error) reason = *error;
   memcpy(host, ranks->host, sizeof host);
-  ch_ranks_broadcast(ranks, from, message, sizeof message);
+  ch_ranks_broadcast(ranks, from, &reason, sizeof reason);
   ch_ranks_broadcast(ranks, from, host, sizeof host);
-  if (by_all) return ch_fail(error, (ch_status)ranks->votes[from], "%s", message);
-  return ch_fail(error, (ch_status)ranks->votes[from], "rank %d on %s: %s", from, host, message);
+  snprintf(place, sizeof place, "rank %d on %s", from, host);
+  ch_fail_as(error, (ch_status)ranks->votes[from], &reason);
+  if (!by_all) ch_fail_in(error, place);
+  return (ch_status)ranks->votes[from];
 }
 
 ch_status ch_ranks_compare(ch_rank_group *ranks, const ch_rank_fact *facts, int count, ch_error *error) {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/train_memory.h"
+#include "report/memory_text.h"
 
 enum { SIZE = 32, LEAST_NAME = 9, NO_DEVICE = -1 };
 

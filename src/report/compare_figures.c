@@ -13,35 +13,35 @@ static bool on_images(const ch_summary *summary) {
 }
 
 /* What a figure shows as quality: percents of images, losses as they are. */
-static double shown_quality(const ch_compared *run) {
+static double shown_quality(const ch_model_result *run) {
   return run->images ? 100 * run->top1 : run->validation_loss;
 }
 
-static double cost(const ch_compared *run) {
-  return run->images ? (double)run->parameters_attention : ch_compared_cache_bytes(run);
+static double cost(const ch_model_result *run) {
+  return run->images ? (double)run->parameters_attention : ch_model_result_cache_bytes(run);
 }
 
-static double training_rate(const ch_compared *run) {
+static double training_rate(const ch_model_result *run) {
   return run->train_tokens_per_second;
 }
 
-static double second_rate(const ch_compared *run) {
+static double second_rate(const ch_model_result *run) {
   return run->decode_tokens_per_second;
 }
 
-static double training_spread(const ch_compared *run) {
+static double training_spread(const ch_model_result *run) {
   return run->train_spread;
 }
 
-static double second_spread(const ch_compared *run) {
+static double second_spread(const ch_model_result *run) {
   return run->decode_spread;
 }
 
-static bool training_unsteady(const ch_compared *run) {
+static bool training_unsteady(const ch_model_result *run) {
   return run->train_unsteady;
 }
 
-static bool second_unsteady(const ch_compared *run) {
+static bool second_unsteady(const ch_model_result *run) {
   return run->decode_unsteady;
 }
 
@@ -127,15 +127,15 @@ typedef struct curve {
   int count;
 } curve;
 
-static curve training_of(const ch_compared *run) {
+static curve training_of(const ch_model_result *run) {
   return (curve){run->curve, run->curve_points};
 }
 
-static curve validation_of(const ch_compared *run) {
+static curve validation_of(const ch_model_result *run) {
   return (curve){run->validation_curve, run->validation_points};
 }
 
-static int shortest(const ch_group *group, curve (*of)(const ch_compared *run)) {
+static int shortest(const ch_group *group, curve (*of)(const ch_model_result *run)) {
   int count = of(group->runs[0]).count;
   for (int i = 1; i < group->count; i++)
     if (of(group->runs[i]).count < count) count = of(group->runs[i]).count;
@@ -143,7 +143,7 @@ static int shortest(const ch_group *group, curve (*of)(const ch_compared *run)) 
 }
 
 /* The mean over seeds, and the range of them. */
-static json_t *mean_series(const ch_group *group, int colour, curve (*of)(const ch_compared *run),
+static json_t *mean_series(const ch_group *group, int colour, curve (*of)(const ch_model_result *run),
                            const char *kind, const char *style) {
   json_t *points = json_array(), *band = json_array();
   for (int p = 0, count = shortest(group, of); p < count; p++) {
@@ -163,7 +163,7 @@ static json_t *mean_series(const ch_group *group, int colour, curve (*of)(const 
 }
 
 /* The fitted law over the range of tokens that it was fitted to; NULL: there is none. */
-static json_t *law_series(const ch_group *group, int colour, const ch_compared_training *training) {
+static json_t *law_series(const ch_group *group, int colour, const ch_comparison_training *training) {
   ch_scaling_law law;
   if (!ch_group_law(group, training, &law)) return NULL;
   json_t *points = json_array();
@@ -217,7 +217,7 @@ static int by_rate(const void *a, const void *b) {
 
 /* The rates trained to their ends, the lowest first. */
 static json_t *rate_series(const ch_group *group, int colour) {
-  const ch_compared *run = group->runs[0];
+  const ch_model_result *run = group->runs[0];
   ch_tried_rate *tried = malloc((size_t)(run->tried_count + 1) * sizeof *tried);
   if (!tried) return NULL;
   memcpy(tried, run->tried, (size_t)run->tried_count * sizeof *tried);
@@ -276,8 +276,8 @@ json_t *ch_figure_seeds(const ch_summary *summary) {
 
 /* `spread`: half the distance between the quartiles of a run's measurements. */
 static json_t *bars_of(const ch_summary *summary, const char *id, const char *title, const char *unit,
-                       ch_compared_value *value, ch_compared_value *spread,
-                       bool (*unsteady)(const ch_compared *run)) {
+                       ch_model_result_value *value, ch_model_result_value *spread,
+                       bool (*unsteady)(const ch_model_result *run)) {
   json_t *bars = json_array();
   bool ranged = false, doubtful = false;
   for (int i = 0; i < summary->count; i++) {
@@ -320,7 +320,7 @@ json_t *ch_figure_second_speed(const ch_summary *summary) {
 
 /* --- decoding by depth ------------------------------------------------------------------------------------------- */
 
-static curve depths_of(const ch_compared *run) {
+static curve depths_of(const ch_model_result *run) {
   return (curve){run->decode_curve, run->decode_points};
 }
 
@@ -358,7 +358,7 @@ enum { MOST_PARTS = 5 };
 /* Bars of parts; a part that no model has is left out. */
 static json_t *stacked(const ch_summary *summary, const char *id, const char *title, json_t *x,
                        const char *const *names,
-                       void (*parts_of)(const ch_compared *run, double values[MOST_PARTS])) {
+                       void (*parts_of)(const ch_model_result *run, double values[MOST_PARTS])) {
   double values[MOST_PARTS];
   bool used[MOST_PARTS] = {false};
   json_t *parts = json_array(), *bars = json_array();
@@ -379,7 +379,7 @@ static json_t *stacked(const ch_summary *summary, const char *id, const char *ti
                    "parts", parts, "bars", bars);
 }
 
-static void parameter_parts(const ch_compared *run, double values[MOST_PARTS]) {
+static void parameter_parts(const ch_model_result *run, double values[MOST_PARTS]) {
   int64_t known = run->parameters_attention + run->parameters_feed_forward + run->parameters_embedding +
                   run->parameters_gate_embedding;
   values[0] = (double)run->parameters_attention;
@@ -395,7 +395,7 @@ json_t *ch_figure_parameters(const ch_summary *summary) {
                  parameter_parts);
 }
 
-static void flop_parts(const ch_compared *run, double values[MOST_PARTS]) {
+static void flop_parts(const ch_model_result *run, double values[MOST_PARTS]) {
   values[0] = run->flops_projections;
   values[1] = run->flops_context;
   values[2] = run->flops_feed_forward;
@@ -405,7 +405,7 @@ static void flop_parts(const ch_compared *run, double values[MOST_PARTS]) {
 
 json_t *ch_figure_flops(const ch_summary *summary) {
   static const char *const names[MOST_PARTS] = {"projections", "attention over context", "FFN", "head", ""};
-  const ch_compared *run = summary->groups[0].runs[0];
+  const ch_model_result *run = summary->groups[0].runs[0];
   char title[80];
   if (run->images)
     snprintf(title, sizeof title, "FLOPs per image");

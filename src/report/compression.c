@@ -132,7 +132,7 @@ void ch_compression_sentence(const ch_compression_report *r, ch_text *text) {
   bool cache = a->cache_elements_per_token != b->cache_elements_per_token;
   double attention = change((double)b->parameters_attention, (double)a->parameters_attention);
   if (r->cache_types && !cache) {
-    ch_text_printf(text, "With --cache-dtype %s the cache is %.1f %% smaller", r->cache_types,
+    ch_text_printf(text, "In %s the cache is %.1f %% smaller", r->cache_types,
                    -change((double)b->cache_bytes_per_token, (double)a->cache_bytes_per_token));
   } else {
     ch_text_printf(text, "Attention has %.1f %% %s parameters", fabs(attention),
@@ -145,7 +145,7 @@ void ch_compression_sentence(const ch_compression_report *r, ch_text *text) {
                    change(b->perplexity, a->perplexity));
   ch_text_puts(text, ".");
   if (r->cache_types || !r->eight_bit.cache_types || !cache) return;
-  ch_text_printf(text, " Without compressing, --cache-dtype %s saves %.1f %% of the cache",
+  ch_text_printf(text, " Without compressing, a cache in %s saves %.1f %% of the cache",
                  r->eight_bit.cache_types,
                  -change((double)b->cache_bytes_per_token, (double)r->eight_bit.cache_bytes_per_token));
   if (r->eight_bit.measured)
@@ -178,7 +178,7 @@ static void put_figures(const ch_compression_report *r, ch_text *text) {
 static void put_types(const char *title, const ch_compression_figures *before,
                       const ch_compression_figures *f, ch_text *text) {
   if (!f->cache_types) return;
-  ch_text_printf(text, "\n%s: --cache-dtype %s\n", title, f->cache_types);
+  ch_text_printf(text, "\n%s: a cache in %s\n", title, f->cache_types);
   put_row(text, "cache bytes per token", (double)before->cache_bytes_per_token,
           (double)f->cache_bytes_per_token, 0);
   if (f->measured) put_row(text, "perplexity", before->perplexity, f->perplexity, 4);
@@ -249,7 +249,7 @@ void ch_compression_write(const ch_compression_report *r, ch_text *text) {
   ch_text_puts(text, "\n");
   ch_compression_sentence(r, text);
   if (r->cache_types)
-    ch_text_printf(text, "\nUse it with --cache-dtype %s%s.", r->cache_types,
+    ch_text_printf(text, "\nUse it with a cache in %s%s.", r->cache_types,
                    r->after.cache_elements_per_token == r->before.cache_elements_per_token
                        ? "; its weights are those of the model it was made of"
                        : "");

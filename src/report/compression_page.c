@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "report/compression.h"
 #include "report/figure.h"
-#include "report/table.h"
+#include "report/comparison_table.h"
 
 static void put_number(double value, int decimals, ch_text *html) {
   ch_column plain = {.decimals = decimals};
@@ -28,7 +28,7 @@ static void put_types(const ch_compression_report *r, const ch_compression_figur
   const ch_compression_figures *b = &r->before;
   if (!f->cache_types) return;
   ch_text_printf(html,
-                 "<tr><th scope=\"colgroup\" colspan=\"4\">without compressing: --cache-dtype %s</th></tr>\n",
+                 "<tr><th scope=\"colgroup\" colspan=\"4\">without compressing: a cache in %s</th></tr>\n",
                  f->cache_types);
   put_row("cache bytes per token", (double)b->cache_bytes_per_token, (double)f->cache_bytes_per_token, 0,
           html);

@@ -6,34 +6,34 @@
 
 #include "experiment/lineup/match_size.h"
 
-static double parameters(const ch_compared *run) {
+static double parameters(const ch_model_result *run) {
   return (double)run->parameters;
 }
 
-static double active(const ch_compared *run) {
+static double active(const ch_model_result *run) {
   return (double)run->parameters_active;
 }
 
-static double flops(const ch_compared *run) {
+static double flops(const ch_model_result *run) {
   return run->flops_projections + run->flops_context + run->flops_feed_forward + run->flops_head;
 }
 
-static double tokens(const ch_compared *run) {
+static double tokens(const ch_model_result *run) {
   return (double)run->tokens_trained;
 }
 
-static double seconds(const ch_compared *run) {
+static double seconds(const ch_model_result *run) {
   if (run->train_seconds > 0) return run->train_seconds;
   return run->train_tokens_per_second > 0 ? tokens(run) / run->train_tokens_per_second : 0;
 }
 
-static double cache(const ch_compared *run) {
-  return ch_compared_cache(run);
+static double cache(const ch_model_result *run) {
+  return ch_model_result_cache(run);
 }
 
 static const struct {
   const char *text, *images; /* its name; NULL: such models do not have it */
-  ch_compared_value *value;
+  ch_model_result_value *value;
   int match;     /* the --match value that makes it equal; -1: none */
   bool duration; /* in seconds */
 } quantities[] = {
@@ -115,7 +115,7 @@ static int put_all(const ch_summary *summary, const ch_comparison *comparison, b
 /* The length of text at which caches are compared, if it matters. */
 static void put_context(const ch_summary *summary, ch_text *text) {
   for (int i = 0; i < summary->count; i++)
-    if (ch_compared_depends_on_depth(summary->groups[i].runs[0])) {
+    if (ch_model_result_depends_on_depth(summary->groups[i].runs[0])) {
       ch_text_printf(text,
                      " Caches per token are those of %lld tokens: layers with a window keep no more than it, "
                      "and layers of "
@@ -128,7 +128,7 @@ static void put_context(const ch_summary *summary, ch_text *text) {
 void ch_equal_write(const ch_summary *summary, const ch_comparison *comparison, ch_text *text) {
   if (summary->count < 2) return;
   ch_text begin = {0};
-  ch_text_printf(&begin, "Equal (--match %s): ", ch_match_names[comparison->match]);
+  ch_text_printf(&begin, "Equal (by %s): ", ch_match_names[comparison->match]);
   if (!begin.failed) put_all(summary, comparison, true, begin.data, text);
   ch_text_free(&begin);
   put_all(summary, comparison, false, " Different: ", text);

@@ -32,7 +32,7 @@ static void put_warnings(ch_text *warnings, ch_text *text) {
   ch_text_free(warnings);
 }
 
-static void put_curve(const ch_fitted *f, ch_text *text) {
+static void put_curve(const ch_curve_fit *f, ch_text *text) {
   const ch_scaling_law *law = &f->law;
   char first[32], last[32], budget[32], name[64];
   ch_text warnings = {0};

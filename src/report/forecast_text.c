@@ -18,7 +18,7 @@ static const char *put_bytes(double bytes, cell to) {
   return to;
 }
 
-static void fill(const ch_foreseen *m, cell *row) {
+static void fill(const ch_mechanism_forecast *m, cell *row) {
   char count[32];
   if (m->finished)
     snprintf(row[0], CELL, "%lld of %lld", (long long)(m->runs - m->finished), (long long)m->runs);
@@ -54,7 +54,7 @@ static void put_lengths(const ch_compare_forecast *f, ch_text *text) {
 }
 
 static void put_sentence(const ch_compare_forecast *f, ch_text *text) {
-  const ch_foreseen *all = &f->total;
+  const ch_mechanism_forecast *all = &f->total;
   long long left = (long long)(all->runs - all->finished);
   char duration[32];
   cell memory, disk, machine;
@@ -71,7 +71,8 @@ static void put_sentence(const ch_compare_forecast *f, ch_text *text) {
       "of each model; nothing is written.\n",
       ch_format_duration(all->seconds, duration, sizeof duration),
       put_bytes((double)all->memory_bytes, memory), put_bytes((double)all->disk_bytes, disk));
-  if (f->tunes) ch_text_puts(text, "That counts as many learning rates for each model as --tune may try.\n");
+  if (f->tunes)
+    ch_text_puts(text, "That counts as many learning rates for each model as the search may try.\n");
   if (f->open) ch_text_puts(text, "Seeds that are added until there is a verdict are not counted.\n");
   if (f->machine_bytes > 0 && (double)all->memory_bytes > f->machine_bytes)
     ch_text_printf(text, "This machine has %s of memory, which is too little.\n",

@@ -11,9 +11,9 @@
 #include "report/equal.h"
 #include "report/labels.h"
 #include "report/ladder_text.h"
-#include "report/matrices.h"
+#include "report/page_matrices.h"
 #include "report/page_private.h"
-#include "report/table.h"
+#include "report/comparison_table.h"
 #include "experiment/findings/verdict.h"
 #include "experiment/findings/warnings.h"
 
@@ -49,7 +49,7 @@ static void put_count(int64_t value, ch_text *html) {
 }
 
 static void put_basis(const ch_page *p, ch_text *html) {
-  const ch_compared_training *training = &p->comparison->training;
+  const ch_comparison_training *training = &p->comparison->training;
   bool images = p->comparison->data.images;
   if (p->summary->seeds > 1)
     ch_text_printf(html, "Means of %d runs with different seeds, ± their standard deviation. ",
@@ -177,7 +177,7 @@ static void put_shapes(const ch_page *p, ch_text *html) {
     ch_text_printf(html, "<th scope=\"col\">%s</th>", headings[i]);
   ch_text_puts(html, "</tr>\n</thead>\n<tbody>\n");
   for (int i = 0; i < p->summary->count; i++) {
-    const ch_compared *m = p->summary->groups[i].runs[0];
+    const ch_model_result *m = p->summary->groups[i].runs[0];
     int64_t cells[] = {m->layers,          m->hidden_size, m->heads,
                        m->key_value_heads, m->head_dim,    m->intermediate_size};
     ch_page_name_cell(p, i, false, html);

@@ -18,7 +18,7 @@ __attribute__((format(printf, 3, 4))) static void put_fact(ch_text *html, const 
   ch_text_puts(html, "</dd>\n");
 }
 
-static void put_text_facts(const ch_compared_data *data, ch_text *html) {
+static void put_text_facts(const ch_comparison_data *data, ch_text *html) {
   char a[32], b[32];
   put_fact(html, "text", "%s, %s bytes", data->file, ch_format_count((double)data->bytes, a, sizeof a));
   put_fact(html, "tokenizer", "%s, %lld tokens", data->tokenizer, (long long)data->vocab_size);
@@ -27,7 +27,7 @@ static void put_text_facts(const ch_compared_data *data, ch_text *html) {
            ch_format_count((double)data->validation_tokens, b, sizeof b));
 }
 
-static void put_image_facts(const ch_compared_data *data, ch_text *html) {
+static void put_image_facts(const ch_comparison_data *data, ch_text *html) {
   char a[32], b[32];
   put_fact(html, "images", "%s (%s), %lld × %lld %s, %lld classes", data->file, data->format,
            (long long)data->image_size, (long long)data->image_size,
@@ -37,7 +37,7 @@ static void put_image_facts(const ch_compared_data *data, ch_text *html) {
            ch_format_count((double)data->validation_tokens, b, sizeof b));
 }
 
-static void put_budget(const ch_compared_training *training, bool images, ch_text *html) {
+static void put_budget(const ch_comparison_training *training, bool images, ch_text *html) {
   char count[32];
   ch_format_count((double)training->tokens, count, sizeof count);
   if (images)
@@ -53,8 +53,8 @@ static void put_budget(const ch_compared_training *training, bool images, ch_tex
 }
 
 void ch_page_put_training(const ch_page *p, ch_text *html) {
-  const ch_compared_data *data = &p->comparison->data;
-  const ch_compared_training *training = &p->comparison->training;
+  const ch_comparison_data *data = &p->comparison->data;
+  const ch_comparison_training *training = &p->comparison->training;
   (data->images ? put_image_facts : put_text_facts)(data, html);
   put_budget(training, data->images, html);
   put_fact(html, "optimizer", "AdamW, weight decay %g", training->weight_decay);
@@ -93,23 +93,20 @@ void ch_page_put_commands(const ch_page *p, ch_text *html) {
   const ch_comparison *c = p->comparison;
   ch_text_puts(html, "<p class=\"note\">Made by Crosshead ");
   ch_html_escape(c->version, html);
-  ch_text_puts(html, ". Run this command again to continue an interrupted comparison. With another --out it "
-                     "starts anew, and "
-                     "gives the same losses on the same machine.</p>\n<pre tabindex=\"0\"><code>");
+  ch_text_puts(html, ". Run this command again to continue an interrupted comparison. With another "
+                     "directory for its results it starts anew, and gives the same losses on the same "
+                     "machine.</p>\n<pre tabindex=\"0\"><code>");
   ch_html_escape(c->command, html);
   ch_text_puts(html, "</code></pre>\n");
   if (!c->count) return;
   const char *model = p->summary->groups[0].runs[0]->directory;
   ch_text more = {0};
-  ch_text_printf(&more, "crosshead info %s\n", model);
-  if (c->data.images)
-    ch_text_printf(&more, "crosshead eval %s --images IMAGES", model);
-  else
-    ch_text_printf(&more,
-                   "crosshead eval %s --text FILE\ncrosshead bench %s --depth 0,2048\ncrosshead generate %s "
-                   "--prompt \"...\"",
-                   model, model, model);
-  if (more.data) put_pre("To look at one model, in the directory of this page:", more.data, "", html);
+  ch_text_printf(&more, "crosshead info %s", model);
+  if (!c->data.images) ch_text_printf(&more, "\ncrosshead bench %s", model);
+  if (more.data)
+    put_pre("To look at one model, in the directory of this page (<code>crosshead eval</code> and, for text, "
+            "<code>crosshead generate</code> take it too):",
+            more.data, "", html);
   html->failed |= more.failed;
   ch_text_free(&more);
 }

@@ -16,7 +16,7 @@ static json_t *axis(const char *title, const char *word, bool log) {
   return json_pack("{s:s, s:s, s:b, s:i}", "title", title, "word", word, "log", log, "base", 10);
 }
 
-static bool of(const ch_swept *run, const ch_sweep_choice *choice) {
+static bool of(const ch_sweep_result *run, const ch_sweep_choice *choice) {
   return strcmp(run->name, choice->name) == 0;
 }
 
@@ -28,7 +28,7 @@ static json_t *rate_series(const ch_sweep *sweep, int m, bool stable) {
   const ch_sweep_choice *choice = &sweep->choices[m];
   json_t *points = json_array();
   for (int i = 0; i < sweep->count; i++) {
-    const ch_swept *run = &sweep->runs[i];
+    const ch_sweep_result *run = &sweep->runs[i];
     if (of(run, choice) && (run->verdict == CH_STABLE) == stable && isfinite(run->validation_loss))
       json_array_append_new(points, json_pack("[f, f]", run->lr, run->validation_loss));
   }
@@ -55,7 +55,7 @@ static json_t *rates_figure(const ch_sweep *sweep) {
 
 /* --- curves with laws -------------------------------------------------------------------------------------------- */
 
-static json_t *measured(const ch_swept *run, const char *name, int colour) {
+static json_t *measured(const ch_sweep_result *run, const char *name, int colour) {
   json_t *points = json_array();
   for (int i = 0; i < run->validation_points; i++)
     json_array_append_new(
@@ -65,7 +65,7 @@ static json_t *measured(const ch_swept *run, const char *name, int colour) {
 }
 
 /* The law from the first fitted point to the budget, with the interval there as a band. */
-static json_t *fitted(const ch_swept *run, const char *name, int colour) {
+static json_t *fitted(const ch_sweep_result *run, const char *name, int colour) {
   const ch_scaling_law *law = &run->law;
   json_t *points = json_array();
   double ratio = law->budget / law->first;
@@ -83,7 +83,7 @@ static json_t *fitted(const ch_swept *run, const char *name, int colour) {
   return series;
 }
 
-static void put_run(json_t *series, const ch_swept *run, const char *name, int colour) {
+static void put_run(json_t *series, const ch_sweep_result *run, const char *name, int colour) {
   json_array_append_new(series, measured(run, name, colour));
   if (run->has_law) json_array_append_new(series, fitted(run, name, colour));
 }
@@ -105,7 +105,7 @@ static json_t *chosen_figure(const ch_sweep *sweep) {
   for (int m = 0; m < sweep->mechanisms; m++) {
     const ch_sweep_choice *choice = &sweep->choices[m];
     for (int i = 0; i < sweep->count; i++) {
-      const ch_swept *run = &sweep->runs[i];
+      const ch_sweep_result *run = &sweep->runs[i];
       char name[160];
       if (!of(run, choice) || run->lr != choice->chosen) continue;
       snprintf(name, sizeof name, "%s at %.4g", run->name, run->lr);
@@ -123,7 +123,7 @@ static json_t *mechanism_figure(const ch_sweep *sweep, int m) {
   int colour = -1;
   double last = 0;
   for (int i = 0; i < sweep->count; i++) {
-    const ch_swept *run = &sweep->runs[i];
+    const ch_sweep_result *run = &sweep->runs[i];
     char name[80];
     if (!of(run, choice) || run->lr == last) continue; /* the first seed of a rate */
     last = run->lr;

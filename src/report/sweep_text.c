@@ -22,7 +22,7 @@ void ch_estimate_text(const ch_estimate *e, ch_text *text) {
   ch_text_printf(text, "%.4g [%s, %s]", e->value, low, high);
 }
 
-void ch_sweep_verdict(const ch_swept *run, ch_text *text) {
+void ch_sweep_verdict(const ch_sweep_result *run, ch_text *text) {
   long long step = (long long)run->stability.step;
   switch (run->verdict) {
   case CH_STABLE:
@@ -56,7 +56,7 @@ static void put_loss(double loss, cell to) {
     strcpy(to, "-");
 }
 
-static void fill_law(const ch_swept *run, cell *row) {
+static void fill_law(const ch_sweep_result *run, cell *row) {
   const ch_estimate *const estimates[] = {&run->law.alpha, &run->law.floor, &run->law.at};
   for (int i = 0; i < 3; i++) {
     ch_text text = {0};
@@ -68,7 +68,7 @@ static void fill_law(const ch_swept *run, cell *row) {
   }
 }
 
-static void fill_row(const ch_sweep *sweep, const ch_swept *run, cell *row) {
+static void fill_row(const ch_sweep *sweep, const ch_sweep_result *run, cell *row) {
   ch_text verdict = {0};
   bool chosen = false;
   for (int m = 0; m < sweep->mechanisms; m++)

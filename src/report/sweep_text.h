@@ -10,7 +10,7 @@ void ch_sweep_table_write(const ch_sweep *sweep, ch_text *text);
 /* "mha: the largest stable rate is 0.003 (loss 3.2104); ..." */
 void ch_sweep_sentence(const ch_sweep_choice *choice, ch_text *text);
 /* A verdict in words: "stable", "a spike from step 120 on", ... */
-void ch_sweep_verdict(const ch_swept *run, ch_text *text);
+void ch_sweep_verdict(const ch_sweep_result *run, ch_text *text);
 /* "2.13 [1.98, 2.20]"; a missing bound is "-". */
 void ch_estimate_text(const ch_estimate *e, ch_text *text);
 

@@ -26,7 +26,6 @@ extern const ch_runs_column ch_runs_columns[CH_RUNS_COLUMNS];
 struct ch_runs {
   sqlite3 *database;
   char *path;
-  unsigned flags; /* of ch_runs_flags */
 };
 
 /* What SQLite said of the last call, with the file's name. */

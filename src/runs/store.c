@@ -31,17 +31,12 @@ const ch_runs_column ch_runs_columns[CH_RUNS_COLUMNS] = {
 
 /* --- errors ------------------------------------------------------------------------------------------------------ */
 
-/* How the program's user chooses another file; "" for users of the library. */
-static const char *option(const ch_runs *runs) {
-  return runs->flags & CH_RUNS_OPTION_NAMES ? " with --runs" : "";
-}
-
 ch_status ch_runs_failed(const ch_runs *runs, const char *doing, ch_error *error) {
   int code = sqlite3_extended_errcode(runs->database) & 0xff;
   if (code == SQLITE_NOMEM) return ch_no_memory(error);
   if (code == SQLITE_NOTADB)
-    return ch_fail(error, CH_ERROR_FORMAT, "%s is not a file of runs; name another one%s", runs->path,
-                   option(runs));
+    return ch_fail(error, CH_ERROR_FORMAT, "%s is not a file of runs; name another one with {runs}",
+                   runs->path);
   if (code == SQLITE_CORRUPT)
     return ch_fail(error, CH_ERROR_FORMAT,
                    "%s is damaged; move it away (`sqlite3 %s .recover` may save what it holds)", runs->path,
@@ -112,8 +107,8 @@ static ch_status check_tables(ch_runs *runs, ch_error *error) {
   sqlite3_finalize(statement);
   ch_text_free(&table);
   if (status != CH_OK || strange == 0) return status;
-  return ch_fail(error, CH_ERROR_FORMAT, "%s has other tables than a file of runs; name another one%s",
-                 runs->path, option(runs));
+  return ch_fail(error, CH_ERROR_FORMAT,
+                 "%s has other tables than a file of runs; name another one with {runs}", runs->path);
 }
 
 static ch_status make_tables(ch_runs *runs, ch_error *error) {
@@ -138,8 +133,8 @@ static ch_status settle_tables(ch_runs *runs, bool create, ch_error *error) {
                    (long long)version, SCHEMA);
   if (tables > 0) {
     if (application == APPLICATION) return check_tables(runs, error);
-    return ch_fail(error, CH_ERROR_FORMAT, "%s is a database of another program; name another file%s",
-                   runs->path, option(runs));
+    return ch_fail(error, CH_ERROR_FORMAT,
+                   "%s is a database of another program; name another file with {runs}", runs->path);
   }
   if (!create) return ch_fail(error, CH_ERROR_FORMAT, "%s is empty: it holds no runs", runs->path);
   return make_tables(runs, error);
@@ -199,7 +194,6 @@ ch_status ch_runs_open(const char *path, unsigned flags, ch_runs **result, ch_er
     free(runs);
     return ch_no_memory(error);
   }
-  runs->flags = flags;
   ch_status status = CH_OK;
   if (sqlite3_open_v2(path, &runs->database, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK)
     status = ch_runs_failed(runs, "open", error);

@@ -1,4 +1,4 @@
-/* The file of runs from inside: what <crosshead/runs.h> declares is defined in store.c and query.c. */
+/* The file of runs from inside: what <crosshead/runs.h> declares is defined in store.c and in api/api_runs_query.c. */
 #ifndef CH_RUNS_STORE_H
 #define CH_RUNS_STORE_H
 

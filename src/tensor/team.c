@@ -44,7 +44,7 @@ ch_status ch_team_start(const ch_team *team, ch_error *error) {
     return ch_fail(
         error, CH_ERROR_MEMORY,
         "%d threads are asked for, but the system gives this process no more than %d; ask for fewer "
-        "(--threads), or raise the limit on its memory",
+        "({threads}), or raise the limit on its memory",
         team->threads, possible + 1);
 #pragma omp parallel num_threads(team->threads)
   {}

@@ -128,7 +128,7 @@ static ch_status encode_items(preparation *p, ch_error *error) {
   }
   ch_status status = CH_OK;
   for (int t = 0; t < p->threads && status == CH_OK; t++)
-    if (errors[t].status != CH_OK) status = ch_fail(error, errors[t].status, "%s", errors[t].message);
+    if (errors[t].status != CH_OK) status = ch_fail_as(error, errors[t].status, &errors[t]);
   free(errors);
   return status;
 }

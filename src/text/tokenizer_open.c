@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "base/mistaken.h"
-#include "io/companions.h"
+#include "io/extra_files.h"
 #include "text/hash.h"
 
 /* The id of a token that tokenizer_config.json names, as a string or as an object with "content". */
@@ -134,5 +134,5 @@ ch_status ch_tokenizer_copy_to(const ch_tokenizer *tokenizer, const char *direct
     return ch_fail(error, CH_ERROR_ARGUMENT, "the tokenizer %s was not opened from a file", tokenizer->file);
   const char *name = tokenizer->is_json ? "tokenizer.json" : "tokenizer.bin";
   CH_TRY(copy_file(tokenizer->file, directory, name, tokenizer->fingerprint, error));
-  return tokenizer->is_json ? ch_companions_copy_of_tokenizer(tokenizer->directory, directory, error) : CH_OK;
+  return tokenizer->is_json ? ch_copy_tokenizer_files(tokenizer->directory, directory, error) : CH_OK;
 }

@@ -79,7 +79,7 @@ static ch_status check_finite(const ch_trainer *trainer, ch_error *error) {
     if (name)
       return ch_fail(
           error, CH_ERROR_NUMERIC,
-          "step %lld: the %s %s is not finite any more, so no checkpoint was written; a lower --lr may help",
+          "step %lld: the %s %s is not finite any more, so no checkpoint was written; a lower {lr} may help",
           (long long)trainer->step, g == 0 ? "weight" : "optimizer moment of", name);
   }
   return CH_OK;
@@ -391,7 +391,7 @@ static ch_status restore(ch_trainer *trainer, const ch_safetensors *file, const 
   CH_TRY(match_config(trainer, facts, path, error));
   if (strcmp(facts->source, trainer->source.fingerprint) != 0)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "%s was made from another text or tokenizer, or other images; resume with the --data it "
+                   "%s was made from another text or tokenizer, or other images; resume with the {data} it "
                    "began with or train into "
                    "another directory",
                    path);

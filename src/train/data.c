@@ -160,7 +160,7 @@ static ch_status train_tokenizer(struct ch_data_parts *p, ch_error *error) {
     return ch_fail(
         error, CH_ERROR_CONFIG,
         "a vocabulary of %lld is too small to train a tokenizer for, which takes %d (256 bytes and the end "
-        "token) or more; raise vocab_size or give a --tokenizer",
+        "token) or more; raise vocab_size or give a {tokenizer}",
         (long long)o->vocab_size, CH_BPE_FIRST_MERGE);
   const char *const *texts = (const char *const *)p->texts;
   ch_corpus_options options = corpus_options(p);
@@ -292,13 +292,13 @@ static ch_status set_tokens_path(struct ch_data_parts *p, const char *path, ch_e
 static ch_status take_directory(struct ch_data_parts *p, ch_error *error) {
   if (p->options->validation_text)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--validation goes with --data; leave both out to go on with the text of %s",
+                   "{validation} goes with {data}; leave both out to go on with the text of %s",
                    p->directory);
   json_t *stored = stored_record(p);
   const char *elsewhere = json_string_value(json_object_get(stored, "token_file"));
   ch_status status = CH_OK;
   if (!stored)
-    status = ch_fail(error, CH_ERROR_ARGUMENT, "%s holds no text of an earlier run; name it with --data",
+    status = ch_fail(error, CH_ERROR_ARGUMENT, "%s holds no text of an earlier run; name it with {data}",
                      p->directory);
   else if (elsewhere)
     status = set_tokens_path(p, elsewhere, error);
@@ -316,12 +316,12 @@ static ch_status find_validation_texts(struct ch_data_parts *p, ch_error *error)
   for (size_t i = 0; i < p->validation_count; i++) {
     const char *path = p->validation_texts[i];
     if (ch_corpus_recognise(path))
-      return ch_fail(error, CH_ERROR_ARGUMENT, "%s is a token file; --validation takes a text", path);
+      return ch_fail(error, CH_ERROR_ARGUMENT, "%s is a token file; {validation} takes a text", path);
     for (size_t t = 0; t < p->text_count; t++)
       if (ch_same_file(path, p->texts[t]))
         return ch_fail(
             error, CH_ERROR_ARGUMENT,
-            "%s would train and validate; give another text with --validation, or the share of this one",
+            "%s would train and validate; give another text with {validation}, or the share of this one",
             path);
   }
   return CH_OK;
@@ -361,7 +361,7 @@ static ch_status open_tokenizer_of(struct ch_data_parts *p, ch_error *error) {
   return status == CH_OK
              ? CH_OK
              : ch_fail(error, CH_ERROR_ARGUMENT,
-                       "%s is a token file without its tokenizer beside it; name that with --tokenizer",
+                       "%s is a token file without its tokenizer beside it; name that with {tokenizer}",
                        o->data);
 }
 
@@ -370,7 +370,7 @@ static ch_status take_token_file(struct ch_data_parts *p, ch_error *error) {
   if (p->options->validation_text)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "%s is a token file, which holds its validation part; leave --validation out, or give the text",
+        "%s is a token file, which holds its validation part; leave {validation} out, or give the text",
         p->options->data);
   char *path = realpath(p->options->data, NULL);
   ch_status status = set_tokens_path(p, path ? path : p->options->data, error);
@@ -404,19 +404,19 @@ static ch_status check_corpus(const struct ch_data_parts *p, const ch_corpus_inf
   if (info->tokenizer != ch_tokenizer_fingerprint(p->tokenizer))
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "%s was made with another tokenizer than the one given; name the right one with --tokenizer",
+        "%s was made with another tokenizer than the one given; name the right one with {tokenizer}",
         p->tokens_path);
   int64_t packed = o->documents ? o->sequence : 0;
   if (info->pack_length != packed && info->pack_length > 0)
-    return ch_fail(
-        error, CH_ERROR_ARGUMENT,
-        "%s holds documents packed into windows of %lld tokens; train with --documents --seq %lld, or "
-        "prepare it again",
-        p->tokens_path, (long long)info->pack_length, (long long)info->pack_length);
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "%s holds documents packed into windows of %lld tokens; train with {documents_apart} "
+                   "{sequence} %lld, or "
+                   "prepare it again",
+                   p->tokens_path, (long long)info->pack_length, (long long)info->pack_length);
   if (ch_corpus_windows(p->corpus, CH_SPLIT_TRAIN, o->sequence) < 1)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "the training text has %lld tokens, too few for one sequence of %lld; use more text or a "
-                   "shorter --seq",
+                   "shorter {sequence}",
                    (long long)info->train_tokens, (long long)o->sequence);
   if (ch_corpus_windows(p->corpus, CH_SPLIT_VALIDATION, o->sequence) < 1)
     return ch_fail(

@@ -11,7 +11,7 @@
 
 #include "base/file_names.h"
 #include "text/corpus.h"
-#include "train/source.h"
+#include "train/batch_source.h"
 
 typedef struct ch_data_options {
   /* a text file (UTF-8), several with commas between, or a token file (its tokenizer given, or beside it);

@@ -106,7 +106,7 @@ static ch_status read_record(const char *directory, struct ch_image_source *p, c
                *validation = json_object_get(record, "validation");
   if (!json_is_string(names) || !json_is_number(validation)) {
     status = ch_fail(error, CH_ERROR_ARGUMENT,
-                     "%s does not say which images an earlier run had; name them with --data", directory);
+                     "%s does not say which images an earlier run had; name them with {data}", directory);
   } else {
     p->names = strdup(json_string_value(names));
     p->validation = json_number_value(validation);
@@ -166,7 +166,7 @@ ch_status ch_image_data_prepare(ch_image_data *data, const ch_config *config, co
   CH_TRY(ch_image_set_fit(p->set, config->num_channels, config->image_size, config->num_classes, error));
   if (info->count[CH_IMAGES_TRAIN] < 1)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "%s has no image left to train on; give more, or a smaller --validation", p->names);
+                   "%s has no image left to train on; give more, or a smaller {validation}", p->names);
   p->channels = info->channels;
   p->size = info->size;
   p->times = config->image_size / info->size;

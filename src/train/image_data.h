@@ -6,7 +6,7 @@
 #include "config/config.h"
 #include "images/image_set.h"
 #include "train/options.h"
-#include "train/source.h"
+#include "train/batch_source.h"
 
 typedef struct ch_image_data {
   ch_batch_source source; /* ready for ch_trainer_create; its context is this ch_image_data's */

@@ -19,12 +19,12 @@ typedef enum option_kind { WHOLE, NUMBER, YES_NO, SCHEDULE, DTYPE, SEED } option
 typedef enum option_sameness { FREE, SAME, SAME_WITH_COSINE, OF_IMAGES, PASSING } option_sameness;
 
 typedef struct option_row {
-  const char *name, *flag; /* member; what the command line calls it */
+  const char *name, *setting; /* of the member; of what sets it in ch_train_settings */
   option_kind kind;
   size_t offset;
   option_sameness same;
   double standard, least, most; /* default and inclusive bounds */
-  size_t setting;               /* the member of ch_train_settings; NONE: it has none of this kind */
+  size_t source;                /* the member of ch_train_settings; NONE: it has none of this kind */
   double unset;                 /* what is there when nothing was set */
 } option_row;
 
@@ -35,35 +35,34 @@ typedef struct option_row {
 static const double largest_count = 1e9;
 
 static const option_row rows[] = {
-    {"batch", "--batch", WHOLE, AT(batch), SAME, 8, 1, 1e6, SET(training.batch), 0},
-    {"sequence", "--seq", WHOLE, AT(sequence), SAME, 512, 1, 1 << 24, SET(training.sequence), 0},
-    {"accumulate", "--accumulate", WHOLE, AT(accumulate), SAME, 1, 1, 1e6, SET(training.accumulate), 0},
-    {"micro_batch", "--micro-batch", WHOLE, AT(micro_batch), SAME, 0, 0, 1e6, SET(training.micro_batch), 0},
-    {"steps", "--steps", WHOLE, AT(steps), SAME_WITH_COSINE, 0, 1, 1e8, SET(training.steps), 0},
-    {"lr", "--lr", NUMBER, AT(lr), SAME, 1e-3, 0, 1e3, SET(optimizer.lr), 0},
-    {"schedule", "--schedule", SCHEDULE, AT(schedule), SAME, CH_TRAIN_COSINE, 0, 0, SET(optimizer.schedule),
-     0},
-    {"warmup", "--warmup", WHOLE, AT(warmup), SAME, -1, -1, 1e8, SET(optimizer.warmup), -1},
-    {"beta1", "--beta1", NUMBER, AT(beta1), SAME, 0.9, 0, 0.999999, SET(optimizer.beta1), -1},
-    {"beta2", "--beta2", NUMBER, AT(beta2), SAME, 0.95, 0, 0.9999999, SET(optimizer.beta2), -1},
-    {"eps", "--eps", NUMBER, AT(eps), SAME, 1e-8, 1e-30, 1, SET(optimizer.eps), 0},
-    {"weight_decay", "--weight-decay", NUMBER, AT(weight_decay), SAME, 0.1, 0, 1e3,
-     SET(optimizer.weight_decay), -1},
-    {"clip", "--clip", NUMBER, AT(clip), SAME, 1, 0, 1e9, SET(optimizer.clip), -1},
-    {"seed", "--seed", SEED, AT(seed), SAME, 0, 0, 0, SET(training.seed), 0},
-    {"documents", "--documents", YES_NO, AT(documents), SAME, 0, 0, 1, SET(text.documents_apart), 0},
-    {"flip", "--augment", YES_NO, AT(flip), OF_IMAGES, 0, 0, 1, NONE, 0},
-    {"crop", "--crop", WHOLE, AT(crop), OF_IMAGES, 0, 0, 4096, NONE, 0},
-    {"label_smoothing", "--label-smoothing", NUMBER, AT(label_smoothing), OF_IMAGES, 0, 0, 0.99,
-     SET(vision.label_smoothing), -1},
-    {"recompute", "--recompute", YES_NO, AT(recompute), FREE, 0, 0, 1, SET(training.recompute), 0},
-    {"whole_tables", "--whole-tables", YES_NO, AT(whole_tables), PASSING, 0, 0, 1, SET(training.whole_tables),
-     0},
-    {"dtype", "--compute", DTYPE, AT(dtype), SAME, CH_F32, 0, 0, SET(training.type), 0},
-    {"eval_every", "--eval-every", WHOLE, AT(eval_every), FREE, 0, 0, 1e9, SET(report.eval_every), -1},
-    {"eval_tokens", "--eval-tokens", WHOLE, AT(eval_tokens), FREE, 131072, 0, 1e12, SET(report.eval_tokens),
+    {"batch", "batch", WHOLE, AT(batch), SAME, 8, 1, 1e6, SET(training.batch), 0},
+    {"sequence", "sequence", WHOLE, AT(sequence), SAME, 512, 1, 1 << 24, SET(training.sequence), 0},
+    {"accumulate", "accumulate", WHOLE, AT(accumulate), SAME, 1, 1, 1e6, SET(training.accumulate), 0},
+    {"micro_batch", "micro_batch", WHOLE, AT(micro_batch), SAME, 0, 0, 1e6, SET(training.micro_batch), 0},
+    {"steps", "steps", WHOLE, AT(steps), SAME_WITH_COSINE, 0, 1, 1e8, SET(training.steps), 0},
+    {"lr", "lr", NUMBER, AT(lr), SAME, 1e-3, 0, 1e3, SET(optimizer.lr), 0},
+    {"schedule", "schedule", SCHEDULE, AT(schedule), SAME, CH_TRAIN_COSINE, 0, 0, SET(optimizer.schedule), 0},
+    {"warmup", "warmup", WHOLE, AT(warmup), SAME, -1, -1, 1e8, SET(optimizer.warmup), -1},
+    {"beta1", "beta1", NUMBER, AT(beta1), SAME, 0.9, 0, 0.999999, SET(optimizer.beta1), -1},
+    {"beta2", "beta2", NUMBER, AT(beta2), SAME, 0.95, 0, 0.9999999, SET(optimizer.beta2), -1},
+    {"eps", "eps", NUMBER, AT(eps), SAME, 1e-8, 1e-30, 1, SET(optimizer.eps), 0},
+    {"weight_decay", "weight_decay", NUMBER, AT(weight_decay), SAME, 0.1, 0, 1e3, SET(optimizer.weight_decay),
      -1},
-    {"checkpoint_every", "--checkpoint-every", WHOLE, AT(checkpoint_every), FREE, 0, 0, 1e9,
+    {"clip", "clip", NUMBER, AT(clip), SAME, 1, 0, 1e9, SET(optimizer.clip), -1},
+    {"seed", "seed", SEED, AT(seed), SAME, 0, 0, 0, SET(training.seed), 0},
+    {"documents", "documents_apart", YES_NO, AT(documents), SAME, 0, 0, 1, SET(text.documents_apart), 0},
+    {"flip", "augment", YES_NO, AT(flip), OF_IMAGES, 0, 0, 1, NONE, 0},
+    {"crop", "crop", WHOLE, AT(crop), OF_IMAGES, 0, 0, 4096, NONE, 0},
+    {"label_smoothing", "label_smoothing", NUMBER, AT(label_smoothing), OF_IMAGES, 0, 0, 0.99,
+     SET(vision.label_smoothing), -1},
+    {"recompute", "recompute", YES_NO, AT(recompute), FREE, 0, 0, 1, SET(training.recompute), 0},
+    {"whole_tables", "whole_tables", YES_NO, AT(whole_tables), PASSING, 0, 0, 1, SET(training.whole_tables),
+     0},
+    {"dtype", "type", DTYPE, AT(dtype), SAME, CH_F32, 0, 0, SET(training.type), 0},
+    {"eval_every", "eval_every", WHOLE, AT(eval_every), FREE, 0, 0, 1e9, SET(report.eval_every), -1},
+    {"eval_tokens", "eval_tokens", WHOLE, AT(eval_tokens), FREE, 131072, 0, 1e12, SET(report.eval_tokens),
+     -1},
+    {"checkpoint_every", "checkpoint_every", WHOLE, AT(checkpoint_every), FREE, 0, 0, 1e9,
      SET(report.checkpoint_every), -1},
 };
 enum { ROWS = sizeof rows / sizeof *rows, IMAGES_OF_A_BATCH = 64 };
@@ -95,7 +94,7 @@ void ch_train_options_default(const ch_config *config, ch_train_options *options
 }
 
 static void put_row(const ch_train_settings *settings, const option_row *row, ch_train_options *options) {
-  const void *setting = (const char *)settings + row->setting;
+  const void *setting = (const char *)settings + row->source;
   int64_t whole = 0;
   double number = 0;
   bool yes = false;
@@ -129,7 +128,7 @@ static void put_row(const ch_train_settings *settings, const option_row *row, ch
 
 void ch_train_options_put(const ch_train_settings *settings, ch_train_options *options) {
   for (int i = 0; i < ROWS; i++)
-    if (rows[i].setting != NONE) put_row(settings, &rows[i], options);
+    if (rows[i].source != NONE) put_row(settings, &rows[i], options);
 }
 
 static ch_status check_ranges(const ch_train_options *options, ch_error *error) {
@@ -138,8 +137,8 @@ static ch_status check_ranges(const ch_train_options *options, ch_error *error) 
     if (row->kind != WHOLE && row->kind != NUMBER) continue;
     double value = row->kind == WHOLE ? (double)*whole_at(options, row) : *number_at(options, row);
     if (!(value >= row->least && value <= row->most))
-      return ch_fail(error, CH_ERROR_ARGUMENT, "%s is %g; it must be between %g and %g", row->flag, value,
-                     row->least, row->most);
+      return ch_fail(error, CH_ERROR_ARGUMENT, "{%s} is %g; it must be between %g and %g", row->setting,
+                     value, row->least, row->most);
   }
   return CH_OK;
 }
@@ -148,16 +147,16 @@ static ch_status check_ranges(const ch_train_options *options, ch_error *error) 
 static ch_status check_kind(const ch_train_options *o, const ch_config *config, ch_error *error) {
   bool vision = ch_config_is_vision(config);
   if (vision && (o->sequence != 1 || o->documents))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is for text; this model takes images",
-                   o->documents ? "--documents" : "--seq");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{%s} is for text; this model takes images",
+                   o->documents ? "documents_apart" : "sequence");
   if (vision && o->crop > config->image_size / 2)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--crop %lld is more than half of the images' %lld pixels",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{crop} %lld is more than half of the images' %lld pixels",
                    (long long)o->crop, (long long)config->image_size);
   if (!vision && (o->flip || o->crop || o->label_smoothing > 0))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is for images; this model takes text",
-                   o->flip   ? "--augment"
-                   : o->crop ? "--crop"
-                             : "--label-smoothing");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{%s} is for images; this model takes text",
+                   o->flip   ? "augment"
+                   : o->crop ? "crop"
+                             : "label_smoothing");
   return CH_OK;
 }
 
@@ -165,25 +164,25 @@ ch_status ch_train_options_check(const ch_train_options *options, const ch_confi
   const ch_train_options *o = options;
   CH_TRY(check_ranges(o, error));
   CH_TRY(check_kind(o, config, error));
-  if (o->lr <= 0) return ch_fail(error, CH_ERROR_ARGUMENT, "--lr is %g; it must be above 0", o->lr);
+  if (o->lr <= 0) return ch_fail(error, CH_ERROR_ARGUMENT, "{lr} is %g; it must be above 0", o->lr);
   if (o->dtype != CH_F32 && o->dtype != CH_BF16 && o->dtype != CH_F64)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--compute is %s; training runs in F32, BF16 or F64",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{type} is %s; training runs in F32, BF16 or F64",
                    ch_dtype_name(o->dtype));
   if (o->sequence > config->max_position_embeddings)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "--seq %lld is longer than the config's max_position_embeddings of %lld; make one of them fit",
+        "{sequence} %lld is longer than the config's max_position_embeddings of %lld; make one of them fit",
         (long long)o->sequence, (long long)config->max_position_embeddings);
   if (o->micro_batch > 0 && o->batch % o->micro_batch != 0)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--micro-batch %lld must divide --batch %lld",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{micro_batch} %lld must divide {batch} %lld",
                    (long long)o->micro_batch, (long long)o->batch);
   if ((double)o->batch * (double)o->accumulate * (double)o->sequence > largest_count)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--batch %lld x --accumulate %lld x --seq %lld make more than 1G tokens per step",
+                   "{batch} %lld x {accumulate} %lld x {sequence} %lld make more than 1G tokens per step",
                    (long long)o->batch, (long long)o->accumulate, (long long)o->sequence);
   if (o->schedule != CH_TRAIN_CONSTANT && o->warmup >= o->steps && o->warmup > 0)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--warmup %lld leaves nothing of the %lld steps; it must be shorter", (long long)o->warmup,
+                   "{warmup} %lld leaves nothing of the %lld steps; it must be shorter", (long long)o->warmup,
                    (long long)o->steps);
   return CH_OK;
 }
@@ -317,9 +316,9 @@ ch_status ch_train_options_match(const ch_train_options *stored, const ch_train_
     char left[64], right[64];
     if (must_match(&rows[i], stored) && !json_equal(before, now))
       status = ch_fail(error, CH_ERROR_ARGUMENT,
-                       "%s was made with %s %s, not %s; resume with the value it began with or train into "
+                       "%s was made with {%s} %s, not %s; resume with the value it began with or train into "
                        "another directory",
-                       where, rows[i].flag, ch_json_show(before, left, sizeof left),
+                       where, rows[i].setting, ch_json_show(before, left, sizeof left),
                        ch_json_show(now, right, sizeof right));
     json_decref(before);
     json_decref(now);

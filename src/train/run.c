@@ -65,7 +65,7 @@ static ch_status check_space(const run *r, ch_error *error) {
   return ch_fail(
       error, CH_ERROR_IO,
       "%s has %.0f MB of free space where checkpoints and the model need %.0f MB; free some or choose "
-      "another --out",
+      "another {out}",
       r->directory, left / 1e6, needed / 1e6);
 }
 
@@ -95,7 +95,7 @@ static ch_status take_up(run *r, bool resume, bool *done, ch_error *error) {
     return agree(r, leads(r) ? ch_log_clear(&r->log, error) : CH_OK, error);
   if (!resume)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "%s already holds a training run; go on with --resume or choose another --out",
+                   "%s already holds a training run; go on with {resume} or choose another {out}",
                    r->directory);
   CH_TRY(ch_trainer_resume(r->trainer, r->checkpoint, error));
   note_saved(r);
@@ -189,9 +189,8 @@ static ch_status stop(run *r, ch_status why, ch_error *error) {
     return ch_fail(error, lost.status, "interrupted after step %lld, and the checkpoint was not saved: %s",
                    (long long)at, lost.message);
   if (leads(r)) ch_log_event(&r->log, "interrupted", at, NULL, NULL);
-  return ch_fail(error, CH_ERROR_INTERRUPTED,
-                 "interrupted after step %lld of %lld; `crosshead train --out %s --resume` continues",
-                 (long long)at, (long long)r->options->steps, r->directory);
+  return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted after step %lld of %lld; {resume} continues",
+                 (long long)at, (long long)r->options->steps);
 }
 
 static ch_status finish(run *r, ch_error *error) {

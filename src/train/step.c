@@ -20,7 +20,7 @@ static ch_status loss_not_finite(const ch_trainer *trainer, int64_t step, double
   const char *gradient =
       ch_first_not_finite(&trainer->set, trainer->set.gradients, kernels, &trainer->engine.team);
   return ch_fail(error, CH_ERROR_NUMERIC,
-                 "step %lld: the loss is %g%s%s; the weights before it are finite, a lower --lr may help",
+                 "step %lld: the loss is %g%s%s; the weights before it are finite, a lower {lr} may help",
                  (long long)step, loss, gradient ? ", and not finite is the gradient of " : "",
                  gradient ? gradient : "");
 }
@@ -110,7 +110,7 @@ static ch_status measure_gradient(const ch_trainer *trainer, double loss, double
   const char *name = ch_first_gradient_not_finite(&trainer->set, kernels, &trainer->engine.team);
   return ch_fail(
       error, CH_ERROR_NUMERIC,
-      "step %lld: the gradient of %s is not finite (the loss is %g); a lower --lr or --clip may help",
+      "step %lld: the gradient of %s is not finite (the loss is %g); a lower {lr} or {clip} may help",
       (long long)trainer->step + 1, name ? name : "all tensors together", loss);
 }
 

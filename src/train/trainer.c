@@ -133,13 +133,13 @@ static ch_status check_shares(const ch_trainer *trainer, ch_error *error) {
     if (o->batch % m == 0 && o->batch / m * o->accumulate % ranks == 0)
       return ch_fail(
           error, CH_ERROR_ARGUMENT,
-          "%d ranks cannot share the %lld %s of a step (--batch %lld, --micro-batch %lld, --accumulate "
-          "%lld); --micro-batch %lld makes %lld of them",
+          "%d ranks cannot share the %lld %s of a step ({batch} %lld, {micro_batch} %lld, {accumulate} "
+          "%lld); {micro_batch} %lld makes %lld of them",
           ranks, (long long)all, all == 1 ? "micro-batch" : "micro-batches", (long long)o->batch,
           (long long)each, (long long)o->accumulate, (long long)m, (long long)(o->batch / m * o->accumulate));
   return ch_fail(
       error, CH_ERROR_ARGUMENT,
-      "%d ranks cannot share the %lld sequences of a step evenly; choose --batch and --accumulate so that "
+      "%d ranks cannot share the %lld sequences of a step evenly; choose {batch} and {accumulate} so that "
       "their product is a multiple of %d",
       ranks, (long long)(o->batch * o->accumulate), ranks);
 }

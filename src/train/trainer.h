@@ -11,7 +11,7 @@
 #include "model/runner.h"
 #include "ranks/ranks.h"
 #include "train/options.h"
-#include "train/source.h"
+#include "train/batch_source.h"
 
 typedef struct ch_trainer ch_trainer;
 

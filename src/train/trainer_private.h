@@ -4,7 +4,7 @@
 
 #include "train/balance.h"
 #include "train/optimizer.h"
-#include "train/relay.h"
+#include "train/step_over_ranks.h"
 #include "train/trainer.h"
 
 struct ch_trainer {

@@ -106,7 +106,7 @@ static ch_status start(process *p, ch_error *error) {
   p->output = ends[0];
   if (failure == 0) return CH_OK;
   close(ends[0]);
-  return ch_fail(error, CH_ERROR_IO, "%s cannot be started (%s); name a Python with PyTorch with --python",
+  return ch_fail(error, CH_ERROR_IO, "%s cannot be started (%s); name a Python with PyTorch with {python}",
                  p->python, strerror(failure));
 }
 
@@ -205,13 +205,17 @@ static ch_status judge(const process *p, int state, ch_error *error) {
   if (p->failed != CH_OK) return ch_fail(error, p->failed, "%s", p->reason);
   if (code == 0) return CH_OK;
   if (code == EXIT_INTERRUPTED)
-    return ch_fail(error, CH_ERROR_INTERRUPTED,
-                   "interrupted after step %lld of %lld; `crosshead train --out %s --resume` continues", step,
-                   steps, p->directory);
-  return ch_fail(error, CH_ERROR_IO, "`%s -m crosshead.worker` ended with status %d%s", p->python, code,
-                 p->began ? "; its last checkpoint can be resumed"
-                          : "; --python names a Python with PyTorch, transformers and the package crosshead "
-                            "(`make wheel`)");
+    return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted after step %lld of %lld; {resume} continues",
+                   step, steps);
+  if (p->began)
+    return ch_fail(error, CH_ERROR_IO,
+                   "`%s -m crosshead.worker` ended with status %d; its last checkpoint can be resumed",
+                   p->python, code);
+  return ch_fail(
+      error, CH_ERROR_IO,
+      "`%s -m crosshead.worker` ended with status %d; {python} names a Python with PyTorch, transformers "
+      "and the package crosshead (`make wheel`)",
+      p->python, code);
 }
 
 static ch_status watch(process *p, ch_error *error) {
@@ -250,7 +254,7 @@ ch_status ch_worker_train(const ch_worker *worker, ch_trainer *trainer, const ch
   if (status == CH_OK || status == CH_ERROR_INTERRUPTED) {
     ch_error unread = {0};
     ch_status taken = ch_trainer_resume(trainer, checkpoint, &unread);
-    if (taken != CH_OK) status = ch_fail(error, taken, "%s", unread.message);
+    if (taken != CH_OK) status = ch_fail_as(error, taken, &unread);
   }
 done:
   *began = p.began;

@@ -74,11 +74,11 @@ static ch_status write_and_read_results(const char *directory, ch_error *error) 
   char path[256];
   json_t *root = NULL;
   ch_arena arena = {0};
-  ch_compared model;
+  ch_model_result model;
   snprintf(path, sizeof path, "%s/result.json", directory);
-  CH_TRY(ch_write_json(path, ch_compared_to_json(&comparison.models[0]), CH_DIGITS_EXACT, error));
+  CH_TRY(ch_write_json(path, ch_model_result_to_json(&comparison.models[0]), CH_DIGITS_EXACT, error));
   ch_status status = ch_json_read(path, 1 << 20, &root, error);
-  if (status == CH_OK) status = ch_compared_from_json(root, path, &arena, &model, error);
+  if (status == CH_OK) status = ch_model_result_from_json(root, path, &arena, &model, error);
   json_decref(root);
   ch_arena_free(&arena);
   unlink(path);
@@ -102,11 +102,11 @@ static ch_status write_and_read_sweep(const char *directory, ch_error *error) {
   char path[256];
   json_t *root = NULL;
   ch_arena arena = {0};
-  ch_swept run;
+  ch_sweep_result run;
   snprintf(path, sizeof path, "%s/result.json", directory);
-  CH_TRY(ch_write_json(path, ch_swept_to_json(&sweep.runs[0], false), CH_DIGITS_EXACT, error));
+  CH_TRY(ch_write_json(path, ch_sweep_result_to_json(&sweep.runs[0], false), CH_DIGITS_EXACT, error));
   ch_status status = ch_json_read(path, 1 << 20, &root, error);
-  if (status == CH_OK) status = ch_swept_from_json(root, path, &arena, &run, error);
+  if (status == CH_OK) status = ch_sweep_result_from_json(root, path, &arena, &run, error);
   json_decref(root);
   ch_arena_free(&arena);
   unlink(path);
@@ -123,23 +123,23 @@ static ch_status write_and_read_sweep(const char *directory, ch_error *error) {
 static void sweeps(void **state) {
   (void)state;
   short_comparison(&sweep.about, 1);
-  const ch_compared *model = &sweep.about.models[0];
-  ch_swept run = {.name = model->name,
-                  .directory = model->name,
-                  .mechanism = "gqa",
-                  .lr = 1e-3,
-                  .seed = 1,
-                  .parameters = 1000,
-                  .cache_bytes_per_token = 64,
-                  .tokens_trained = 2000000,
-                  .threads = 1,
-                  .validation_loss = model->validation_loss,
-                  .training_loss = 3,
-                  .train_tokens_per_second = 5,
-                  .curve = model->curve,
-                  .validation_curve = model->validation_curve,
-                  .curve_points = model->curve_points,
-                  .validation_points = model->validation_points};
+  const ch_model_result *model = &sweep.about.models[0];
+  ch_sweep_result run = {.name = model->name,
+                         .directory = model->name,
+                         .mechanism = "gqa",
+                         .lr = 1e-3,
+                         .seed = 1,
+                         .parameters = 1000,
+                         .cache_bytes_per_token = 64,
+                         .tokens_trained = 2000000,
+                         .threads = 1,
+                         .validation_loss = model->validation_loss,
+                         .training_loss = 3,
+                         .train_tokens_per_second = 5,
+                         .curve = model->curve,
+                         .validation_curve = model->validation_curve,
+                         .curve_points = model->curve_points,
+                         .validation_points = model->validation_points};
   ch_sweep_choice choice = {.name = model->name};
   sweep.about.count = 0;
   sweep.runs = &run;

@@ -1,5 +1,5 @@
 /* Comparing mechanisms through the public interface: a comparison stopped, gone on with, and read. */
-#include "making.h"
+#include "api_testing.h"
 
 static char data[256], out[256];
 
@@ -26,7 +26,7 @@ typedef struct diary {
   bool of_other_runs; /* steps and models are not those of mha and mqa */
 } diary;
 
-static void on_prepared(const ch_compared_data *found, void *user) {
+static void on_prepared(const ch_comparison_data *found, void *user) {
   diary *d = user;
   assert_string_equal(found->file, data);
   assert_true(found->train_tokens > found->validation_tokens && found->validation_tokens > 0);
@@ -34,27 +34,28 @@ static void on_prepared(const ch_compared_data *found, void *user) {
   d->prepared++;
 }
 
-static void on_begin(const ch_compare_position *position, const ch_compared *model, void *user) {
+static void on_begin(const ch_compare_position *position, const ch_model_result *model, void *user) {
   diary *d = user;
   assert_string_equal(model->name, position->name);
   assert_true(model->parameters > 0 && position->step.steps > 0 && position->seed == 1);
   d->begun++;
 }
 
-static void on_timing(int32_t turn, int32_t turns, const ch_compared *model, void *user) {
+static void on_timing(int32_t turn, int32_t turns, const ch_model_result *model, void *user) {
   diary *d = user;
   assert_true(turn >= 0 && turn < turns && model->decode_tokens_per_second > 0);
   if (d->timings++ == 0) d->turns = turns;
   assert_int_equal(turns % d->turns, 0);
 }
 
-static void on_timed(const ch_compared *model, void *user) {
+static void on_timed(const ch_model_result *model, void *user) {
   diary *d = user;
   assert_true(model->timing_turns > 1);
   d->timed++;
 }
 
-static void on_asking(const ch_compared *model, const char *task, int64_t done, int64_t total, void *user) {
+static void on_asking(const ch_model_result *model, const char *task, int64_t done, int64_t total,
+                      void *user) {
   diary *d = user;
   assert_true(model->validation_loss > 0 && *task && done >= 0 && done <= total);
   d->asked++;
@@ -70,7 +71,7 @@ static bool on_step(const ch_compare_position *position, void *user) {
   return ++d->steps != d->stop_after;
 }
 
-static void on_model(const ch_compared *model, bool earlier, void *user) {
+static void on_model(const ch_model_result *model, bool earlier, void *user) {
   diary *d = user;
   assert_int_equal(model->seed, 1);
   assert_true(model->validation_loss > 0 && model->curve_points > 0);
@@ -145,7 +146,7 @@ static void a_stopped_comparison_goes_on_and_says_which_is_better(void **state) 
   assert_int_equal(ch_comparison_count(comparison), 2);
   assert_null(ch_comparison_run(comparison, 2));
   assert_null(ch_comparison_run(comparison, -1));
-  const ch_compared *mha = ch_comparison_run(comparison, 0), *mqa = ch_comparison_run(comparison, 1);
+  const ch_model_result *mha = ch_comparison_run(comparison, 0), *mqa = ch_comparison_run(comparison, 1);
   assert_string_equal(mha->name, "mha");
   assert_true(mqa->cache_bytes_per_token < mha->cache_bytes_per_token);
   assert_true(fabs((double)mqa->parameters / (double)mha->parameters - 1) < 0.05);
@@ -161,7 +162,7 @@ static void a_stopped_comparison_goes_on_and_says_which_is_better(void **state) 
   json_decref(results);
   must(ch_comparison_table(comparison, &text, &error));
   assert_non_null(strstr(text, "mqa"));
-  const ch_compared *taken = NULL;
+  const ch_model_result *taken = NULL;
   must(ch_comparison_recommended(comparison, &taken, &error));
   char sentence[80];
   snprintf(sentence, sizeof sentence, "Take %s for now: ", taken->name);
@@ -194,7 +195,6 @@ static void a_stopped_comparison_goes_on_and_says_which_is_better(void **state) 
   settings.training.eval_tokens = 100;
   assert_int_equal(ch_compare_mechanisms(&settings, NULL, &error), CH_ERROR_ARGUMENT);
   assert_non_null(strstr(error.message, " eval_tokens "));
-  settings.option_names = true;
   assert_int_equal(ch_compare_mechanisms(&settings, NULL, &error), CH_ERROR_ARGUMENT);
   assert_non_null(strstr(error.message, " --eval-tokens "));
 
@@ -245,7 +245,7 @@ static void a_finished_comparison_answers_tasks(void **state) {
   assert_int_equal(d.begun, 0);
   assert_true(d.asked >= 3);
   for (int i = 0; i < 3; i++) {
-    const ch_compared *run = ch_comparison_run(comparison, i);
+    const ch_model_result *run = ch_comparison_run(comparison, i);
     assert_int_equal(run->task_count, 1);
     assert_string_equal(run->tasks->task, settings.verdict.tasks);
     ch_evaluate_settings usual_settings;
@@ -280,7 +280,7 @@ static void a_finished_comparison_answers_tasks(void **state) {
   settings.verdict.task_items = 1;
   settings.verdict.tasks = "winogrande=" TEST_DATA "/tasks/winogrande.jsonl,copa=" ITEMS;
   must(ch_compare_mechanisms(&settings, &comparison, &error));
-  const ch_compared *run = ch_comparison_run(comparison, 1);
+  const ch_model_result *run = ch_comparison_run(comparison, 1);
   assert_int_equal(run->task_count, 2);
   assert_int_equal(run->tasks[0].items, 1);
   assert_int_equal(strncmp(run->tasks[1].task, "winogrande=", 11), 0);
@@ -366,7 +366,8 @@ static void a_forecast_says_what_a_comparison_would_do(void **state) {
   assert_int_equal(ch_compare_forecast_count(forecast), 2);
   assert_null(ch_compare_forecast_of(forecast, 2));
   assert_null(ch_compare_forecast_of(forecast, -1));
-  const ch_foreseen *mha = ch_compare_forecast_of(forecast, 0), *all = ch_compare_forecast_total(forecast);
+  const ch_mechanism_forecast *mha = ch_compare_forecast_of(forecast, 0),
+                              *all = ch_compare_forecast_total(forecast);
   assert_string_equal(mha->name, "mha");
   assert_true(mha->runs == 2 && mha->finished == 0 && mha->tokens == 4096);
   assert_true(mha->seconds > 0 && mha->tokens_per_second > 0 && mha->parameters > 30000);

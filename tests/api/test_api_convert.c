@@ -1,5 +1,5 @@
 /* Quantising, importing and exporting through the public interface: what comes out is opened and asked. */
-#include "making.h"
+#include "api_testing.h"
 
 enum { V = 2048, TOKENS = 12 };
 static const int32_t tokens[TOKENS] = {1, 80, 147, 201, 282, 215, 286, 598, 629, 10, 208, 183};

@@ -1,5 +1,5 @@
 /* The coordinate check through the public interface: it tells what is flat from what is not, and names what it measures. */
-#include "making.h"
+#include "api_testing.h"
 
 static char data[256];
 

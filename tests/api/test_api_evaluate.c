@@ -1,7 +1,7 @@
 /* Evaluation through the public interface: against logits of a session, and against lm-evaluation-harness. */
 #include <time.h>
 
-#include "making.h"
+#include "api_testing.h"
 
 static ch_model *model;
 
@@ -357,7 +357,6 @@ static void what_cannot_be_measured_is_refused(void **state) {
   assert_int_equal(ch_evaluate_task(model, "sciq", &settings, &json, &error), CH_ERROR_ARGUMENT);
   assert_int_equal(strncmp(error.message, "examples 5 asks for more", 24), 0);
   assert_non_null(strstr(error.message, "by example_file"));
-  settings.option_names = true;
   assert_int_equal(ch_evaluate_task(model, "sciq", &settings, &json, &error), CH_ERROR_ARGUMENT);
   assert_int_equal(strncmp(error.message, "--fewshot 5 asks for more", 25), 0);
   assert_int_equal(ch_evaluate_images(model, TEST_DATA "/images/shapes-cifar", NULL, &json, &error),

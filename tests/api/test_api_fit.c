@@ -1,5 +1,5 @@
 /* Laws and spikes of curves through the public interface: from arrays, and from files. */
-#include "making.h"
+#include "api_testing.h"
 
 enum { POINTS = 40 };
 
@@ -89,7 +89,7 @@ static void files_are_fitted(void **state) {
   assert_int_equal(ch_fits_count(fits), 1);
   assert_null(ch_fits_curve(fits, 1));
   assert_null(ch_fits_curve(fits, -1));
-  const ch_fitted *fitted = ch_fits_curve(fits, 0);
+  const ch_curve_fit *fitted = ch_fits_curve(fits, 0);
   assert_true(fitted->has_law && fitted->points == POINTS && fitted->law.points == POINTS);
   assert_true(fabs(fitted->law.alpha.value - 0.35) < 1e-3);
   assert_string_equal(fitted->no_law, "");

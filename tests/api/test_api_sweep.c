@@ -1,5 +1,5 @@
 /* A sweep over learning rates through the public interface: stopped, gone on with, extended, and read. */
-#include "making.h"
+#include "api_testing.h"
 
 static char data[256], out[256];
 
@@ -23,7 +23,7 @@ typedef struct diary {
   int prepared, outlines, begun, steps, runs, earlier, stop_after;
 } diary;
 
-static void on_prepared(const ch_compared_data *found, void *user) {
+static void on_prepared(const ch_comparison_data *found, void *user) {
   assert_true(found->train_tokens > 0);
   ((diary *)user)->prepared++;
 }
@@ -37,20 +37,20 @@ static void on_outline(const ch_sweep_outline *outline, void *user) {
   ((diary *)user)->outlines++;
 }
 
-static void on_begin(const ch_swept *run, void *user) {
+static void on_begin(const ch_sweep_result *run, void *user) {
   assert_string_equal(run->name, "mqa");
   ((diary *)user)->begun++;
 }
 
-static void on_step(const ch_swept *run, const ch_train_step *step, void *user) {
+static void on_step(const ch_sweep_result *run, const ch_train_step *step, void *user) {
   assert_true(run->lr > 0 && step->loss > 0 && step->step <= step->steps);
   ((diary *)user)->steps++;
 }
 
-static void on_run(const ch_swept *run, bool earlier, void *user) {
+static void on_run(const ch_sweep_result *run, bool earlier, void *user) {
   diary *d = user;
   char *verdict;
-  must(ch_swept_verdict(run, &verdict, &error));
+  must(ch_sweep_result_verdict(run, &verdict, &error));
   assert_int_equal(strcmp(verdict, "stable") == 0, run->verdict == CH_STABLE);
   ch_free(verdict);
   d->runs++;
@@ -110,7 +110,7 @@ static void a_stopped_sweep_goes_on_and_finds_the_largest_stable_rate(void **sta
   assert_int_equal(ch_sweep_count(sweep), 2);
   assert_null(ch_sweep_run(sweep, 2));
   assert_null(ch_sweep_run(sweep, -1));
-  const ch_swept *low = ch_sweep_run(sweep, 0), *high = ch_sweep_run(sweep, 1);
+  const ch_sweep_result *low = ch_sweep_run(sweep, 0), *high = ch_sweep_run(sweep, 1);
   assert_true(low->lr == 0.01 && high->lr == 5 && low->seed == 1);
   assert_int_equal(low->verdict, CH_STABLE);
   assert_true(high->verdict != CH_STABLE && !high->has_law);
@@ -177,7 +177,6 @@ static void impossible_sweeps_are_refused(void **state) {
   ch_sweep_settings settings = usual(&d);
   must(ch_sweep_check(&settings, &error));
   settings.lr = "x";
-  settings.option_names = true;
   assert_int_equal(ch_sweep_check(&settings, &error), CH_ERROR_ARGUMENT);
   assert_non_null(strstr(error.message, "--lr"));
   assert_int_equal(ch_sweep_rates(NULL, NULL, &error), CH_ERROR_ARGUMENT);

@@ -16,7 +16,7 @@
 
 #include "compress/layer_groups.h"
 #include "compress/linear_algebra.h"
-#include "compress/ranks.h"
+#include "compress/matrix_ranks.h"
 #include "compress/truncation.h"
 
 #define GROUPED "'num_attention_heads': 4, 'num_key_value_heads': 2, 'head_dim': 8"

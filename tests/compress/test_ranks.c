@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "compress/ranks.h"
+#include "compress/matrix_ranks.h"
 
 enum { FAMILIES = 3, CHOICES = 3, MEMBERS = 2, MOST = 4 };
 

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "infer/forward.h"
+#include "infer/api_forward.h"
 
 /* The sum of -log p of tokens first ... length - 1, each from all tokens before it. */
 static double brute_force_nll(const ch_model *model, const int32_t *tokens, int64_t length, int64_t first) {

@@ -2,7 +2,7 @@
 #ifndef CH_TESTS_HARNESS_MODEL_H
 #define CH_TESTS_HARNESS_MODEL_H
 
-#include "eval/tasks/evaluate.h"
+#include "eval/tasks/ask_task.h"
 
 static ch_model *model;
 static ch_tokenizer *tokenizer;

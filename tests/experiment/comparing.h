@@ -60,13 +60,13 @@ static inline ch_compare_settings small(const char *out) {
 
 typedef struct watch {
   int steps, begun, finished, earlier, written, timings, timed;
-  int runs;                  /* of all models and seeds; 0: 2; -1: not known */
-  int deleted;               /* of them */
-  int stop_after;            /* steps; 0 = never */
-  bool stop_by_question;     /* when the comparison asks, not by the answer to a step */
-  int stop_timing;           /* after so many timings; 0 = never */
-  int again;                 /* timings of a second round, of speeds that were not steady */
-  const ch_compared *timing; /* the last model timed */
+  int runs;                      /* of all models and seeds; 0: 2; -1: not known */
+  int deleted;                   /* of them */
+  int stop_after;                /* steps; 0 = never */
+  bool stop_by_question;         /* when the comparison asks, not by the answer to a step */
+  int stop_timing;               /* after so many timings; 0 = never */
+  int again;                     /* timings of a second round, of speeds that were not steady */
+  const ch_model_result *timing; /* the last model timed */
 } watch;
 
 static inline bool on_step(const ch_compare_position *position, void *user) {
@@ -76,7 +76,7 @@ static inline bool on_step(const ch_compare_position *position, void *user) {
   return w->stop_after <= 0 || w->stop_by_question || w->steps < w->stop_after;
 }
 
-static inline void on_begin(const ch_compare_position *position, const ch_compared *model, void *user) {
+static inline void on_begin(const ch_compare_position *position, const ch_model_result *model, void *user) {
   watch *w = user;
   if (w->runs >= 0) assert_int_equal(position->runs, w->runs ? w->runs : 2);
   assert_int_equal(position->step.steps, 12);
@@ -86,7 +86,7 @@ static inline void on_begin(const ch_compare_position *position, const ch_compar
   w->begun++;
 }
 
-static inline void on_model(const ch_compared *model, bool earlier, void *user) {
+static inline void on_model(const ch_model_result *model, bool earlier, void *user) {
   watch *w = user;
   assert_true(model->validation_loss > 0);
   w->finished++;
@@ -94,7 +94,7 @@ static inline void on_model(const ch_compared *model, bool earlier, void *user) 
 }
 
 /* The models take turns. */
-static inline void on_timing(int32_t turn, int32_t turns, const ch_compared *model, void *user) {
+static inline void on_timing(int32_t turn, int32_t turns, const ch_model_result *model, void *user) {
   watch *w = user;
   int runs = (w->runs ? w->runs : 2) - w->deleted;
   if (turn >= CH_COMPARE_TURNS) {
@@ -109,7 +109,7 @@ static inline void on_timing(int32_t turn, int32_t turns, const ch_compared *mod
   w->timings++;
 }
 
-static inline void on_timed(const ch_compared *model, void *user) {
+static inline void on_timed(const ch_model_result *model, void *user) {
   watch *w = user;
   assert_int_equal(model->timing_turns, CH_COMPARE_TURNS);
   w->timed++;

@@ -181,7 +181,7 @@ static void results_agree_with_the_models(void **state) {
   assert_int_equal(compare(&options, &w, &comparison, &error), CH_OK);
   assert_int_equal(comparison.count, 2);
   for (int i = 0; i < 2; i++) {
-    const ch_compared *model = &comparison.models[i];
+    const ch_model_result *model = &comparison.models[i];
     char path[200];
     ch_config config;
     int64_t parameters;

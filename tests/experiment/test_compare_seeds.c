@@ -20,7 +20,7 @@ static void seeds_repeat_every_model_and_may_be_added_later(void **state) {
   assert_int_equal(rest.earlier, 2);
   assert_int_equal(comparison.count, 4);
   /* What a seed gives does not depend on the others: the data's order and the initial weights are the seed's. */
-  const ch_compared *runs = comparison.models;
+  const ch_model_result *runs = comparison.models;
   assert_true(runs[0].curve[0].loss != runs[2].curve[0].loss);
   assert_true(runs[0].curve[11].loss != runs[2].curve[11].loss);
   ch_arena_free(&comparison.arena);

@@ -100,7 +100,7 @@ static void config_files_take_part(void **state) {
   options.lineup.mechanisms = mechanisms;
   watch w = {0};
   if (compare(&options, &w, &comparison, &error) != CH_OK) fail_msg("%s", error.message);
-  const ch_compared *model = &comparison.models[1];
+  const ch_model_result *model = &comparison.models[1];
   assert_string_equal(model->directory, "mine");
   assert_int_equal(model->layers, 3);
   assert_int_equal(model->hidden_size, 48);

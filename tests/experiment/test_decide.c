@@ -24,17 +24,17 @@ typedef struct truth {
 /* One comparison, filled again for every draw. */
 typedef struct made {
   ch_comparison comparison;
-  ch_compared runs[MOST_MODELS * CH_COMPARE_MOST_SEEDS];
+  ch_model_result runs[MOST_MODELS * CH_COMPARE_MOST_SEEDS];
 } made;
 
 static const char *const names[MOST_MODELS] = {"a", "b", "c", "d", "e", "f"};
 
-static ch_compared run_of(const truth *true_of, int model, int seed, double loss) {
-  return (ch_compared){.name = names[model],
-                       .seed = (uint64_t)seed + 1,
-                       .validation_loss = loss,
-                       .cache_elements_per_token = true_of->cache[model],
-                       .train_seconds = 10};
+static ch_model_result run_of(const truth *true_of, int model, int seed, double loss) {
+  return (ch_model_result){.name = names[model],
+                           .seed = (uint64_t)seed + 1,
+                           .validation_loss = loss,
+                           .cache_elements_per_token = true_of->cache[model],
+                           .train_seconds = 10};
 }
 
 /* Runs with a part that a seed gives to all models, and a part of each run's own. */

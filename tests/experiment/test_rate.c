@@ -25,20 +25,20 @@ static void quartiles_are_interpolated(void **state) {
 static void a_rate_is_unsteady_by_its_spread_or_by_the_machine(void **state) {
   (void)state;
   double near[] = {95, 100, 105, 98, 101}, far[] = {239, 123, 10193, 9000, 200}, one[] = {50};
-  ch_rate rate = ch_rate_of(near, 5, false);
+  ch_median_speed rate = ch_median_speed_of(near, 5, false);
   assert_true(rate.median == 100 && rate.spread == 1.5 && !rate.unsteady);
-  assert_true(ch_rate_of(near, 5, true).unsteady);
-  assert_true(ch_rate_of(far, 5, false).unsteady);
-  assert_false(ch_rate_of(one, 1, false).unsteady);
+  assert_true(ch_median_speed_of(near, 5, true).unsteady);
+  assert_true(ch_median_speed_of(far, 5, false).unsteady);
+  assert_false(ch_median_speed_of(one, 1, false).unsteady);
 }
 
 static void the_steadier_of_two_rates_is_known(void **state) {
   (void)state;
-  const ch_rate steady = {100, 9, false}, calm = {200, 2, false}, wild = {100, 1, true};
-  assert_true(ch_rate_is_steadier(steady, wild));
-  assert_false(ch_rate_is_steadier(wild, steady));
-  assert_true(ch_rate_is_steadier(calm, steady));
-  assert_false(ch_rate_is_steadier(steady, steady));
+  const ch_median_speed steady = {100, 9, false}, calm = {200, 2, false}, wild = {100, 1, true};
+  assert_true(ch_median_speed_is_steadier(steady, wild));
+  assert_false(ch_median_speed_is_steadier(wild, steady));
+  assert_true(ch_median_speed_is_steadier(calm, steady));
+  assert_false(ch_median_speed_is_steadier(steady, steady));
 }
 
 static void other_programs_disturb_where_they_take_what_the_threads_need(void **state) {

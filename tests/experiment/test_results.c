@@ -55,17 +55,17 @@ static void a_model_survives_the_file(void **state) {
   ch_comparison comparison;
   ch_error error = {0};
   sample_comparison(&comparison, 1);
-  ch_compared *model = &comparison.models[0], back;
+  ch_model_result *model = &comparison.models[0], back;
   model->name = "a \"name\"\\ with [\n 1 ] ünïcode";
   model->seed = UINT64_MAX - 5;
   model->validation_loss = 0.1 + 0.2;
   model->train_spread = 1.0 / 3;
   model->decode_unsteady = true;
   model->loss_spikes = 3;
-  assert_int_equal(ch_write_json(path, ch_compared_to_json(model), CH_DIGITS_EXACT, &error), CH_OK);
+  assert_int_equal(ch_write_json(path, ch_model_result_to_json(model), CH_DIGITS_EXACT, &error), CH_OK);
   json_t *root = json_load_file(path, 0, NULL);
   assert_non_null(root);
-  assert_int_equal(ch_compared_from_json(root, path, &comparison.arena, &back, &error), CH_OK);
+  assert_int_equal(ch_model_result_from_json(root, path, &comparison.arena, &back, &error), CH_OK);
   assert_string_equal(back.name, model->name);
   assert_true(back.seed == model->seed);
   assert_true(back.validation_loss == model->validation_loss);
@@ -79,7 +79,7 @@ static void a_model_survives_the_file(void **state) {
     assert_float_equal(back.curve[i].loss, model->curve[i].loss, 1e-7);
   }
   /* Writing what was read changes nothing: a continued comparison gives the same file. */
-  json_t *again = ch_compared_to_json(&back);
+  json_t *again = ch_model_result_to_json(&back);
   char *first = json_dumps(root, JSON_REAL_PRECISION(17)),
        *second = json_dumps(again, JSON_REAL_PRECISION(17));
   assert_string_equal(first, second);
@@ -107,7 +107,7 @@ static void spikes_of_the_training_loss_are_counted(void **state) {
   setup->comparison = &comparison;
   setup->training.batch = setup->training.sequence = setup->training.accumulate = 1;
   ch_progress_record record = {.step = STEPS, .steps = STEPS, .losses = losses};
-  assert_int_equal(ch_compared_fill_curves(setup, &record, &comparison.models[0], &error), CH_OK);
+  assert_int_equal(ch_model_result_fill_curves(setup, &record, &comparison.models[0], &error), CH_OK);
   assert_int_equal(comparison.models[0].loss_spikes, 2);
   assert_true(comparison.models[0].curve_points < STEPS);
   free(setup);
@@ -125,10 +125,10 @@ static void unknown_spikes_are_no_spikes(void **state) {
   const json_t *spikes = json_object_get(json_array_get(summary, 0), "loss_spikes");
   assert_true(json_number_value(json_object_get(spikes, "mean")) == 4);
   json_decref(root);
-  json_t *object = ch_compared_to_json(&comparison.models[0]);
+  json_t *object = ch_model_result_to_json(&comparison.models[0]);
   json_object_del(object, "loss_spikes");
   assert_int_equal(
-      ch_compared_from_json(object, "old.json", &comparison.arena, &comparison.models[0], &error), CH_OK);
+      ch_model_result_from_json(object, "old.json", &comparison.arena, &comparison.models[0], &error), CH_OK);
   assert_int_equal(comparison.models[0].loss_spikes, -1);
   json_decref(object);
   root = ch_comparison_to_json(&comparison);
@@ -165,14 +165,14 @@ static void broken_files_are_refused_with_the_key(void **state) {
   sample_comparison(&comparison, 1);
   for (size_t i = 0; i < sizeof damage / sizeof *damage; i++)
     for (int way = 0; way < 3; way++) {
-      ch_compared back;
+      ch_model_result back;
       ch_error error = {0};
-      json_t *object = ch_compared_to_json(&comparison.models[0]);
+      json_t *object = ch_model_result_to_json(&comparison.models[0]);
       if (way == 0)
         json_object_del(object, damage[i]);
       else
         json_object_set_new(object, damage[i], way == 1 ? json_null() : json_pack("[[s]]", "x"));
-      assert_int_equal(ch_compared_from_json(object, "somewhere.json", &comparison.arena, &back, &error),
+      assert_int_equal(ch_model_result_from_json(object, "somewhere.json", &comparison.arena, &back, &error),
                        CH_ERROR_FORMAT);
       assert_non_null(strstr(error.message, "somewhere.json"));
       assert_non_null(strstr(error.message, damage[i]));

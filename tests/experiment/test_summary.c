@@ -28,7 +28,7 @@ static void quantiles_are_those_of_students_t(void **state) {
 
 /* 3 runs of "a" (0) and "b" (1), in the order of seeds. */
 static void fill(ch_comparison *comparison, const double *a, const double *b, int seeds) {
-  static ch_compared runs[2 * CH_COMPARE_MOST_SEEDS];
+  static ch_model_result runs[2 * CH_COMPARE_MOST_SEEDS];
   sample_comparison(comparison, 2);
   for (int i = 0; i < 2 * seeds; i++) {
     runs[i] = comparison->models[i % 2];
@@ -51,7 +51,7 @@ static void differences_are_paired_by_seed(void **state) {
   assert_int_equal(summary.count, 2);
   assert_int_equal(summary.seeds, 3);
   assert_string_equal(summary.groups[0].name, "gqa:4"); /* the lower mean first */
-  ch_spread spread = ch_group_spread(&summary.groups[1], ch_compared_quality);
+  ch_spread spread = ch_group_spread(&summary.groups[1], ch_model_result_quality);
   assert_float_equal(spread.mean, 3.4133333, 1e-6);
   assert_float_equal(spread.deviation, 0.3150132, 1e-6);
   ch_difference d = *ch_difference_of(&summary, 1, 0);

@@ -43,19 +43,19 @@ typedef struct watch {
   int steps, begun, finished, earlier, stop_after;
 } watch;
 
-static void on_step(const ch_swept *run, const ch_train_step *step, void *user) {
+static void on_step(const ch_sweep_result *run, const ch_train_step *step, void *user) {
   watch *w = user;
   assert_true(run->lr > 0 && step->step <= step->steps);
   w->steps++;
 }
 
-static void on_begin(const ch_swept *run, void *user) {
+static void on_begin(const ch_sweep_result *run, void *user) {
   watch *w = user;
   (void)run;
   w->begun++;
 }
 
-static void on_run(const ch_swept *run, bool earlier, void *user) {
+static void on_run(const ch_sweep_result *run, bool earlier, void *user) {
   watch *w = user;
   assert_int_equal(run->verdict, run->stability.verdict);
   w->finished++;
@@ -143,7 +143,7 @@ static void rates_are_judged_by_their_runs(void **state) {
     assert_true(choice->lowest_loss <= choice->chosen_loss);
   }
   for (int i = 0; i < 6; i++) {
-    const ch_swept *run = &result.runs[i];
+    const ch_sweep_result *run = &result.runs[i];
     assert_string_equal(run->name, i < 3 ? "mha" : "mqa");
     assert_true(run->lr == tried[i % 3]);
     assert_int_equal(run->verdict != CH_STABLE, i % 3 == 2);
@@ -252,11 +252,11 @@ static void grids_are_read(void **state) {
 static void stuck_runs_and_choices(void **state) {
   (void)state;
   ch_curve_point curve[] = {{100, 8}};
-  ch_swept runs[4];
+  ch_sweep_result runs[4];
   ch_sweep_choice choice = {.name = "mha"};
   const double losses[] = {4, 3, 7.5, 8.5};
   for (int i = 0; i < 4; i++) {
-    runs[i] = (ch_swept){.name = "mha", .lr = 0.001 * (i + 1), .curve = curve, .curve_points = 1};
+    runs[i] = (ch_sweep_result){.name = "mha", .lr = 0.001 * (i + 1), .curve = curve, .curve_points = 1};
     runs[i].validation_loss = losses[i];
     runs[i].stability.spikes = i;
   }

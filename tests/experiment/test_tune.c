@@ -92,7 +92,7 @@ static void rates_that_were_stopped_bound_the_search(void **state) {
 static void only_late_and_clearly_worse_runs_are_hopeless(void **state) {
   (void)state;
   const ch_curve_point curve[] = {{100, 6}, {200, 5}, {300, 4.5}, {400, 4}};
-  const ch_compared best = {.validation_curve = curve, .validation_points = 4};
+  const ch_model_result best = {.validation_curve = curve, .validation_points = 4};
   assert_false(ch_tune_is_hopeless(&best, 100, 400, 60)); /* early */
   assert_true(ch_tune_is_hopeless(&best, 200, 400, 5.5));
   assert_false(ch_tune_is_hopeless(&best, 200, 400, 5.3));

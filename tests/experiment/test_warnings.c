@@ -16,7 +16,7 @@ enum { POINTS = 200 };
 static ch_curve_point curves[2][POINTS], validations[2][POINTS];
 
 /* Two runs, "a" and "b", of 10000 tokens a point; their losses follow a law with a little noise. */
-static ch_comparison made(ch_compared runs[2]) {
+static ch_comparison made(ch_model_result runs[2]) {
   ch_random random;
   ch_random_seed(&random, 1, 0);
   for (int r = 0; r < 2; r++) {
@@ -26,14 +26,14 @@ static ch_comparison made(ch_compared runs[2]) {
       curves[r][p] = (ch_curve_point){tokens, loss + 0.002 * ch_random_normal(&random)};
       validations[r][p] = (ch_curve_point){tokens, loss};
     }
-    runs[r] = (ch_compared){.name = r ? "b" : "a",
-                            .seed = 1,
-                            .validation_loss = validations[r][POINTS - 1].loss,
-                            .tokens_trained = POINTS * INT64_C(10000),
-                            .curve = curves[r],
-                            .curve_points = POINTS,
-                            .validation_curve = validations[r],
-                            .validation_points = POINTS};
+    runs[r] = (ch_model_result){.name = r ? "b" : "a",
+                                .seed = 1,
+                                .validation_loss = validations[r][POINTS - 1].loss,
+                                .tokens_trained = POINTS * INT64_C(10000),
+                                .curve = curves[r],
+                                .curve_points = POINTS,
+                                .validation_curve = validations[r],
+                                .validation_points = POINTS};
   }
   return (ch_comparison){.tolerance = 0.01,
                          .models = runs,
@@ -68,7 +68,7 @@ static void assert_warnings(const ch_comparison *comparison, const char *expecte
 
 static void runs_that_learned_are_not_warned_of(void **state) {
   (void)state;
-  ch_compared runs[2];
+  ch_model_result runs[2];
   ch_comparison comparison = made(runs);
   assert_warnings(&comparison, "");
   comparison.count = 0;
@@ -77,7 +77,7 @@ static void runs_that_learned_are_not_warned_of(void **state) {
 
 static void a_loss_near_that_of_frequencies_is_the_first_plateau(void **state) {
   (void)state;
-  ch_compared runs[2];
+  ch_model_result runs[2];
   ch_comparison comparison = made(runs);
   runs[0].validation_loss = 0.94 * 6;
   assert_warnings(&comparison, "");
@@ -91,7 +91,7 @@ static void a_loss_near_that_of_frequencies_is_the_first_plateau(void **state) {
 
 static void text_read_often_with_a_rising_loss_is_warned_of(void **state) {
   (void)state;
-  ch_compared runs[2];
+  ch_model_result runs[2];
   ch_comparison comparison = made(runs);
   comparison.data.train_tokens = 400000; /* five passes */
   assert_warnings(&comparison, "");
@@ -106,7 +106,7 @@ static void text_read_often_with_a_rising_loss_is_warned_of(void **state) {
 
 static void laws_of_curves_that_do_not_hold_three_parameters_are_warned_of(void **state) {
   (void)state;
-  ch_compared runs[2];
+  ch_model_result runs[2];
   ch_comparison comparison = made(runs);
   /* Few points of a straight line say nothing of how the curve goes on. */
   runs[0].curve_points = 9;
@@ -117,7 +117,7 @@ static void laws_of_curves_that_do_not_hold_three_parameters_are_warned_of(void 
 
 static void a_tuned_rate_at_the_edge_is_warned_of(void **state) {
   (void)state;
-  ch_compared runs[2];
+  ch_model_result runs[2];
   ch_comparison comparison = made(runs);
   runs[1].lr_at_edge = true;
   assert_warnings(&comparison, "edge_of_grid b;");
@@ -126,8 +126,8 @@ static void a_tuned_rate_at_the_edge_is_warned_of(void **state) {
 /* A sweep of "a" over three rates. */
 static void assert_edge(double lowest, double chosen, const char *sentence) {
   static const double rates[] = {1e-3, 3e-3, 1e-2};
-  ch_swept runs[3];
-  for (int i = 0; i < 3; i++) runs[i] = (ch_swept){.name = "a", .lr = rates[i]};
+  ch_sweep_result runs[3];
+  for (int i = 0; i < 3; i++) runs[i] = (ch_sweep_result){.name = "a", .lr = rates[i]};
   ch_sweep_choice choice = {.name = "a", .chosen = chosen, .lowest = lowest, .whole = true};
   ch_sweep sweep = {.runs = runs, .count = 3, .planned = 3, .choices = &choice, .mechanisms = 1};
   ch_arena arena = {0};

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "formats/source.h"
-#include "infer/forward.h"
+#include "infer/api_forward.h"
 #include "io/model_files.h"
 #include "train/initialise.h"
 

@@ -1,7 +1,7 @@
 /* Chats in GGUF files: which tokens end a text or a turn, templates, and metadata in types that converters differ in. */
 #include "formats_testing.h"
 
-#include "formats/chat.h"
+#include "formats/chat_metadata.h"
 #include "formats/pieces.h"
 #include "gguf_building.h"
 

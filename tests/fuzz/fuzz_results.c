@@ -8,12 +8,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void write_and_read(const ch_compared *model, ch_arena *arena) {
-  ch_compared again;
+static void write_and_read(const ch_model_result *model, ch_arena *arena) {
+  ch_model_result again;
   ch_error error = {0};
-  json_t *object = ch_compared_to_json(model);
+  json_t *object = ch_model_result_to_json(model);
   if (!object) return; /* a number that JSON has none for */
-  if (ch_compared_from_json(object, "again", arena, &again, &error) != CH_OK) abort();
+  if (ch_model_result_from_json(object, "again", arena, &again, &error) != CH_OK) abort();
   if (again.curve_points != model->curve_points || again.seed != model->seed ||
       strcmp(again.name, model->name) != 0)
     abort();
@@ -23,10 +23,10 @@ static void write_and_read(const ch_compared *model, ch_arena *arena) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   ch_error error = {0};
   ch_arena arena = {0};
-  ch_compared model;
+  ch_model_result model;
   json_t *root = NULL;
   ch_status status = ch_json_parse((const char *)data, size, "input", &root, &error);
-  if (status == CH_OK) status = ch_compared_from_json(root, "input", &arena, &model, &error);
+  if (status == CH_OK) status = ch_model_result_from_json(root, "input", &arena, &model, &error);
   if (status != CH_OK && (status != error.status || !*error.message)) abort();
   if (status == CH_OK) write_and_read(&model, &arena);
   json_decref(root);

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "infer/forward.h"
+#include "infer/api_forward.h"
 
 typedef struct reference {
   ch_safetensors file;

@@ -10,7 +10,7 @@
 
 #include "base/random.h"
 #include "count_allocations.h"
-#include "infer/forward.h"
+#include "infer/api_forward.h"
 
 /* --- a model and its uncached logits --------------------------------------------------------------------------- */
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "infer/forward.h"
+#include "infer/api_forward.h"
 #include "io/tensor_names.h"
 
 #define DIRECTORY SHARED_DATA "/data/reference/vit_cifar"

@@ -1,6 +1,8 @@
 #!/bin/bash
 # A folder of src/ includes only from itself and the floors that docs/architecture.md lists above it: floors.sh SOURCE
 #
+# Two files of src have different names, so that a name in a backtrace or a comment says which file is meant.
+#
 # A floor may be a subfolder (tensor/kernels/rows). A folder that is not listed belongs to the longest path above it that is.
 set -eu
 cd "$1"
@@ -30,4 +32,6 @@ grep -rnE '^ *#include "[a-z_]+/' src --include='*.[ch]' | awk -v floors="$floor
     failed = 1
   }
   END { exit failed }' || failed=1
+names=$(find src -name '*.[ch]' -printf '%f\n' | sort | uniq -d)
+[ -z "$names" ] || { echo "several files of src have these names:" $names; failed=1; }
 exit $failed

@@ -19,7 +19,7 @@ for package in crosshead crosshead-train; do
 done
 for file in share/man/man1/crosshead.1 share/bash-completion/completions/crosshead \
   share/zsh/site-functions/_crosshead share/fish/vendor_completions.d/crosshead.fish include/crosshead/crosshead.h \
-  include/crosshead/making.h; do
+  include/crosshead/crosshead_train.h; do
   [ -s "$prefix/$file" ] || { echo "$file is not installed"; exit 1; }
 done
 
@@ -28,8 +28,8 @@ flags=$(PKG_CONFIG_PATH='' PKG_CONFIG_LIBDIR=$libdir/pkgconfig pkg-config --cfla
 set -- $flags
 [ $# = 1 ] && [ "$(realpath "${1#-I}")" = "$prefix/include" ] || { echo "pkg-config --cflags prints $flags"; exit 1; }
 
-# Every example is built four ways: shared and static, by pkg-config and by CMake. Those of <crosshead/making.h> take the second library.
-package_of() { if grep -q '<crosshead/making.h>' "$1"; then echo crosshead-train; else echo crosshead; fi; }
+# Every example is built four ways: shared and static, by pkg-config and by CMake. Those of <crosshead/crosshead_train.h> take the second library.
+package_of() { if grep -q '<crosshead/crosshead_train.h>' "$1"; then echo crosshead-train; else echo crosshead; fi; }
 archives() { [ "$1" = crosshead ] || echo "$libdir/libcrosshead-train.a"; echo "$libdir/libcrosshead.a"; }
 mkdir "$work/project" "$work/shared" "$work/static"
 cat >"$work/project/CMakeLists.txt" <<END

@@ -1,21 +1,22 @@
 #!/bin/bash
 # The program uses the library as anybody does: program_headers.sh SOURCE
 #
-# A file of src/cli may include public headers (<crosshead/...>), headers of src/cli and src/base, and other libraries' headers.
+# A file of src/cli or src/serve may include public headers (<crosshead/...>), headers of these two and of src/base, and other
+# libraries' headers.
 # What its own headers include counts too.
 set -eu
 cd "$1/src"
 
-# direct[file]: the internal headers that it includes; own[file]: the headers of src/cli.
+# direct[file]: the internal headers that it includes; own[file]: the headers of the program.
 declare -A direct own
-for file in cli/*.[ch]; do
+for file in cli/*.[ch] serve/*.[ch]; do
   included=$(sed -n 's/^ *# *include *[<"]\([a-z_]*\/[^>"]*\)[>"].*/\1/p' "$file")
-  direct[$file]=$(for i in $included; do case $i in cli/* | base/* | crosshead/* | sys/*) ;; *) [ ! -e "$i" ] || echo "$i" ;; esac; done)
-  own[$file]=$(for i in $included; do case $i in cli/*) echo "$i" ;; esac; done)
+  direct[$file]=$(for i in $included; do case $i in cli/* | serve/* | base/* | crosshead/* | sys/*) ;; *) [ ! -e "$i" ] || echo "$i" ;; esac; done)
+  own[$file]=$(for i in $included; do case $i in cli/* | serve/*) echo "$i" ;; esac; done)
 done
-[ ${#direct[@]} -gt 50 ] || { echo "src/cli has ${#direct[@]} files only; is $1 the source?"; exit 1; }
+[ ${#direct[@]} -gt 50 ] || { echo "the program has ${#direct[@]} files only; is $1 the source?"; exit 1; }
 
-# The internal headers that FILE reaches, each with the header of src/cli that brings it.
+# The internal headers that FILE reaches, each with the header of the program that brings it.
 reached() {
   local -A seen=()
   local left=("$1") file i

@@ -5,7 +5,7 @@ set -eu
 running=$1 making=$2 headers=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-making_headers=$(sed -n 's/^#include <crosshead\/\(.*\)>/\1/p' "$headers/making.h")
+making_headers=$(sed -n 's/^#include <crosshead\/\(.*\)>/\1/p' "$headers/crosshead_train.h")
 failed=0
 
 # A declaration is "CH_API type name(": the last word before the first parenthesis.

@@ -9,25 +9,25 @@
 
 enum { SAMPLE_POINTS = 60, SAMPLE_EVALUATIONS = 12 };
 
-static ch_compared sample_model(ch_arena *arena, const char *name, int64_t kv_heads, double loss,
-                                double train, double decode) {
-  ch_compared model = {.name = name,
-                       .directory = name,
-                       .mechanism = "gqa",
-                       .layers = 4,
-                       .hidden_size = 128,
-                       .heads = 8,
-                       .key_value_heads = kv_heads,
-                       .head_dim = 16,
-                       .intermediate_size = 448 - 10 * kv_heads,
-                       .parameters = 1000448 + kv_heads * 64,
-                       .cache_elements_per_token = 4 * 2 * 16 * kv_heads,
-                       .cache_bytes_per_token = 2 * 4 * 2 * 16 * kv_heads,
-                       .validation_loss = loss,
-                       .train_tokens_per_second = train,
-                       .decode_tokens_per_second = decode,
-                       .tokens_trained = 2000000,
-                       .seed = 1};
+static ch_model_result sample_model(ch_arena *arena, const char *name, int64_t kv_heads, double loss,
+                                    double train, double decode) {
+  ch_model_result model = {.name = name,
+                           .directory = name,
+                           .mechanism = "gqa",
+                           .layers = 4,
+                           .hidden_size = 128,
+                           .heads = 8,
+                           .key_value_heads = kv_heads,
+                           .head_dim = 16,
+                           .intermediate_size = 448 - 10 * kv_heads,
+                           .parameters = 1000448 + kv_heads * 64,
+                           .cache_elements_per_token = 4 * 2 * 16 * kv_heads,
+                           .cache_bytes_per_token = 2 * 4 * 2 * 16 * kv_heads,
+                           .validation_loss = loss,
+                           .train_tokens_per_second = train,
+                           .decode_tokens_per_second = decode,
+                           .tokens_trained = 2000000,
+                           .seed = 1};
   model.curve_points = SAMPLE_POINTS;
   model.validation_points = SAMPLE_EVALUATIONS;
   ch_curve_point *curve = ch_arena_alloc(arena, SAMPLE_POINTS * sizeof *curve);

@@ -31,13 +31,13 @@ enum { SEEDS = 3, NAMES = 4 };
 /* Four mechanisms, three seeds, with all that is measured; one has a hostile name. */
 static const char *comparison_page(void) {
   static ch_curve_point depths[] = {{128, 9000}, {512, 7000}, {2048, 4000}, {8192, 1500}};
-  static ch_compared runs[SEEDS * NAMES];
+  static ch_model_result runs[SEEDS * NAMES];
   ch_comparison comparison;
   ch_text html = {0};
   ch_error error;
   sample_comparison(&comparison, NAMES);
   for (int i = 0; i < SEEDS * NAMES; i++) {
-    ch_compared *run = &runs[i];
+    ch_model_result *run = &runs[i];
     *run = comparison.models[i % NAMES];
     run->seed = (uint64_t)(1 + i / NAMES);
     run->validation_loss += 0.004 * (i / NAMES) + 0.001 * ((i * 7) % 5);

@@ -2,15 +2,15 @@
 #include "small_models.h"
 
 #include "io/model_files.h"
-#include "report/matrices.h"
+#include "report/page_matrices.h"
 
 #define SIZES "'num_hidden_layers': 2, 'num_attention_heads': 4, 'num_key_value_heads': 2, 'head_dim': 8"
 
 /* The sections for a model with these keys, which *model receives. */
 static char *sections_of(const char *keys, ch_model **model) {
   ch_text html = {0};
-  ch_compared run = {.name = "kha", .directory = "."};
-  const ch_compared *runs[] = {&run};
+  ch_model_result run = {.name = "kha", .directory = "."};
+  const ch_model_result *runs[] = {&run};
   ch_group group = {.name = "kha", .runs = runs, .count = 1};
   ch_summary summary = {.groups = &group, .count = 1, .seeds = 1};
   *model = model_of(keys, CH_F32);
@@ -151,8 +151,8 @@ static void plain_and_missing_models_have_no_heatmaps(void **state) {
   free(html);
   ch_model_unload(model);
   ch_text none = {0};
-  ch_compared run = {.name = "gone", .directory = "gone"};
-  const ch_compared *runs[] = {&run};
+  ch_model_result run = {.name = "gone", .directory = "gone"};
+  const ch_model_result *runs[] = {&run};
   ch_group group = {.name = "gone", .runs = runs, .count = 1};
   ch_matrices_put(&(ch_summary){.groups = &group, .count = 1, .seeds = 1}, directory, &none);
   assert_null(none.data);

@@ -10,7 +10,7 @@
 
 #include "report/sample.h"
 #include "experiment/findings/verdict.h"
-#include "report/table.h"
+#include "report/comparison_table.h"
 
 #define LOOSE                                                                                                \
   "Warning: The laws fitted to mha, gqa:4, gqa:2 and mqa say nothing: the curves are too short "             \
@@ -22,7 +22,7 @@ static void the_table_is_aligned_and_sorted_with_the_best_marked(void **state) {
   ch_comparison comparison;
   ch_text text = {0};
   sample_comparison(&comparison, 4);
-  ch_compared first = comparison.models[0]; /* the order asked for must not matter */
+  ch_model_result first = comparison.models[0]; /* the order asked for must not matter */
   comparison.models[0] = comparison.models[3];
   comparison.models[3] = first;
   ch_table_write(&comparison, &text);
@@ -41,7 +41,7 @@ static void the_table_is_aligned_and_sorted_with_the_best_marked(void **state) {
       "\n"
       "* best of its column. The rule: of the losses at most 1 % above the lowest, the smallest "
       "cache; of smaller caches, the lowest loss.\n"
-      "Equal (--match parameters): parameters 1.0 M, tokens 2.0 M. Different: training time 2m04s to "
+      "Equal (by parameters): parameters 1.0 M, tokens 2.0 M. Different: training time 2m04s to "
       "2m21s, cache elements per token 128 to 1.0 k.\n" LOOSE);
   ch_text_free(&text);
   ch_arena_free(&comparison.arena);
@@ -60,7 +60,7 @@ static void what_is_equal_and_what_differs_is_said(void **state) {
   comparison.match = CH_MATCH_TIME;
   ch_table_write(&comparison, &text);
   assert_non_null(strstr(text.data,
-                         "Equal (--match time): parameters 1.0 M, training time 10.0 s. Different: tokens "
+                         "Equal (by time): parameters 1.0 M, training time 10.0 s. Different: tokens "
                          "142 k to 159 k, FLOPs per token 250 k to 450 k, cache elements per token 256 to "
                          "1.0 k.\n"));
   assert_non_null(strstr(text.data, "       cost         training\n"));
@@ -83,12 +83,12 @@ static void what_is_equal_and_what_differs_is_said(void **state) {
   }
   comparison.match = CH_MATCH_ACTIVE;
   ch_table_write(&comparison, &text);
-  assert_non_null(strstr(text.data, "Equal (--match active): active parameters 1.0 M, training time"));
+  assert_non_null(strstr(text.data, "Equal (by active): active parameters 1.0 M, training time"));
   ch_text_free(&text);
   comparison.match = CH_MATCH_CACHE;
   ch_table_write(&comparison, &text);
   assert_non_null(strstr(text.data,
-                         "Equal (--match cache): active parameters 1.0 M, training time 10.0 s, cache "
+                         "Equal (by cache): active parameters 1.0 M, training time 10.0 s, cache "
                          "elements per token 256 to 1.0 k. Different: parameters 1.0 M to 1.2 M, tokens"));
   ch_text_free(&text);
   ch_arena_free(&comparison.arena);
@@ -176,7 +176,7 @@ static void make_images(ch_comparison *comparison) {
   static const double top1[] = {0.615, 0.6093, 0.6065, 0.58};
   comparison->data.images = true;
   for (int i = 0; i < comparison->count; i++) {
-    ch_compared *model = &comparison->models[i];
+    ch_model_result *model = &comparison->models[i];
     model->images = true;
     model->top1 = top1[i];
     model->top5 = top1[i] + 0.3;
@@ -208,7 +208,7 @@ static void images_are_compared_by_their_accuracies(void **state) {
       "\n"
       "* best of its column. The rule: of the top-1 accuracies at most 1 point below the highest, the fewest "
       "parameters of attention.\n"
-      "Equal (--match parameters): parameters 1.0 M, images 2.0 M. Different: training time 2m04s to "
+      "Equal (by parameters): parameters 1.0 M, images 2.0 M. Different: training time 2m04s to "
       "2m21s.\n" LOOSE);
   ch_text_free(&text);
   comparison.tolerance = 0.001;
@@ -283,7 +283,7 @@ static void give_seeds(ch_comparison *comparison, double deviation) {
   static const double common[] = {0, 0.05, -0.02},
                       own[4][3] = {{0, 0, 0}, {0, -1, 1}, {1, 0, -1}, {-1, 1, 0}};
   int count = comparison->count;
-  ch_compared *runs = ch_arena_alloc(&comparison->arena, (size_t)(3 * count) * sizeof *runs);
+  ch_model_result *runs = ch_arena_alloc(&comparison->arena, (size_t)(3 * count) * sizeof *runs);
   for (int i = 0; i < 3 * count; i++) {
     runs[i] = comparison->models[i % count];
     runs[i].seed = (uint64_t)(i / count + 1);

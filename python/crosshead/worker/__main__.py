@@ -27,7 +27,7 @@ def main():
         import torch  # noqa: F401
         import transformers  # noqa: F401
     except ImportError as error:
-        say("error", kind="config", message=f"{sys.executable} has no {error.name}; --python names a Python with PyTorch and "
+        say("error", kind="config", message=f"{sys.executable} has no {error.name}; name a Python with PyTorch and "
                                             "transformers")
         return 1
     from crosshead.errors import Error

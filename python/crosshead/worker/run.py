@@ -29,12 +29,12 @@ def choose_device(name):
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise Refused("config", f"{name} is no device; --device is cuda, cuda:1, cpu, mps or xpu") from error
+        raise Refused("config", f"{name} is no device; cuda, cuda:1, cpu, mps and xpu are") from error
     if device.type == "cpu":
         return device
     library = getattr(torch, device.type, None)
     if library is None or not library.is_available():
-        raise Refused("config", f"PyTorch {torch.__version__} sees no {device.type} device here; --device cpu trains without one")
+        raise Refused("config", f"PyTorch {torch.__version__} sees no {device.type} device here; the device cpu trains without one")
     count = library.device_count()
     index = device.index or 0
     if index >= count:
@@ -110,7 +110,7 @@ class Driver:
             self.trainer.forget()
             if not self.trainer.halve():
                 raise Refused("memory", f"{self.device} has too little memory for one sequence of "
-                                        f"{self.run.options['sequence']} tokens; a shorter --seq or a smaller model fits")
+                                        f"{self.run.options['sequence']} tokens; shorter sequences or a smaller model fits")
             say("warning", message=f"out of memory: {self.trainer.micro_batch} sequences at a time from here on")
         loss, norm = self.trainer.update(loss)
         self.run.step += 1
@@ -144,8 +144,8 @@ class Driver:
         if weight:
             return f"step {step}: the loss is {loss:g} because the weight {weight} holds a value that is not finite"
         if not math.isfinite(loss):
-            return f"step {step}: the loss is {loss:g}; the weights before it are finite, a lower --lr may help"
-        return f"step {step}: a gradient is not finite (the loss is {loss:g}); a lower --lr or --clip may help"
+            return f"step {step}: the loss is {loss:g}; the weights before it are finite, a lower learning rate may help"
+        return f"step {step}: a gradient is not finite (the loss is {loss:g}); a lower learning rate or clipping norm may help"
 
     # ---- Evaluations ----
 

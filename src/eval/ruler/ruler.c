@@ -264,7 +264,7 @@ ch_status ch_ruler_make(const ch_ruler_request *request, json_t **items, ch_erro
   int length_count;
   *items = NULL;
   if (request->seed > UINT32_MAX)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--seed is %llu; it must be below 4294967296",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{seed} is %llu; it must be below 4294967296",
                    (unsigned long long)request->seed);
   CH_TRY(read_lengths(request, lengths, &length_count, error));
   ch_ruler_making m = {.request = request, .ruler = request->ruler, .seed = (uint32_t)request->seed};

@@ -2,7 +2,7 @@
 #ifndef CH_EVAL_TASKS_ANSWER_CHOICE_H
 #define CH_EVAL_TASKS_ANSWER_CHOICE_H
 
-#include "eval/tasks/answer.h"
+#include "eval/tasks/written_answer.h"
 
 /* Whether a field is a list of texts that letters can stand for. */
 ch_status ch_answer_check_choices(const json_t *choices, ch_error *error);

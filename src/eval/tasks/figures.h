@@ -2,7 +2,7 @@
 #ifndef CH_EVAL_TASKS_FIGURES_H
 #define CH_EVAL_TASKS_FIGURES_H
 
-#include "eval/tasks/evaluate.h"
+#include "eval/tasks/ask_task.h"
 
 /* Fills in the outcomes, figures and groups of an evaluation whose scores are there. */
 ch_status ch_task_figures(ch_task_evaluation *evaluation, ch_error *error);

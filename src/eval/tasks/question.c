@@ -340,10 +340,11 @@ static bool same_item(const json_t *a, const json_t *b) {
 }
 
 static ch_status too_few(const making *m, int64_t found, ch_error *error) {
-  return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "--fewshot %d asks for more examples than the %lld that are there; give a file with more by "
-                 "--fewshot-file",
-                 m->fewshot->count, (long long)found);
+  return ch_fail(
+      error, CH_ERROR_ARGUMENT,
+      "{examples} %d asks for more examples than the %lld that are there; give a file with more by "
+      "{example_file}",
+      m->fewshot->count, (long long)found);
 }
 
 /* The group of an example, or NULL. */

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "eval/ruler/ruler.h"
-#include "eval/tasks/answer.h"
+#include "eval/tasks/written_answer.h"
 #include "eval/tasks/items.h"
 #include "template/template.h"
 

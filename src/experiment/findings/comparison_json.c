@@ -22,46 +22,46 @@ static json_t *law_to_json(const ch_scaling_law *law) {
                    law->noise);
 }
 
-static double perplexity(const ch_compared *run) {
+static double perplexity(const ch_model_result *run) {
   return exp(run->validation_loss);
 }
 
-static double loss(const ch_compared *run) {
+static double loss(const ch_model_result *run) {
   return run->validation_loss;
 }
 
-static double top1(const ch_compared *run) {
+static double top1(const ch_model_result *run) {
   return run->top1;
 }
 
-static double top5(const ch_compared *run) {
+static double top5(const ch_model_result *run) {
   return run->top5;
 }
 
-static double training_rate(const ch_compared *run) {
+static double training_rate(const ch_model_result *run) {
   return run->train_tokens_per_second;
 }
 
-static double second_rate(const ch_compared *run) {
+static double second_rate(const ch_model_result *run) {
   return run->decode_tokens_per_second;
 }
 
-static double spikes(const ch_compared *run) {
+static double spikes(const ch_model_result *run) {
   return (double)run->loss_spikes;
 }
 
-static double training_spread(const ch_compared *run) {
+static double training_spread(const ch_model_result *run) {
   return run->train_spread;
 }
 
-static double second_spread(const ch_compared *run) {
+static double second_spread(const ch_model_result *run) {
   return run->decode_spread;
 }
 
 static const struct {
   const char *text, *images; /* the key; NULL: not in such comparisons */
-  ch_compared_value *value;
-  ch_compared_value *measured; /* of a speed: the spread of its measurements */
+  ch_model_result_value *value;
+  ch_model_result_value *measured; /* of a speed: the spread of its measurements */
 } columns[] = {
     {"validation_loss", "validation_loss", loss, NULL},
     {"perplexity", NULL, perplexity, NULL},
@@ -73,7 +73,7 @@ static const struct {
 };
 
 /* Spikes are not known of runs of an earlier version. */
-static bool is_known(const ch_group *group, ch_compared_value *value) {
+static bool is_known(const ch_group *group, ch_model_result_value *value) {
   for (int i = 0; value == spikes && i < group->count; i++)
     if (group->runs[i]->loss_spikes < 0) return false;
   return true;
@@ -81,8 +81,8 @@ static bool is_known(const ch_group *group, ch_compared_value *value) {
 
 static json_t *answers_to_json(const ch_group *group) {
   json_t *object = json_object();
-  ch_answer answer;
-  for (int i = 0; ch_answer_at(group, i, &answer); i++)
+  ch_task_accuracy answer;
+  for (int i = 0; ch_task_accuracy_at(group, i, &answer); i++)
     json_object_set_new(object, answer.task,
                         json_pack("{s:s, s:f, s:o, s:f, s:I}", "metric", answer.metric, "mean", answer.mean,
                                   "std", answer.runs > 1 ? json_real(answer.deviation) : json_null(),
@@ -107,13 +107,13 @@ static json_t *group_to_json(const ch_group *group) {
       json_object_set_new(json_object_get(object, key), "spread",
                           json_real(ch_group_spread(group, columns[c].measured).mean));
   }
-  ch_answer first;
-  if (ch_answer_at(group, 0, &first)) json_object_set_new(object, "tasks", answers_to_json(group));
+  ch_task_accuracy first;
+  if (ch_task_accuracy_at(group, 0, &first)) json_object_set_new(object, "tasks", answers_to_json(group));
   return object;
 }
 
 /* One object per name. */
-static json_t *summary_to_json(const ch_summary *summary, const ch_compared_training *training) {
+static json_t *summary_to_json(const ch_summary *summary, const ch_comparison_training *training) {
   json_t *list = json_array();
   for (int i = 0; i < summary->count; i++) {
     ch_scaling_law law;
@@ -230,14 +230,14 @@ static json_t *warnings_to_json(const ch_comparison *comparison, ch_summary *sum
 static json_t *models_to_json(const ch_comparison *comparison) {
   json_t *list = json_array();
   for (int i = 0; list && i < comparison->count; i++) {
-    if (json_array_append_new(list, ch_compared_to_json(&comparison->models[i])) == 0) continue;
+    if (json_array_append_new(list, ch_model_result_to_json(&comparison->models[i])) == 0) continue;
     json_decref(list);
     return NULL;
   }
   return list;
 }
 
-static json_t *data_to_json(const ch_compared_data *data) {
+static json_t *data_to_json(const ch_comparison_data *data) {
   if (data->images)
     return json_pack("{s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I}", "file", data->file, "bytes",
                      (json_int_t)data->bytes, "format", data->format, "train_images",
@@ -250,7 +250,7 @@ static json_t *data_to_json(const ch_compared_data *data) {
                    "tokenizer", data->tokenizer);
 }
 
-static json_t *training_to_json(const ch_compared_training *t, bool images) {
+static json_t *training_to_json(const ch_comparison_training *t, bool images) {
   json_t *object = images ? json_pack("{s:I, s:I, s:I}", "images", (json_int_t)t->tokens, "steps",
                                       (json_int_t)t->steps, "batch", (json_int_t)t->batch)
                           : json_pack("{s:I, s:I, s:I, s:I}", "tokens", (json_int_t)t->tokens, "steps",

@@ -12,20 +12,20 @@
 #include "base/json.h"
 #include "base/text.h"
 
-double ch_compared_cache(const ch_compared *model) {
+double ch_model_result_cache(const ch_model_result *model) {
   if (!model->cache_depth) return (double)model->cache_elements_per_token;
   return (double)(model->cache_elements_at_depth + model->state_elements_per_sequence) /
          (double)model->cache_depth;
 }
 
-double ch_compared_cache_bytes(const ch_compared *model) {
+double ch_model_result_cache_bytes(const ch_model_result *model) {
   const double states =
       model->cache_depth ? (double)model->state_elements_per_sequence / (double)model->cache_depth : 0;
-  return CH_CACHE_ELEMENT_BYTES * (ch_compared_cache(model) - states) + (double)sizeof(float) * states;
+  return CH_CACHE_ELEMENT_BYTES * (ch_model_result_cache(model) - states) + (double)sizeof(float) * states;
 }
 
-bool ch_compared_depends_on_depth(const ch_compared *model) {
-  return ch_compared_cache(model) != (double)model->cache_elements_per_token;
+bool ch_model_result_depends_on_depth(const ch_model_result *model) {
+  return ch_model_result_cache(model) != (double)model->cache_elements_per_token;
 }
 
 typedef enum row_type { ROW_TEXT, ROW_WHOLE, ROW_NUMBER, ROW_SEED, ROW_FLAG } row_type;
@@ -40,67 +40,72 @@ static const struct {
   size_t offset;
   int kind;
 } rows[] = {
-    {"name", ROW_TEXT, offsetof(ch_compared, name), ROW_BOTH},
-    {"directory", ROW_TEXT, offsetof(ch_compared, directory), ROW_BOTH},
-    {"mechanism", ROW_TEXT, offsetof(ch_compared, mechanism), ROW_BOTH},
-    {"layers", ROW_WHOLE, offsetof(ch_compared, layers), ROW_BOTH},
-    {"hidden_size", ROW_WHOLE, offsetof(ch_compared, hidden_size), ROW_BOTH},
-    {"heads", ROW_WHOLE, offsetof(ch_compared, heads), ROW_BOTH},
-    {"key_value_heads", ROW_WHOLE, offsetof(ch_compared, key_value_heads), ROW_BOTH},
-    {"head_dim", ROW_WHOLE, offsetof(ch_compared, head_dim), ROW_BOTH},
-    {"intermediate_size", ROW_WHOLE, offsetof(ch_compared, intermediate_size), ROW_BOTH},
-    {"parameters", ROW_WHOLE, offsetof(ch_compared, parameters), ROW_BOTH},
-    {"validation_loss", ROW_NUMBER, offsetof(ch_compared, validation_loss), ROW_BOTH},
-    {"cache_elements_per_token", ROW_WHOLE, offsetof(ch_compared, cache_elements_per_token), ROW_OF_TEXT},
-    {"cache_bytes_per_token", ROW_WHOLE, offsetof(ch_compared, cache_bytes_per_token), ROW_OF_TEXT},
-    {"cache_depth", ROW_WHOLE, offsetof(ch_compared, cache_depth), ROW_OF_TEXT | ROW_LATER},
-    {"cache_elements_at_depth", ROW_WHOLE, offsetof(ch_compared, cache_elements_at_depth),
+    {"name", ROW_TEXT, offsetof(ch_model_result, name), ROW_BOTH},
+    {"directory", ROW_TEXT, offsetof(ch_model_result, directory), ROW_BOTH},
+    {"mechanism", ROW_TEXT, offsetof(ch_model_result, mechanism), ROW_BOTH},
+    {"layers", ROW_WHOLE, offsetof(ch_model_result, layers), ROW_BOTH},
+    {"hidden_size", ROW_WHOLE, offsetof(ch_model_result, hidden_size), ROW_BOTH},
+    {"heads", ROW_WHOLE, offsetof(ch_model_result, heads), ROW_BOTH},
+    {"key_value_heads", ROW_WHOLE, offsetof(ch_model_result, key_value_heads), ROW_BOTH},
+    {"head_dim", ROW_WHOLE, offsetof(ch_model_result, head_dim), ROW_BOTH},
+    {"intermediate_size", ROW_WHOLE, offsetof(ch_model_result, intermediate_size), ROW_BOTH},
+    {"parameters", ROW_WHOLE, offsetof(ch_model_result, parameters), ROW_BOTH},
+    {"validation_loss", ROW_NUMBER, offsetof(ch_model_result, validation_loss), ROW_BOTH},
+    {"cache_elements_per_token", ROW_WHOLE, offsetof(ch_model_result, cache_elements_per_token), ROW_OF_TEXT},
+    {"cache_bytes_per_token", ROW_WHOLE, offsetof(ch_model_result, cache_bytes_per_token), ROW_OF_TEXT},
+    {"cache_depth", ROW_WHOLE, offsetof(ch_model_result, cache_depth), ROW_OF_TEXT | ROW_LATER},
+    {"cache_elements_at_depth", ROW_WHOLE, offsetof(ch_model_result, cache_elements_at_depth),
      ROW_OF_TEXT | ROW_LATER},
-    {"state_elements_per_sequence", ROW_WHOLE, offsetof(ch_compared, state_elements_per_sequence),
+    {"state_elements_per_sequence", ROW_WHOLE, offsetof(ch_model_result, state_elements_per_sequence),
      ROW_OF_TEXT | ROW_LATER},
-    {"train_tokens_per_second", ROW_NUMBER, offsetof(ch_compared, train_tokens_per_second), ROW_OF_TEXT},
-    {"decode_tokens_per_second", ROW_NUMBER, offsetof(ch_compared, decode_tokens_per_second), ROW_OF_TEXT},
-    {"train_tokens_per_second_spread", ROW_NUMBER, offsetof(ch_compared, train_spread),
+    {"train_tokens_per_second", ROW_NUMBER, offsetof(ch_model_result, train_tokens_per_second), ROW_OF_TEXT},
+    {"decode_tokens_per_second", ROW_NUMBER, offsetof(ch_model_result, decode_tokens_per_second),
+     ROW_OF_TEXT},
+    {"train_tokens_per_second_spread", ROW_NUMBER, offsetof(ch_model_result, train_spread),
      ROW_OF_TEXT | ROW_LATER},
-    {"train_unsteady", ROW_FLAG, offsetof(ch_compared, train_unsteady), ROW_BOTH | ROW_LATER},
-    {"decode_tokens_per_second_spread", ROW_NUMBER, offsetof(ch_compared, decode_spread),
+    {"train_unsteady", ROW_FLAG, offsetof(ch_model_result, train_unsteady), ROW_BOTH | ROW_LATER},
+    {"decode_tokens_per_second_spread", ROW_NUMBER, offsetof(ch_model_result, decode_spread),
      ROW_OF_TEXT | ROW_LATER},
-    {"decode_unsteady", ROW_FLAG, offsetof(ch_compared, decode_unsteady), ROW_OF_TEXT | ROW_LATER},
-    {"train_seconds", ROW_NUMBER, offsetof(ch_compared, train_seconds), ROW_BOTH | ROW_LATER},
-    {"timing_turns", ROW_WHOLE, offsetof(ch_compared, timing_turns), ROW_BOTH | ROW_LATER},
-    {"tokens_trained", ROW_WHOLE, offsetof(ch_compared, tokens_trained), ROW_OF_TEXT},
-    {"seed", ROW_SEED, offsetof(ch_compared, seed), ROW_BOTH},
-    {"lr", ROW_NUMBER, offsetof(ch_compared, lr), ROW_BOTH | ROW_LATER},
-    {"lr_low", ROW_NUMBER, offsetof(ch_compared, lr_low), ROW_BOTH | ROW_LATER},
-    {"lr_high", ROW_NUMBER, offsetof(ch_compared, lr_high), ROW_BOTH | ROW_LATER},
-    {"lr_at_edge", ROW_FLAG, offsetof(ch_compared, lr_at_edge), ROW_BOTH | ROW_LATER},
-    {"usual_lr_cost", ROW_NUMBER, offsetof(ch_compared, usual_lr_cost), ROW_BOTH | ROW_LATER},
-    {"parameters_attention", ROW_WHOLE, offsetof(ch_compared, parameters_attention), ROW_BOTH | ROW_LATER},
-    {"parameters_active", ROW_WHOLE, offsetof(ch_compared, parameters_active), ROW_BOTH | ROW_LATER},
-    {"top1", ROW_NUMBER, offsetof(ch_compared, top1), ROW_OF_IMAGES},
-    {"top5", ROW_NUMBER, offsetof(ch_compared, top5), ROW_OF_IMAGES},
-    {"train_images_per_second", ROW_NUMBER, offsetof(ch_compared, train_tokens_per_second), ROW_OF_IMAGES},
-    {"predict_images_per_second", ROW_NUMBER, offsetof(ch_compared, decode_tokens_per_second), ROW_OF_IMAGES},
-    {"train_images_per_second_spread", ROW_NUMBER, offsetof(ch_compared, train_spread),
+    {"decode_unsteady", ROW_FLAG, offsetof(ch_model_result, decode_unsteady), ROW_OF_TEXT | ROW_LATER},
+    {"train_seconds", ROW_NUMBER, offsetof(ch_model_result, train_seconds), ROW_BOTH | ROW_LATER},
+    {"timing_turns", ROW_WHOLE, offsetof(ch_model_result, timing_turns), ROW_BOTH | ROW_LATER},
+    {"tokens_trained", ROW_WHOLE, offsetof(ch_model_result, tokens_trained), ROW_OF_TEXT},
+    {"seed", ROW_SEED, offsetof(ch_model_result, seed), ROW_BOTH},
+    {"lr", ROW_NUMBER, offsetof(ch_model_result, lr), ROW_BOTH | ROW_LATER},
+    {"lr_low", ROW_NUMBER, offsetof(ch_model_result, lr_low), ROW_BOTH | ROW_LATER},
+    {"lr_high", ROW_NUMBER, offsetof(ch_model_result, lr_high), ROW_BOTH | ROW_LATER},
+    {"lr_at_edge", ROW_FLAG, offsetof(ch_model_result, lr_at_edge), ROW_BOTH | ROW_LATER},
+    {"usual_lr_cost", ROW_NUMBER, offsetof(ch_model_result, usual_lr_cost), ROW_BOTH | ROW_LATER},
+    {"parameters_attention", ROW_WHOLE, offsetof(ch_model_result, parameters_attention),
+     ROW_BOTH | ROW_LATER},
+    {"parameters_active", ROW_WHOLE, offsetof(ch_model_result, parameters_active), ROW_BOTH | ROW_LATER},
+    {"top1", ROW_NUMBER, offsetof(ch_model_result, top1), ROW_OF_IMAGES},
+    {"top5", ROW_NUMBER, offsetof(ch_model_result, top5), ROW_OF_IMAGES},
+    {"train_images_per_second", ROW_NUMBER, offsetof(ch_model_result, train_tokens_per_second),
+     ROW_OF_IMAGES},
+    {"predict_images_per_second", ROW_NUMBER, offsetof(ch_model_result, decode_tokens_per_second),
+     ROW_OF_IMAGES},
+    {"train_images_per_second_spread", ROW_NUMBER, offsetof(ch_model_result, train_spread),
      ROW_OF_IMAGES | ROW_LATER},
-    {"predict_images_per_second_spread", ROW_NUMBER, offsetof(ch_compared, decode_spread),
+    {"predict_images_per_second_spread", ROW_NUMBER, offsetof(ch_model_result, decode_spread),
      ROW_OF_IMAGES | ROW_LATER},
-    {"predict_unsteady", ROW_FLAG, offsetof(ch_compared, decode_unsteady), ROW_OF_IMAGES | ROW_LATER},
-    {"images_trained", ROW_WHOLE, offsetof(ch_compared, tokens_trained), ROW_OF_IMAGES},
-    {"parameters_embedding", ROW_WHOLE, offsetof(ch_compared, parameters_embedding), ROW_BOTH | ROW_LATER},
-    {"parameters_feed_forward", ROW_WHOLE, offsetof(ch_compared, parameters_feed_forward),
+    {"predict_unsteady", ROW_FLAG, offsetof(ch_model_result, decode_unsteady), ROW_OF_IMAGES | ROW_LATER},
+    {"images_trained", ROW_WHOLE, offsetof(ch_model_result, tokens_trained), ROW_OF_IMAGES},
+    {"parameters_embedding", ROW_WHOLE, offsetof(ch_model_result, parameters_embedding),
      ROW_BOTH | ROW_LATER},
-    {"parameters_gate_embedding", ROW_WHOLE, offsetof(ch_compared, parameters_gate_embedding),
+    {"parameters_feed_forward", ROW_WHOLE, offsetof(ch_model_result, parameters_feed_forward),
      ROW_BOTH | ROW_LATER},
-    {"flops_per_token_forward", ROW_NUMBER, offsetof(ch_compared, flops), ROW_OF_TEXT | ROW_LATER},
-    {"flops_per_image_forward", ROW_NUMBER, offsetof(ch_compared, flops), ROW_OF_IMAGES | ROW_LATER},
-    {"flops_depth", ROW_WHOLE, offsetof(ch_compared, flops_depth), ROW_BOTH | ROW_LATER},
-    {"flops_attention_projections", ROW_NUMBER, offsetof(ch_compared, flops_projections),
+    {"parameters_gate_embedding", ROW_WHOLE, offsetof(ch_model_result, parameters_gate_embedding),
      ROW_BOTH | ROW_LATER},
-    {"flops_attention_context", ROW_NUMBER, offsetof(ch_compared, flops_context), ROW_BOTH | ROW_LATER},
-    {"flops_feed_forward", ROW_NUMBER, offsetof(ch_compared, flops_feed_forward), ROW_BOTH | ROW_LATER},
-    {"flops_head", ROW_NUMBER, offsetof(ch_compared, flops_head), ROW_BOTH | ROW_LATER},
-    {"loss_spikes", ROW_WHOLE, offsetof(ch_compared, loss_spikes), ROW_BOTH | ROW_LATER},
+    {"flops_per_token_forward", ROW_NUMBER, offsetof(ch_model_result, flops), ROW_OF_TEXT | ROW_LATER},
+    {"flops_per_image_forward", ROW_NUMBER, offsetof(ch_model_result, flops), ROW_OF_IMAGES | ROW_LATER},
+    {"flops_depth", ROW_WHOLE, offsetof(ch_model_result, flops_depth), ROW_BOTH | ROW_LATER},
+    {"flops_attention_projections", ROW_NUMBER, offsetof(ch_model_result, flops_projections),
+     ROW_BOTH | ROW_LATER},
+    {"flops_attention_context", ROW_NUMBER, offsetof(ch_model_result, flops_context), ROW_BOTH | ROW_LATER},
+    {"flops_feed_forward", ROW_NUMBER, offsetof(ch_model_result, flops_feed_forward), ROW_BOTH | ROW_LATER},
+    {"flops_head", ROW_NUMBER, offsetof(ch_model_result, flops_head), ROW_BOTH | ROW_LATER},
+    {"loss_spikes", ROW_WHOLE, offsetof(ch_model_result, loss_spikes), ROW_BOTH | ROW_LATER},
 };
 
 enum { ROWS = sizeof rows / sizeof *rows };
@@ -109,7 +114,7 @@ static bool of_kind(int row, bool images) {
   return !(rows[row].kind & (images ? ROW_OF_TEXT : ROW_OF_IMAGES));
 }
 
-static json_t *row_to_json(const ch_compared *model, int row) {
+static json_t *row_to_json(const ch_model_result *model, int row) {
   const char *member = (const char *)model + rows[row].offset;
   switch (rows[row].type) {
   case ROW_TEXT:
@@ -137,7 +142,7 @@ static json_t *curve_to_json(const ch_curve_point *points, int count) {
   return list;
 }
 
-static json_t *tried_to_json(const ch_compared *model) {
+static json_t *tried_to_json(const ch_model_result *model) {
   json_t *list = json_array();
   for (int i = 0; list && i < model->tried_count; i++) {
     const ch_tried_rate *rate = &model->tried[i];
@@ -149,10 +154,10 @@ static json_t *tried_to_json(const ch_compared *model) {
   return list;
 }
 
-static json_t *tasks_to_json(const ch_compared *model) {
+static json_t *tasks_to_json(const ch_model_result *model) {
   json_t *list = json_array();
   for (int i = 0; list && i < model->task_count; i++) {
-    const ch_compared_task *t = &model->tasks[i];
+    const ch_task_result *t = &model->tasks[i];
     json_t *row =
         json_pack("{s:s, s:s, s:f, s:f, s:I, s:I}", "task", t->task, "metric", t->metric, "value", t->value,
                   "stderr", t->error, "items", (json_int_t)t->items, "limit", (json_int_t)t->limit);
@@ -163,7 +168,7 @@ static json_t *tasks_to_json(const ch_compared *model) {
   return list;
 }
 
-json_t *ch_compared_to_json(const ch_compared *model) {
+json_t *ch_model_result_to_json(const ch_model_result *model) {
   json_t *object = json_object();
   bool fine = object != NULL;
   for (int i = 0; fine && i < ROWS; i++) {
@@ -198,7 +203,7 @@ static ch_status wrong(const char *where, const char *key, ch_error *error) {
 }
 
 static ch_status row_from_json(const json_t *value, int row, const char *where, ch_arena *arena,
-                               ch_compared *model, ch_error *error) {
+                               ch_model_result *model, ch_error *error) {
   char *member = (char *)model + rows[row].offset;
   row_type type = rows[row].type;
   if (!value && (rows[row].kind & ROW_LATER)) return CH_OK;
@@ -238,8 +243,8 @@ static ch_status curve_from_json(const json_t *list, const char *key, const char
   return CH_OK;
 }
 
-static ch_status tried_from_json(const json_t *list, const char *where, ch_arena *arena, ch_compared *model,
-                                 ch_error *error) {
+static ch_status tried_from_json(const json_t *list, const char *where, ch_arena *arena,
+                                 ch_model_result *model, ch_error *error) {
   size_t size = json_array_size(list);
   ch_tried_rate *tried = ch_arena_alloc(arena, (size + 1) * sizeof *tried);
   if (!tried) return ch_no_memory(error);
@@ -255,10 +260,10 @@ static ch_status tried_from_json(const json_t *list, const char *where, ch_arena
   return CH_OK;
 }
 
-static ch_status tasks_from_json(const json_t *list, const char *where, ch_arena *arena, ch_compared *model,
-                                 ch_error *error) {
+static ch_status tasks_from_json(const json_t *list, const char *where, ch_arena *arena,
+                                 ch_model_result *model, ch_error *error) {
   size_t size = json_array_size(list);
-  ch_compared_task *tasks = ch_arena_alloc(arena, (size + 1) * sizeof *tasks);
+  ch_task_result *tasks = ch_arena_alloc(arena, (size + 1) * sizeof *tasks);
   if (!tasks) return ch_no_memory(error);
   for (size_t i = 0; i < size; i++) {
     const char *task, *metric;
@@ -278,9 +283,9 @@ static ch_status tasks_from_json(const json_t *list, const char *where, ch_arena
   return CH_OK;
 }
 
-ch_status ch_compared_from_json(const json_t *object, const char *where, ch_arena *arena, ch_compared *model,
-                                ch_error *error) {
-  *model = (ch_compared){.images = json_object_get(object, "images_trained") != NULL, .loss_spikes = -1};
+ch_status ch_model_result_from_json(const json_t *object, const char *where, ch_arena *arena,
+                                    ch_model_result *model, ch_error *error) {
+  *model = (ch_model_result){.images = json_object_get(object, "images_trained") != NULL, .loss_spikes = -1};
   for (int i = 0; i < ROWS; i++)
     if (of_kind(i, model->images))
       CH_TRY(row_from_json(json_object_get(object, rows[i].key), i, where, arena, model, error));

@@ -14,7 +14,7 @@
 enum { CH_COMPARE_TURNS = 5 };
 
 /* How every model was trained. */
-typedef struct ch_compared_training {
+typedef struct ch_comparison_training {
   int64_t tokens, steps, batch, sequence, warmup,
       eval_tokens; /* eval_tokens: predicted for validation_loss */
   double lr, weight_decay;
@@ -23,15 +23,15 @@ typedef struct ch_compared_training {
   int64_t seeds;
   bool flip; /* images */
   int64_t crop;
-} ch_compared_training;
+} ch_comparison_training;
 
 typedef struct ch_ladder ch_ladder;
 
 struct ch_comparison {
   const char *command, *version, *created; /* created: UTC, ISO 8601 */
   const char *out; /* the directory of the models' directories, or NULL: nothing is read from it */
-  ch_compared_data data;
-  ch_compared_training training;
+  ch_comparison_data data;
+  ch_comparison_training training;
   ch_machine machine;
   ch_training_engine engine;
   const char *device; /* of PyTorch: as the user named it; NULL: its first accelerator, else the CPU */
@@ -43,7 +43,7 @@ struct ch_comparison {
   bool until_decided;      /* seeds were added until a verdict: intervals are widened for all looks */
   bool open;               /* more may be planned: seeds are still being added */
   int planned;             /* models asked for; larger than `count` in an unfinished comparison */
-  ch_compared *models;     /* [count] */
+  ch_model_result *models; /* [count] */
   int count;
   const ch_ladder *ladder; /* what other sizes found; NULL: there are none */
   ch_arena arena;
@@ -52,17 +52,17 @@ struct ch_comparison {
 enum { CH_CACHE_ELEMENT_BYTES = 2 }; /* 16 bits, as `info` counts */
 /* What caches are compared by: elements per token of a sequence of cache_depth tokens, states of constant size among them. Without
    those and without windows they are cache_elements_per_token. */
-double ch_compared_cache(const ch_compared *model);
+double ch_model_result_cache(const ch_model_result *model);
 /* The same in bytes: 16 bits per element, but 32 of states. */
-double ch_compared_cache_bytes(const ch_compared *model);
+double ch_model_result_cache_bytes(const ch_model_result *model);
 /* Whether a token leaves more or less than that, because some layers have windows or states of constant size. */
-bool ch_compared_depends_on_depth(const ch_compared *model);
+bool ch_model_result_depends_on_depth(const ch_model_result *model);
 
 /* JSON both ways. The returned object is the caller's (json_decref); NULL when memory is out. */
-json_t *ch_compared_to_json(const ch_compared *model);
+json_t *ch_model_result_to_json(const ch_model_result *model);
 /* Reads one back; `where` names the file in messages. Strings and arrays go into `arena`. */
-ch_status ch_compared_from_json(const json_t *object, const char *where, ch_arena *arena, ch_compared *model,
-                                ch_error *error);
+ch_status ch_model_result_from_json(const json_t *object, const char *where, ch_arena *arena,
+                                    ch_model_result *model, ch_error *error);
 
 /* Digits of written numbers: enough for reading, and enough to restore the same bits. */
 enum { CH_DIGITS_SHOWN = 9, CH_DIGITS_EXACT = 17 };

@@ -95,8 +95,7 @@ static ch_status read_results(const char *path, const json_t *root, bool validat
     if (!json_is_array(points))
       return ch_fail(error, CH_ERROR_FORMAT, "%s: run %zu has no \"%s\"%s", path, i + 1,
                      validation ? "validation_curve" : "curve",
-                     json_object_get(root, "runs") ? "; `crosshead runs --json` gives curves with --curves"
-                                                   : "");
+                     json_object_get(root, "runs") ? "; list the runs with their curves" : "");
     CH_TRY(read_points(points, arena, curve, error));
   }
   return CH_OK;
@@ -184,7 +183,7 @@ static ch_status read_model(const char *path, const json_t *run, size_t number, 
     return ch_fail(
         error, CH_ERROR_FORMAT,
         "%s: run %zu does not say its parameters, how many of them are embeddings, and its tokens; "
-        "`crosshead runs --json` does",
+        "the JSON of `crosshead runs` does",
         path, number);
   models->sizes[models->count] = size - embeddings;
   models->tokens[models->count] = tokens;

@@ -11,14 +11,14 @@ static bool on_images(const ch_group *group) {
 }
 
 double ch_group_cost(const ch_group *group) {
-  const ch_compared *run = group->runs[0];
-  return run->images ? (double)run->parameters_attention : ch_compared_cache_bytes(run);
+  const ch_model_result *run = group->runs[0];
+  return run->images ? (double)run->parameters_attention : ch_model_result_cache_bytes(run);
 }
 
 double ch_group_seconds(const ch_group *group) {
   double sum = 0;
   for (int i = 0; i < group->count; i++) {
-    const ch_compared *run = group->runs[i];
+    const ch_model_result *run = group->runs[i];
     double rate = run->train_tokens_per_second; /* all that files of earlier versions tell */
     sum += run->train_seconds > 0 ? run->train_seconds : rate > 0 ? (double)run->tokens_trained / rate : 0;
   }

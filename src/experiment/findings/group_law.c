@@ -18,7 +18,7 @@ static int mean_losses(const ch_group *group, int64_t warmup, double *tokens, do
   return kept;
 }
 
-bool ch_group_law(const ch_group *group, const ch_compared_training *training, ch_scaling_law *law) {
+bool ch_group_law(const ch_group *group, const ch_comparison_training *training, ch_scaling_law *law) {
   int64_t warmup = training->steps ? training->warmup * (training->tokens / training->steps) : 0;
   size_t room = (size_t)group->runs[0]->curve_points + 1;
   double *tokens = malloc(room * sizeof *tokens), *losses = malloc(room * sizeof *losses);
@@ -31,7 +31,7 @@ bool ch_group_law(const ch_group *group, const ch_compared_training *training, c
   return fine;
 }
 
-double ch_group_more_tokens(const ch_group *group, const ch_compared_training *training, double gap) {
+double ch_group_more_tokens(const ch_group *group, const ch_comparison_training *training, double gap) {
   ch_scaling_law law;
   double tokens = (double)group->runs[0]->tokens_trained;
   if (!(tokens > 0) || !isfinite(gap) || !ch_group_law(group, training, &law)) return -1;

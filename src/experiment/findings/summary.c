@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-double ch_compared_quality(const ch_compared *run) {
+double ch_model_result_quality(const ch_model_result *run) {
   return run->images ? run->top1 : run->validation_loss;
 }
 
@@ -31,7 +31,7 @@ static void sort(ch_summary *summary) {
 
 /* --- noise ------------------------------------------------------------------------------------------------------- */
 
-static const ch_compared *run_of_seed(const ch_group *group, uint64_t seed) {
+static const ch_model_result *run_of_seed(const ch_group *group, uint64_t seed) {
   for (int i = 0; i < group->count; i++)
     if (group->runs[i]->seed == seed) return group->runs[i];
   return NULL;
@@ -53,11 +53,11 @@ static ch_status fit_runs(ch_summary *summary, ch_blocked *fit, ch_error *error)
   count = 0;
   for (int g = 0; g < summary->count; g++)
     for (int i = 0; i < summary->groups[g].count; i++) {
-      const ch_compared *run = summary->groups[g].runs[i];
+      const ch_model_result *run = summary->groups[g].runs[i];
       int block = 0;
       while (block < blocks && seeds[block] != run->seed) block++;
       if (block == blocks) seeds[blocks++] = run->seed;
-      double quality = ch_compared_quality(run);
+      double quality = ch_model_result_quality(run);
       values[count++] = (ch_blocked_value){g, block, run->images ? -quality : quality};
     }
   return ch_blocked_fit(values, count, summary->count, blocks, &summary->arena, fit, error);
@@ -112,13 +112,13 @@ static ch_status group_runs(const ch_comparison *comparison, int most_seeds, ch_
   size_t count = (size_t)comparison->count + 1;
   summary->groups = ch_arena_alloc(&summary->arena, count * sizeof *summary->groups);
   for (int i = 0; summary->groups && i < comparison->count; i++) {
-    const ch_compared *run = &comparison->models[i];
+    const ch_model_result *run = &comparison->models[i];
     if (most_seeds && run->seed - comparison->training.seed >= (uint64_t)most_seeds) continue;
     ch_group *group = find(summary, run->name);
     if (!group) {
       group = &summary->groups[summary->count++];
       *group = (ch_group){.name = run->name,
-                          .runs = ch_arena_alloc(&summary->arena, count * sizeof(ch_compared *))};
+                          .runs = ch_arena_alloc(&summary->arena, count * sizeof(ch_model_result *))};
     }
     if (!group->runs) return ch_no_memory(error);
     group->runs[group->count++] = run;
@@ -142,7 +142,7 @@ ch_status ch_summarise(const ch_comparison *comparison, ch_summary *summary, ch_
   return ch_summarise_first(comparison, 0, summary, error);
 }
 
-ch_spread ch_group_spread(const ch_group *group, ch_compared_value *value) {
+ch_spread ch_group_spread(const ch_group *group, ch_model_result_value *value) {
   double values[CH_COMPARE_MOST_SEEDS];
   for (int i = 0; i < group->count; i++) values[i] = value(group->runs[i]);
   return ch_spread_of(values, group->count);

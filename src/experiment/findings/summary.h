@@ -10,9 +10,9 @@
 /* The runs of one name, one per seed, in the order of the comparison. */
 struct ch_group {
   const char *name;
-  const ch_compared **runs; /* [count] */
+  const ch_model_result **runs; /* [count] */
   int count;
-  double quality; /* mean of ch_compared_quality; adjusted for seeds where some are missing */
+  double quality; /* mean of ch_model_result_quality; adjusted for seeds where some are missing */
 };
 
 /* The quality of one group minus that of another. */
@@ -37,15 +37,15 @@ struct ch_summary {
 };
 
 /* Validation loss or, on images, top-1 accuracy. */
-double ch_compared_quality(const ch_compared *run);
+double ch_model_result_quality(const ch_model_result *run);
 /* Groups the comparison's runs by name, and decides; the groups point to the runs. Only runs with the first `most_seeds` seeds
    count; 0: all. Release with ch_arena_free(&summary->arena). */
 ch_status ch_summarise_first(const ch_comparison *comparison, int most_seeds, ch_summary *summary,
                              ch_error *error);
 ch_status ch_summarise(const ch_comparison *comparison, ch_summary *summary, ch_error *error);
 
-typedef double ch_compared_value(const ch_compared *run);
-ch_spread ch_group_spread(const ch_group *group, ch_compared_value *value);
+typedef double ch_model_result_value(const ch_model_result *run);
+ch_spread ch_group_spread(const ch_group *group, ch_model_result_value *value);
 
 /* The difference of two groups, by their indices. */
 static inline const ch_difference *ch_difference_of(const ch_summary *summary, int a, int b) {

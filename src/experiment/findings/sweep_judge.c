@@ -9,22 +9,18 @@
 /* A run at a higher rate is stuck when its loss fell less than this share of the best run's fall. */
 static const double least_part_learned = 0.5;
 
-static bool same_mechanism(const ch_swept *run, const ch_sweep_choice *choice) {
+static bool same_mechanism(const ch_sweep_result *run, const ch_sweep_choice *choice) {
   return strcmp(run->name, choice->name) == 0;
 }
 
 /* --- laws -------------------------------------------------------------------------------------------------------- */
 
-static ch_status no_memory(ch_error *error) {
-  return ch_fail(error, CH_ERROR_MEMORY, "no memory to judge the runs of the sweep");
-}
-
-static ch_status fit_law(const ch_sweep *sweep, ch_swept *run, ch_error *failure) {
+static ch_status fit_law(const ch_sweep *sweep, ch_sweep_result *run, ch_error *failure) {
   ch_error error = {0};
   int n = 0, count = run->validation_points;
   double *tokens = malloc((size_t)(2 * count + 1) * sizeof *tokens), *losses = tokens + count;
   run->has_law = false;
-  if (!tokens) return no_memory(failure);
+  if (!tokens) return ch_no_memory(failure);
   for (int i = 0; i < count; i++) {
     if (run->validation_curve[i].tokens <= sweep->skip) continue;
     tokens[n] = (double)run->validation_curve[i].tokens;
@@ -42,21 +38,21 @@ static ch_status fit_law(const ch_sweep *sweep, ch_swept *run, ch_error *failure
 
 /* --- stuck runs -------------------------------------------------------------------------------------------------- */
 
-static double fall_of(const ch_swept *run) {
+static double fall_of(const ch_sweep_result *run) {
   return run->curve_points ? run->curve[0].loss - run->validation_loss : NAN;
 }
 
 static void find_stuck(ch_sweep *sweep, const ch_sweep_choice *choice) {
-  const ch_swept *best = NULL;
+  const ch_sweep_result *best = NULL;
   for (int i = 0; i < sweep->count; i++) {
-    ch_swept *run = &sweep->runs[i];
+    ch_sweep_result *run = &sweep->runs[i];
     if (!same_mechanism(run, choice)) continue;
     run->verdict = run->stability.verdict;
     if (run->verdict == CH_STABLE && isfinite(fall_of(run)) && (!best || fall_of(run) > fall_of(best)))
       best = run;
   }
   for (int i = 0; best && i < sweep->count; i++) {
-    ch_swept *run = &sweep->runs[i];
+    ch_sweep_result *run = &sweep->runs[i];
     if (same_mechanism(run, choice) && run->verdict == CH_STABLE && run->lr > best->lr &&
         !(fall_of(run) >= least_part_learned * fall_of(best)))
       run->verdict = CH_STUCK;
@@ -71,7 +67,7 @@ static double loss_at(const ch_sweep *sweep, const ch_sweep_choice *choice, doub
   int n = 0;
   *stable = true;
   for (int i = 0; i < sweep->count; i++) {
-    const ch_swept *run = &sweep->runs[i];
+    const ch_sweep_result *run = &sweep->runs[i];
     if (!same_mechanism(run, choice) || run->lr != lr) continue;
     *stable = *stable && run->verdict == CH_STABLE;
     sum += run->validation_loss;
@@ -86,7 +82,7 @@ static void choose(const ch_sweep *sweep, ch_sweep_choice *choice) {
   choice->chosen_loss = choice->lowest_loss = NAN;
   choice->spikes = 0;
   for (int i = 0; i < sweep->count; i++) {
-    const ch_swept *run = &sweep->runs[i];
+    const ch_sweep_result *run = &sweep->runs[i];
     if (!same_mechanism(run, choice)) continue;
     bool stable;
     double loss = loss_at(sweep, choice, run->lr, &stable);
@@ -113,24 +109,24 @@ static ch_status compare_best(ch_sweep *sweep, ch_error *error) {
   about->models = ch_arena_alloc(&about->arena, ((size_t)sweep->count + 1) * sizeof *about->models);
   about->count = 0;
   about->tolerance = 0.01;
-  if (!about->models) return no_memory(error);
+  if (!about->models) return ch_no_memory(error);
   for (int m = 0; m < sweep->mechanisms; m++)
     for (int i = 0; i < sweep->count; i++) {
-      const ch_swept *run = &sweep->runs[i];
+      const ch_sweep_result *run = &sweep->runs[i];
       if (!same_mechanism(run, &sweep->choices[m]) || run->lr != sweep->choices[m].lowest) continue;
       about->models[about->count++] =
-          (ch_compared){.name = run->name,
-                        .directory = run->directory,
-                        .mechanism = run->mechanism,
-                        .seed = (uint64_t)run->seed,
-                        .validation_loss = run->validation_loss,
-                        .cache_elements_per_token = run->cache_bytes_per_token / CH_CACHE_ELEMENT_BYTES,
-                        .cache_bytes_per_token = run->cache_bytes_per_token,
-                        .tokens_trained = run->tokens_trained,
-                        .train_tokens_per_second =
-                            isfinite(run->train_tokens_per_second) ? run->train_tokens_per_second : 0,
-                        .curve = run->curve,
-                        .curve_points = run->curve_points};
+          (ch_model_result){.name = run->name,
+                            .directory = run->directory,
+                            .mechanism = run->mechanism,
+                            .seed = (uint64_t)run->seed,
+                            .validation_loss = run->validation_loss,
+                            .cache_elements_per_token = run->cache_bytes_per_token / CH_CACHE_ELEMENT_BYTES,
+                            .cache_bytes_per_token = run->cache_bytes_per_token,
+                            .tokens_trained = run->tokens_trained,
+                            .train_tokens_per_second =
+                                isfinite(run->train_tokens_per_second) ? run->train_tokens_per_second : 0,
+                            .curve = run->curve,
+                            .curve_points = run->curve_points};
     }
   return CH_OK;
 }

@@ -43,7 +43,7 @@ json_t *ch_stability_to_json(const ch_stability *s) {
 
 /* --- a run ------------------------------------------------------------------------------------------------------- */
 
-json_t *ch_swept_to_json(const ch_swept *run, bool judged) {
+json_t *ch_sweep_result_to_json(const ch_sweep_result *run, bool judged) {
   json_t *object =
       json_pack("{ss, ss, ss, sf, sI, sI, sI, sI, sI, so, so, so, sb, so}", "name", run->name, "directory",
                 run->directory, "mechanism", run->mechanism, "lr", run->lr, "seed", (json_int_t)run->seed,
@@ -123,11 +123,11 @@ static ch_status stability_at(const json_t *object, const char *where, ch_stabil
   return CH_OK;
 }
 
-ch_status ch_swept_from_json(const json_t *object, const char *where, ch_arena *arena, ch_swept *run,
-                             ch_error *error) {
+ch_status ch_sweep_result_from_json(const json_t *object, const char *where, ch_arena *arena,
+                                    ch_sweep_result *run, ch_error *error) {
   static const char *const wholes[] = {"seed", "parameters", "cache_bytes_per_token", "tokens_trained",
                                        "threads"};
-  *run = (ch_swept){0};
+  *run = (ch_sweep_result){0};
   int64_t *const members[] = {&run->seed, &run->parameters, &run->cache_bytes_per_token, &run->tokens_trained,
                               &run->threads};
   CH_TRY(text_at(object, "name", where, arena, &run->name, error));
@@ -167,7 +167,8 @@ json_t *ch_sweep_to_json(const ch_sweep *sweep) {
     json_decref(choices);
     return NULL;
   }
-  for (int i = 0; i < sweep->count; i++) json_array_append_new(runs, ch_swept_to_json(&sweep->runs[i], true));
+  for (int i = 0; i < sweep->count; i++)
+    json_array_append_new(runs, ch_sweep_result_to_json(&sweep->runs[i], true));
   for (int m = 0; m < sweep->mechanisms; m++)
     json_array_append_new(choices, choice_to_json(&sweep->choices[m]));
   static const char *const of_comparisons[] = {"models", "summary", "differences", "tolerance"};

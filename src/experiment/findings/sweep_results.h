@@ -14,7 +14,7 @@ struct ch_sweep {
   double budget; /* tokens that losses are extrapolated to */
   int64_t skip;  /* tokens before the first point that laws are fitted to */
   int64_t jobs, threads;
-  ch_swept *runs; /* [count], in the order of mechanisms, rates, seeds */
+  ch_sweep_result *runs; /* [count], in the order of mechanisms, rates, seeds */
   int count, planned;
   ch_sweep_choice *choices; /* [mechanisms] */
   int mechanisms;
@@ -25,9 +25,9 @@ struct ch_sweep {
 ch_status ch_sweep_judge(ch_sweep *sweep, ch_error *error);
 
 /* JSON both ways. result.json of a run holds what training gave; conclusions are drawn again. */
-json_t *ch_swept_to_json(const ch_swept *run, bool judged);
-ch_status ch_swept_from_json(const json_t *object, const char *where, ch_arena *arena, ch_swept *run,
-                             ch_error *error);
+json_t *ch_sweep_result_to_json(const ch_sweep_result *run, bool judged);
+ch_status ch_sweep_result_from_json(const json_t *object, const char *where, ch_arena *arena,
+                                    ch_sweep_result *run, ch_error *error);
 json_t *ch_sweep_to_json(const ch_sweep *sweep);
 /* A law, and a stability, as in results. */
 json_t *ch_scaling_law_to_json(const ch_scaling_law *law);

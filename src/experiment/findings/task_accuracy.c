@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-static const ch_compared_task *find(const ch_compared *run, const char *task) {
+static const ch_task_result *find(const ch_model_result *run, const char *task) {
   for (int i = 0; i < run->task_count; i++)
     if (strcmp(run->tasks[i].task, task) == 0) return &run->tasks[i];
   return NULL;
@@ -16,11 +16,11 @@ static bool is_asked(const ch_group *group, int runs, const char *task) {
   return false;
 }
 
-bool ch_answer_to(const ch_group *group, const char *task, ch_answer *answer) {
+bool ch_task_accuracy_of(const ch_group *group, const char *task, ch_task_accuracy *answer) {
   double squares = 0;
-  *answer = (ch_answer){0};
+  *answer = (ch_task_accuracy){0};
   for (int r = 0; r < group->count; r++) {
-    const ch_compared_task *t = find(group->runs[r], task);
+    const ch_task_result *t = find(group->runs[r], task);
     if (!t) continue;
     double away = t->value - answer->mean;
     answer->task = t->task;
@@ -35,19 +35,19 @@ bool ch_answer_to(const ch_group *group, const char *task, ch_answer *answer) {
   return answer->runs > 0;
 }
 
-bool ch_answer_at(const ch_group *group, int index, ch_answer *answer) {
+bool ch_task_accuracy_at(const ch_group *group, int index, ch_task_accuracy *answer) {
   for (int r = 0; r < group->count; r++)
     for (int i = 0; i < group->runs[r]->task_count; i++) {
       const char *task = group->runs[r]->tasks[i].task;
-      if (!is_asked(group, r, task) && index-- == 0) return ch_answer_to(group, task, answer);
+      if (!is_asked(group, r, task) && index-- == 0) return ch_task_accuracy_of(group, task, answer);
     }
   return false;
 }
 
-const char *ch_answered_task(const ch_summary *summary, int index) {
-  ch_answer answer;
+const char *ch_task_accuracy_name(const ch_summary *summary, int index) {
+  ch_task_accuracy answer;
   for (int g = 0; g < summary->count; g++)
-    for (int i = 0; ch_answer_at(&summary->groups[g], i, &answer); i++) {
+    for (int i = 0; ch_task_accuracy_at(&summary->groups[g], i, &answer); i++) {
       bool earlier = false;
       for (int b = 0; b < g; b++)
         earlier |= is_asked(&summary->groups[b], summary->groups[b].count, answer.task);

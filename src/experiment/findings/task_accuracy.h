@@ -4,20 +4,20 @@
 
 #include "experiment/findings/summary.h"
 
-typedef struct ch_answer {
+typedef struct ch_task_accuracy {
   const char *task, *metric; /* the comparison's */
   double mean;               /* over the runs that were asked */
   double deviation;          /* between them */
   double error;              /* the standard error over the items: the mean over the runs */
   int64_t items;
   int runs;
-} ch_answer;
+} ch_task_accuracy;
 
 /* Task `index`, from 0, of those that any run of the group was asked. False behind the last. */
-bool ch_answer_at(const ch_group *group, int index, ch_answer *answer);
+bool ch_task_accuracy_at(const ch_group *group, int index, ch_task_accuracy *answer);
 /* The answer to a task by its spelling; false if no run of the group was asked. */
-bool ch_answer_to(const ch_group *group, const char *task, ch_answer *answer);
+bool ch_task_accuracy_of(const ch_group *group, const char *task, ch_task_accuracy *answer);
 /* Task `index` of those that any group was asked; NULL behind the last. */
-const char *ch_answered_task(const ch_summary *summary, int index);
+const char *ch_task_accuracy_name(const ch_summary *summary, int index);
 
 #endif

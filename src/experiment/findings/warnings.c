@@ -73,13 +73,13 @@ static void warn_of_plateaus(writer *w, const ch_comparison *comparison, const c
   ch_text_printf(
       &text,
       " did not leave the first plateau: the validation loss ends above %.2f nats, %.0f %% of what "
-      "guessing by how frequent %s are gives without any attention. Train longer (%s).",
+      "guessing by how frequent %s are gives without any attention. Train for more %s.",
       plateau_share * entropy, 100 * plateau_share, images ? "classes" : "tokens",
-      images ? "--epochs" : "--tokens");
+      images ? "epochs" : "tokens");
   warn(w, "first_plateau", &about, &text);
 }
 
-static bool rises(const ch_compared *run) {
+static bool rises(const ch_model_result *run) {
   double lowest = INFINITY;
   for (int i = 0; i < run->validation_points; i++) lowest = fmin(lowest, run->validation_curve[i].loss);
   return run->validation_loss > rise_share * lowest;
@@ -92,7 +92,7 @@ static void warn_of_rereading(writer *w, const ch_comparison *comparison, const 
   for (int g = 0; !comparison->data.images && text_tokens > 0 && g < summary->count; g++) {
     bool found = false;
     for (int i = 0; i < summary->groups[g].count; i++) {
-      const ch_compared *run = summary->groups[g].runs[i];
+      const ch_model_result *run = summary->groups[g].runs[i];
       double read = (double)run->tokens_trained / text_tokens;
       if (read <= most_passes || !rises(run)) continue;
       found = true;
@@ -105,7 +105,7 @@ static void warn_of_rereading(writer *w, const ch_comparison *comparison, const 
   ch_text_printf(
       &text,
       " read the training text %.1f times, and the validation loss rises at the end: what is compared "
-      "is who memorises less. Take more text, or fewer --tokens.",
+      "is who memorises less. Take more text, or fewer tokens.",
       passes);
   warn(w, "reread", &about, &text);
 }
@@ -118,9 +118,9 @@ static void warn_of_tuned_edges(writer *w, const ch_summary *summary) {
   if (!about.count) return;
   put_names(&about, &text);
   ch_text_puts(&text, about.count == 1 ? " does" : " do");
-  ch_text_puts(
-      &text, " best at the edge of the learning rates that were tried: another one may be better. Let --tune "
-             "try more.");
+  ch_text_puts(&text,
+               " best at the edge of the learning rates that were tried: another one may be better. Let the "
+               "search try more rates.");
   warn(w, "edge_of_grid", &about, &text);
 }
 
@@ -165,7 +165,7 @@ ch_status ch_comparison_warnings(const ch_comparison *comparison, const ch_summa
 
 /* --- sweeps ------------------------------------------------------------------------------------------------------ */
 
-static bool of_choice(const ch_swept *run, const ch_sweep_choice *choice) {
+static bool of_choice(const ch_sweep_result *run, const ch_sweep_choice *choice) {
   return strcmp(run->name, choice->name) == 0;
 }
 
@@ -199,7 +199,7 @@ static void warn_of_edges(writer *w, const ch_sweep *sweep) {
     if (put_edge(sweep, &sweep->choices[m], about.count ? "; " : "", &text))
       add_name(&about, sweep->choices[m].name);
   if (!about.count) return;
-  ch_text_puts(&text, ": what is beyond was not tried. Widen the grid (--lr).");
+  ch_text_puts(&text, ": what is beyond was not tried. Widen the grid of rates.");
   warn(w, "edge_of_grid", &about, &text);
 }
 
@@ -211,7 +211,7 @@ ch_status ch_sweep_warnings(const ch_sweep *sweep, ch_arena *arena, ch_warnings 
   for (int m = 0; m < sweep->mechanisms; m++) {
     bool found = false;
     for (int i = 0; i < sweep->count; i++) {
-      const ch_swept *run = &sweep->runs[i];
+      const ch_sweep_result *run = &sweep->runs[i];
       found = found || (of_choice(run, &sweep->choices[m]) && run->lr == sweep->choices[m].chosen &&
                         run->has_law && is_loose(&run->law));
     }

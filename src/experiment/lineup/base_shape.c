@@ -88,17 +88,18 @@ static ch_status too_small(const ch_shape_wishes *wishes, ch_error *error) {
   int64_t least = wishes->vocab * hidden + layers * 6 * hidden * hidden;
   char asked[32], needed[32];
   if (wishes->image.size)
-    return ch_fail(
-        error, CH_ERROR_ARGUMENT, "--params %s is too small for %lld layers of width %lld; give at least %s",
-        ch_format_count((double)wishes->params, asked, sizeof asked), (long long)layers, (long long)hidden,
-        ch_format_count(ceil((double)least / 1000) * 1000, needed, sizeof needed));
-  return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "--params %s is too small for %lld layers of width %lld with a vocabulary of %lld tokens; "
-                 "give at least "
-                 "%s, or a smaller --vocab",
-                 ch_format_count((double)wishes->params, asked, sizeof asked), (long long)layers,
-                 (long long)hidden, (long long)wishes->vocab,
-                 ch_format_count(ceil((double)least / 1000) * 1000, needed, sizeof needed));
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "{parameters} %s is too small for %lld layers of width %lld; give at least %s",
+                   ch_format_count((double)wishes->params, asked, sizeof asked), (long long)layers,
+                   (long long)hidden,
+                   ch_format_count(ceil((double)least / 1000) * 1000, needed, sizeof needed));
+  return ch_fail(
+      error, CH_ERROR_ARGUMENT,
+      "{parameters} %s is too small for %lld layers of width %lld with a vocabulary of %lld tokens; "
+      "give at least "
+      "%s, or a smaller {vocab}",
+      ch_format_count((double)wishes->params, asked, sizeof asked), (long long)layers, (long long)hidden,
+      (long long)wishes->vocab, ch_format_count(ceil((double)least / 1000) * 1000, needed, sizeof needed));
 }
 
 static ch_status choose(const ch_shape_wishes *wishes, ch_config *config, ch_error *error) {
@@ -111,13 +112,13 @@ static ch_status choose(const ch_shape_wishes *wishes, ch_config *config, ch_err
   config->num_attention_heads = wishes->heads ? wishes->heads : usual_heads(config->hidden_size);
   if (config->hidden_size % config->num_attention_heads != 0)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--heads %lld does not divide the width, %lld; give heads that do, or --hidden",
+                   "{heads} %lld does not divide the width, %lld; give heads that do, or {hidden}",
                    (long long)config->num_attention_heads, (long long)config->hidden_size);
   config->head_dim = config->hidden_size / config->num_attention_heads;
   if (config->head_dim % 2 != 0 && config->position == CH_POSITION_ROPE)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "--heads %lld makes heads of %lld, an odd number that rotary positions cannot turn; give fewer heads",
+        "{heads} %lld makes heads of %lld, an odd number that rotary positions cannot turn; give fewer heads",
         (long long)config->num_attention_heads, (long long)config->head_dim);
   return CH_OK;
 }
@@ -136,7 +137,7 @@ static ch_status image_shape(const ch_shape_wishes *wishes, ch_config *config, c
   ch_shape_wishes whole = *wishes;
   if (!whole.image.patch) whole.image.patch = usual_patch(whole.image.size);
   if (whole.image.size % whole.image.patch != 0)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--patch %lld does not divide the images' %lld pixels",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{patch} %lld does not divide the images' %lld pixels",
                    (long long)whole.image.patch, (long long)whole.image.size);
   whole.vocab = rows_outside(&whole);
   ch_config_defaults_for_images(config);

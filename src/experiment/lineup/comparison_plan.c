@@ -46,12 +46,12 @@ static ch_status add(ch_compare_plan *plan, char *name, ch_error *error) {
   for (char *c = name; *c && !from_file; c++) *c = (char)tolower((unsigned char)*c);
   if (!*name)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--mechanisms has an empty name; write names with one comma between, as in mha,gqa:4,mqa");
+                   "{mechanisms} has an empty name; write names with one comma between, as in mha,gqa:4,mqa");
   if (plan->count == CH_COMPARE_MOST)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--mechanisms names more than %d mechanisms", CH_COMPARE_MOST);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{mechanisms} names more than %d mechanisms", CH_COMPARE_MOST);
   for (int i = 0; i < plan->count; i++)
     if (strcmp(plan->models[i].name, name) == 0)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "--mechanisms names %.64s twice", name);
+      return ch_fail(error, CH_ERROR_ARGUMENT, "{mechanisms} names %.64s twice", name);
   ch_planned_model *model = &plan->models[plan->count];
   model->from_file = from_file;
   if (from_file)

@@ -79,21 +79,21 @@ static ch_status check_sizes(const ch_compare_lineup *s, ch_error *error) {
   const struct {
     const char *name;
     int64_t value, most;
-  } sizes[] = {{"params", s->parameters, INT64_C(1) << 50},
+  } sizes[] = {{"parameters", s->parameters, INT64_C(1) << 50},
                {"layers", s->layers, 1000},
                {"hidden", s->hidden, 65536},
                {"heads", s->heads, 4096},
                {"vocab", s->vocab, 4000000},
-               {"seq", s->sequence, 1048576},
-               {"cache-per-token", s->cache_per_token, INT64_C(1) << 50}};
+               {"sequence", s->sequence, 1048576},
+               {"cache_per_token", s->cache_per_token, INT64_C(1) << 50}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
     if (sizes[i].value < 0 || sizes[i].value > sizes[i].most)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "--%s is %lld; it must be from 1 to %lld", sizes[i].name,
+      return ch_fail(error, CH_ERROR_ARGUMENT, "{%s} is %lld; it must be from 1 to %lld", sizes[i].name,
                      (long long)sizes[i].value, (long long)sizes[i].most);
   if ((s->match == CH_MATCH_CACHE) == (s->cache_per_token > 0)) return CH_OK;
-  return ch_fail(error, CH_ERROR_ARGUMENT, "%s; give both or neither",
-                 s->cache_per_token ? "--cache-per-token is for --match cache"
-                                    : "--match cache needs --cache-per-token");
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 s->cache_per_token ? "{cache_per_token} is for {match} cache; give both or neither"
+                                    : "{match} cache needs {cache_per_token}; give both or neither");
 }
 
 static ch_status configure(const ch_compare_lineup *lineup, const char *like, ch_compare_plan *plan,
@@ -105,11 +105,11 @@ static ch_status configure(const ch_compare_lineup *lineup, const char *like, ch
   CH_TRY(check_sizes(lineup, error));
   if (plan->count != 1 || plan->models[0].from_file)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--mechanisms: '%.64s' is not the name of one mechanism; give one as in mla or gqa:4",
+                   "'%.64s' is not the name of one mechanism; give one as in mla or gqa:4",
                    lineup->mechanisms);
   if (lineup->tokenizer && lineup->vocab)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--vocab and --tokenizer both give the vocabulary; leave one of them out");
+                   "{vocab} and {tokenizer} both give the vocabulary; leave one of them out");
   if (lineup->tokenizer) CH_TRY(take_tokenizer(lineup->tokenizer, &tokens, error));
   if (lineup->tokenizer) wishes.vocab = tokens.vocab_size;
   if (like) {

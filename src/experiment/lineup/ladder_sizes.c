@@ -19,7 +19,7 @@ static ch_status add_size(int64_t size, int64_t *sizes, int *count, ch_error *er
   for (int i = 0; i < *count; i++)
     if (sizes[i] == size) return CH_OK;
   if (*count == CH_LADDER_MOST_RUNGS)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--ladder has more than %d sizes", CH_LADDER_MOST_RUNGS);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{ladder} has more than %d sizes", CH_LADDER_MOST_RUNGS);
   sizes[(*count)++] = size;
   return CH_OK;
 }
@@ -32,7 +32,7 @@ static ch_status read_sizes(const char *list, int64_t *sizes, int *count, ch_err
     snprintf(word, sizeof word, "%.*s", (int)length, at);
     if (length >= sizeof word || !ch_parse_count(word, &size) || size < 1)
       return ch_fail(error, CH_ERROR_ARGUMENT,
-                     "--ladder: '%s' is not a number of parameters; write sizes like 100k,200k,400k,800k",
+                     "{ladder}: '%s' is not a number of parameters; write sizes like 100k,200k,400k,800k",
                      word);
     CH_TRY(add_size(size, sizes, count, error));
     at += length;
@@ -41,18 +41,19 @@ static ch_status read_sizes(const char *list, int64_t *sizes, int *count, ch_err
 }
 
 static ch_status check_settings(const ch_compare_settings *s, ch_error *error) {
-  const char *fixed = s->lineup.layers   ? "--layers"
-                      : s->lineup.hidden ? "--hidden"
-                      : s->lineup.heads  ? "--heads"
+  const char *fixed = s->lineup.layers   ? "layers"
+                      : s->lineup.hidden ? "hidden"
+                      : s->lineup.heads  ? "heads"
                                          : NULL;
   if (s->vision.images)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--ladder is for text; leave it out with --images");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{ladder} is for text; leave it out with {images}");
   if (fixed)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--ladder changes the shape with the size, which %s fixes; leave one of them out", fixed);
+                   "{ladder} changes the shape with the size, which {%s} fixes; leave one of them out",
+                   fixed);
   if (s->schedule.until_decided)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--ladder trains all models with the same seeds; give --seeds instead of --until-decided");
+                   "{ladder} trains all models with the same seeds; give {seeds} instead of {until_decided}");
   return CH_OK;
 }
 
@@ -68,7 +69,7 @@ ch_status ch_ladder_sizes(const ch_compare_settings *s, int64_t usual, int64_t *
     for (int i = 1; i < USUAL_RUNGS; i++) CH_TRY(add_size(base >> i, sizes, count, error));
   if (*count < CH_LADDER_LEAST_RUNGS)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--ladder has %d sizes with that of --params; a law needs at least %d", *count,
+                   "{ladder} has %d sizes with that of {parameters}; a law needs at least %d", *count,
                    CH_LADDER_LEAST_RUNGS);
   qsort(sizes, (size_t)*count, sizeof *sizes, by_size);
   return CH_OK;

@@ -35,7 +35,7 @@ static ch_status read_piece(const char *rates, const char **text, piece *p, ch_e
   if (end != at + length || end == number || !(p->rate >= least_rate && p->rate <= most_rate))
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "--lr \"%.80s\" has a piece that is no rate from %g to %g; write 3e-3, or mla=6e-3,mha=2e-3 for "
+        "{rates} \"%.80s\" has a piece that is no rate from %g to %g; write 3e-3, or mla=6e-3,mha=2e-3 for "
         "single mechanisms",
         rates, least_rate, most_rate);
   *text = at + length + (at[length] == ',');
@@ -49,7 +49,7 @@ ch_status ch_rates_common(const char *rates, double *common, ch_error *error) {
     CH_TRY(read_piece(rates, &at, &p, error));
     if (p.name_length) continue;
     if (*common > 0)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "--lr \"%.80s\" has two rates without a name; give one",
+      return ch_fail(error, CH_ERROR_ARGUMENT, "{rates} \"%.80s\" has two rates without a name; give one",
                      rates);
     *common = p.rate;
   }
@@ -74,9 +74,10 @@ ch_status ch_rates_settle(const char *rates, double common, bool images, ch_comp
     if (!p.name_length) continue;
     ch_planned_model *model = model_of(&p, plan);
     if (!model)
-      return ch_fail(error, CH_ERROR_ARGUMENT,
-                     "--lr gives a rate to %.*s, which --mechanisms does not name; write it as it is there",
-                     (int)(p.name_length < 64 ? p.name_length : 64), p.name);
+      return ch_fail(
+          error, CH_ERROR_ARGUMENT,
+          "{rates} gives a rate to %.*s, which {mechanisms} does not name; write it as it is there",
+          (int)(p.name_length < 64 ? p.name_length : 64), p.name);
     model->lr = p.rate;
   }
   return CH_OK;

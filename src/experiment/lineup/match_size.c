@@ -126,19 +126,19 @@ static ch_status explain(const ch_config *configs, const char *const *names, con
   int worst = farthest(parameters, count, target);
   char wanted[32], has[32];
   const char *unit = what->flops ? "FLOPs per token" : "parameters";
-  const char *advice =
-      what->flops ? "put the mechanism that needs most FLOPs first, or raise --params" : "raise --params";
+  const char *advice = what->flops ? "put the mechanism that needs most FLOPs first, or " : "";
   ch_format_count((double)target, wanted, sizeof wanted);
   ch_format_count((double)parameters[worst], has, sizeof has);
   if (parameters[worst] > target && ch_matched_width(&configs[worst]) == 1)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "%s has %s %s even with an FFN of width 1, more than the %s asked for; %s, or make "
-                   "the shape smaller",
-                   names[worst], has, unit, wanted, advice);
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "%s has %s %s even with an FFN of width 1, more than the %s asked for; %sraise {parameters}, or "
+        "make the shape smaller",
+        names[worst], has, unit, wanted, advice);
   return ch_fail(
       error, CH_ERROR_ARGUMENT,
       "%s comes no nearer to %s %s than %lld (FFN width %lld), but counts must agree within %.1f %%; "
-      "%s",
+      "%sraise {parameters}",
       names[worst], wanted, unit, (long long)parameters[worst], (long long)ch_matched_width(&configs[worst]),
       100 * CH_MATCH_TOLERANCE, advice);
 }

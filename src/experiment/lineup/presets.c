@@ -302,12 +302,9 @@ static ch_status unknown(const char *part, const char *word, ch_error *error) {
                                preset->number ? "[:N]" : "");
   }
   const char *near = lacks_colon(part, meant, sizeof meant) ? meant : ch_nearest_name(word, names);
-  if (near)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--mechanisms: there is no '%.64s'; did you mean %s?", part,
-                   near);
-  return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "--mechanisms: there is no '%.64s'; known are %s, or the path of a config.json", part,
-                 known);
+  if (near) return ch_fail(error, CH_ERROR_ARGUMENT, "there is no '%.64s'; did you mean %s?", part, near);
+  return ch_fail(error, CH_ERROR_ARGUMENT, "there is no '%.64s'; known are %s, or the path of a config.json",
+                 part, known);
 }
 
 /* One preset of a name, with its number and - if it is a mechanism's - the mechanism. */
@@ -327,16 +324,15 @@ static ch_status parse_part(const char *part, chosen *choice, ch_error *error) {
   if (!choice->preset) return unknown(part, word, error);
   if (!part[length]) return CH_OK;
   if (!choice->preset->number)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--mechanisms: %s takes no number, but '%.64s' gives one; write %s", word, part, word);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s takes no number, but '%.64s' gives one; write %s", word,
+                   part, word);
   const char *digits = part + length + 1;
   size_t count = strspn(digits, "0123456789");
   long long value = count && !digits[count] && count < 10 ? atoll(digits) : 0;
   if (value < 1 || value > MOST_NUMBER)
-    return ch_fail(
-        error, CH_ERROR_ARGUMENT,
-        "--mechanisms: '%.64s' needs a whole number of %s from 1 to %d after the colon, as in %s:4", part,
-        choice->preset->number, MOST_NUMBER, word);
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "'%.64s' needs a whole number of %s from 1 to %d after the colon, as in %s:4", part,
+                   choice->preset->number, MOST_NUMBER, word);
   choice->number = value;
   return CH_OK;
 }
@@ -347,11 +343,10 @@ typedef struct named {
 } named;
 
 static ch_status misplaced(const char *name, ch_error *error) {
-  return ch_fail(
-      error, CH_ERROR_ARGUMENT,
-      "--mechanisms: '%.64s' must be a mechanism, a plus and what its layers share, or experts, or a "
-      "module, each once, as in mfa+masa-qkvo, kha-mlp+moe or gated+xsa",
-      name);
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "'%.64s' must be a mechanism, a plus and what its layers share, or experts, or a "
+                 "module, each once, as in mfa+masa-qkvo, kha-mlp+moe or gated+xsa",
+                 name);
 }
 
 /* The place of a module that is added, or NULL. */
@@ -428,7 +423,7 @@ ch_status ch_check_cache(const char *name, int64_t elements, int64_t most, const
   return ch_fail(
       error, CH_ERROR_ARGUMENT,
       "%s cannot have a cache of %lld elements per token, or down to three quarters of that: %s %s%lld; "
-      "give another --cache-per-token, or leave it out of --mechanisms",
+      "give another {cache_per_token}, or leave it out of {mechanisms}",
       name, (long long)most, possible ? "possible are" : "it has", possible ? possible : "",
       (long long)elements);
 }

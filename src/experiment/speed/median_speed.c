@@ -5,14 +5,14 @@
 
 static const double largest_share = 0.1;
 
-ch_rate ch_rate_of(double *values, int64_t count, bool disturbed) {
+ch_median_speed ch_median_speed_of(double *values, int64_t count, bool disturbed) {
   ch_quartiles middle = ch_quartiles_of(values, count);
-  ch_rate rate = {.median = middle.median, .spread = (middle.high - middle.low) / 2};
+  ch_median_speed rate = {.median = middle.median, .spread = (middle.high - middle.low) / 2};
   rate.unsteady = disturbed || rate.spread > largest_share * rate.median;
   return rate;
 }
 
-bool ch_rate_is_steadier(ch_rate a, ch_rate b) {
+bool ch_median_speed_is_steadier(ch_median_speed a, ch_median_speed b) {
   if (a.unsteady != b.unsteady) return b.unsteady;
   return a.spread * b.median < b.spread * a.median;
 }

@@ -5,14 +5,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef struct ch_rate {
+typedef struct ch_median_speed {
   double median, spread; /* spread: half the distance between the quartiles */
   bool unsteady; /* the spread is more than a tenth of the median, or other programs kept the machine busy */
-} ch_rate;
+} ch_median_speed;
 
 /* Sorts the values. */
-ch_rate ch_rate_of(double *values, int64_t count, bool disturbed);
+ch_median_speed ch_median_speed_of(double *values, int64_t count, bool disturbed);
 /* Whether `a` is more reliable than `b`: only `a` is steady, or its spread is smaller relative to its median. */
-bool ch_rate_is_steadier(ch_rate a, ch_rate b);
+bool ch_median_speed_is_steadier(ch_median_speed a, ch_median_speed b);
 
 #endif

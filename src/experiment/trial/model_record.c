@@ -11,8 +11,8 @@
 enum { MOST_CURVE_POINTS = 400 };
 
 /* Training losses, averaged over equal stretches when there are more steps than points. */
-ch_status ch_compared_fill_curves(const ch_compare_setup *setup, const ch_progress_record *record,
-                                  ch_compared *model, ch_error *error) {
+ch_status ch_model_result_fill_curves(const ch_compare_setup *setup, const ch_progress_record *record,
+                                      ch_model_result *model, ch_error *error) {
   ch_arena *arena = &setup->comparison->arena;
   int64_t step_tokens = ch_train_step_tokens(&setup->training);
   int points = (int)(record->step < MOST_CURVE_POINTS ? record->step : MOST_CURVE_POINTS);
@@ -39,7 +39,7 @@ ch_status ch_compared_fill_curves(const ch_compare_setup *setup, const ch_progre
 }
 
 /* How parameters and FLOPs divide among the parts of the model; FLOPs at the longest context of training. */
-static ch_status fill_account(const ch_compare_setup *setup, const ch_config *config, ch_compared *model,
+static ch_status fill_account(const ch_compare_setup *setup, const ch_config *config, ch_model_result *model,
                               ch_error *error) {
   ch_params params = {0};
   ch_account shallow, deep;
@@ -68,13 +68,13 @@ static ch_status fill_account(const ch_compare_setup *setup, const ch_config *co
   return status;
 }
 
-ch_status ch_compared_fill_shape(const ch_compare_setup *setup, const ch_planned_model *planned,
-                                 ch_compared *model, ch_error *error) {
+ch_status ch_model_result_fill_shape(const ch_compare_setup *setup, const ch_planned_model *planned,
+                                     ch_model_result *model, ch_error *error) {
   const ch_config *config = &planned->config;
   int64_t elements = ch_compare_on_images(setup) ? 0 : ch_state_elements(config), attention;
   CH_TRY(ch_count_parameters(config, CH_COUNT_ATTENTION, &attention, error));
   bool own_sizes = ch_mechanism_of(config)->modules & CH_MODULE_OWN_SIZES;
-  *model = (ch_compared){
+  *model = (ch_model_result){
       .name = ch_valid_text(&setup->comparison->arena, planned->name),
       .directory = planned->directory,
       .mechanism = ch_arena_strdup(&setup->comparison->arena, config->attention.type),
@@ -97,8 +97,8 @@ ch_status ch_compared_fill_shape(const ch_compare_setup *setup, const ch_planned
   return fill_account(setup, config, model, error);
 }
 
-ch_status ch_compared_fill_training(const ch_compare_setup *setup, const ch_trainer *trainer,
-                                    ch_step_times *times, ch_compared *model, ch_error *error) {
+ch_status ch_model_result_fill_training(const ch_compare_setup *setup, const ch_trainer *trainer,
+                                        ch_step_times *times, ch_model_result *model, ch_error *error) {
   ch_progress_record record;
   ch_trainer_progress(trainer, &record);
   double tokens = (double)ch_train_step_tokens(&setup->training);
@@ -115,7 +115,7 @@ ch_status ch_compared_fill_training(const ch_compare_setup *setup, const ch_trai
   /* If the last step was done by an earlier, interrupted process, only the mean rate is known. */
   for (int64_t i = 0; i < times->taken; i++)
     times->seconds[i] = times->seconds[i] > 0 ? tokens / times->seconds[i] : 0;
-  ch_rate rate = ch_rate_of(times->seconds, times->taken, times->disturbed);
+  ch_median_speed rate = ch_median_speed_of(times->seconds, times->taken, times->disturbed);
   if (rate.median > 0) {
     model->train_tokens_per_second = rate.median;
     model->train_spread = rate.spread;
@@ -123,5 +123,5 @@ ch_status ch_compared_fill_training(const ch_compare_setup *setup, const ch_trai
   } else if (record.seconds > 0) {
     model->train_tokens_per_second = (double)record.tokens / record.seconds;
   }
-  return ch_compared_fill_curves(setup, &record, model, error);
+  return ch_model_result_fill_curves(setup, &record, model, error);
 }

@@ -12,13 +12,13 @@ typedef struct ch_step_times {
 } ch_step_times;
 
 /* Name, shape and counts, with the seed of the options. Strings go into the comparison's arena. */
-ch_status ch_compared_fill_shape(const ch_compare_setup *setup, const ch_planned_model *planned,
-                                 ch_compared *model, ch_error *error);
+ch_status ch_model_result_fill_shape(const ch_compare_setup *setup, const ch_planned_model *planned,
+                                     ch_model_result *model, ch_error *error);
 /* Both curves, of as many steps as were taken. */
-ch_status ch_compared_fill_curves(const ch_compare_setup *setup, const ch_progress_record *record,
-                                  ch_compared *model, ch_error *error);
+ch_status ch_model_result_fill_curves(const ch_compare_setup *setup, const ch_progress_record *record,
+                                      ch_model_result *model, ch_error *error);
 /* Losses, accuracies, curves and the training rate from the times, which this changes. */
-ch_status ch_compared_fill_training(const ch_compare_setup *setup, const ch_trainer *trainer,
-                                    ch_step_times *times, ch_compared *model, ch_error *error);
+ch_status ch_model_result_fill_training(const ch_compare_setup *setup, const ch_trainer *trainer,
+                                        ch_step_times *times, ch_model_result *model, ch_error *error);
 
 #endif

@@ -58,7 +58,7 @@ ch_tune_result ch_tune_conclude(const ch_tune *tune) {
   return result;
 }
 
-bool ch_tune_is_hopeless(const ch_compared *best, int64_t tokens, int64_t tokens_of_run, double loss) {
+bool ch_tune_is_hopeless(const ch_model_result *best, int64_t tokens, int64_t tokens_of_run, double loss) {
   if ((double)tokens < judged_from * (double)tokens_of_run || tokens >= tokens_of_run) return false;
   for (int i = 0; i < best->validation_points; i++)
     if (best->validation_curve[i].tokens == tokens)

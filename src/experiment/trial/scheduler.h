@@ -23,8 +23,8 @@ typedef struct ch_assignment {
 typedef struct ch_outcome {
   ch_status status;
   bool done, told;
-  bool began; /* a step was made */
-  char message[sizeof(((ch_error *)NULL)->message)];
+  bool began;     /* a step was made */
+  ch_error error; /* if it failed */
 } ch_outcome;
 
 /* Works on a piece; called on every rank of a group. *began: a training step was done, now or earlier. */
@@ -32,7 +32,7 @@ typedef ch_status (*ch_assignment_maker)(void *context, const ch_assignment *pie
                                          ch_error *error);
 
 /* Pieces, in the order in which they should start. */
-typedef struct ch_crew_work {
+typedef struct ch_scheduler_work {
   const ch_assignment *pieces;
   int count;
   ch_assignment_maker make;
@@ -40,9 +40,9 @@ typedef struct ch_crew_work {
      error ends the work. */
   ch_status (*made)(void *context, int index, const ch_outcome *outcome, ch_error *error);
   void *context;
-} ch_crew_work;
+} ch_scheduler_work;
 
-typedef struct ch_crew {
+typedef struct ch_scheduler {
   ch_rank_group *all; /* NULL: a process alone */
   ch_rank_group *own; /* those that train one run together; NULL: this process alone */
   int groups;
@@ -50,56 +50,56 @@ typedef struct ch_crew {
   bool stopped; /* all runs end, each with a checkpoint */
   ch_stop_test stop;
   void *stop_context;
-  struct ch_crew_member *members; /* [groups] on rank 0 of all */
-  struct ch_crew_lead *lead;      /* of other ranks that lead a group */
-  const ch_crew_work *work;       /* on rank 0, while it goes on */
-  ch_outcome *outcomes;           /* [work->count] */
+  struct ch_scheduler_member *members; /* [groups] on rank 0 of all */
+  struct ch_scheduler_lead *lead;      /* of other ranks that lead a group */
+  const ch_scheduler_work *work;       /* on rank 0, while it goes on */
+  ch_outcome *outcomes;                /* [work->count] */
   int next;
-} ch_crew;
+} ch_scheduler;
 
 /* Divides the ranks of a job (NULL: this process alone) into groups of `each`. `stop` may be NULL. Every rank calls it. Errors:
-   CH_ERROR_ARGUMENT, where `each` does not divide the ranks. Release with ch_crew_close, also on failure. */
-ch_status ch_crew_open(ch_rank_group *ranks, int64_t each, ch_stop_test stop, void *stop_context,
-                       ch_crew *crew, ch_error *error);
-void ch_crew_close(ch_crew *crew);
+   CH_ERROR_ARGUMENT, where `each` does not divide the ranks. Release with ch_scheduler_close, also on failure. */
+ch_status ch_scheduler_open(ch_rank_group *ranks, int64_t each, ch_stop_test stop, void *stop_context,
+                            ch_scheduler *crew, ch_error *error);
+void ch_scheduler_close(ch_scheduler *crew);
 
 /* Whether this rank has the list, prints messages and writes what is common to all runs. */
-bool ch_crew_leads(const ch_crew *crew);
+bool ch_scheduler_leads(const ch_scheduler *crew);
 /* Whether it writes the files of the run that its group trains. */
-bool ch_crew_writes(const ch_crew *crew);
+bool ch_scheduler_writes(const ch_scheduler *crew);
 /* Whether this process trains alone. */
-bool ch_crew_is_alone(const ch_crew *crew);
+bool ch_scheduler_is_alone(const ch_scheduler *crew);
 
 /* For the stop test of a run in training: also gives runs to waiting groups. */
-bool ch_crew_stops(ch_crew *crew);
+bool ch_scheduler_stops(ch_scheduler *crew);
 /* Tells what has become of other groups' pieces. For rank 0, between two steps. */
-ch_status ch_crew_settle(ch_crew *crew, ch_error *error);
+ch_status ch_scheduler_settle(ch_scheduler *crew, ch_error *error);
 
 /* On rank 0: works through all pieces and returns when all groups are done. Failures go to `made`; in a single process
    the first failure ends the work and is returned. CH_ERROR_INTERRUPTED: some pieces are not done. */
-ch_status ch_crew_make(ch_crew *crew, const ch_crew_work *work, ch_error *error);
-/* On rank 0: ends ch_crew_follow of the others. */
-void ch_crew_dismiss(ch_crew *crew);
+ch_status ch_scheduler_make(ch_scheduler *crew, const ch_scheduler_work *work, ch_error *error);
+/* On rank 0: ends ch_scheduler_follow of the others. */
+void ch_scheduler_dismiss(ch_scheduler *crew);
 /* On all other ranks: works on the pieces that rank 0 gives. */
-void ch_crew_follow(ch_crew *crew, ch_assignment_maker make, void *context);
+void ch_scheduler_follow(ch_scheduler *crew, ch_assignment_maker make, void *context);
 
 /* Failures, while work on other pieces continued. */
-typedef struct ch_crew_failures {
+typedef struct ch_scheduler_failures {
   int count, first; /* the failure with the lowest number, */
   ch_status status; /* its status and its sentence */
   ch_error error;
-} ch_crew_failures;
+} ch_scheduler_failures;
 
 /* Notes what became of number `at`. */
-void ch_crew_note_failure(ch_crew_failures *failures, int at, const ch_outcome *outcome);
+void ch_scheduler_note_failure(ch_scheduler_failures *failures, int at, const ch_outcome *outcome);
 /* CH_OK, or the first failure's status and a sentence with the number of failures. */
-ch_status ch_crew_report_failures(const ch_crew_failures *failures, ch_error *error);
+ch_status ch_scheduler_report_failures(const ch_scheduler_failures *failures, ch_error *error);
 
 /* Waits a moment for a file that another group wrote and that a network file system may show late. false: the wait since
    `begin` (ch_clock) was long enough, or no other process could have written the file. */
-bool ch_crew_has_patience(const ch_crew *crew, double begin);
+bool ch_scheduler_has_patience(const ch_scheduler *crew, double begin);
 
 /* Rank 0's status and sentence become those of all. */
-ch_status ch_crew_conclude(ch_crew *crew, ch_status status, ch_error *error);
+ch_status ch_scheduler_conclude(ch_scheduler *crew, ch_status status, ch_error *error);
 
 #endif

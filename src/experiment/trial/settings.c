@@ -32,7 +32,7 @@ typedef enum setting_type { SETTING_COUNT, SETTING_NUMBER, SETTING_SEED, SETTING
 enum { COUNTS_EVERYWHERE, COUNTS_FOR_IMAGES, COUNTS_IN_COMPARISONS, COUNTS_IN_SWEEPS };
 
 typedef struct setting {
-  const char *key; /* in the file of settings */
+  const char *name; /* of the member; in the file of settings "micro_batch" has the key "--micro-batch" */
   setting_type type;
   size_t offset;
   double least, most; /* of a count or number; most < least: no upper bound */
@@ -41,7 +41,7 @@ typedef struct setting {
   /* [name_count] the names of an enumeration's values; NULL for values that are refused. */
   const char *const *names;
   int name_count;
-  const char *option; /* in sentences; NULL: the key */
+  const char *file_name; /* in the file, if that is another one */
 } setting;
 
 /* What earlier versions called the first. */
@@ -52,12 +52,12 @@ static const char *const arithmetics[] = {
     [CH_PRECISION_DEFAULT] = "f32", [CH_PRECISION_F32] = "f32", [CH_PRECISION_BF16] = "bf16"};
 
 #define AT(member) offsetof(ch_compare_settings, member)
-#define COUNT(name, member, low, high)                                                                       \
-  .key = (name), .type = SETTING_COUNT, .offset = AT(member), .least = (low), .most = (high)
-#define NUMBER(name, member, low, high)                                                                      \
-  .key = (name), .type = SETTING_NUMBER, .offset = AT(member), .least = (low), .most = (high)
-#define NAME(name, member, list)                                                                             \
-  .key = (name), .type = SETTING_NAME, .offset = AT(member), .names = (list), .name_count = COUNT_##list
+#define COUNT(title, member, low, high)                                                                      \
+  .name = (title), .type = SETTING_COUNT, .offset = AT(member), .least = (low), .most = (high)
+#define NUMBER(title, member, low, high)                                                                     \
+  .name = (title), .type = SETTING_NUMBER, .offset = AT(member), .least = (low), .most = (high)
+#define NAME(title, member, list)                                                                            \
+  .name = (title), .type = SETTING_NAME, .offset = AT(member), .names = (list), .name_count = COUNT_##list
 enum {
   COUNT_ch_match_names = CH_MATCHES,
   COUNT_engines = sizeof engines / sizeof *engines,
@@ -69,42 +69,42 @@ enum {
 };
 
 /* In the order in which they are kept. A new setting is a member of ch_compare_settings and a row here; the program has a
-   row of options that names the member (cli/lineup.h, cli/cmd_compare.c). What is not in an old file counts as the
+   row of options that names the member (cli/comparison_options.h, cli/cmd_compare.c). What is not in an old file counts as the
    default. */
 static const setting settings_table[] = {
-    {COUNT("--epochs", vision.epochs, 1, 100000), .counts = COUNTS_FOR_IMAGES},
-    {COUNT("--patch", vision.patch, 0, 4096), .counts = COUNTS_FOR_IMAGES},
-    {COUNT("--image-size", vision.image_size, 0, 4096), .counts = COUNTS_FOR_IMAGES},
-    {COUNT("--params", lineup.parameters, 0, NONE)},
-    {NAME("--match", lineup.match, ch_match_names)},
-    {COUNT("--cache-per-token", lineup.cache_per_token, 0, NONE)},
-    {COUNT("--context", verdict.context, 0, 1 << 30), .counts = COUNTS_IN_COMPARISONS},
-    {COUNT("--layers", lineup.layers, 0, 1000)},
-    {COUNT("--hidden", lineup.hidden, 0, 65536)},
-    {COUNT("--heads", lineup.heads, 0, 4096)},
-    {COUNT("--vocab", lineup.vocab, 0, 4000000)},
-    {NAME("--init", lineup.init, ch_init_names)},
-    {NAME("--parametrization", lineup.parametrization, ch_parametrization_names)},
-    {COUNT("--tokens", training.tokens, 1, NONE)},
-    {COUNT("--batch", training.batch, 1, 65536)},
-    {COUNT("--micro-batch", training.micro_batch, 0, 65536)},
-    {COUNT("--seq", lineup.sequence, 1, 1048576)},
-    {COUNT("--evaluations", training.evaluations, 1, 10000), .counts = COUNTS_IN_SWEEPS},
-    {NUMBER("--lr", rates.lr, 1e-12, 10), .counts = COUNTS_IN_COMPARISONS},
-    {COUNT("--tune", rates.tune, 0, CH_TUNE_MOST), .counts = COUNTS_IN_COMPARISONS},
-    {NAME("--schedule", training.schedule, schedules)},
-    {NAME("--dtype", training.type, arithmetics), .option = "--compute"},
-    {COUNT("--warmup", training.warmup, -1, 1e9)},
-    {NAME("--engine", workers.engine, engines)},
-    {.key = "--seed", .type = SETTING_SEED, .offset = AT(training.seed)},
-    {COUNT("--eval-tokens", training.eval_tokens, 0, NONE)},
-    {COUNT("--evaluations", training.evaluations, 0, 10000), .counts = COUNTS_IN_COMPARISONS, .free = true},
-    {COUNT("--seeds", training.seeds, 1, CH_COMPARE_MOST_SEEDS), .free = true},
-    {NUMBER("--tolerance", verdict.tolerance, 0, 1), .counts = COUNTS_IN_COMPARISONS, .free = true},
-    {NUMBER("--budget", schedule.budget, 0, NONE), .counts = COUNTS_IN_COMPARISONS, .free = true},
-    {NUMBER("--risk", schedule.risk, 0, 1), .counts = COUNTS_IN_COMPARISONS, .free = true},
-    {NUMBER("--cache-budget", verdict.cache_budget, 0, NONE), .counts = COUNTS_IN_COMPARISONS, .free = true},
-    {COUNT("--users", verdict.users, 0, 1 << 30), .counts = COUNTS_IN_COMPARISONS, .free = true},
+    {COUNT("epochs", vision.epochs, 1, 100000), .counts = COUNTS_FOR_IMAGES},
+    {COUNT("patch", vision.patch, 0, 4096), .counts = COUNTS_FOR_IMAGES},
+    {COUNT("image_size", vision.image_size, 0, 4096), .counts = COUNTS_FOR_IMAGES},
+    {COUNT("parameters", lineup.parameters, 0, NONE), .file_name = "params"},
+    {NAME("match", lineup.match, ch_match_names)},
+    {COUNT("cache_per_token", lineup.cache_per_token, 0, NONE)},
+    {COUNT("context", verdict.context, 0, 1 << 30), .counts = COUNTS_IN_COMPARISONS},
+    {COUNT("layers", lineup.layers, 0, 1000)},
+    {COUNT("hidden", lineup.hidden, 0, 65536)},
+    {COUNT("heads", lineup.heads, 0, 4096)},
+    {COUNT("vocab", lineup.vocab, 0, 4000000)},
+    {NAME("init", lineup.init, ch_init_names)},
+    {NAME("parametrization", lineup.parametrization, ch_parametrization_names)},
+    {COUNT("tokens", training.tokens, 1, NONE)},
+    {COUNT("batch", training.batch, 1, 65536)},
+    {COUNT("micro_batch", training.micro_batch, 0, 65536)},
+    {COUNT("sequence", lineup.sequence, 1, 1048576), .file_name = "seq"},
+    {COUNT("evaluations", training.evaluations, 1, 10000), .counts = COUNTS_IN_SWEEPS},
+    {NUMBER("lr", rates.lr, 1e-12, 10), .counts = COUNTS_IN_COMPARISONS},
+    {COUNT("tune", rates.tune, 0, CH_TUNE_MOST), .counts = COUNTS_IN_COMPARISONS},
+    {NAME("schedule", training.schedule, schedules)},
+    {NAME("type", training.type, arithmetics), .file_name = "dtype"},
+    {COUNT("warmup", training.warmup, -1, 1e9)},
+    {NAME("engine", workers.engine, engines)},
+    {.name = "seed", .type = SETTING_SEED, .offset = AT(training.seed)},
+    {COUNT("eval_tokens", training.eval_tokens, 0, NONE)},
+    {COUNT("evaluations", training.evaluations, 0, 10000), .counts = COUNTS_IN_COMPARISONS, .free = true},
+    {COUNT("seeds", training.seeds, 1, CH_COMPARE_MOST_SEEDS), .free = true},
+    {NUMBER("tolerance", verdict.tolerance, 0, 1), .counts = COUNTS_IN_COMPARISONS, .free = true},
+    {NUMBER("budget", schedule.budget, 0, NONE), .counts = COUNTS_IN_COMPARISONS, .free = true},
+    {NUMBER("risk", schedule.risk, 0, 1), .counts = COUNTS_IN_COMPARISONS, .free = true},
+    {NUMBER("cache_budget", verdict.cache_budget, 0, NONE), .counts = COUNTS_IN_COMPARISONS, .free = true},
+    {COUNT("users", verdict.users, 0, 1 << 30), .counts = COUNTS_IN_COMPARISONS, .free = true},
 };
 enum { SETTINGS = sizeof settings_table / sizeof *settings_table };
 
@@ -130,6 +130,10 @@ static double value_of(const setting *row, const ch_compare_settings *s) {
 static const char *name_of(const setting *row, const ch_compare_settings *s) {
   unsigned value = *(const unsigned *)(const void *)((const char *)s + row->offset);
   return value < (unsigned)row->name_count ? row->names[value] : NULL;
+}
+
+static const char *name_in_file(const setting *row) {
+  return row->file_name ? row->file_name : row->name;
 }
 
 static json_t *to_json(const setting *row, const ch_compare_settings *s) {
@@ -178,46 +182,45 @@ static void complete(ch_compare_settings *s) {
   if (!s->report.command) s->report.command = "";
 }
 
-/* "--compute has a value that is none of f32, bf16" */
-static ch_status refuse_name(const setting *row, const char *option, ch_error *error) {
+/* "type has a value that is none of f32, bf16" */
+static ch_status refuse_name(const setting *row, ch_error *error) {
   ch_text names = {0};
   for (int i = 0; i < row->name_count; i++)
     if (row->names[i] && (i == 0 || !row->names[i - 1] || strcmp(row->names[i], row->names[i - 1]) != 0))
       ch_text_printf(&names, "%s%s", names.size ? ", " : "", row->names[i]);
-  ch_fail(error, CH_ERROR_ARGUMENT, "%s has a value that is none of %s", option,
+  ch_fail(error, CH_ERROR_ARGUMENT, "{%s} has a value that is none of %s", row->name,
           names.data ? names.data : "");
   ch_text_free(&names);
   return CH_ERROR_ARGUMENT;
 }
 
 static ch_status check_range(const setting *row, const ch_compare_settings *s, ch_error *error) {
-  const char *option = row->option ? row->option : row->key;
   if (row->type == SETTING_SEED || (row->type == SETTING_NAME && name_of(row, s))) return CH_OK;
-  if (row->type == SETTING_NAME) return refuse_name(row, option, error);
+  if (row->type == SETTING_NAME) return refuse_name(row, error);
   double value = value_of(row, s);
   bool bounded = row->most >= row->least;
   if (value >= row->least && (!bounded || value <= row->most)) return CH_OK;
-  return bounded ? ch_fail(error, CH_ERROR_ARGUMENT, "%s is %g; it must be from %.10g to %.10g", option,
+  return bounded ? ch_fail(error, CH_ERROR_ARGUMENT, "{%s} is %g; it must be from %.10g to %.10g", row->name,
                            value, row->least, row->most)
-                 : ch_fail(error, CH_ERROR_ARGUMENT, "%s is %g; it must be at least %.10g", option, value,
-                           row->least);
+                 : ch_fail(error, CH_ERROR_ARGUMENT, "{%s} is %g; it must be at least %.10g", row->name,
+                           value, row->least);
 }
 
 /* What is made equal must be there, and mean something. */
 static ch_status check_match(const ch_compare_settings *s, ch_experiment experiment, ch_error *error) {
   bool cache = s->lineup.match == CH_MATCH_CACHE;
   if (cache && s->vision.images)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--match cache is for text: models of images have no cache");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{match} cache is for text: models of images have no cache");
   if (cache && s->lineup.cache_per_token == 0)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "--match cache needs --cache-per-token: the elements that a token may add to the cache, all layers "
+        "{match} cache needs {cache_per_token}: the elements that a token may add to the cache, all layers "
         "together");
   if (!cache && s->lineup.cache_per_token != 0)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--cache-per-token is for --match cache; give both or neither");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{cache_per_token} is for {match} cache; give both or neither");
   if (s->lineup.match == CH_MATCH_TIME && experiment == CH_EXPERIMENT_SWEEP)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--match time is for `crosshead compare`; the runs of a sweep have equally many tokens");
+                   "{match} time is for `crosshead compare`; the runs of a sweep have equally many tokens");
   return CH_OK;
 }
 
@@ -226,9 +229,9 @@ static ch_status check_ladder(const ch_compare_settings *s, ch_error *error) {
   int count;
   if (s->schedule.target != 0 && !s->schedule.ladder)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--target needs --ladder: the sizes that its prediction follows from");
+                   "{target} needs {ladder}: the sizes that its prediction follows from");
   if (s->schedule.target < 0)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--target is %lld; it is a number of parameters",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{target} is %lld; it is a number of parameters",
                    (long long)s->schedule.target);
   return s->schedule.ladder ? ch_ladder_sizes(s, CH_COMPARE_USUAL_PARAMS, sizes, &count, error) : CH_OK;
 }
@@ -237,42 +240,43 @@ static ch_status check_ladder(const ch_compare_settings *s, ch_error *error) {
 static ch_status check_cache_budget(const ch_compare_settings *s, ch_error *error) {
   if (s->verdict.cache_budget > 0 && s->vision.images)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--cache-budget is for comparisons on text; images have no cache");
+                   "{cache_budget} is for comparisons on text; images have no cache");
   if (s->verdict.users > 0 && !(s->verdict.cache_budget > 0))
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--users is for --cache-budget, the memory that their caches share");
+                   "{users} is for {cache_budget}, the memory that their caches share");
   if (s->verdict.users > 0 && s->verdict.context == 0)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "--users needs --context, the tokens that each of them has; without both, --cache-budget is "
+        "{users} needs {context}, the tokens that each of them has; without both, {cache_budget} is "
         "that of a token");
   return CH_OK;
 }
 
 /* What shares cannot have: runs that follow from other runs, or from measurements. */
 static ch_status check_shares(const ch_compare_settings *s, ch_error *error) {
-  const char *option = s->schedule.collect ? "--collect" : "--only";
+  const char *name = s->schedule.collect ? "collect" : "part";
   if (s->schedule.parts == 0 && !s->schedule.collect) return CH_OK;
   if (s->schedule.parts != 0 && s->schedule.collect)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--collect puts together what --only has trained; give one of them");
+                   "{collect} puts together what {part} has trained; give one of them");
   if (s->schedule.parts != 0 && (s->schedule.parts < 1 || s->schedule.parts > MOST_PARTS ||
                                  s->schedule.part < 1 || s->schedule.part > s->schedule.parts))
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--only is %d/%d; write the share and the number of shares, as 1/8, ..., 8/8, at most %d",
+                   "{part} is %d/%d; write the share and the number of shares, as 1/8, ..., 8/8, at most %d",
                    s->schedule.part, s->schedule.parts, MOST_PARTS);
   if (s->schedule.until_decided)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "--until-decided adds runs when others are finished, and %s knows all runs beforehand; give "
-        "--seeds instead",
-        option);
+        "{until_decided} adds runs when others are finished, and {%s} knows all runs beforehand; give "
+        "{seeds} instead",
+        name);
   if (s->lineup.match == CH_MATCH_TIME)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--match time measures one machine, and %s is for several; match something else", option);
+                   "{match} time measures one machine, and {%s} is for several; match something else",
+                   name);
   if (s->verdict.remeasure && s->schedule.parts)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--remeasure times all models on one machine; give it with --collect instead of --only");
+                   "{remeasure} times all models on one machine; give it with {collect} instead of {part}");
   return CH_OK;
 }
 
@@ -283,30 +287,30 @@ ch_status ch_compare_settings_complete(const ch_compare_settings *given, ch_expe
   CH_TRY(ch_rates_common(settings.rates.rates, &common, error));
   if (common > 0 && settings.rates.lr > 0)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "lr and a rate without a name in `rates` are both given; give one");
+                   "{lr} and a rate without a name in {rates} are both given; give one");
   if (common > 0) settings.rates.lr = common;
   complete(&settings);
   if (settings.rates.tune != 0 && settings.rates.tune < CH_TUNE_LEAST)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--tune is %lld; it needs at least %d rates",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{tune} is %lld; it needs at least %d rates",
                    (long long)settings.rates.tune, CH_TUNE_LEAST);
   if (!settings.text.data == !settings.vision.images)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    settings.text.data
-                       ? "--data and --images exclude each other; give one of them"
-                       : "--data is missing: the text to train on; or --images, for Vision Transformers");
+                       ? "{data} and {images} exclude each other; give one of them"
+                       : "{data} is missing: the text to train on; or {images}, for Vision Transformers");
   if (!settings.report.out || !settings.lineup.mechanisms)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--%s is missing", settings.report.out ? "mechanisms" : "out");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{%s} is missing", settings.report.out ? "mechanisms" : "out");
   if (settings.lineup.init != CH_INIT_DEFAULT &&
       settings.lineup.parametrization == CH_PARAMETRIZATION_SPECTRAL)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "--init is for --parametrization standard; the spectral one sets the initial weights itself");
+        "{init} is for {parametrization} standard; the spectral one sets the initial weights itself");
   if (experiment == CH_EXPERIMENT_COMPARISON &&
       settings.schedule.until_decided != (settings.schedule.budget > 0))
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    settings.schedule.until_decided
-                       ? "--until-decided needs --budget: the seconds of training that it may spend at most"
-                       : "--budget is for --until-decided; give both or neither");
+                       ? "{until_decided} needs {budget}: the seconds of training that it may spend at most"
+                       : "{budget} is for {until_decided}; give both or neither");
   for (int i = 0; i < SETTINGS; i++)
     if (counts(&settings_table[i], &settings, experiment))
       CH_TRY(check_range(&settings_table[i], &settings, error));
@@ -326,11 +330,30 @@ static bool put(json_t *settings, const char *key, json_t *value) {
   return value && json_object_set_new(settings, key, value) == 0;
 }
 
+/* The file has the dashes of options before the names of settings, and configurations under names without. */
+static void write_key(const char *name, char key[64]) {
+  snprintf(key, 64, "--%s", name);
+  for (; *key; key++)
+    if (*key == '_') *key = '-';
+}
+
+static bool is_setting(const char *key, const char *name) {
+  char expected[64];
+  write_key(name, expected);
+  return strcmp(key, expected) == 0;
+}
+
+static bool put_setting(json_t *settings, const char *name, json_t *value) {
+  char key[64];
+  write_key(name, key);
+  return put(settings, key, value);
+}
+
 /* The names as a list, so that spaces between them do not matter. Their order does: it is the order of training. */
 static bool put_mechanisms(json_t *settings, const ch_compare_plan *plan) {
   ch_text text = {0};
   for (int i = 0; i < plan->count; i++) ch_text_printf(&text, "%s%s", i ? "," : "", plan->models[i].name);
-  bool fine = !text.failed && put(settings, "--mechanisms", json_string(text.data));
+  bool fine = !text.failed && put_setting(settings, "mechanisms", json_string(text.data));
   ch_text_free(&text);
   return fine;
 }
@@ -364,7 +387,8 @@ static json_t *describe(const ch_compare_settings *s, ch_experiment experiment, 
   bool fine = object && put_mechanisms(object, plan);
   for (int i = 0; fine && i < SETTINGS; i++) {
     const setting *row = &settings_table[i];
-    if (!row->free && counts(row, s, experiment)) fine = put(object, row->key, to_json(row, s));
+    if (!row->free && counts(row, s, experiment))
+      fine = put_setting(object, name_in_file(row), to_json(row, s));
   }
   if (fine && grown_from) fine = put(object, grown_key, json_integer(grown_from));
   if (fine && plan->budget_seconds > 0) fine = put_timed(object, plan);
@@ -382,13 +406,8 @@ static const char *show(const json_t *value, char *buffer, size_t size) {
 /* NULL for a config file's. */
 static const setting *row_of(const char *key) {
   for (int i = 0; i < SETTINGS; i++)
-    if (strcmp(key, settings_table[i].key) == 0) return &settings_table[i];
+    if (is_setting(key, name_in_file(&settings_table[i]))) return &settings_table[i];
   return NULL;
-}
-
-static const char *option_of(const char *key) {
-  const setting *row = row_of(key);
-  return row && row->option ? row->option : key;
 }
 
 static char *path_of(const ch_compare_settings *settings, ch_experiment experiment) {
@@ -399,35 +418,39 @@ static char *path_of(const ch_compare_settings *settings, ch_experiment experime
 /* Whether a setting is the length of a comparison's runs. */
 static bool is_length(const ch_compare_settings *settings, ch_experiment experiment, const char *key) {
   return experiment == CH_EXPERIMENT_COMPARISON &&
-         strcmp(key, settings->vision.images ? "--epochs" : "--tokens") == 0;
+         is_setting(key, settings->vision.images ? "epochs" : "tokens");
 }
 
 static ch_status differs(const ch_compare_settings *settings, ch_experiment experiment, const char *key,
                          const json_t *kept, const json_t *asked, ch_error *error) {
-  static const char advice[] =
-      "repeat those options to continue it, give another --out, or replace it with --force";
   const char *kind = experiment == CH_EXPERIMENT_SWEEP ? "sweep" : "comparison";
   char a[160], b[160];
-  if (strcmp(key, "--mechanisms") == 0 && experiment == CH_EXPERIMENT_COMPARISON)
+  if (is_setting(key, "mechanisms") && experiment == CH_EXPERIMENT_COMPARISON)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "%s holds a comparison with --mechanisms %s, where this command has %s; repeat that list, to "
-        "which more may be appended, or give another --out",
+        "%s holds a comparison with {mechanisms} %s, where this command has %s; repeat that list, to "
+        "which more may be appended, or give another {out}",
         settings->report.out, show(kept, a, sizeof a), show(asked, b, sizeof b));
+  const setting *row = row_of(key);
+  if (!row)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "%s holds a %s in which %.200s was another configuration; repeat it to continue, or give another "
+        "{out}",
+        settings->report.out, kind, key);
   if (is_length(settings, experiment, key) && settings->training.schedule != CH_TRAIN_CONSTANT &&
       json_integer_value(asked) > json_integer_value(kept))
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "%s holds a comparison with %s %s and a learning rate that has fallen to its end there, so its "
-        "models "
-        "cannot be trained on; give another --out (with --schedule constant, %s may be raised later)",
-        settings->report.out, key, show(kept, a, sizeof a), key);
-  if (strncmp(key, "--", 2) != 0)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "%s holds a %s in which %.200s was another configuration; %s",
-                   settings->report.out, kind, key, advice);
-  return ch_fail(error, CH_ERROR_ARGUMENT, "%s holds a %s with %s %s, where this command has %s; %s",
-                 settings->report.out, kind, option_of(key), show(kept, a, sizeof a),
-                 show(asked, b, sizeof b), advice);
+        "%s holds a comparison with {%s} %s and a learning rate that has fallen to its end there, so its "
+        "models cannot be trained on; give another {out} (with {schedule} constant, {%s} may be raised "
+        "later)",
+        settings->report.out, row->name, show(kept, a, sizeof a), row->name);
+  return ch_fail(
+      error, CH_ERROR_ARGUMENT,
+      "%s holds a %s with {%s} %s, where this command has %s; repeat the first to continue it, or give "
+      "another {out}",
+      settings->report.out, kind, row->name, show(kept, a, sizeof a), show(asked, b, sizeof b));
 }
 
 /* A setting that the comparison did not have when it was started counts as its default. */
@@ -450,11 +473,11 @@ static bool names_a_file(const char *list) {
 }
 
 /* A comparison may get further mechanisms: after those that it has, so that these keep their directories. Without
-   --params the first configuration file gives the size, which must not change. */
+   `parameters` the first configuration file gives the size, which must not change. */
 static bool is_longer_list(const ch_compare_settings *settings, ch_experiment experiment, const char *key,
                            const json_t *kept, const json_t *asked) {
   const char *before = json_string_value(kept), *now = json_string_value(asked);
-  if (experiment == CH_EXPERIMENT_SWEEP || strcmp(key, "--mechanisms") != 0 || !before || !now) return false;
+  if (experiment == CH_EXPERIMENT_SWEEP || !is_setting(key, "mechanisms") || !before || !now) return false;
   size_t length = strlen(before);
   if (strncmp(before, now, length) != 0 || now[length] != ',') return false;
   return settings->lineup.parameters > 0 || names_a_file(before) || !names_a_file(now);
@@ -462,7 +485,9 @@ static bool is_longer_list(const ch_compare_settings *settings, ch_experiment ex
 
 /* A configuration file that the longer list adds. */
 static bool is_added_file(const char *key, const json_t *kept, const json_t *all) {
-  const char *names = json_string_value(json_object_get(all, "--mechanisms"));
+  char mechanisms[64];
+  write_key("mechanisms", mechanisms);
+  const char *names = json_string_value(json_object_get(all, mechanisms));
   return !kept && strncmp(key, "--", 2) != 0 && names && !strstr(names, key);
 }
 
@@ -500,8 +525,8 @@ static ch_status check(const ch_compare_settings *settings, ch_experiment experi
     if (!before && is_default(settings, key, value)) continue;
     if (is_longer_list(settings, experiment, key, before, value) || is_added_file(key, before, kept))
       continue;
-    if (strcmp(key, "--match") == 0 && settings->lineup.match == CH_MATCH_PARAMETERS &&
-        json_is_string(before) && strcmp(json_string_value(before), old_match) == 0)
+    if (is_setting(key, "match") && settings->lineup.match == CH_MATCH_PARAMETERS && json_is_string(before) &&
+        strcmp(json_string_value(before), old_match) == 0)
       continue;
     if (may_grow(settings, experiment, key, before, value)) {
       if (*grown_from <= 0) *grown_from = json_integer_value(before);

@@ -146,9 +146,9 @@ static const char *now(ch_arena *arena) {
   return ch_arena_strdup(arena, ch_format_utc(time(NULL), text));
 }
 
-static ch_compared_data describe_text(const ch_compare_setup *setup, ch_arena *arena) {
+static ch_comparison_data describe_text(const ch_compare_setup *setup, ch_arena *arena) {
   const ch_compare_settings *s = &setup->settings;
-  return (ch_compared_data){
+  return (ch_comparison_data){
       .file = ch_valid_text(arena, s->text.data),
       .tokenizer = ch_valid_text(arena, s->lineup.tokenizer ? s->lineup.tokenizer : "trained on this text"),
       .bytes = setup->data.text_bytes,
@@ -158,19 +158,19 @@ static ch_compared_data describe_text(const ch_compare_setup *setup, ch_arena *a
       .token_entropy = ch_data_token_entropy(&setup->data)};
 }
 
-static ch_compared_data describe_images(const ch_compare_setup *setup, ch_arena *arena) {
+static ch_comparison_data describe_images(const ch_compare_setup *setup, ch_arena *arena) {
   const ch_image_info *info = &setup->images.info;
-  return (ch_compared_data){.file = ch_valid_text(arena, setup->settings.vision.images),
-                            .tokenizer = "",
-                            .images = true,
-                            .format = ch_image_format_name(info->format),
-                            .bytes = info->bytes,
-                            .train_tokens = info->count[CH_IMAGES_TRAIN],
-                            .validation_tokens = info->count[CH_IMAGES_VALIDATION],
-                            .image_size = setup->plan.models[0].config.image_size,
-                            .channels = info->channels,
-                            .classes = setup->plan.models[0].config.num_classes,
-                            .token_entropy = log((double)setup->plan.models[0].config.num_classes)};
+  return (ch_comparison_data){.file = ch_valid_text(arena, setup->settings.vision.images),
+                              .tokenizer = "",
+                              .images = true,
+                              .format = ch_image_format_name(info->format),
+                              .bytes = info->bytes,
+                              .train_tokens = info->count[CH_IMAGES_TRAIN],
+                              .validation_tokens = info->count[CH_IMAGES_VALIDATION],
+                              .image_size = setup->plan.models[0].config.image_size,
+                              .channels = info->channels,
+                              .classes = setup->plan.models[0].config.num_classes,
+                              .token_entropy = log((double)setup->plan.models[0].config.num_classes)};
 }
 
 ch_status ch_compare_setup_describe(ch_compare_setup *setup, ch_error *error) {
@@ -193,19 +193,19 @@ ch_status ch_compare_setup_describe(ch_compare_setup *setup, ch_error *error) {
   c->until_decided = s->schedule.until_decided;
   int64_t most = s->schedule.until_decided ? CH_COMPARE_MOST_SEEDS : s->training.seeds;
   c->models = ch_arena_alloc(arena, (size_t)setup->plan.count * (size_t)most * sizeof *c->models);
-  c->training = (ch_compared_training){.tokens = t->steps * ch_train_step_tokens(t),
-                                       .steps = t->steps,
-                                       .batch = t->batch,
-                                       .sequence = t->sequence,
-                                       .warmup = ch_schedule_warmup(t),
-                                       .eval_tokens = t->eval_tokens,
-                                       .lr = t->lr,
-                                       .weight_decay = t->weight_decay,
-                                       .schedule = t->schedule == CH_TRAIN_COSINE ? "cosine" : "constant",
-                                       .seed = t->seed,
-                                       .seeds = s->training.seeds,
-                                       .flip = t->flip,
-                                       .crop = t->crop};
+  c->training = (ch_comparison_training){.tokens = t->steps * ch_train_step_tokens(t),
+                                         .steps = t->steps,
+                                         .batch = t->batch,
+                                         .sequence = t->sequence,
+                                         .warmup = ch_schedule_warmup(t),
+                                         .eval_tokens = t->eval_tokens,
+                                         .lr = t->lr,
+                                         .weight_decay = t->weight_decay,
+                                         .schedule = t->schedule == CH_TRAIN_COSINE ? "cosine" : "constant",
+                                         .seed = t->seed,
+                                         .seeds = s->training.seeds,
+                                         .flip = t->flip,
+                                         .crop = t->crop};
   c->engine = s->workers.engine;
   c->device = s->workers.engine == CH_ENGINE_PYTORCH && s->workers.device
                   ? ch_arena_strdup(arena, s->workers.device)
@@ -268,7 +268,7 @@ static ch_status open_text(ch_compare_setup *setup, bool continued, bool dry, ch
                              .report = on_prepare,
                              .context = setup};
   if (!s->lineup.tokenizer) CH_TRY(choose_vocabulary(setup, &options.vocab_size, error));
-  if (dry && !continued) return ch_imagine_text(&options, &setup->data, error);
+  if (dry && !continued) return ch_estimate_prepared_text(&options, &setup->data, error);
   return ch_data_open(&options, &setup->data, error);
 }
 
@@ -305,14 +305,14 @@ static ch_status check_result(const ch_compare_setup *setup, const ch_planned_mo
   if (trained != model->parameters)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "%s was trained with %lld parameters, and with these mechanisms it would have %lld; give "
-                   "another --out",
+                   "another {out}",
                    model->name, (long long)trained, (long long)model->parameters);
   double lr = json_number_value(json_object_get(result, "lr"));
   if (lr > 0 && lr != model->lr && !setup->settings.rates.tune)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "%s was trained at the rate %g, where this command gives it %g; repeat --lr, or give another "
-        "--out",
+        "%s was trained at the rate %g, where this command gives it %g; repeat {lr}, or give another "
+        "{out}",
         model->name, lr, model->lr);
   bool images = ch_compare_on_images(setup);
   const char *key = images ? "images_trained" : "tokens_trained";
@@ -361,7 +361,7 @@ static ch_status open_source(ch_compare_setup *setup, bool continued, bool dry, 
 /* Rank 0 prepares the text; the others then open it. */
 static ch_status open_source_for_all(ch_compare_setup *setup, bool continued, bool dry, ch_error *error) {
   ch_rank_group *all = setup->crew.all;
-  bool leads = ch_crew_leads(&setup->crew);
+  bool leads = ch_scheduler_leads(&setup->crew);
   CH_TRY(ch_ranks_agree(all, leads ? open_source(setup, continued, dry, error) : CH_OK, error));
   return ch_ranks_agree(all, leads ? CH_OK : open_source(setup, true, false, error), error);
 }
@@ -420,9 +420,9 @@ static ch_status begin(const ch_compare_settings *settings, bool dry, ch_compare
   CH_TRY(compare_settings(setup, error));
   /* PyTorch's worker starts the processes of a run itself. */
   int64_t each = settings->workers.engine == CH_ENGINE_PYTORCH ? 1 : settings->workers.ranks_per_run;
-  CH_TRY(ch_crew_open(all, each, ch_compare_stopped, setup, &setup->crew, error));
-  if (!ch_crew_leads(&setup->crew)) return ch_ranks_agree(all, CH_OK, error);
-  ch_attempt_begin(&setup->attempt, setup->settings.report.out);
+  CH_TRY(ch_scheduler_open(all, each, ch_compare_stopped, setup, &setup->crew, error));
+  if (!ch_scheduler_leads(&setup->crew)) return ch_ranks_agree(all, CH_OK, error);
+  ch_preparation_begin(&setup->attempt, setup->settings.report.out);
   return ch_ranks_agree(all, ch_make_directory(setup->settings.report.out, error), error);
 }
 
@@ -432,7 +432,7 @@ static ch_status check_kept(ch_compare_setup *setup, ch_compare_kept *kept, ch_e
   setup->grown_from = kept->grown_from;
   if (kept->there || !s->schedule.collect) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "%s holds no comparison to collect; train its shares with --only 1/N, ..., N/N first",
+                 "%s holds no comparison to collect; train its shares with {part} 1/N, ..., N/N first",
                  s->report.out);
 }
 
@@ -457,7 +457,7 @@ ch_status ch_compare_setup_settle(ch_compare_setup *setup, ch_error *error) {
   CH_TRY(ch_ranks_agree(all, ch_compare_setup_describe(setup, error), error));
   CH_TRY(ch_ranks_agree(all, setup->continued ? check_trained(setup, error) : CH_OK, error));
   if (setup->dry) return CH_OK;
-  bool writes = ch_crew_leads(&setup->crew) && !setup->continued;
+  bool writes = ch_scheduler_leads(&setup->crew) && !setup->continued;
   CH_TRY(ch_ranks_agree(all, writes ? ch_compare_setup_keep(setup, error) : CH_OK, error));
   ch_compare_tell(setup, (ch_compare_event){.kind = CH_COMPARE_EVENT_PREPARED,
                                             .as.prepared = {&setup->comparison->data}});
@@ -484,9 +484,9 @@ void ch_compare_setup_close(ch_compare_setup *setup, ch_status status) {
   /* Other parts of the comparison may already use what this part prepared. */
   bool shared = setup->settings.schedule.parts > 0 && setup->kept;
   if (status != CH_OK && status != CH_ERROR_INTERRUPTED && !setup->began && !shared)
-    ch_attempt_withdraw(&setup->attempt);
-  ch_attempt_end(&setup->attempt);
-  ch_crew_close(&setup->crew);
+    ch_preparation_undo(&setup->attempt);
+  ch_preparation_end(&setup->attempt);
+  ch_scheduler_close(&setup->crew);
   ch_data_close(&setup->data);
   ch_image_data_close(&setup->images);
   ch_compare_plan_free(&setup->plan);

@@ -6,7 +6,7 @@
 #include "experiment/lineup/comparison_plan.h"
 #include "experiment/findings/comparison_results.h"
 #include "experiment/trial/settings.h"
-#include "train/attempt.h"
+#include "train/undo_preparation.h"
 #include "train/data.h"
 #include "train/image_data.h"
 #include "train/run.h"
@@ -15,7 +15,7 @@ typedef struct ch_compare_setup {
   ch_compare_settings settings; /* complete */
   double lr_given;              /* a rate for all models, 0: their usual ones */
   ch_experiment experiment;
-  ch_crew crew;              /* who trains */
+  ch_scheduler crew;         /* who trains */
   ch_comparison *comparison; /* everything except the models' results is filled in */
   ch_compare_plan plan;
   ch_data data;              /* of a comparison on text, */
@@ -23,7 +23,7 @@ typedef struct ch_compare_setup {
   ch_train_options training; /* options of every model, except the steps with CH_MATCH_TIME */
   /* Tokens (or epochs) that the comparison was started with, where it is given more now; else 0. */
   int64_t grown_from;
-  ch_attempt attempt;
+  ch_preparation attempt;
   bool dry;             /* what would be done is planned, and nothing is written */
   bool continued;       /* the directory had these settings when the setup was planned */
   bool kept;            /* the directory has these settings */

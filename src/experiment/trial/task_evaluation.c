@@ -32,30 +32,30 @@ ch_status ch_compare_check_tasks(ch_compare_setup *setup, ch_task_checker check,
 /* --- answers ----------------------------------------------------------------------------------------------------- */
 
 /* The place of the task's answer: one with the same items is kept, one with another number of them is replaced. */
-static int place_of(const ch_compared *model, const ch_asked_task *task) {
+static int place_of(const ch_model_result *model, const ch_asked_task *task) {
   for (int i = 0; i < model->task_count; i++)
     if (strcmp(model->tasks[i].task, task->spelling) == 0) return i;
   return model->task_count;
 }
 
-static bool is_answered(const ch_compared *model, const ch_asked_task *task, int64_t limit) {
+static bool is_answered(const ch_model_result *model, const ch_asked_task *task, int64_t limit) {
   int place = place_of(model, task);
   return place < model->task_count && model->tasks[place].limit == limit;
 }
 
 static ch_status ask_model(ch_compare_setup *setup, ch_task_asker ask, const char *directory,
-                           const ch_asked_task *tasks, int count, ch_compared *model, bool *asked,
+                           const ch_asked_task *tasks, int count, ch_model_result *model, bool *asked,
                            ch_error *error) {
   const ch_compare_settings *s = &setup->settings;
   ch_arena *arena = &setup->comparison->arena;
-  ch_compared_task *answers = ch_arena_alloc(arena, (size_t)(model->task_count + count) * sizeof *answers);
+  ch_task_result *answers = ch_arena_alloc(arena, (size_t)(model->task_count + count) * sizeof *answers);
   bool answered = false;
   if (!answers) return ch_no_memory(error);
   for (int i = 0; i < model->task_count; i++) answers[i] = model->tasks[i];
   model->tasks = answers;
   for (int t = 0; t < count; t++) {
     if (is_answered(model, &tasks[t], s->verdict.task_items)) continue;
-    ch_compared_task answer = {.task = tasks[t].spelling, .limit = s->verdict.task_items};
+    ch_task_result answer = {.task = tasks[t].spelling, .limit = s->verdict.task_items};
     CH_TRY(ask(s, model, directory, &tasks[t], arena, &answer, error));
     int place = place_of(model, &tasks[t]);
     answers[place] = answer;

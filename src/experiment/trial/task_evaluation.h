@@ -6,9 +6,9 @@
 #include "experiment/trial/task_list.h"
 
 /* Asks the model in `directory` one task. Of *answer the caller has filled `task` and `limit`; strings go into the arena. */
-typedef ch_status (*ch_task_asker)(const ch_compare_settings *settings, const ch_compared *model,
+typedef ch_status (*ch_task_asker)(const ch_compare_settings *settings, const ch_model_result *model,
                                    const char *directory, const ch_asked_task *task, ch_arena *arena,
-                                   ch_compared_task *answer, ch_error *error);
+                                   ch_task_result *answer, ch_error *error);
 
 /* Whether a model with this configuration could be asked the task: makes or reads its items. */
 typedef ch_status (*ch_task_checker)(const ch_compare_settings *settings, const ch_config *config,

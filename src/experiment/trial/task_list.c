@@ -14,7 +14,7 @@ static ch_status read_task(char *word, ch_arena *arena, ch_asked_task *task, ch_
   if (equals) *equals = 0;
   if (!*word || (equals && !equals[1]))
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--tasks has an empty name or file; write them with one comma between, as in "
+                   "{tasks} has an empty name or file; write them with one comma between, as in "
                    "ruler:vt@256,hellaswag=items.jsonl");
   task->name = word;
   task->items = equals ? equals + 1 : NULL;
@@ -26,7 +26,7 @@ static ch_status read_task(char *word, ch_arena *arena, ch_asked_task *task, ch_
   bool makes_items = known->ruler.kind != CH_RULER_NONE;
   ch_task_free(known);
   if (task->items || makes_items) return CH_OK;
-  return ch_fail(error, CH_ERROR_ARGUMENT, "--tasks: %.80s needs its items; write %.80s=FILE", word, word);
+  return ch_fail(error, CH_ERROR_ARGUMENT, "{tasks}: %.80s needs its items; write %.80s=FILE", word, word);
 }
 
 ch_status ch_asked_tasks_read(const char *list, ch_arena *arena, ch_asked_task **tasks, int *count,
@@ -43,7 +43,7 @@ ch_status ch_asked_tasks_read(const char *list, ch_arena *arena, ch_asked_task *
     CH_TRY(read_task(word, arena, &read[*count], error));
     for (int i = 0; i < *count; i++)
       if (strcmp(read[i].spelling, read[*count].spelling) == 0)
-        return ch_fail(error, CH_ERROR_ARGUMENT, "--tasks names %.80s twice", read[i].spelling);
+        return ch_fail(error, CH_ERROR_ARGUMENT, "{tasks} names %.80s twice", read[i].spelling);
     ++*count;
   }
   *tasks = read;
@@ -55,14 +55,14 @@ ch_status ch_asked_tasks_check(const ch_compare_settings *settings, ch_error *er
   ch_asked_task *tasks;
   int count;
   if (settings->verdict.tasks && settings->vision.images)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--tasks is for text; models of images answer none");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{tasks} is for text; models of images answer none");
   if (settings->verdict.task_items < 0)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--task-items is %lld; it is a number of items, or 0 for all",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{task_items} is %lld; it is a number of items, or 0 for all",
                    (long long)settings->verdict.task_items);
   ch_status status = ch_asked_tasks_read(settings->verdict.tasks, &arena, &tasks, &count, error);
   for (int i = 0; status == CH_OK && i < count; i++)
     if (tasks[i].items && access(tasks[i].items, R_OK) != 0)
-      status = ch_fail(error, CH_ERROR_IO, "--tasks: the items of %.80s, %.200s, cannot be read",
+      status = ch_fail(error, CH_ERROR_IO, "{tasks}: the items of %.80s, %.200s, cannot be read",
                        tasks[i].name, tasks[i].items);
   ch_arena_free(&arena);
   return status;

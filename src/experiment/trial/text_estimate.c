@@ -70,7 +70,7 @@ static ch_status ask_tokenizer(const char *path, ch_data *data, ch_error *error)
   return CH_OK;
 }
 
-ch_status ch_imagine_text(const ch_data_options *options, ch_data *data, ch_error *error) {
+ch_status ch_estimate_prepared_text(const ch_data_options *options, ch_data *data, ch_error *error) {
   *data = (ch_data){.bos = -1, .eos = -1};
   CH_TRY(ch_corpus_recognise(options->data) ? count_tokens(options->data, data, error)
                                             : estimate_tokens(options, data, error));
@@ -78,10 +78,10 @@ ch_status ch_imagine_text(const ch_data_options *options, ch_data *data, ch_erro
   data->train_sequences = data->train_tokens / options->sequence;
   /* No text has fewer bytes than tokens, so this text is certainly too short. */
   if (data->text_bytes < options->sequence)
-    return ch_fail(
-        error, CH_ERROR_ARGUMENT,
-        "the text has %lld bytes, too few for one sequence of %lld tokens; use more text or a shorter --seq",
-        (long long)data->text_bytes, (long long)options->sequence);
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "the text has %lld bytes, too few for one sequence of %lld tokens; use more text or a "
+                   "shorter {sequence}",
+                   (long long)data->text_bytes, (long long)options->sequence);
   data->source = (ch_batch_source){.context = data,
                                    .train = fill,
                                    .validate = fill,

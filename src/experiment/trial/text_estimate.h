@@ -8,6 +8,6 @@
    are estimated from the bytes, or those of a token file. options: data, tokenizer, vocab_size, validation and sequence
    count. Release with ch_data_close, also on failure. Errors: those of a text that cannot be read or is too short, and of
    the tokenizer. */
-ch_status ch_imagine_text(const ch_data_options *options, ch_data *data, ch_error *error);
+ch_status ch_estimate_prepared_text(const ch_data_options *options, ch_data *data, ch_error *error);
 
 #endif

@@ -28,7 +28,7 @@ typedef struct speeds {
 enum { ENOUGH_SECONDS = 2 };
 
 /* The share of the usual time that a model is timed for. */
-static double effort_for(const ch_compared *model) {
+static double effort_for(const ch_model_result *model) {
   static const double least = 0.05;
   return model->train_seconds > 0 ? fmin(fmax(model->train_seconds / ENOUGH_SECONDS, least), 1) : 1;
 }
@@ -61,19 +61,19 @@ static ch_status take_turn(ch_compare_setup *setup, const char *directory, doubl
 }
 
 /* The medians of several turns. */
-static ch_status fill(ch_compare_setup *setup, const speeds *turns, int count, ch_compared *model,
+static ch_status fill(ch_compare_setup *setup, const speeds *turns, int count, ch_model_result *model,
                       ch_error *error) {
   double values[CH_COMPARE_TURNS];
   int disturbed = 0;
   for (int t = 0; t < count; t++) disturbed += turns[t].disturbed;
   for (int t = 0; t < count; t++) values[t] = turns[t].rate;
-  ch_rate rate = ch_rate_of(values, count, 2 * disturbed > count);
+  ch_median_speed rate = ch_median_speed_of(values, count, 2 * disturbed > count);
   model->decode_tokens_per_second = rate.median;
   model->decode_spread = rate.spread;
   model->decode_unsteady = rate.unsteady;
   if (turns->step_rate > 0) {
     for (int t = 0; t < count; t++) values[t] = turns[t].step_rate;
-    rate = ch_rate_of(values, count, 2 * disturbed > count);
+    rate = ch_median_speed_of(values, count, 2 * disturbed > count);
     model->train_tokens_per_second = rate.median;
     model->train_spread = rate.spread;
     model->train_unsteady = rate.unsteady;
@@ -90,14 +90,14 @@ static ch_status fill(ch_compare_setup *setup, const speeds *turns, int count, c
   return CH_OK;
 }
 
-ch_status ch_compare_time_alone(ch_compare_setup *setup, const char *directory, ch_compared *model,
+ch_status ch_compare_time_alone(ch_compare_setup *setup, const char *directory, ch_model_result *model,
                                 ch_error *error) {
   speeds taken;
   CH_TRY(take_turn(setup, directory, effort_for(model), NULL, &taken, error));
   return fill(setup, &taken, 1, model, error);
 }
 
-bool ch_compare_has_weights(const ch_compare_setup *setup, const ch_compared *model) {
+bool ch_compare_has_weights(const ch_compare_setup *setup, const ch_model_result *model) {
   char *directory = ch_path_join(setup->settings.report.out, model->directory);
   char *path = directory ? ch_path_join(directory, "model.safetensors") : NULL;
   bool there = path && ch_is_file(path);
@@ -106,7 +106,7 @@ bool ch_compare_has_weights(const ch_compare_setup *setup, const ch_compared *mo
   return there;
 }
 
-bool ch_compare_lacks_turns(const ch_compare_setup *setup) {
+bool ch_compare_lacks_timing(const ch_compare_setup *setup) {
   const ch_comparison *c = setup->comparison;
   for (int i = 0; i < c->count; i++)
     if ((c->models[i].timing_turns == 0 || setup->settings.verdict.remeasure) &&
@@ -122,7 +122,7 @@ typedef struct timed {
   const ch_config *config; /* training is timed too; or NULL */
   bool wanted, taken;      /* in the next round; in an earlier one */
   speeds turns[CH_COMPARE_TURNS];
-  ch_compared best; /* what is known of the model, with the steadiest speeds of all rounds */
+  ch_model_result best; /* what is known of the model, with the steadiest speeds of all rounds */
 } timed;
 
 static ch_status take_round(ch_compare_setup *setup, int round, timed *all, ch_error *error) {
@@ -144,26 +144,26 @@ static ch_status take_round(ch_compare_setup *setup, int round, timed *all, ch_e
   return CH_OK;
 }
 
-static ch_rate decoding_of(const ch_compared *m) {
-  return (ch_rate){m->decode_tokens_per_second, m->decode_spread, m->decode_unsteady};
+static ch_median_speed decoding_of(const ch_model_result *m) {
+  return (ch_median_speed){m->decode_tokens_per_second, m->decode_spread, m->decode_unsteady};
 }
 
-static ch_rate training_of(const ch_compared *m) {
-  return (ch_rate){m->train_tokens_per_second, m->train_spread, m->train_unsteady};
+static ch_median_speed training_of(const ch_model_result *m) {
+  return (ch_median_speed){m->train_tokens_per_second, m->train_spread, m->train_unsteady};
 }
 
 /* Keeps a round's measurements that are steadier than earlier ones. Decides whether another round is needed. */
 static ch_status judge(ch_compare_setup *setup, timed *model, ch_error *error) {
-  ch_compared now = model->best;
-  ch_rate decoding = decoding_of(&model->best), training = training_of(&model->best);
+  ch_model_result now = model->best;
+  ch_median_speed decoding = decoding_of(&model->best), training = training_of(&model->best);
   CH_TRY(fill(setup, model->turns, CH_COMPARE_TURNS, &now, error));
-  if (model->taken && !ch_rate_is_steadier(decoding_of(&now), decoding)) {
+  if (model->taken && !ch_median_speed_is_steadier(decoding_of(&now), decoding)) {
     now.decode_tokens_per_second = decoding.median;
     now.decode_spread = decoding.spread;
     now.decode_unsteady = decoding.unsteady;
     now.decode_curve = model->best.decode_curve;
   }
-  if (model->taken && !ch_rate_is_steadier(training_of(&now), training)) {
+  if (model->taken && !ch_median_speed_is_steadier(training_of(&now), training)) {
     now.train_tokens_per_second = training.median;
     now.train_spread = training.spread;
     now.train_unsteady = training.unsteady;
@@ -177,11 +177,11 @@ static ch_status judge(ch_compare_setup *setup, timed *model, ch_error *error) {
   return CH_OK;
 }
 
-ch_status ch_compare_keep_run(ch_compare_setup *setup, const ch_compared *model, ch_error *error) {
+ch_status ch_compare_keep_run(ch_compare_setup *setup, const ch_model_result *model, ch_error *error) {
   char *directory = ch_path_join(setup->settings.report.out, model->directory);
   char *path = directory ? ch_path_join(directory, CH_COMPARE_RESULT) : NULL;
-  ch_status status =
-      path ? ch_write_json(path, ch_compared_to_json(model), CH_DIGITS_EXACT, error) : ch_no_memory(error);
+  ch_status status = path ? ch_write_json(path, ch_model_result_to_json(model), CH_DIGITS_EXACT, error)
+                          : ch_no_memory(error);
   free(path);
   free(directory);
   if (status == CH_OK)
@@ -227,7 +227,7 @@ static ch_status take_rounds(ch_compare_setup *setup, timed *all, ch_error *erro
   return CH_OK;
 }
 
-ch_status ch_compare_take_turns(ch_compare_setup *setup, ch_error *error) {
+ch_status ch_compare_time_in_rounds(ch_compare_setup *setup, ch_error *error) {
   timed *all = calloc((size_t)setup->comparison->count + 1, sizeof *all);
   ch_status status = all ? take_rounds(setup, all, error) : ch_no_memory(error);
   free(all);

@@ -27,7 +27,7 @@ typedef struct running {
   ch_status failed; /* what went wrong between steps: settings or results could not be written */
   ch_error error;
   /* While rates are tried: the best run so far, or NULL; and whether this one is clearly worse. */
-  const ch_compared *best;
+  const ch_model_result *best;
   bool hopeless;
   double last_loss; /* of the last evaluation; 0: there was none */
 } running;
@@ -37,9 +37,9 @@ static void on_step(void *context, const ch_step_report *report) {
   ch_compare_setup *setup = r->setup;
   r->began = true;
   if (r->times.taken < r->times.room) r->times.seconds[r->times.taken++] = report->seconds;
-  if (r->failed == CH_OK && ch_crew_leads(&setup->crew)) {
+  if (r->failed == CH_OK && ch_scheduler_leads(&setup->crew)) {
     if (!setup->kept) r->failed = ch_compare_setup_keep(setup, &r->error);
-    if (r->failed == CH_OK) r->failed = ch_crew_settle(&setup->crew, &r->error);
+    if (r->failed == CH_OK) r->failed = ch_scheduler_settle(&setup->crew, &r->error);
   }
   ch_train_step_of(report, r->training.steps, &r->position.step);
   ch_compare_tell(setup, (ch_compare_event){.kind = CH_COMPARE_EVENT_STEP, .as.step = {&r->position}});
@@ -74,15 +74,15 @@ static void on_started(void *context, int64_t step) {
 
 static bool on_interrupted(void *context) {
   running *r = context;
-  bool stops = ch_crew_stops(&r->setup->crew); /* asked in any case: it also serves other ranks */
+  bool stops = ch_scheduler_stops(&r->setup->crew); /* asked in any case: it also serves other ranks */
   return stops || r->hopeless || r->failed != CH_OK;
 }
 
 /* Collects the results after the last step, on the rank that writes the run's files. */
-static ch_status finish(running *run, ch_trainer *trainer, const char *directory, ch_compared *model,
+static ch_status finish(running *run, ch_trainer *trainer, const char *directory, ch_model_result *model,
                         ch_error *error) {
   ch_compare_setup *setup = run->setup;
-  CH_TRY(ch_compared_fill_training(setup, trainer, &run->times, model, error));
+  CH_TRY(ch_model_result_fill_training(setup, trainer, &run->times, model, error));
   return ch_compare_on_images(setup) ? CH_OK : ch_data_give_tokenizer(&setup->data, directory, error);
 }
 
@@ -103,7 +103,7 @@ char *ch_compare_device_of(const ch_compare_setup *setup) {
 }
 
 static ch_status train(running *run, const ch_planned_model *planned, const char *directory,
-                       ch_compared *model, ch_error *error) {
+                       ch_model_result *model, ch_error *error) {
   ch_compare_setup *setup = run->setup;
   ch_rank_group *own = setup->crew.own;
   ch_step_times *times = &run->times;
@@ -136,12 +136,12 @@ static ch_status train(running *run, const ch_planned_model *planned, const char
   CH_TRY_GOTO(ch_train_run(trainer, directory, true, &events, error));
   ch_load after = ch_load_now();
   times->disturbed = ch_load_disturbed(&before, &after, ch_team_of(0).threads);
-  if (ch_crew_writes(&setup->crew)) status = finish(run, trainer, directory, model, error);
+  if (ch_scheduler_writes(&setup->crew)) status = finish(run, trainer, directory, model, error);
   CH_TRY_GOTO(ch_ranks_agree(own, status, error));
   /* Frees the trainer's memory before decoding is timed. With other ranks, it is timed after all have ended. */
   ch_trainer_free(trainer);
   trainer = NULL;
-  if (ch_crew_is_alone(&setup->crew)) CH_TRY_GOTO(ch_compare_time_alone(setup, directory, model, error));
+  if (ch_scheduler_is_alone(&setup->crew)) CH_TRY_GOTO(ch_compare_time_alone(setup, directory, model, error));
 done:
   ch_trainer_free(trainer);
   free(times->seconds);
@@ -151,20 +151,20 @@ done:
 
 /* A run that is refused before its first step leaves nothing behind. */
 static ch_status train_or_withdraw(running *run, const ch_planned_model *planned, const char *directory,
-                                   ch_compared *model, bool *began, ch_error *error) {
-  ch_attempt attempt = {0};
-  if (ch_crew_writes(&run->setup->crew)) ch_attempt_begin(&attempt, directory);
+                                   ch_model_result *model, bool *began, ch_error *error) {
+  ch_preparation attempt = {0};
+  if (ch_scheduler_writes(&run->setup->crew)) ch_preparation_begin(&attempt, directory);
   ch_status status = train(run, planned, directory, model, error);
-  if (status != CH_OK && status != CH_ERROR_INTERRUPTED && !run->began) ch_attempt_withdraw(&attempt);
-  ch_attempt_end(&attempt);
+  if (status != CH_OK && status != CH_ERROR_INTERRUPTED && !run->began) ch_preparation_undo(&attempt);
+  ch_preparation_end(&attempt);
   *began = *began || run->began || status == CH_OK;
-  return run->failed == CH_OK ? status : ch_fail(error, run->failed, "%s", run->error.message);
+  return run->failed == CH_OK ? status : ch_fail_as(error, run->failed, &run->error);
 }
 
 /* Writes a result, on the rank that does. The reference to the object is taken. */
 static ch_status write_result(const ch_compare_setup *setup, const char *path, json_t *object,
                               ch_error *error) {
-  bool writes = ch_crew_writes(&setup->crew);
+  bool writes = ch_scheduler_writes(&setup->crew);
   ch_status status = writes ? ch_write_json(path, object, CH_DIGITS_EXACT, error) : CH_OK;
   if (!writes) json_decref(object);
   return ch_ranks_agree(setup->crew.own, status, error);
@@ -182,7 +182,7 @@ static ch_status find_run(const ch_compare_setup *setup, const ch_planned_model 
 }
 
 /* Adds the results of the rate search to the result of a run. */
-static void put_tune(const ch_planned_model *planned, ch_compared *run) {
+static void put_tune(const ch_planned_model *planned, ch_model_result *run) {
   if (!planned->tune) return;
   ch_tune_result result = ch_tune_conclude(planned->tune);
   run->tried = planned->tune->tried;
@@ -193,7 +193,7 @@ static void put_tune(const ch_planned_model *planned, ch_compared *run) {
   run->lr_at_edge = result.at_edge;
 }
 
-ch_status ch_compare_read_run(ch_compare_setup *setup, int model, uint64_t seed, ch_compared *run,
+ch_status ch_compare_read_run(ch_compare_setup *setup, int model, uint64_t seed, ch_model_result *run,
                               bool *found, ch_error *error) {
   const ch_planned_model *planned = &setup->plan.models[model];
   ch_train_options training;
@@ -206,7 +206,7 @@ ch_status ch_compare_read_run(ch_compare_setup *setup, int model, uint64_t seed,
   CH_TRY_GOTO(ch_compare_training_of(setup, planned, &training, error));
   if (!ch_is_file(result)) goto done;
   CH_TRY_GOTO(ch_json_read(result, MOST_RESULT_BYTES, &object, error));
-  CH_TRY_GOTO(ch_compared_from_json(object, result, &setup->comparison->arena, run, error));
+  CH_TRY_GOTO(ch_model_result_from_json(object, result, &setup->comparison->arena, run, error));
   *found = run->tokens_trained >= training.steps * ch_train_step_tokens(&training);
   if (*found) put_tune(planned, run);
 done:
@@ -222,12 +222,12 @@ ch_status ch_compare_train_run(ch_compare_setup *setup, int model, uint64_t seed
   const char *name;
   char *directory = NULL, *result = NULL;
   running r = {.setup = setup};
-  ch_compared made;
+  ch_model_result made;
   ch_status status = CH_OK;
   ch_compare_take_seed(setup, seed);
   status = find_run(setup, planned, seed, &name, &directory, &result, error);
   if (status == CH_OK) status = ch_compare_training_of(setup, planned, &r.training, error);
-  if (status == CH_OK) status = ch_compared_fill_shape(setup, planned, &made, error);
+  if (status == CH_OK) status = ch_model_result_fill_shape(setup, planned, &made, error);
   CH_TRY_GOTO(ch_ranks_agree(setup->crew.own, status, error));
   r.position = (ch_compare_position){.name = planned->name,
                                      .seed = seed,
@@ -240,7 +240,7 @@ ch_status ch_compare_train_run(ch_compare_setup *setup, int model, uint64_t seed
   ch_compare_tell(setup,
                   (ch_compare_event){.kind = CH_COMPARE_EVENT_BEGIN, .as.begin = {&r.position, &made}});
   CH_TRY_GOTO(train_or_withdraw(&r, planned, directory, &made, began, error));
-  CH_TRY_GOTO(write_result(setup, result, ch_compared_to_json(&made), error));
+  CH_TRY_GOTO(write_result(setup, result, ch_model_result_to_json(&made), error));
 done:
   free(result);
   free(directory);
@@ -255,13 +255,13 @@ typedef struct trial {
   const char *name; /* of its directory */
   char *directory, *result;
   ch_tried_rate *rate;
-  ch_compared *run;
+  ch_model_result *run;
 } trial;
 
 static ch_status read_trial(ch_compare_setup *setup, const trial *t, ch_error *error) {
   json_t *object = NULL;
   CH_TRY(ch_json_read(t->result, MOST_RESULT_BYTES, &object, error));
-  ch_status status = ch_compared_from_json(object, t->result, &setup->comparison->arena, t->run, error);
+  ch_status status = ch_model_result_from_json(object, t->result, &setup->comparison->arena, t->run, error);
   if (status == CH_OK)
     *t->rate =
         (ch_tried_rate){t->lr, t->run->validation_loss, json_is_true(json_object_get(object, "stopped"))};
@@ -271,11 +271,11 @@ static ch_status read_trial(ch_compare_setup *setup, const trial *t, ch_error *e
 
 /* Trains a model at a rate on trial, and writes the result. */
 static ch_status train_trial(ch_compare_setup *setup, const ch_planned_model *planned, const trial *t,
-                             const ch_compared *best, bool *began, ch_error *error) {
-  ch_compared *model = t->run;
+                             const ch_model_result *best, bool *began, ch_error *error) {
+  ch_model_result *model = t->run;
   running run = {.setup = setup, .best = best};
   ch_status status = ch_compare_training_of(setup, planned, &run.training, error);
-  if (status == CH_OK) status = ch_compared_fill_shape(setup, planned, model, error);
+  if (status == CH_OK) status = ch_model_result_fill_shape(setup, planned, model, error);
   CH_TRY(ch_ranks_agree(setup->crew.own, status, error));
   run.position = (ch_compare_position){.name = planned->name,
                                        .seed = setup->training.seed,
@@ -297,7 +297,7 @@ static ch_status train_trial(ch_compare_setup *setup, const ch_planned_model *pl
   }
   CH_TRY(status);
   *t->rate = (ch_tried_rate){t->lr, model->validation_loss, worse || diverged};
-  json_t *object = ch_compared_to_json(model);
+  json_t *object = ch_model_result_to_json(model);
   if (json_object_set_new(object, "stopped", json_boolean(t->rate->stopped)) != 0) {
     json_decref(object);
     object = NULL;
@@ -306,8 +306,8 @@ static ch_status train_trial(ch_compare_setup *setup, const ch_planned_model *pl
 }
 
 /* With `known`, nothing is trained: it becomes false where the rate was not tried yet. */
-static ch_status try_rate(ch_compare_setup *setup, const ch_planned_model *planned, const ch_compared *best,
-                          trial *t, bool *known, bool *began, ch_error *error) {
+static ch_status try_rate(ch_compare_setup *setup, const ch_planned_model *planned,
+                          const ch_model_result *best, trial *t, bool *known, bool *began, ch_error *error) {
   t->name = ch_arena_printf(&setup->comparison->arena, "tune/%s/lr-%.9g", planned->directory, t->lr);
   t->directory = t->name ? ch_path_join(setup->settings.report.out, t->name) : NULL;
   t->result = t->directory ? ch_path_join(t->directory, CH_COMPARE_TRIED) : NULL;
@@ -325,12 +325,12 @@ static ch_status try_rate(ch_compare_setup *setup, const ch_planned_model *plann
 static ch_status tune(ch_compare_setup *setup, ch_planned_model *planned, bool *known, bool *began,
                       ch_error *error) {
   ch_tune *tune = ch_arena_alloc(&setup->comparison->arena, sizeof *tune);
-  ch_compared runs[CH_TUNE_MOST];
+  ch_model_result runs[CH_TUNE_MOST];
   if (!tune) return ch_no_memory(error);
   *tune = (ch_tune){.most = (int)setup->settings.rates.tune};
-  const ch_compared *best = NULL;
+  const ch_model_result *best = NULL;
   for (double lr; (lr = ch_tune_next(tune, planned->lr)) > 0; tune->count++) {
-    ch_compared *run = &runs[tune->count];
+    ch_model_result *run = &runs[tune->count];
     trial t = {.lr = lr, .rate = &tune->tried[tune->count], .run = run};
     ch_status status = try_rate(setup, planned, best, &t, known, began, error);
     free(t.directory);
@@ -341,7 +341,7 @@ static ch_status tune(ch_compare_setup *setup, ch_planned_model *planned, bool *
   }
   if (!best)
     return ch_fail(error, CH_ERROR_NUMERIC,
-                   "%s diverged at all %d learning rates that were tried, the lowest %g; give a lower --lr",
+                   "%s diverged at all %d learning rates that were tried, the lowest %g; give a lower {lr}",
                    planned->name, tune->count, tune->tried[tune->count - 1].lr);
   planned->tune = tune;
   planned->lr = ch_tune_conclude(tune).lr;

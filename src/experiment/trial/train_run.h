@@ -6,7 +6,7 @@
 #include "experiment/trial/setup.h"
 
 /* The result that lies in the directory of a run, if it was finished, with as many tokens as it should have; *found says so. */
-ch_status ch_compare_read_run(ch_compare_setup *setup, int model, uint64_t seed, ch_compared *run,
+ch_status ch_compare_read_run(ch_compare_setup *setup, int model, uint64_t seed, ch_model_result *run,
                               bool *found, ch_error *error);
 /* Trains a model of the plan at its rate and writes its result; every rank of a group calls it. run, runs: its place among
    all, for the caller's progress. *began: a step was made, or all were made before. */

@@ -1,5 +1,5 @@
 /* Softmax attention over states, in the streaming loop of tensor/attend.h. */
-#include "graph/ops/attend.h"
+#include "graph/ops/attending.h"
 
 #include <string.h>
 

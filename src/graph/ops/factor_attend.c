@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "graph/ops/append.h"
-#include "graph/ops/attend.h"
+#include "graph/ops/attending.h"
 
 enum { Q, FACTORS, BEHIND = FACTORS + CH_FACTORS };
 

@@ -49,7 +49,8 @@ static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
 static ch_status forward(ch_run *run, const ch_node *node) {
   ch_short_conv args = bind(run, node);
   args.y = ch_run_output(run, node);
-  args.states = ch_kept_states(run, &attributes_of(node)->kept, &args.state_stride, &args.order, &args.tokens_before);
+  args.states =
+      ch_kept_states(run, &attributes_of(node)->kept, &args.state_stride, &args.order, &args.tokens_before);
   run->kernels->short_conv_forward(&args);
   if (args.states) run->kernels->short_conv_keep(&args);
   return CH_OK;

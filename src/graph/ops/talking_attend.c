@@ -1,6 +1,6 @@
 /* Attention whose heads talk: mixed at every (query, key) pair, before and after the softmax (tensor/kernels/attention/talking.h).
  */
-#include "graph/ops/attend.h"
+#include "graph/ops/attending.h"
 #include "graph/ops/append.h"
 #include "tensor/tile_producers.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "attention/registry.h"
-#include "infer/forward.h"
+#include "infer/api_forward.h"
 #include "model/accounting.h"
 #include "config_file/config_json.h"
 #include "properties.h"

@@ -1,0 +1,256 @@
+/* The public function that compresses a model: open, calibrate, compress, write, measure, report. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "api/compress_private.h"
+#include "base/file.h"
+#include "base/progress.h"
+#include "bench/machine.h"
+#include "compress/virtual_heads.h"
+#include "tensor/team.h"
+
+static const double kept_back = 0.2; /* of the calibration text, to measure on */
+
+void ch_compress_defaults(ch_compress_settings *settings) {
+  *settings = (ch_compress_settings){
+      .component_heads = -1, .last_layer = -1, .group_size = 2, .calibration_tokens = 65536};
+}
+
+/* --- opening ----------------------------------------------------------------------------------------------------- */
+
+/* What layers share and what are factors is written out first, and mixed heads go into the projections where components
+   are taken apart anew. */
+static ch_status settle_model(ch_compressing *c, ch_error *error) {
+  c->model = c->own;
+  if (ch_materialise_changes(&c->own->config, &c->own->params, CH_MATERIALISE_DENSE))
+    CH_TRY(ch_model_materialise(c->own, CH_MATERIALISE_DENSE, error));
+  if (!c->mea || !c->own->config.attention.head_mix.on) return CH_OK;
+  if (c->s->budget > 0 || c->s->profile || c->s->cache > 0)
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s has virtual heads already, which a profile would count anew; choose with {layers} and "
+                   "{component_heads}, or profile the model it was made of",
+                   c->directory);
+  CH_TRY(ch_absorb(c->own, &(ch_absorb_options){0}, &c->absorbed, error));
+  c->plain =
+      (ch_model){.directory = c->own->directory, .config = c->absorbed.config, .params = c->absorbed.params};
+  c->plain.weights.tensors = c->absorbed.tensors;
+  c->model = &c->plain;
+  return CH_OK;
+}
+
+static ch_status open_texts(ch_compressing *c, ch_error *error) {
+  const ch_compress_settings *s = c->s;
+  if (!s->calibration && !s->text) return CH_OK;
+  CH_TRY(ch_tokenizer_open(c->directory, &c->tokenizer, error));
+  if (s->calibration) {
+    CH_TRY(ch_document_set_open(s->calibration, CH_SEPARATOR_AUTO, &c->calibration_text, error));
+    c->report.calibration = s->data_free && s->budget == 0 && !s->profile ? NULL : s->calibration;
+    if (s->report && !s->text) {
+      CH_TRY(ch_document_set_split(&c->calibration_text, kept_back, &c->text, error));
+      c->report.text = s->calibration;
+      c->report.text_kept_back = true;
+    }
+    CH_TRY(ch_encode_joined(c->tokenizer, c->calibration_text.documents, c->calibration_text.count,
+                            ch_token_between(c->tokenizer, &c->own->config), s->calibration_tokens,
+                            &c->tokens, error));
+  }
+  if (!s->text) return CH_OK;
+  CH_TRY(ch_document_set_open(s->text, CH_SEPARATOR_AUTO, &c->text, error));
+  c->report.text = s->text;
+  return CH_OK;
+}
+
+/* Refuses models without heads that could be left out. */
+static ch_status check_heads(const ch_compressing *c, ch_error *error) {
+  unsigned states;
+  ch_error why = {0};
+  ch_status status = ch_virtual_heads_check(c->model, &states, &why);
+  if (status != CH_OK && c->s->cache > 0)
+    return ch_fail(error, status, "%.500s; without compressing, a cache of type q8_0 or q4_0 is smaller too",
+                   why.message);
+  return status == CH_OK ? CH_OK : ch_fail_as(error, status, &why);
+}
+
+static ch_status open_all(ch_compressing *c, ch_error *error) {
+  CH_TRY(ch_model_load(c->directory, CH_WEIGHTS_MAPPED, &c->own, error));
+  const ch_config *config = &c->own->config;
+  CH_TRY(ch_config_needs_text(config, "compressing", error));
+  CH_TRY(ch_model_check_plain(c->own, "be compressed", error));
+  if (ch_linear_layers(config))
+    return ch_fail(
+        error, CH_ERROR_CONFIG,
+        "%s has %lld layers of linear attention (\"layer_types\"), whose projections are not those of the "
+        "others; only models whose layers are alike can be compressed",
+        c->directory, (long long)ch_linear_layers(config));
+  if (config->num_hidden_layers > CH_MAX_LISTED_LAYERS)
+    return ch_fail(error, CH_ERROR_CONFIG, "%s has %lld layers; at most %d are supported here", c->directory,
+                   (long long)config->num_hidden_layers, (int)CH_MAX_LISTED_LAYERS);
+  CH_TRY(ch_compressing_read(c, error));
+  c->report.layers = config->num_hidden_layers;
+  c->report.groups = config->num_key_value_heads;
+  CH_TRY(ch_compressing_count(c->own, &c->report.before, error));
+  CH_TRY(settle_model(c, error));
+  if (c->mea) CH_TRY(check_heads(c, error));
+  CH_TRY(open_texts(c, error));
+  if (!c->s->report) return CH_OK;
+  CH_TRY(ch_model_load(c->directory, CH_WEIGHTS_MAPPED, &c->before, error));
+  return ch_model_materialise(c->before, CH_MATERIALISE_SERVING, error);
+}
+
+static void close_all(ch_compressing *c) {
+  ch_compressed_free(&c->compressed);
+  ch_sensitivity_free(&c->sensitivity);
+  ch_calibration_free(c->calibration);
+  ch_ids_free(&c->tokens);
+  ch_document_set_close(&c->text);
+  ch_document_set_close(&c->calibration_text);
+  ch_tokenizer_free(c->tokenizer);
+  ch_absorbed_free(&c->absorbed);
+  ch_model_unload(c->after);
+  ch_model_unload(c->before);
+  ch_model_unload(c->own);
+}
+
+/* --- compressing ------------------------------------------------------------------------------------------------- */
+
+/* Once the text has been looked at. */
+static ch_status compress(ch_compressing *c, ch_error *error) {
+  static ch_compress_method *const methods[] = {ch_compress_mea, ch_compress_masa, ch_compress_svd_llm,
+                                                ch_compress_svd, ch_compress_basis_sharing};
+  static const ch_rank_rule rules[] = {[CH_RANKS_DEFAULT] = CH_RANK_BY_METHOD,
+                                       [CH_RANKS_SHARE] = CH_RANK_BY_SHARE,
+                                       [CH_RANKS_PROJECTION] = CH_RANK_BY_PROJECTION,
+                                       [CH_RANKS_SEARCHED] = CH_RANK_SEARCHED};
+  const ch_compress_options options = {.component_heads = c->heads,
+                                       .ratio = c->s->ratio,
+                                       .before = c->report.before.parameters_attention,
+                                       .groups = c->s->groups,
+                                       .atoms = c->s->atoms,
+                                       .group_size = c->s->group_size,
+                                       .ranks = rules[c->s->ranks],
+                                       .unweighted = c->s->weighting == CH_ERROR_WEIGHTING_PAPER,
+                                       .keep = c->keep,
+                                       .keep_count = c->keep_count,
+                                       .dtype = c->dtype,
+                                       .step = ch_compressing_step,
+                                       .context = c};
+  CH_TRY(methods[c->s->method](c->model, c->calibration, &options, &c->compressed, error));
+  c->report.compressed = &c->compressed;
+  return ch_compressing_write(c, error);
+}
+
+/* What the methods need to know of the text. */
+static ch_status look_at_text(ch_compressing *c, ch_error *error) {
+  if (c->s->cache > 0) return ch_compressing_agree(c, ch_compressing_pursue(c, error), error);
+  CH_TRY(ch_compressing_agree(c, ch_compressing_calibrate(c, error), error));
+  return ch_compressing_agree(c, c->mea ? ch_compressing_choose_heads(c, error) : CH_OK, error);
+}
+
+/* The model as it was written; rank 0 knows where. */
+static ch_status open_after(ch_compressing *c, ch_error *error) {
+  char out[4096]; /* no longer name can be opened */
+  snprintf(out, sizeof out, "%s", c->out);
+  ch_ranks_broadcast(c->s->job, 0, out, sizeof out);
+  return ch_model_load(out, CH_WEIGHTS_MAPPED, &c->after, error);
+}
+
+static ch_status materialise_after(ch_compressing *c, ch_error *error) {
+  CH_TRY(open_after(c, error));
+  CH_TRY(ch_compressing_count(c->after, &c->report.after, error));
+  return c->s->report ? ch_model_materialise(c->after, CH_MATERIALISE_SERVING, error) : CH_OK;
+}
+
+/* What was written is what is counted and measured. */
+static ch_status measure_after(ch_compressing *c, ch_error *error) {
+  CH_TRY(ch_compressing_agree(c, materialise_after(c, error), error));
+  if (!c->s->report) return CH_OK;
+  const ch_cache_types *types = c->report.cache_types ? &c->types : NULL;
+  if (types) c->report.after.cache_bytes_per_token = ch_state_bytes(&c->after->config, types);
+  c->report.after.cache_types = c->report.cache_types;
+  CH_TRY(ch_compressing_perplexity(c, c->after, "perplexity after", types, &c->report.after, error));
+  return ch_compressing_by_first(c, ch_compressing_race, error);
+}
+
+static ch_status write_report(ch_compressing *c, ch_error *error) {
+  CH_TRY(ch_compressing_write_report(c, error));
+  return ch_compressing_step(c, "writing", 1, 1, error);
+}
+
+static ch_status run(ch_compressing *c, ch_error *error) {
+  double began = ch_clock();
+  CH_TRY(ch_compressing_compare(c, false, error));
+  CH_TRY(ch_compressing_agree(c, open_all(c, error), error));
+  CH_TRY(ch_compressing_compare(c, true, error));
+  if (c->s->report)
+    CH_TRY(ch_compressing_perplexity(c, c->before, "perplexity before", NULL, &c->report.before, error));
+  if (c->s->report && c->mea) CH_TRY(ch_compressing_eight_bit(c, error));
+  CH_TRY(look_at_text(c, error));
+  CH_TRY(ch_compressing_by_first(c, compress, error));
+  ch_calibration_free(c->calibration); /* of a large model gigabytes, which the one to be measured can use */
+  c->calibration = NULL;
+  CH_TRY(measure_after(c, error));
+  c->report.seconds = ch_clock() - began;
+  return c->s->report ? ch_compressing_by_first(c, write_report, error) : CH_OK;
+}
+
+/* *json and *table, or neither. */
+static ch_status answer(const ch_compressing *c, char **json, ch_error *error) {
+  ch_text table = {0};
+  if (c->s->table) *c->s->table = NULL;
+  if (json) *json = NULL;
+  if (!ch_ranks_leads(c->s->job)) return CH_OK;
+  if (c->s->table) ch_compression_write(&c->report, &table);
+  ch_status status =
+      table.failed ? ch_no_memory(error) : ch_api_json(ch_compression_to_json(&c->report), json, error);
+  if (status == CH_OK && c->s->table)
+    *c->s->table = table.data;
+  else
+    ch_text_free(&table);
+  return status;
+}
+
+static ch_status check(const char *directory, const char *out, const ch_compress_settings *settings,
+                       ch_error *error) {
+  if (!directory || !out) return ch_refuse_null(error, "a directory's name");
+  CH_TRY(ch_compressing_check(settings, error));
+  if (!ch_same_file(directory, out)) return CH_OK;
+  return ch_fail(error, CH_ERROR_ARGUMENT, "%s is the model itself; give another directory to write", out);
+}
+
+ch_status ch_compress_model(const char *directory, const char *out, const ch_compress_settings *settings,
+                            char **json, ch_error *error) {
+  if (!settings) return ch_refuse_null(error, "the settings");
+  ch_compressing *c = calloc(1, sizeof *c);
+  ch_status status = c ? check(directory, out, settings, error) : ch_no_memory(error);
+  status = ch_ranks_agree(settings->job, status, error);
+  if (status != CH_OK) {
+    free(c);
+    return status;
+  }
+  c->s = settings;
+  c->directory = directory;
+  c->out = out;
+  c->mea = settings->method == CH_COMPRESSION_MEA;
+  c->progress = (ch_api_progress){settings->progress, settings->user, false};
+  c->report = (ch_compression_report){.command = settings->command ? settings->command : "ch_compress_model",
+                                      .version = CH_VERSION_STRING,
+                                      .model = directory,
+                                      .out = settings->name ? settings->name : out,
+                                      .method = ch_compression_names[settings->method],
+                                      .ratio = settings->ratio,
+                                      .goal = settings->cache};
+  if (!c->mea) c->report.ranks = ch_compression_ranks_name(settings);
+  if (ch_compression_weighs(settings)) c->report.weighting = ch_compression_weightings[settings->weighting];
+  ch_format_utc(time(NULL), c->report.created);
+  ch_machine_describe(&c->report.machine);
+  ch_team team = ch_team_of(settings->threads);
+  ch_team_before before = ch_team_enter(&team);
+  status = run(c, error);
+  ch_team_leave(before);
+  if (status == CH_OK) status = answer(c, json, error);
+  status = ch_compressing_agree(c, status, error);
+  close_all(c);
+  free(c);
+  return status;
+}

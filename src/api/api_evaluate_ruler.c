@@ -1,0 +1,121 @@
+/* The public function that asks a model the items of a task, or of all tasks of RULER one after another. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/evaluate_private.h"
+#include "base/error.h"
+#include "base/progress.h"
+#include "eval/tasks/task.h"
+
+static const char SUITE[] = "ruler";
+
+static double number(const json_t *object, const char *key) {
+  return json_number_value(json_object_get(object, key));
+}
+
+static void add(json_t *sum, const json_t *report, const char *key) {
+  json_object_set_new(sum, key, json_integer((json_int_t)(number(sum, key) + number(report, key))));
+}
+
+/* A sum of recalls: the variances of independent figures add up. */
+static void add_recall(json_t *sum, const json_t *report) {
+  add(sum, report, "n");
+  json_object_set_new(sum, "recall", json_real(number(sum, "recall") + number(report, "recall")));
+  json_object_set_new(sum, "recall_stderr",
+                      json_real(hypot(number(sum, "recall_stderr"), number(report, "recall_stderr"))));
+}
+
+static void divide_recall(json_t *sum, int tasks) {
+  json_object_set_new(sum, "recall", json_real(number(sum, "recall") / tasks));
+  json_object_set_new(sum, "recall_stderr", json_real(number(sum, "recall_stderr") / tasks));
+}
+
+/* The report of one task joins those before: its row, and what is summed. */
+static void add_task(json_t *all, json_t *lengths, json_t *rows, const char *name, const json_t *report) {
+  const char *length;
+  json_t *group, *row = json_object();
+  json_object_foreach(json_object_get(report, "groups"), length, group) {
+    if (!json_object_get(lengths, length)) json_object_set_new(lengths, length, json_object());
+    add_recall(json_object_get(lengths, length), group);
+  }
+  add_recall(row, report);
+  json_object_set_new(rows, name + strlen(SUITE) + 1, row);
+  add_recall(all, report);
+  add(all, report, "tokens_written");
+  add(all, report, "tokens");
+  add(all, report, "tokens_computed");
+  json_object_set_new(all, "scoring_seconds",
+                      json_real(number(all, "scoring_seconds") + number(report, "scoring_seconds")));
+  json_object_set(all, "lengths", json_object_get(report, "lengths"));
+  json_object_set(all, "seed", json_object_get(report, "seed"));
+}
+
+static ch_status ask_one(const ch_model *model, const char *name, const char *length,
+                         const ch_evaluate_settings *settings, json_t **report, ch_error *error) {
+  char task[96], *json = NULL;
+  snprintf(task, sizeof task, "%s%.32s", name, length);
+  CH_TRY(ch_evaluate_one_task(model, task, settings, &json, error));
+  *report = json_loads(json, 0, NULL);
+  free(json);
+  return *report ? CH_OK : ch_no_memory(error);
+}
+
+static ch_status check(const ch_evaluate_settings *settings, ch_error *error) {
+  bool holds = false;
+  if (!settings) return CH_OK;
+  if (settings->sample)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "{sample} is for one task; ruler:vt is one, and ruler is all of them");
+  if (settings->items) CH_TRY(ch_ruler_holds_items(settings->items, &holds, error));
+  if (holds)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "%s holds the items of one task; name that task, like ruler:vt, or give a text",
+                   settings->items);
+  return CH_OK;
+}
+
+static ch_status ask_all(const ch_model *model, const char *length, const ch_evaluate_settings *settings,
+                         json_t *all, json_t *lengths, json_t *rows, ch_error *error) {
+  const char *name, *text;
+  int tasks = 0;
+  for (int i = 0; ch_task_builtin(i, &name, &text); i++) {
+    json_t *report;
+    if (strncmp(name, "ruler:", 6) != 0) continue;
+    CH_TRY(ask_one(model, name, length, settings, &report, error));
+    add_task(all, lengths, rows, name, report);
+    json_decref(report);
+    tasks++;
+  }
+  json_t *sum;
+  const char *key;
+  json_object_foreach(lengths, key, sum) divide_recall(sum, tasks);
+  divide_recall(all, tasks);
+  return CH_OK;
+}
+
+/* The mean recall; "groups" has a row for each task, and for each length where there are several. */
+static ch_status ask_suite(const ch_model *model, const char *task, const ch_evaluate_settings *settings,
+                           char **json, ch_error *error) {
+  double began = ch_clock();
+  CH_TRY(ch_ranks_agree(settings ? settings->ranks : NULL, check(settings, error), error));
+  json_t *all = json_pack("{s:s, s:i, s:i}", "task", SUITE, "n", 0, "fewshot", 0);
+  json_t *lengths = json_object(), *rows = json_object();
+  ch_status status = ask_all(model, task + strlen(SUITE), settings, all, lengths, rows, error);
+  json_object_update(rows, lengths);
+  json_object_set(all, "groups", rows);
+  json_object_set_new(all, "seconds", json_real(ch_clock() - began));
+  json_decref(lengths);
+  json_decref(rows);
+  if (status == CH_OK) return ch_api_json(all, json, error);
+  json_decref(all);
+  return status;
+}
+
+ch_status ch_evaluate_task(const ch_model *model, const char *task, const ch_evaluate_settings *settings,
+                           char **json, ch_error *error) {
+  if (!task) return ch_refuse_null(error, "the task's name");
+  return (ch_task_is_ruler_suite(task) ? ask_suite : ch_evaluate_one_task)(model, task, settings, json,
+                                                                           error);
+}

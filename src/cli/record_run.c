@@ -1,0 +1,76 @@
+/* From a run's directory to the file of runs. */
+#include "cli/record_run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "cli/command.h"
+
+static const char nothing[] = "none";
+
+/* The user's choice: --runs before the environment; NULL: none. */
+static const char *wish(const char *asked) {
+  if (asked) return asked;
+  const char *said = getenv("CROSSHEAD_RUNS");
+  return said && *said ? said : NULL;
+}
+
+const char *ch_runs_file(const char *asked) {
+  const char *said = wish(asked);
+  return said ? said : CH_RUNS_FILE;
+}
+
+ch_status ch_run_recorder_begin(ch_run_recorder *keeper, const char *asked, const char *output,
+                                ch_error *error) {
+  const char *said = wish(asked);
+  ch_runs *runs = NULL;
+  keeper->path = NULL;
+  if (said ? strcmp(said, nothing) == 0 : !output) return CH_OK;
+  keeper->path = said ? strdup(said) : ch_runs_beside(output);
+  if (!keeper->path) return ch_no_memory(error);
+  if (!ch_is_file(keeper->path) && !ch_is_directory(keeper->path))
+    return CH_OK; /* made when there is a run */
+  ch_status status = ch_runs_open(keeper->path, CH_RUNS_CREATE, &runs, error);
+  ch_runs_close(runs);
+  if (status != CH_OK) ch_run_recorder_end(keeper);
+  return status;
+}
+
+void ch_run_recorder_end(ch_run_recorder *keeper) {
+  free(keeper->path);
+  keeper->path = NULL;
+}
+
+/* The training run of a directory, or the figures of a model that was evaluated. */
+static ch_status keep(const ch_run_recorder *keeper, const char *directory, const ch_model *model,
+                      const char *json, const char *name, ch_error *error) {
+  ch_runs *runs = NULL;
+  ch_kept_run_labels labels = keeper->labels;
+  labels.name = name;
+  labels.commit = ch_build_commit;
+  CH_TRY(ch_runs_open(keeper->path, CH_RUNS_CREATE, &runs, error));
+  ch_status status = model ? ch_runs_keep_evaluation(runs, model, json, &labels, NULL, error)
+                           : ch_runs_keep(runs, directory, &labels, NULL, error);
+  ch_runs_close(runs);
+  return status;
+}
+
+static void keep_or_say(const ch_run_recorder *keeper, const char *directory, const ch_model *model,
+                        const char *json, const char *name, ch_progress_line *line) {
+  char message[CH_MESSAGE_SIZE];
+  ch_error error = {0};
+  if (!keeper->path || keep(keeper, directory, model, json, name, &error) == CH_OK) return;
+  ch_progress_print(line, "not kept among the runs: %s", ch_message_of(&error, message));
+}
+
+void ch_run_recorder_record(const ch_run_recorder *keeper, const char *directory, const char *name,
+                            ch_progress_line *line) {
+  keep_or_say(keeper, directory, NULL, NULL, name, line);
+}
+
+void ch_run_recorder_record_evaluation(const ch_run_recorder *keeper, const ch_model *model, const char *json,
+                                       const char *name, ch_progress_line *line) {
+  keep_or_say(keeper, NULL, model, json, name, line);
+}

@@ -1,0 +1,44 @@
+/* Keeping what a command trains: in runs.sqlite beside its output, or where --runs or CROSSHEAD_RUNS says. */
+#ifndef CH_CLI_RECORD_RUN_H
+#define CH_CLI_RECORD_RUN_H
+
+#include <crosshead/runs.h>
+
+#include "base/error.h"
+#include "base/progress.h"
+
+typedef struct ch_run_recorder {
+  char *path; /* NULL: nothing is kept */
+  ch_kept_run_labels labels;
+} ch_run_recorder;
+
+/* The option of commands that keep runs. */
+#define CH_RUNS_OPTION(member)                                                                               \
+  {                                                                                                          \
+    .name = "runs", .type = CH_OPTION_PATH, .offset = (member), .metavar = "FILE",                           \
+    .help = "File in which the run is kept for `crosshead runs`; none keeps nothing (default: "              \
+            "CROSSHEAD_RUNS, else runs.sqlite beside --out)."                                                \
+  }
+
+/* asked: --runs, or NULL; output: --out, beside which runs are kept when nothing else is said; NULL: nowhere then. A file
+   that is there and holds no runs is an error, before anything is trained. */
+ch_status ch_run_recorder_begin(ch_run_recorder *keeper, const char *asked, const char *output,
+                                ch_error *error);
+void ch_run_recorder_end(ch_run_recorder *keeper);
+
+/* Keeps the run of a directory under a name (NULL: the directory's). What goes wrong is said on the progress line's
+   stream, and is no failure: the run's own files have everything. */
+void ch_run_recorder_record(const ch_run_recorder *keeper, const char *directory, const char *name,
+                            ch_progress_line *line);
+
+/* Keeps the figures of an evaluation, a JSON object, under a name (the task, or "text"), likewise. */
+void ch_run_recorder_record_evaluation(const ch_run_recorder *keeper, const ch_model *model, const char *json,
+                                       const char *name, ch_progress_line *line);
+
+/* The file that `crosshead runs` reads: asked, CROSSHEAD_RUNS, or runs.sqlite here. */
+const char *ch_runs_file(const char *asked);
+
+/* The commit that the program was built from; "" when it was not built from a repository. */
+extern const char ch_build_commit[];
+
+#endif

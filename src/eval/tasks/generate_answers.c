@@ -1,0 +1,297 @@
+/* Writing answers: many texts at a time through one session, each until a stop string, an end token or its last token. */
+#define _GNU_SOURCE
+#include "eval/tasks/generate_answers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention/registry.h"
+#include "base/utf8.h"
+#include "infer/generate.h"
+#include "ranks/shared.h"
+
+static const int64_t most_cache_bytes = (int64_t)1 << 29;
+
+struct writing;
+
+/* An answer that is being written. */
+typedef struct answer {
+  struct writing *all;
+  ch_ids ids;
+  size_t seen; /* ids that `text` has */
+  ch_decode_stream
+      stream;   /* of the answer alone, as the harness decodes it: the question has no part in it */
+  ch_text text; /* special tokens included */
+  bool failed;  /* for memory */
+} answer;
+
+/* All answers. */
+typedef struct writing {
+  ch_task_evaluation *e;
+  const ch_tokenizer *tokenizer;
+  const ch_evaluate_settings *settings;
+  const char **stops; /* [stop_count] those of the task, then the end token's text */
+  int stop_count;
+  size_t longest_stop;
+  int32_t ends[CH_MAX_END_TOKENS];
+  int end_count;
+  answer *answers; /* [items] */
+  ch_batch_text *asked;
+  ch_generation_text *texts;
+  int64_t done, total, reading; /* tokens: of finished parts, of all; of the prompt that is being read */
+  bool stopped;                 /* progress returned false, or another rank has failed */
+  ch_shared shared;             /* items over ranks */
+  int64_t own;                  /* items of this one, of which texts [own] are */
+} writing;
+
+/* --- while it runs ------------------------------------------------------------------------------------------- */
+
+static bool goes_on(writing *w) {
+  const ch_evaluate_settings *s = w->settings;
+  if (!w->stopped && s->progress) w->stopped = !s->progress(w->done + w->reading, w->total, s->user);
+  w->stopped = w->stopped || ch_shared_stops(&w->shared);
+  return !w->stopped;
+}
+
+/* The progress of a prompt; called within its passes too. */
+static bool note_prompt(int64_t done, int64_t total, void *user) {
+  writing *w = user;
+  w->reading = done < total ? done : 0;
+  if (done == total) w->done += total;
+  return goes_on(w);
+}
+
+/* Adds the text of ids that came; false when memory is out. */
+static bool read_ids(answer *a) {
+  const ch_tokenizer *tokenizer = a->all->tokenizer;
+  for (; a->seen < a->ids.size; a->seen++) {
+    size_t size;
+    int32_t id = a->ids.data[a->seen];
+    a->all->done++;
+    if (!ch_tokenizer_piece(tokenizer, id, &size)) continue; /* of a padded vocabulary */
+    if (ch_decode_next(tokenizer, &a->stream, id, false, &a->text, NULL) != CH_OK) return false;
+  }
+  return !a->text.failed;
+}
+
+static bool has_stop(const writing *w, const ch_text *text, size_t from) {
+  for (int i = 0; i < w->stop_count; i++)
+    if (text->size > from && memmem(text->data + from, text->size - from, w->stops[i], strlen(w->stops[i])))
+      return true;
+  return false;
+}
+
+/* Called with every piece of the answer. */
+static bool look_for_stops(const char *piece, size_t size, void *user) {
+  answer *a = user;
+  size_t before = a->text.size, reach = a->all->longest_stop;
+  (void)piece, (void)size;
+  a->failed = !read_ids(a);
+  return !a->failed && goes_on(a->all) && !has_stop(a->all, &a->text, before > reach ? before - reach : 0);
+}
+
+/* --- what came of it ----------------------------------------------------------------------------------------- */
+
+/* The ids that the tokenizer knows, as text without special tokens. */
+static ch_status decode(const writing *w, const answer *a, ch_text *text, ch_error *error) {
+  size_t kept = 0, size;
+  ch_text raw = {0};
+  for (size_t i = 0; i < a->ids.size; i++)
+    if (ch_tokenizer_piece(w->tokenizer, a->ids.data[i], &size)) a->ids.data[kept++] = a->ids.data[i];
+  ch_status status = ch_tokenizer_put_text(w->tokenizer, a->ids.data, kept, true, &raw, error);
+  for (size_t i = 0; i < raw.size; i++)
+    if (raw.data[i] == 0) raw.data[i] = '\n'; /* no text has it */
+  if (status == CH_OK) ch_put_valid_utf8(text, raw.data ? raw.data : "", raw.size);
+  ch_text_put(text, "", 1);
+  if (status == CH_OK && (raw.failed || text->failed)) status = ch_no_memory(error);
+  ch_text_free(&raw);
+  return status;
+}
+
+/* One stop string after the other cuts what stands before its first place, as in the harness. */
+static ch_status finish(const writing *w, int64_t index, ch_error *error) {
+  ch_text text = {0};
+  ch_status status = decode(w, &w->answers[index], &text, error);
+  for (int i = 0; status == CH_OK && i < w->stop_count; i++) {
+    char *stop = strstr(text.data, w->stops[i]);
+    if (stop) *stop = 0;
+  }
+  if (status == CH_OK) {
+    w->e->outcomes[index].answer = strdup(text.data);
+    if (!w->e->outcomes[index].answer) status = ch_no_memory(error);
+  }
+  w->e->written += (int64_t)w->answers[index].ids.size;
+  ch_text_free(&text);
+  return status;
+}
+
+static ch_status judge(ch_task_evaluation *e, int64_t index, ch_template_scope *scope, ch_error *error) {
+  const ch_answer_rules *rules = &e->task->answers;
+  const ch_question *q = &e->questions[index];
+  for (int f = 0; f < rules->filter_count; f++) {
+    json_t **filtered = &e->filtered[index * rules->filter_count + f];
+    ch_status status = ch_answer_filter(rules, f, scope, e->items.data[index].fields,
+                                        e->outcomes[index].answer, filtered, error);
+    if (status == CH_OK)
+      status = ch_answer_judge(rules, scope, *filtered, q->targets, q->target_count,
+                               &e->scored[index * rules->filter_count + f], error);
+    if (status == CH_ERROR_FORMAT) {
+      char place[4096];
+      ch_fail_in(error, ch_item_place(&e->items, index, place, sizeof place));
+    }
+    CH_TRY(status);
+  }
+  return CH_OK;
+}
+
+static ch_status judge_all(ch_task_evaluation *e, ch_error *error) {
+  size_t count = (size_t)(e->items.count * e->task->answers.filter_count);
+  ch_template_scope scope = {0};
+  e->filtered = calloc(count + 1, sizeof(json_t *));
+  e->scored = calloc(count + 1, sizeof *e->scored);
+  if (!e->filtered || !e->scored) return ch_no_memory(error);
+  ch_status status = CH_OK;
+  for (int64_t i = 0; status == CH_OK && i < e->items.count; i++) status = judge(e, i, &scope, error);
+  ch_template_scope_free(&scope);
+  return status;
+}
+
+/* --- asking -------------------------------------------------------------------------------------------------- */
+
+/* Stop strings, and the tokens that end an answer: those that the model's files name and the tokenizer's. A beginning token is
+   none of them. */
+static ch_status find_ends(writing *w, const ch_model *model, ch_error *error) {
+  const ch_answer_rules *rules = &w->e->task->answers;
+  int32_t eos = ch_tokenizer_eos(w->tokenizer), ids[CH_MAX_END_TOKENS];
+  int count = 0;
+  size_t size = 0;
+  if (model->directory) CH_TRY(ch_end_tokens(model->directory, &model->config, NULL, ids, &count, error));
+  if (eos >= 0 && count < CH_MAX_END_TOKENS) ids[count++] = eos;
+  for (int i = 0; i < count; i++)
+    if (ids[i] < model->config.vocab_size) w->ends[w->end_count++] = ids[i];
+  w->stops = calloc((size_t)rules->stop_count + 1, sizeof *w->stops);
+  if (!w->stops) return ch_no_memory(error);
+  for (int i = 0; i < rules->stop_count; i++) w->stops[w->stop_count++] = rules->stops[i];
+  const char *piece = eos >= 0 ? ch_tokenizer_piece(w->tokenizer, eos, &size) : NULL;
+  if (piece && size > 0) {
+    w->stops[w->stop_count] = ch_arena_printf(&w->e->arena, "%.*s", (int)size, piece);
+    if (!w->stops[w->stop_count++]) return ch_no_memory(error);
+  }
+  for (int i = 0; i < w->stop_count; i++)
+    if (strlen(w->stops[i]) > w->longest_stop) w->longest_stop = strlen(w->stops[i]);
+  return CH_OK;
+}
+
+static void ask(writing *w, int64_t index) {
+  const ch_score_window *window = &w->e->windows[w->e->starts[index]];
+  answer *a = &w->answers[index];
+  a->all = w;
+  w->asked[index] = (ch_batch_text){
+      .max_tokens = w->e->task->answers.most_tokens, .sink = look_for_stops, .user = a, .ids = &a->ids};
+  if (!ch_shared_is_own(&w->shared, index)) return;
+  ch_generation_text *text = &w->texts[w->own++];
+  *text = (ch_generation_text){.asked = &w->asked[index],
+                               .prompt = window->tokens,
+                               .count = window->length,
+                               .end_tokens = w->ends,
+                               .end_token_count = w->end_count};
+  ch_sampler_defaults(&text->sampler, 0);
+  text->sampler.temperature = 0;
+  w->total += window->length + w->asked[index].max_tokens;
+}
+
+/* As many sequences as the cache may hold of the longest. */
+static ch_session_options room_of(const writing *w, const ch_model *model) {
+  ch_session_options options;
+  ch_session_options_default(&model->config, &options);
+  int64_t longest = 0;
+  for (int64_t i = 0; i < w->own; i++)
+    if (w->texts[i].count > longest) longest = w->texts[i].count;
+  options.context = longest + w->e->task->answers.most_tokens;
+  options.compute = model->compute;
+  int64_t bytes = ch_state_bytes_at(&model->config, &options.cache, options.context) + 1;
+  options.sequences = most_cache_bytes / bytes;
+  if (options.sequences > CH_BATCH_MOST) options.sequences = CH_BATCH_MOST;
+  if (options.sequences > w->own) options.sequences = w->own;
+  if (options.sequences < 1) options.sequences = 1;
+  return options;
+}
+
+/* Writes the answers to the items of this rank. */
+static ch_status write_own(writing *w, const ch_model *model, ch_error *error) {
+  ch_session *session = NULL;
+  if (w->own == 0) return CH_OK;
+  ch_session_options options = room_of(w, model);
+  CH_TRY(ch_session_new(&model->config, &model->params, model->weights.tensors, &options, &session, error));
+  ch_session_set_progress(session, note_prompt, w);
+  ch_status status = ch_generate_texts(session, w->tokenizer, w->texts, w->own, error);
+  ch_session_free(session);
+  if (status != CH_OK) return status;
+  for (int64_t i = 0; i < w->e->items.count; i++)
+    if (w->answers[i].failed) return ch_no_memory(error);
+  w->done = w->total;
+  w->reading = 0;
+  return goes_on(w)
+             ? CH_OK
+             : ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted while the model was reading or writing");
+}
+
+/* The tokens of an answer become everyone's. */
+static ch_status spread_answer(writing *w, int64_t index, ch_error *error) {
+  ch_rank_group *ranks = w->shared.ranks;
+  ch_ids *ids = &w->answers[index].ids;
+  int owner = ch_shared_owner(&w->shared, index);
+  int64_t size = (int64_t)ids->size;
+  ch_ranks_broadcast(ranks, owner, &size, sizeof size);
+  bool enough = ch_shared_is_own(&w->shared, index) || ch_ids_reserve(ids, (size_t)size);
+  CH_TRY(ch_ranks_agree(ranks, enough ? CH_OK : ch_no_memory(error), error));
+  ids->size = (size_t)size;
+  if (size > 0) ch_ranks_broadcast(ranks, owner, ids->data, (size_t)size * sizeof *ids->data);
+  return CH_OK;
+}
+
+static ch_status write_all(writing *w, const ch_model *model, ch_error *error) {
+  CH_TRY(ch_shared_agree(&w->shared, write_own(w, model, error), error));
+  for (int64_t i = 0; w->shared.ranks && i < w->e->items.count; i++) CH_TRY(spread_answer(w, i, error));
+  return CH_OK;
+}
+
+static ch_status ask_all(writing *w, const ch_model *model, ch_error *error) {
+  ch_task_evaluation *e = w->e;
+  size_t count = (size_t)e->items.count + 1;
+  w->answers = calloc(count, sizeof *w->answers);
+  w->asked = calloc(count, sizeof *w->asked);
+  w->texts = calloc(count, sizeof *w->texts);
+  if (!w->answers || !w->asked || !w->texts) return ch_no_memory(error);
+  CH_TRY(find_ends(w, model, error));
+  for (int64_t i = 0; i < e->items.count; i++) ask(w, i);
+  return CH_OK;
+}
+
+static ch_status write_answers(writing *w, const ch_model *model, ch_error *error) {
+  ch_task_evaluation *e = w->e;
+  ch_rank_group *ranks = w->settings->ranks;
+  CH_TRY(ch_shared_begin(&w->shared, ranks,
+                         ranks ? ch_windows_hash(e->windows, e->starts[e->items.count]) : 0, error));
+  CH_TRY(ch_ranks_agree(ranks, ask_all(w, model, error), error));
+  CH_TRY(write_all(w, model, error));
+  for (int64_t i = 0; i < e->items.count; i++) CH_TRY(finish(w, i, error));
+  e->computed = e->tokens + e->written;
+  return CH_OK;
+}
+
+ch_status ch_task_generate(ch_task_evaluation *e, const ch_model *model, const ch_tokenizer *tokenizer,
+                           const ch_evaluate_settings *settings, ch_error *error) {
+  writing w = {.e = e, .tokenizer = tokenizer, .settings = settings};
+  ch_status status = write_answers(&w, model, error);
+  for (int64_t i = 0; w.answers && i < e->items.count; i++) {
+    ch_ids_free(&w.answers[i].ids);
+    ch_text_free(&w.answers[i].text);
+  }
+  ch_shared_end(&w.shared);
+  free(w.answers);
+  free(w.asked);
+  free(w.texts);
+  free(w.stops);
+  return status == CH_OK ? judge_all(e, error) : status;
+}

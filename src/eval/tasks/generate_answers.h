@@ -1,0 +1,13 @@
+/* Answers to the questions of a task, written by the model token by token, the likeliest each time. */
+#ifndef CH_EVAL_TASKS_GENERATE_ANSWERS_H
+#define CH_EVAL_TASKS_GENERATE_ANSWERS_H
+
+#include "eval/tasks/ask_task.h"
+
+/* Fills in the outcomes' answers, what the filters take of them, and the scores. Of the settings, progress and user count;
+   progress is also asked within a pass. */
+ch_status ch_task_generate(ch_task_evaluation *evaluation, const ch_model *model,
+                           const ch_tokenizer *tokenizer, const ch_evaluate_settings *settings,
+                           ch_error *error);
+
+#endif

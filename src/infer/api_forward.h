@@ -1,0 +1,10 @@
+/* Passes inside the library. */
+#ifndef CH_INFER_API_FORWARD_H
+#define CH_INFER_API_FORWARD_H
+
+#include <crosshead/forward.h>
+
+#include "infer/model.h"
+#include "infer/session.h"
+
+#endif

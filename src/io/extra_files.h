@@ -1,0 +1,17 @@
+/* What a model directory holds beside weights and configuration. */
+#ifndef CH_IO_EXTRA_FILES_H
+#define CH_IO_EXTRA_FILES_H
+
+#include "base/error.h"
+
+/* A directory of a model's chat templates with names, NAME.jinja. */
+#define CH_CHAT_TEMPLATES "additional_chat_templates"
+
+/* Copies tokenizer, chat templates and generation settings, those that are there. */
+ch_status ch_copy_extra_files(const char *from, const char *to, ch_error *error);
+/* Copies the files that belong to a tokenizer.json, but not that file. */
+ch_status ch_copy_tokenizer_files(const char *from, const char *to, ch_error *error);
+/* Copies generation_config.json. Without one, ids of several tokens that config.json ends texts with are put into a new one. */
+ch_status ch_copy_generation_settings(const char *from, const char *to, ch_error *error);
+
+#endif

@@ -1,0 +1,54 @@
+/* The table of a comparison, for a terminal. */
+#ifndef CH_REPORT_COMPARISON_TABLE_H
+#define CH_REPORT_COMPARISON_TABLE_H
+
+#include "base/text.h"
+#include "experiment/findings/summary.h"
+
+/* What a column holds, and which end of it is better. */
+typedef struct ch_column {
+  const char *group, *heading, *unit; /* in the text; group: over several columns, or "" */
+  const char *title, *title_unit;     /* in the page */
+  enum { CH_BEST_NONE, CH_BEST_LOW, CH_BEST_HIGH } best;
+  double (*value)(const ch_model_result *model);
+  int decimals;
+  bool spread; /* the deviation between seeds is shown too */
+  /* For speeds, else NULL: the spread of the measurements, and whether they are unreliable. */
+  double (*measured)(const ch_model_result *model);
+  bool (*unsteady)(const ch_model_result *model);
+} ch_column;
+
+/* The columns after the name, in order, of a comparison on text or on images. */
+typedef struct ch_columns {
+  const ch_column *list;
+  int count;
+} ch_columns;
+enum { CH_MOST_COLUMNS = 10 };
+/* If the models do not have equal parameters, also the columns that --match makes equal instead, or that then differ:
+   FLOPs, tokens, time. */
+ch_columns ch_columns_of(const ch_comparison *comparison);
+
+/* Why a speed is marked. */
+#define CH_UNSTEADY_NOTE                                                                                     \
+  "other programs kept the machine busy, or the measurements spread by more than a tenth."
+
+/* Formats a value of a column: "1,234,567" or "3.4012". Returns buffer. */
+const char *ch_column_format(const ch_column *column, double value, char *buffer, size_t size);
+/* The mean over a group's runs. " ± " follows with the standard deviation between several runs, if the column shows it, or
+   with the spread of a speed's measurements (the mean over the runs). Returns buffer. */
+const char *ch_column_cell(const ch_column *column, const ch_group *group, char *buffer, size_t size);
+/* True if a speed of the group is not steady: no star then, whatever it is. */
+bool ch_column_is_unsteady(const ch_column *column, const ch_group *group);
+/* The same for any group and column: then a note says what the mark means. */
+bool ch_columns_have_unsteady(const ch_columns *columns, const ch_summary *summary);
+/* True if the group has the best mean of the column, and at least one group does not. */
+bool ch_column_is_best(const ch_column *column, const ch_summary *summary, const ch_group *group);
+
+/* "Loss spikes while training: mha 3, gqa 0.5." where any model had one and all were counted, else nothing. */
+void ch_spikes_write(const ch_summary *summary, ch_text *text);
+
+/* The aligned table, the best model first, the best of each column marked, with its notes and the last line that
+   says which to take. */
+void ch_table_write(const ch_comparison *comparison, ch_text *text);
+
+#endif

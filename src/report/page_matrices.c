@@ -1,0 +1,260 @@
+/* Reads the small learned matrices of trained models and makes heatmaps of them. */
+#include "report/page_matrices.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "infer/model.h"
+#include "report/figure.h"
+
+/* Larger matrices are reduced to means of blocks; if there are more layers than fit, only some are shown. */
+enum { MOST_SIDE = 96, MOST_VALUES = 40000 };
+
+typedef enum family { KNOCKING, MIXES, COEFFICIENTS, FAMILIES } family;
+
+typedef struct matrix {
+  family family;
+  int layer;
+  const char *name; /* behind "self_attn." */
+  const ch_tensor *tensor;
+  int64_t head; /* of a tensor with a matrix for each head; else -1 */
+} matrix;
+
+static bool ends(const char *text, const char *end) {
+  size_t length = strlen(text), tail = strlen(end);
+  return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
+/* Recognises a tensor by its name; false: it is not shown. */
+static bool recognise(const char *name, matrix *m) {
+  int layer, at = 0;
+  if (sscanf(name, "model.layers.%d.self_attn.%n", &layer, &at) != 1 || at == 0) return false;
+  m->layer = layer;
+  m->name = name + at;
+  if (strstr(m->name, "_knock."))
+    m->family = KNOCKING;
+  else if (ends(m->name, "_mix.weight"))
+    m->family = MIXES;
+  else if (ends(m->name, ".coefficients"))
+    m->family = COEFFICIENTS;
+  else
+    return false;
+  return true;
+}
+
+/* --- values ------------------------------------------------------------------------------------------------------ */
+
+static json_t *shown_number(double value) {
+  return json_real(round(value * 1e4) / 1e4);
+}
+
+/* The mean of a block of the matrix. */
+static double block(const float *data, int64_t columns, int64_t r0, int64_t r1, int64_t c0, int64_t c1) {
+  double sum = 0;
+  for (int64_t r = r0; r < r1; r++)
+    for (int64_t c = c0; c < c1; c++) sum += data[r * columns + c];
+  return sum / (double)((r1 - r0) * (c1 - c0));
+}
+
+/* How many rows or columns of `count` are shown. */
+static int64_t shown(int64_t count) {
+  return count < MOST_SIDE ? count : MOST_SIDE;
+}
+
+/* The matrix as a list of rows; *most: the largest absolute value. */
+static json_t *values_of(const float *data, int64_t rows, int64_t columns, double *most) {
+  json_t *list = json_array();
+  int64_t height = shown(rows), width = shown(columns);
+  for (int64_t r = 0; r < height; r++) {
+    json_t *row = json_array();
+    for (int64_t c = 0; c < width; c++) {
+      double value = block(data, columns, r * rows / height, (r + 1) * rows / height, c * columns / width,
+                           (c + 1) * columns / width);
+      *most = fmax(*most, fabs(value));
+      json_array_append_new(row, shown_number(value));
+    }
+    json_array_append_new(list, row);
+  }
+  return list;
+}
+
+static void matrix_shape(const ch_tensor *tensor, int64_t *rows, int64_t *columns) {
+  *rows = tensor->rank > 1 ? tensor->shape[tensor->rank - 2] : 1;
+  *columns = tensor->shape[tensor->rank - 1];
+}
+
+static const float *data_of(const matrix *m) {
+  int64_t rows, columns;
+  matrix_shape(m->tensor, &rows, &columns);
+  return (const float *)m->tensor->data + (m->head > 0 ? m->head * rows * columns : 0);
+}
+
+/* --- panels ------------------------------------------------------------------------------------------------------ */
+
+typedef struct found {
+  matrix *rows;
+  int count;
+} found;
+
+static int of_family(const found *all, family which, int layer) {
+  int n = 0;
+  for (int i = 0; i < all->count; i++)
+    n += all->rows[i].family == which && (layer < 0 || all->rows[i].layer == layer);
+  return n;
+}
+
+static bool is_gate(const char *name) {
+  return strstr(name, ".gate.") != NULL;
+}
+
+/* Every how many layers one is shown. */
+static int stride_of(const found *all, family which) {
+  double values = 0;
+  for (int i = 0; i < all->count; i++) {
+    int64_t rows, columns;
+    if (all->rows[i].family != which) continue;
+    matrix_shape(all->rows[i].tensor, &rows, &columns);
+    values += (double)(shown(rows) * shown(columns));
+  }
+  return (int)ceil(values / MOST_VALUES);
+}
+
+/* "layer 2: v_knock.up", "layer 2: v_knock.up, head 1" */
+static json_t *title_of(const matrix *m) {
+  int length = (int)strlen(m->name);
+  if (ends(m->name, ".weight")) length -= 7;
+  if (m->head >= 0)
+    return json_sprintf("layer %d: %.*s, head %lld", m->layer, length, m->name, (long long)m->head);
+  return json_sprintf("layer %d: %.*s", m->layer, length, m->name);
+}
+
+/* One panel per matrix, on scale 0; gates have a separate scale, which starts at 0. */
+static json_t *panels_of(const found *all, family which, double *most, double *most_of_gates) {
+  json_t *panels = json_array();
+  int stride = stride_of(all, which);
+  for (int i = 0; i < all->count; i++) {
+    const matrix *m = &all->rows[i];
+    int64_t rows, columns;
+    if (m->family != which || (stride > 1 && m->layer % stride)) continue;
+    matrix_shape(m->tensor, &rows, &columns);
+    bool gate = which == KNOCKING && is_gate(m->name);
+    json_t *panel = json_pack("{s:o, s:o}", "title", title_of(m), "values",
+                              values_of(data_of(m), rows, columns, gate ? most_of_gates : most));
+    if (gate) json_object_set_new(panel, "scale", json_integer(1));
+    json_array_append_new(panels, panel);
+  }
+  return panels;
+}
+
+/* One panel per projection, with one row of coefficients per layer. */
+static json_t *coefficient_panels(const found *all, double *most) {
+  json_t *panels = json_array();
+  for (int i = 0; i < all->count; i++) {
+    const matrix *first = &all->rows[i];
+    json_t *values = json_array();
+    bool earlier = false;
+    for (int k = 0; k < i && !earlier; k++)
+      earlier = all->rows[k].family == COEFFICIENTS && strcmp(all->rows[k].name, first->name) == 0;
+    for (int k = i; first->family == COEFFICIENTS && !earlier && k < all->count; k++) {
+      if (all->rows[k].family != COEFFICIENTS || strcmp(all->rows[k].name, first->name) != 0) continue;
+      json_t *row = values_of(all->rows[k].tensor->data, 1, all->rows[k].tensor->shape[0], most);
+      json_array_extend(values, row);
+      json_decref(row);
+    }
+    if (json_array_size(values))
+      json_array_append_new(panels,
+                            json_pack("{s:o, s:o}", "title",
+                                      json_sprintf("%.*s", (int)strcspn(first->name, "."), first->name),
+                                      "values", values));
+    else
+      json_decref(values);
+  }
+  return panels;
+}
+
+static json_t *symmetric(const char *name, double most) {
+  if (!(most > 0)) most = 1;
+  return json_pack("{s:s, s:f, s:f, s:s}", "name", name, "low", -most, "high", most, "scheme", "blueorange");
+}
+
+static json_t *figure_of(const found *all, family which, const char *name, int rank) {
+  static const char *const titles[] = {"Knocking projections of %s", "Head mixes of %s",
+                                       "Coefficients of the shared atoms of %s"};
+  static const char *const notes[] = {
+      "Rows are outputs, columns inputs. Projections start as the identity and are shown clipped to 0 and 1; "
+      "gates start "
+      "at 0 and keep their range.",
+      "Rows are the heads that attention uses, columns what they are mixed from.",
+      "A row is a layer, a column an atom: what each layer's matrix is the sum of."};
+  static const char *const ids[] = {"knocking", "mixes", "coefficients"};
+  double most = 0, most_of_gates = 0;
+  json_t *panels =
+      which == COEFFICIENTS ? coefficient_panels(all, &most) : panels_of(all, which, &most, &most_of_gates);
+  json_t *scales = json_array();
+  json_array_append_new(scales, which == KNOCKING
+                                    ? json_pack("{s:s, s:i, s:i, s:s}", "name", "projections, clipped", "low",
+                                                0, "high", 1, "scheme", "viridis")
+                                    : symmetric("weight", most));
+  if (most_of_gates > 0) json_array_append_new(scales, symmetric("gates", most_of_gates));
+  int columns =
+      which == COEFFICIENTS ? (int)json_array_size(panels) : of_family(all, which, all->rows[0].layer);
+  return json_pack("{s:o, s:s, s:o, s:s, s:o, s:i, s:o}", "id", json_sprintf("%s-%d", ids[which], rank),
+                   "kind", "heatmaps", "title", json_sprintf(titles[which], name), "note", notes[which],
+                   "scales", scales, "columns", columns > 0 ? columns : 1, "panels", panels);
+}
+
+/* --- models ------------------------------------------------------------------------------------------------------ */
+
+static int64_t matrices_in(const ch_tensor *tensor) {
+  return tensor->rank == 3 ? tensor->shape[0] : 1;
+}
+
+static void find(const ch_model *model, found *all) {
+  for (int i = 0; i < model->params.count; i++) {
+    const ch_tensor *tensor = &model->weights.tensors[i];
+    matrix m = {.tensor = tensor, .head = -1};
+    if (!recognise(model->params.rows[i].name, &m) || tensor->dtype != CH_F32) continue;
+    for (int64_t head = 0; head < matrices_in(tensor); head++) {
+      if (tensor->rank == 3) m.head = head;
+      all->rows[all->count++] = m;
+    }
+  }
+}
+
+/* Room for all that may be found. */
+static size_t most_matrices(const ch_model *model) {
+  size_t most = 1;
+  for (int i = 0; i < model->params.count; i++) most += (size_t)matrices_in(&model->weights.tensors[i]);
+  return most;
+}
+
+static void put_model(const ch_model *model, const char *name, int rank, ch_text *html) {
+  found all = {calloc(most_matrices(model), sizeof *all.rows), 0};
+  if (!all.rows) {
+    html->failed = true;
+    return;
+  }
+  find(model, &all);
+  for (family which = 0; which < FAMILIES; which++)
+    if (of_family(&all, which, -1)) ch_page_figure(figure_of(&all, which, name, rank), html);
+  free(all.rows);
+}
+
+void ch_matrices_put(const ch_summary *summary, const char *out, ch_text *html) {
+  for (int i = 0; out && i < summary->count; i++) {
+    const ch_group *group = &summary->groups[i];
+    char *directory = ch_path_join(out, group->runs[0]->directory);
+    ch_model *model = NULL;
+    ch_error error;
+    /* If a model is gone or cannot be read, the report is still written. */
+    if (directory && ch_model_load(directory, CH_WEIGHTS_F32, &model, &error) == CH_OK) {
+      if (ch_model_materialise(model, CH_MATERIALISE_INFERENCE, &error) == CH_OK)
+        put_model(model, group->name, i, html);
+      ch_model_unload(model);
+    }
+    free(directory);
+  }
+}

@@ -1,0 +1,65 @@
+/* Parts of answers. */
+#include "serve/answer.h"
+
+#include <math.h>
+
+#include "base/json.h"
+
+ch_view ch_view_of(const ch_exchange *exchange, int64_t index) {
+  const ch_writing *writing = exchange->writing;
+  const ch_prompt *prompt = &writing->prompts[index / writing->asked.n];
+  return (ch_view){.server = exchange->server,
+                   .writing = writing,
+                   .prompt = prompt,
+                   .choice = &prompt->choices[index % writing->asked.n],
+                   .index = index};
+}
+
+const char *ch_finish_reason(const ch_choice *choice) {
+  return choice->end == CH_END_TOKEN || choice->end == CH_END_STRING ? "stop" : "length";
+}
+
+void ch_put_usage(ch_text *json, const ch_writing *writing) {
+  long long prompt = 0, written = 0, cached = 0;
+  for (int p = 0; p < writing->prompt_count; p++) {
+    prompt += (long long)writing->prompts[p].ids.size;
+    cached += writing->prompts[p].cached;
+    for (int64_t k = 0; k < writing->asked.n; k++) written += writing->prompts[p].choices[k].tokens;
+  }
+  ch_text_printf(json,
+                 "{\"prompt_tokens\":%lld,\"completion_tokens\":%lld,\"total_tokens\":%lld,"
+                 "\"prompt_tokens_details\":{\"cached_tokens\":%lld}}",
+                 prompt, written, prompt + written, cached);
+}
+
+void ch_put_json_text(ch_text *json, const char *text, size_t size) {
+  ch_json_put_bytes(json, text ? text : "", size);
+}
+
+void ch_put_member(ch_text *json, const char *name, const char *text, size_t size) {
+  ch_text_printf(json, ",\"%s\":", name);
+  ch_put_json_text(json, text, size);
+}
+
+void ch_put_head(ch_text *json, const ch_exchange *exchange, const char *object) {
+  const ch_server *server = exchange->server;
+  ch_text_printf(json, "\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,\"model\":", exchange->writing->id,
+                 object, (long long)exchange->writing->created);
+  ch_json_put_string(json, server->name);
+  ch_text_printf(json, ",\"system_fingerprint\":\"%s\"", server->fingerprint);
+}
+
+void ch_put_log_probability(ch_text *json, double value) {
+  ch_json_put_number(json, isfinite(value) ? value : -9999);
+}
+
+void ch_put_token(ch_text *json, const ch_tokenizer *tokenizer, int32_t token, double log_probability) {
+  size_t size;
+  const char *bytes = ch_name_bytes(tokenizer, token, &size);
+  ch_text_puts(json, "\"token\":");
+  ch_put_name(json, tokenizer, token);
+  ch_text_puts(json, ",\"logprob\":");
+  ch_put_log_probability(json, log_probability);
+  ch_text_puts(json, ",\"bytes\":");
+  ch_put_bytes(json, bytes, size);
+}

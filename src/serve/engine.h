@@ -1,0 +1,10 @@
+/* The engine: one thread that owns the model's session and writes the texts of all requests. */
+#ifndef CH_SERVE_ENGINE_H
+#define CH_SERVE_ENGINE_H
+
+#include "serve/server.h"
+
+/* The engine's thread: works until ch_inbox_quit. */
+void ch_engine_run(ch_server *server);
+
+#endif

@@ -1,0 +1,206 @@
+/* Tokens are taken from the engine choice by choice, and become events a few at a time, so that little is held for a client that
+   reads slowly. */
+#include "serve/events.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/progress.h"
+#include "serve/answer.h"
+#include "serve/inbox.h"
+
+enum { ENOUGH = 16 << 10 }; /* bytes that are made ahead */
+
+/* One choice's part of the stream. */
+typedef struct part {
+  ch_written taken; /* from the engine */
+  size_t at, sent;  /* records and bytes of it that are events */
+  int64_t released; /* bytes of the choice's text that the engine released, `taken` included */
+  bool begun, over, finished;
+} part;
+
+struct ch_events {
+  ch_text out; /* events that are made */
+  size_t sent; /* bytes of them */
+  int64_t count, left;
+  bool ended, failed;
+  part parts[]; /* [count] */
+};
+
+ch_events *ch_events_new(const ch_writing *writing) {
+  int64_t count = writing->prompt_count * writing->asked.n;
+  ch_events *events = calloc(1, sizeof *events + (size_t)count * sizeof events->parts[0]);
+  if (events) events->count = events->left = count;
+  return events;
+}
+
+void ch_events_free(ch_events *events) {
+  if (!events) return;
+  for (int64_t i = 0; i < events->count; i++) ch_written_free(&events->parts[i].taken);
+  ch_text_free(&events->out);
+  free(events);
+}
+
+/* Drops what became events, and makes room for more behind the rest. */
+static void compact(ch_written *taken, part *p, int64_t width) {
+  size_t left = taken->count - p->at;
+  if (p->at > 0 && left > 0) {
+    memmove(taken->records, taken->records + p->at, left * sizeof *taken->records);
+    if (width)
+      memmove(taken->top, taken->top + p->at * (size_t)width, left * (size_t)width * sizeof *taken->top);
+  }
+  for (size_t i = 0; i < left; i++) taken->records[i].released -= p->sent;
+  if (p->sent > 0) memmove(taken->text.data, taken->text.data + p->sent, taken->text.size - p->sent);
+  taken->text.size -= p->sent;
+  taken->count = left;
+  p->at = p->sent = 0;
+}
+
+/* Lock held: takes what the engine wrote for a choice. Returns true if that is anything. */
+static bool take(ch_exchange *exchange, ch_choice *choice, part *p) {
+  ch_writing *writing = exchange->writing;
+  ch_written *fresh = &choice->written;
+  int64_t width = writing->asked.top > 0 ? writing->asked.top : 0;
+  bool ended = choice->over && !p->over;
+  p->over = choice->over;
+  if (fresh->count == 0 && fresh->text.size == 0) return ended;
+  compact(&p->taken, p, width);
+  size_t before = p->taken.text.size;
+  ch_text_put(&p->taken.text, fresh->text.data, fresh->text.size);
+  exchange->events->failed |= p->taken.text.failed;
+  for (size_t i = 0; i < fresh->count; i++) {
+    fresh->records[i].released += before;
+    if (!ch_written_add(&p->taken, &fresh->records[i], fresh->top ? fresh->top + (int64_t)i * width : NULL,
+                        width))
+      exchange->events->failed = true;
+  }
+  p->released += (int64_t)fresh->text.size;
+  fresh->count = fresh->text.size = 0;
+  writing->pending -= choice->pending;
+  atomic_fetch_sub(&exchange->server->pending, choice->pending);
+  choice->pending = 0;
+  return true;
+}
+
+/* Lock held: a paused request goes on once nothing waits. */
+static bool can_resume(ch_writing *writing) {
+  if (!writing->paused || writing->pending > 0) return false;
+  writing->paused = false;
+  atomic_store(&writing->resume, true);
+  return true;
+}
+
+/* Makes events of what was taken. Returns false when enough is made; true when it needs more from the engine. */
+static bool put_taken(ch_exchange *exchange, const ch_style *style, const ch_view *view, part *p,
+                      ch_text *out) {
+  const int64_t width = view->writing->asked.top > 0 ? view->writing->asked.top : 0;
+  const bool waits = style->waits_for_text && view->writing->asked.top >= 0;
+  for (; p->at < p->taken.count; p->at++) {
+    const ch_record *record = &p->taken.records[p->at];
+    bool textless = waits && record->byte >= p->released; /* of a stop string, or with nothing to show yet */
+    if (textless && !p->over) return true;
+    if (textless) continue;
+    if (out->size >= ENOUGH) return false;
+    style->token(out, exchange, view, p->taken.text.data ? p->taken.text.data + p->sent : "",
+                 record->released - p->sent, record,
+                 p->taken.top ? p->taken.top + (int64_t)p->at * width : NULL);
+    p->sent = record->released;
+  }
+  return true;
+}
+
+/* Makes events of one choice. */
+static void serve_choice(ch_exchange *exchange, int64_t index) {
+  ch_events *events = exchange->events;
+  part *p = &events->parts[index];
+  ch_view view = ch_view_of(exchange, index);
+  const ch_style *style = ch_style_of(view.writing->asked.form);
+  ch_prompt *prompt = &exchange->writing->prompts[index / exchange->writing->asked.n];
+  ch_choice *choice = &prompt->choices[index % exchange->writing->asked.n];
+  while (!p->finished && events->out.size < ENOUGH) {
+    pthread_mutex_lock(&exchange->lock);
+    bool ready = prompt->read || !style->waits_for_prompt || choice->over;
+    pthread_mutex_unlock(&exchange->lock);
+    if (!p->begun && !ready) return;
+    if (!p->begun && style->begin) style->begin(&events->out, exchange, &view);
+    p->begun = true;
+    if (!put_taken(exchange, style, &view, p, &events->out)) return;
+    if (p->over) {
+      style->finish(&events->out, exchange, &view, p->taken.text.data ? p->taken.text.data + p->sent : "",
+                    p->taken.text.size - p->sent);
+      p->finished = true;
+      events->left--;
+      return;
+    }
+    pthread_mutex_lock(&exchange->lock);
+    bool more = take(exchange, choice, p);
+    pthread_mutex_unlock(&exchange->lock);
+    if (!more) return;
+  }
+}
+
+/* --- the stream -------------------------------------------------------------------------------------------------------- */
+
+static void put_failure(ch_exchange *exchange, ch_text *out) {
+  pthread_mutex_lock(&exchange->lock);
+  ch_refusal failure = exchange->writing->failure;
+  pthread_mutex_unlock(&exchange->lock);
+  ch_text_puts(out, "data: ");
+  ch_put_refusal(out, &failure);
+  ch_text_puts(out, "\n\n");
+}
+
+/* Makes the next events. */
+static void make(ch_exchange *exchange) {
+  ch_events *events = exchange->events;
+  pthread_mutex_lock(&exchange->lock);
+  bool failed = exchange->writing->failed;
+  pthread_mutex_unlock(&exchange->lock);
+  if (failed && !events->failed) {
+    put_failure(exchange, &events->out);
+    events->failed = true;
+    return;
+  }
+  for (int64_t i = 0; i < events->count && events->out.size < ENOUGH; i++) serve_choice(exchange, i);
+  if (events->left > 0 || events->ended || events->out.size >= ENOUGH) return;
+  ch_style_of(exchange->writing->asked.form)->end(&events->out, exchange);
+  events->ended = true;
+}
+
+/* Nothing is to be sent: waits for the engine, unless it wrote something meanwhile. Returns true if it waits. */
+static bool wait_for_more(ch_exchange *exchange, bool *comment) {
+  ch_writing *writing = exchange->writing;
+  pthread_mutex_lock(&exchange->lock);
+  bool resume = can_resume(writing), fresh = writing->failed || writing->pending > 0 || exchange->woken;
+  *comment = exchange->nudged;
+  bool waits = !*comment && !fresh && !atomic_load(&exchange->gone);
+  exchange->woken = false;
+  exchange->nudged = false;
+  if (waits) ch_exchange_suspend(exchange);
+  pthread_mutex_unlock(&exchange->lock);
+  if (resume) ch_inbox_attend(exchange->server);
+  return waits;
+}
+
+ssize_t ch_events_read(ch_exchange *exchange, char *bytes, size_t most) {
+  ch_events *events = exchange->events;
+  while (events->sent == events->out.size) {
+    bool comment = false;
+    events->sent = events->out.size = 0;
+    if (events->ended) return -1;
+    if (events->failed || atomic_load(&exchange->gone)) return -2;
+    make(exchange);
+    if (events->out.failed) return -2;
+    if (events->out.size > 0) break;
+    if (wait_for_more(exchange, &comment)) return 0;
+    if (comment) ch_text_puts(&events->out, ":\n\n");
+  }
+  size_t size = events->out.size - events->sent;
+  if (size > most) size = most;
+  memcpy(bytes, events->out.data + events->sent, size);
+  events->sent += size;
+  pthread_mutex_lock(&exchange->lock);
+  exchange->quiet = ch_clock();
+  pthread_mutex_unlock(&exchange->lock);
+  return (ssize_t)size;
+}

@@ -1,0 +1,50 @@
+/* Counts and times of what the server did, in the text format of Prometheus. */
+#ifndef CH_SERVE_METRICS_H
+#define CH_SERVE_METRICS_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include <crosshead/generation.h>
+
+#include "base/text.h"
+
+typedef enum ch_histogram {
+  CH_FIRST_TOKEN,
+  CH_PER_TOKEN,
+  CH_WHOLE_REQUEST,
+  CH_IN_QUEUE,
+  CH_HISTOGRAMS
+} ch_histogram;
+
+enum { CH_BUCKETS = 14, CH_ENDPOINTS = 24, CH_CODES = 16 };
+
+/* Zero-initialise, and initialise the lock. */
+typedef struct ch_metrics {
+  pthread_mutex_t lock;
+  uint64_t cancelled;
+  struct {
+    uint64_t counts[CH_BUCKETS + 1]; /* of each bucket alone; the last is +Inf's */
+    double sum;
+  } histograms[CH_HISTOGRAMS];
+  uint64_t requests[CH_ENDPOINTS][CH_CODES];
+} ch_metrics;
+
+/* What is so now. */
+typedef struct ch_gauges {
+  ch_generation_counts counts;
+  int64_t waiting, slots, cache_capacity;
+  uint64_t cache_bytes;
+  double start; /* seconds since 1970 */
+} ch_gauges;
+
+/* Counts a request whose client left before the answer was complete. */
+void ch_metrics_cancelled(ch_metrics *metrics);
+void ch_metrics_observe(ch_metrics *metrics, ch_histogram histogram, double seconds);
+/* Counts a request: `endpoint` is an index of the table of routes. */
+void ch_metrics_request(ch_metrics *metrics, int endpoint, unsigned status);
+/* Appends all of them; `endpoints` [count] are the routes' names. */
+void ch_metrics_put(ch_metrics *metrics, const ch_gauges *gauges, const char *const *endpoints, int count,
+                    ch_text *text);
+
+#endif

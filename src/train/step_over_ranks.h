@@ -1,0 +1,92 @@
+/* A step over several ranks: whose micro-batch is whose, and how gradients travel.
+ *
+ * Micro-batch i of a step is differentiated by rank i mod n. The sum of a parameter's gradients goes from each micro-batch to
+ * the next, which adds its own in place, so that the additions and their order are those of one process: the bits do not
+ * depend on the number of ranks. All ranks compute at the same time, each some operations behind the one before it: a pass
+ * needs an earlier sum only when it comes to that parameter. The last micro-batch has the gradients of the step. It hands each
+ * rank the part that this rank updates (ch_parameter_set), and the updated weights are gathered.
+ *
+ * A rank that fails tells the others, which end their pass, and goes on to receive and send what the rest of the step asks
+ * for. So nobody waits for a message that never comes, and all ranks come to the agreement at the step's end.
+ */
+#ifndef CH_TRAIN_STEP_OVER_RANKS_H
+#define CH_TRAIN_STEP_OVER_RANKS_H
+
+#include "model/runner.h"
+#include "ranks/alarm.h"
+#include "train/shards.h"
+
+/* Sums over the rows of all passes. */
+typedef struct ch_pass_sums {
+  double loss;
+  double balance_loss; /* of mixtures of experts, as in ch_step_report */
+  int64_t top1, top5;  /* images whose label has the highest score, or one of the five highest */
+} ch_pass_sums;
+
+/* One sum that travels: numbers of own micro-batches, -1 before the first of a step. */
+typedef struct ch_relay_sum {
+  void *data;
+  size_t bytes;
+  ch_transfer in, out;
+  int64_t expected, arrived, sent;
+} ch_relay_sum;
+
+typedef struct ch_relay {
+  ch_rank_group *ranks;
+  const ch_engine *engine;
+  const ch_runner *runner;
+  const ch_parameter_set *set;
+  int64_t micro_batches; /* of a step, or of an evaluation */
+  int64_t current;       /* this rank's micro-batch in progress; -1: none yet */
+  ch_relay_sum *sums;
+  int count, next;     /* next: the sum that is looked after next */
+  ch_transfer *pieces; /* [params] to receive, or on the last rank [params, ranks] to send */
+  bool *handed_out;    /* [params] */
+  ch_pass_sums taken_sums, given_sums;
+  ch_transfer taking, giving;
+  int64_t asked, taken, given; /* own micro-batches whose rows' sums were asked for, received, and sent on */
+  ch_alarm alarm;              /* of a rank that fails */
+  ch_stop_test stop;
+  void *stop_context;
+  int64_t *load_room; /* [ranks, loads], of two at least */
+  ch_shards shards;   /* of lookup tables */
+  ch_gradient_listener listener;
+} ch_relay;
+
+/* For steps with `runner` and micro-batches of `rows` tokens; ranks may be NULL: a relay that does nothing. Release with ch_relay_free. */
+ch_status ch_relay_create(ch_relay *relay, ch_rank_group *ranks, const ch_engine *engine,
+                          const ch_runner *runner, const ch_parameter_set *set, int64_t loads, int64_t rows,
+                          ch_error *error);
+void ch_relay_free(ch_relay *relay);
+
+/* A step or an evaluation of so many micro-batches begins. `stop` (or NULL) ends waiting. */
+void ch_relay_begin(ch_relay *relay, int64_t micro_batches, ch_stop_test stop, void *stop_context);
+/* This rank's first micro-batch, and the distance to its next one. */
+int64_t ch_relay_first(const ch_relay *relay);
+int64_t ch_relay_stride(const ch_relay *relay);
+/* The own micro-batch `index` of a training step begins. */
+void ch_relay_enter(ch_relay *relay, int64_t index);
+/* For ch_runner_call.listener in a training step; NULL without other ranks. */
+const ch_gradient_listener *ch_relay_listener(const ch_relay *relay);
+/* Before a micro-batch's rows are added to *sums, and after: receives what earlier ones added up, and sends it on. */
+ch_status ch_relay_take(ch_relay *relay, int64_t index, ch_pass_sums *sums, ch_error *error);
+void ch_relay_give(ch_relay *relay, int64_t index, const ch_pass_sums *sums);
+
+/* Whether the caller's `stop`, or another rank's failure, asks to end. */
+bool ch_relay_stops(ch_relay *relay);
+/* The end of a training step's passes, with this rank's status: afterwards the own pieces of the gradients are final, and on the
+   last rank all gradients. Returns the status, or that of an interruption while it waited. */
+ch_status ch_relay_end_step(ch_relay *relay, ch_status status, ch_error *error);
+/* The end of an evaluation's passes; returns the same. */
+ch_status ch_relay_end_evaluation(ch_relay *relay, ch_status status, ch_error *error);
+/* The ranks agree on the status of their work since ch_relay_begin. Every rank calls it once. */
+ch_status ch_relay_agree(ch_relay *relay, ch_status status, ch_error *error);
+/* Every rank gets *sums of the rank with the last micro-batch. */
+void ch_relay_spread(ch_relay *relay, void *data, size_t bytes);
+
+/* Of messages with pieces of moments. */
+int ch_relay_moment_tag(const ch_relay *relay);
+/* The bytes that this rank sends in a training step. */
+double ch_relay_step_bytes(const ch_relay *relay);
+
+#endif

@@ -1,0 +1,1 @@
+crosshead serve $DATA/TinyStories-656K --prefill-chunk 32

@@ -1,0 +1,1 @@
+crosshead serve $DATA/TinyStories-656K --drain -1

@@ -1,0 +1,1 @@
+crosshead serve
