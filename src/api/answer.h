@@ -1,4 +1,4 @@
-/* What the public functions of libcrosshead-train share: adapters between their settings and the functions behind them. */
+/* Shared by the public functions of libcrosshead-train: adapters between their settings and the functions behind them. */
 #ifndef CH_API_ANSWER_H
 #define CH_API_ANSWER_H
 

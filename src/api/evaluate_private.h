@@ -1,4 +1,4 @@
-/* What the public functions of evaluation share. */
+/* Shared by the public functions of evaluation. */
 #ifndef CH_API_EVALUATE_PRIVATE_H
 #define CH_API_EVALUATE_PRIVATE_H
 
@@ -8,7 +8,7 @@
 #include "infer/model.h"
 #include "tensor/team.h"
 
-/* What is evaluated: for sentences, as the caller and as the command line calls it. */
+/* The names of the evaluated input in sentences: the caller's and the command line's. */
 typedef struct ch_evaluated_kind {
   const char *name, *option;
   bool images; /* needs a model of images; else one of text with a tokenizer */

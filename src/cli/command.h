@@ -19,7 +19,7 @@ typedef enum ch_option_type {
   CH_OPTION_TIME    /* double, seconds; --budget 30m */
 } ch_option_type;
 
-/* What a command writes at the path that an option names: cli/destination.h looks after it. */
+/* The kind of output that an option names. cli/destination.h checks and prepares it. */
 typedef enum ch_writes {
   CH_WRITES_NOTHING,
   CH_WRITES_FILE,

@@ -108,7 +108,7 @@ struct ch_run {
       elsewhere; /* all earlier micro-batches of the step ran on other machines: nothing is kept from them but gradients */
   double seed;                        /* gradient of every element of the root */
   const void *inputs[CH_INPUT_COUNT]; /* int32_t; CH_INPUT_PIXELS: float; in the kernels' memory */
-  /* The same for the host: operations that decide by ids read them. The plan sets them where the kernels' memory is the
+  /* The inputs in the host's memory, for operations that decide by ids. The plan sets them where the kernels' memory is the
      host's. */
   const void *host_inputs[CH_INPUT_COUNT];
   ch_cache *cache; /* for graphs with a cache, else NULL */
@@ -134,7 +134,7 @@ ch_status ch_plan_run(const ch_plan *plan, ch_run *run);
 void *ch_run_gradient_sum(const ch_plan *plan, const ch_workspace *workspace, void *const *gradients,
                           int sum);
 
-/* What operations call. */
+/* Operations call these functions. */
 const void *ch_run_value(const ch_run *run, const ch_node *node);
 void *ch_run_output(const ch_run *run, const ch_node *node);
 /* The node's saved elements, or NULL when no backward pass will read them. */

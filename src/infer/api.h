@@ -1,4 +1,4 @@
-/* What the public functions share. */
+/* Shared by the public functions of libcrosshead. */
 #ifndef CH_INFER_API_H
 #define CH_INFER_API_H
 
@@ -9,7 +9,7 @@
 
 /* "WHAT is NULL". */
 ch_status ch_api_missing(ch_error *error, const char *what);
-/* What a cache stores by four settings: `cache`, and those of keys, values and latents, where they differ. */
+/* Translates four settings to the types of a cache: `cache`, and those of keys, values and latents, where they differ. */
 ch_status ch_api_cache_types(const ch_precision asked[1 + CH_STATE_ROLES], ch_cache_types *types,
                              ch_error *error);
 /* The arithmetic of large products; `fallback` for CH_PRECISION_DEFAULT. */

@@ -48,7 +48,7 @@ typedef struct generation {
   int32_t *tokens; /* [count] */
   char *scratch;   /* of sampling, for every thread */
   int64_t vocabulary;
-  /* What follows the prompt fed last, for texts that begin with the same one. */
+  /* The state after the prompt fed last, for texts that begin with it too. */
   const int32_t *prompt;
   int64_t prompt_count;
   float *prompt_logits;
@@ -176,7 +176,7 @@ static ch_status feed_prompt(generation *g, slot *p, const float **logits, bool 
   return *go_on ? status : CH_OK;
 }
 
-/* Whether a slot's sequence begins with the prompt fed last, and can go back to its end. */
+/* Returns true if a slot's sequence begins with the prompt fed last, and can go back to its end. */
 static bool has_prompt(const generation *g, const slot *p) {
   return p->prompt == g->prompt && p->prompt_count == g->prompt_count &&
          ch_cache_can_go_back(ch_session_cache(g->session), p - g->slots, (int32_t)g->prompt_count);
@@ -238,7 +238,7 @@ static bool ends_text(const ch_generation_text *text, int32_t id) {
   return false;
 }
 
-/* What the token sink receives about the chosen token. */
+/* Notes the probabilities of the chosen token for the token sink. */
 static void note_probabilities(const generation *g, slot *p, const float *logits) {
   const ch_batch_text *asked = p->text->asked;
   if (!asked->token_sink) return;

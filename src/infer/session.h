@@ -51,7 +51,7 @@ void ch_session_set_model(ch_session *session, const ch_model *model);
 /* The threads that the session was planned for. It never uses more. */
 const ch_team *ch_session_team(const ch_session *session);
 
-/* What the session's progress callback answers after `done` of `total` tokens; true without one. */
+/* Calls the session's progress callback after `done` of `total` tokens and returns its answer; true without one. */
 bool ch_session_goes_on(const ch_session *session, int64_t done, int64_t total);
 
 #endif

@@ -12,7 +12,7 @@ static bool on_images(const ch_summary *summary) {
   return summary->count && summary->groups[0].runs[0]->images;
 }
 
-/* What a figure shows as quality: percents of images, losses as they are. */
+/* The quality that a figure shows: percents for images, losses unchanged. */
 static double shown_quality(const ch_compared *run) {
   return run->images ? 100 * run->top1 : run->validation_loss;
 }

@@ -1,4 +1,4 @@
-/* What a comparison found: the contents of results.json, of which <crosshead/compare.h> shows the models. */
+/* The results of a comparison: the contents of results.json, of which <crosshead/compare.h> shows the models. */
 #ifndef CH_EXPERIMENT_FINDINGS_COMPARISON_RESULTS_H
 #define CH_EXPERIMENT_FINDINGS_COMPARISON_RESULTS_H
 
@@ -50,12 +50,12 @@ struct ch_comparison {
 };
 
 enum { CH_CACHE_ELEMENT_BYTES = 2 }; /* 16 bits, as `info` counts */
-/* What caches are compared by: elements per token of a sequence of cache_depth tokens, states of constant size among them. Without
+/* The measure by which caches are compared: elements per token of a sequence of cache_depth tokens, states of constant size included. Without
    those and without windows they are cache_elements_per_token. */
 double ch_compared_cache(const ch_compared *model);
-/* The same in bytes: 16 bits per element, but 32 of states. */
+/* Like ch_compared_cache, in bytes: 16 bits per element, but 32 of states. */
 double ch_compared_cache_bytes(const ch_compared *model);
-/* Whether a token leaves more or less than that, because some layers have windows or states of constant size. */
+/* Returns true if the cache per token depends on the length of the sequence, because some layers have windows or states of constant size. */
 bool ch_compared_depends_on_depth(const ch_compared *model);
 
 /* JSON both ways. The returned object is the caller's (json_decref); NULL when memory is out. */

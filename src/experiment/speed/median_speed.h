@@ -12,7 +12,7 @@ typedef struct ch_rate {
 
 /* Sorts the values. */
 ch_rate ch_rate_of(double *values, int64_t count, bool disturbed);
-/* Whether `a` is more reliable than `b`: only `a` is steady, or its spread is smaller relative to its median. */
+/* Returns true if `a` is more reliable than `b`: only `a` is steady, or its spread is smaller relative to its median. */
 bool ch_rate_is_steadier(ch_rate a, ch_rate b);
 
 #endif

@@ -19,7 +19,7 @@ typedef struct ch_assignment {
   double lr;
 } ch_assignment;
 
-/* What became of a piece. */
+/* The outcome of a piece of work. */
 typedef struct ch_outcome {
   ch_status status;
   bool done, told;
@@ -63,11 +63,11 @@ ch_status ch_crew_open(ch_rank_group *ranks, int64_t each, ch_stop_test stop, vo
                        ch_crew *crew, ch_error *error);
 void ch_crew_close(ch_crew *crew);
 
-/* Whether this rank has the list, prints messages and writes what is common to all runs. */
+/* Returns true if this rank has the list, prints messages and writes what is common to all runs. */
 bool ch_crew_leads(const ch_crew *crew);
-/* Whether it writes the files of the run that its group trains. */
+/* Returns true if this rank writes the files of the run that its group trains. */
 bool ch_crew_writes(const ch_crew *crew);
-/* Whether this process trains alone. */
+/* Returns true if this process trains alone. */
 bool ch_crew_is_alone(const ch_crew *crew);
 
 /* For the stop test of a run in training: also gives runs to waiting groups. */
