@@ -1,4 +1,4 @@
-/* How often the statements of a comparison are right, on made-up losses: bench_coverage [DRAWS]
+/* How often the statements of a comparison are right, on made-up losses: bench_coverage [DRAWS [MECHANISMS]]
  *
  * Columns: the intervals of how far each mechanism is behind the best, on average and of the mechanism that is worst off; all upper
  * bounds together; all intervals along the front together; two equal mechanisms stated as tied; and the length of the intervals as a share of those
@@ -19,7 +19,7 @@ int main(int count, char **arguments) {
   static const layout layouts[] = {
       {"alike", 0, false}, {"close", 1, false}, {"apart", 3, false}, {"apart, worst noisy", 3, true}};
   static const int groups[] = {2, 3, 5, 9}, seeds[] = {2, 3, 5, 10};
-  int draws = count > 1 ? atoi(arguments[1]) : 2000;
+  int draws = count > 1 ? atoi(arguments[1]) : 2000, only = count > 2 ? atoi(arguments[2]) : 0;
   printf("mechanisms seeds noise    means               intervals  worst  bounds  front   tied  length\n");
   for (int g = 0; g < 4; g++)
     for (int noise = NOISE_EQUAL; noise <= NOISE_SKEWED; noise++)
@@ -27,7 +27,7 @@ int main(int count, char **arguments) {
         for (int l = 0; l < 4; l++) {
           coverage_truth t = {.groups = groups[g], .seeds = seeds[s], .noise = (coverage_noise)noise};
           coverage c;
-          if (layouts[l].last && noise != NOISE_UNEQUAL) continue;
+          if ((layouts[l].last && noise != NOISE_UNEQUAL) || (only && only != groups[g])) continue;
           for (int i = 0; i < t.groups; i++) t.means[i] = layouts[l].step * i;
           t.noisy = layouts[l].last ? t.groups - 1 : 0;
           if (draws < 1 || !coverage_measure(&t, draws, 1, &c)) return 1;

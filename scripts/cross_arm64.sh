@@ -10,8 +10,7 @@ jobs=$(nproc)
 dpkg --add-architecture arm64
 apt-get update -q
 apt-get install -y -q --no-install-recommends make cmake ninja-build pkg-config python3 gcc-aarch64-linux-gnu qemu-user libjs-vega \
-  {libc6-dev,libjansson-dev,libpcre2-dev,libutf8proc-dev,libsqlite3-dev,libdnnl-dev,liblapacke-dev,libopenblas-pthread-dev,zlib1g-dev}:arm64 \
-  {libbz2-dev,libcmocka-dev}:arm64
+  libcmocka-dev:arm64 $(scripts/deps.sh --names build | sed -n 's/-dev$/&:arm64/p')
 
 export PKG_CONFIG_LIBDIR=/usr/lib/aarch64-linux-gnu/pkgconfig:/usr/share/pkgconfig
 cmake -S . -B build-arm64 -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \

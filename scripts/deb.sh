@@ -2,6 +2,10 @@
 # Builds the packages of debian/control from a copy of this folder, into build/deb, and has lintian look at them: deb.sh JOBS
 set -eu
 cd "$(dirname "$0")/.."
+for package in $(scripts/deps.sh --names build | grep -vx -e make -e gcc -e libc6-dev); do # build-essential has those
+  sed -n '/^Build-Depends:/,/^[^ ]*:/p' debian/control | grep -Eqw -- "$package" ||
+    { echo "deb.sh: Build-Depends in debian/control lacks $package, which scripts/deps.sh installs for the build" >&2; exit 1; }
+done
 rm -rf build/deb
 mkdir -p build/deb/crosshead
 tar --exclude=./build --exclude='./build-*' --exclude=./.git -cf - . | tar -C build/deb/crosshead -xf -

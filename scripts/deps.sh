@@ -1,8 +1,11 @@
 #!/bin/sh
 # Makes sure that the Debian packages of the named groups are installed: deps.sh build|test|mpi|fuzz|format|browser|python|deb|fresh ...
 # Installs what is missing where that is allowed without a question; else prints the one command to run.
+# `deps.sh --names GROUP...` prints the names of the packages instead.
 set -eu
 
+names=
+[ "${1:-}" != --names ] || { names=yes; shift; }
 wanted=
 for group in "$@"; do
   case $group in
@@ -19,6 +22,7 @@ for group in "$@"; do
   *) echo "deps.sh: unknown group '$group'; it is one of build, test, mpi, fuzz, format, browser, python, deb or fresh" >&2; exit 2 ;;
   esac
 done
+[ -z "$names" ] || { printf '%s\n' $wanted; exit 0; }
 
 if ! command -v dpkg-query >/dev/null 2>&1; then
   echo "deps.sh: not a Debian system; install the equivalents of:" $wanted >&2

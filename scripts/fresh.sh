@@ -70,6 +70,7 @@ as_user() {
 if [ "${FRESH_INSIDE:-}" = yes ]; then
   mount -t proc proc "$system/proc"
   mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts "$system/dev/pts" 2>/dev/null || true # for the log of apt
+  mkdir -p "$system/dev/shm" && mount -t tmpfs -o mode=1777 tmpfs "$system/dev/shm"
   enter root "apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q make" >"$system/tmp/installed" 2>&1 ||
     { cat "$system/tmp/installed"; exit 1; }
   for name in $who; do
@@ -113,13 +114,24 @@ if [ -z "${http_proxy:-}" ]; then
 fi
 
 made=
+log=$(mktemp)
 end() {
+  rm -f "$log"
   [ -z "$made" ] || [ -n "$keep" ] || rm -rf --one-file-system "$made"
   [ -z "$keep" ] || [ -z "$made" ] || echo "The system is in $made."
 }
 trap end EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
+
+# Runs a command in namespaces of its own. A signal to this script ends everything in them and unmounts what is mounted there:
+# unshare ignores signals other than KILL while it waits, and bash lets no SIGINT reach what runs in the background.
+apart() {
+  unshare --mount --pid --fork --kill-child "$@" &
+  local child=$!
+  trap "kill -KILL $child; wait $child 2>/dev/null || true; exit 130" INT
+  trap "kill -KILL $child; wait $child 2>/dev/null || true; exit 143" TERM HUP
+  wait "$child"
+}
+
 if [ -n "$system" ]; then
   [ ! -e "$system" ] || { echo "fresh.sh: $system exists" >&2; exit 1; }
   mkdir -p "$system"
@@ -128,14 +140,11 @@ else
   system=$(mktemp -d "${TMPDIR:-/tmp}/crosshead-$suite-XXXXXX")
 fi
 made=$system
-log=$system.log
 echo "== A bare $suite${mirror:+ from $mirror}"
-if ! unshare --mount debootstrap --variant=minbase --keyring="$keyring" "$suite" "$system" ${mirror:+"$mirror"} ${mirror:+"$script"} >"$log" 2>&1; then
+if ! apart debootstrap --variant=minbase --keyring="$keyring" "$suite" "$system" ${mirror:+"$mirror"} ${mirror:+"$script"} >"$log" 2>&1; then
   tail -5 "$log" >&2
-  rm -f "$log"
   cannot "debootstrap makes no $suite here"
 fi
-rm -f "$log"
 chmod 755 "$system"
 echo force-unsafe-io >"$system/etc/dpkg/dpkg.cfg.d/fresh" # this system need not survive a power failure
 echo 'APT::Install-Recommends "false"; Acquire::Languages "none";' >"$system/etc/apt/apt.conf.d/90fresh"
@@ -150,15 +159,8 @@ for name in $who; do
   [ "$name" = root ] || chroot "$system" chown -R "$name:$name" "/home/$name"
 done
 
-# Ctrl-C reaches all processes of the terminal; a signal to this one alone ends the rest through --kill-child.
 export FRESH_INSIDE=yes
 arguments=("$suite" --dir "$system")
 [ "$who" = "user root" ] || arguments+=(--as "$who")
 for command in "${commands[@]}"; do arguments+=(--run "$command"); done
-status=0
-unshare --mount --pid --fork --kill-child "$0" "${arguments[@]}" &
-inside=$!
-trap 'kill -TERM $inside 2>/dev/null; wait $inside 2>/dev/null; exit 130' INT
-trap 'kill -TERM $inside 2>/dev/null; wait $inside 2>/dev/null; exit 143' TERM HUP
-wait $inside || status=$?
-exit "$status"
+apart "$0" "${arguments[@]}"

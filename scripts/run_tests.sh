@@ -13,6 +13,7 @@ skipped() { # skipped NAMES...: those that CTest has counted as skipped
     /^Output:$/ { inside = 1; running = 0; last = "it gave no reason"; next }
     inside && /^<end of output>$/ { inside = 0; if (index(whole, " " test " ")) note(test, last) }
     inside && /^\[ *RUN / { running = 1; last = "it gave no reason"; next }
+    inside && /^\[ *(OK|FAILED) \]/ { running = 0 } # the list at the end is of those that were skipped before
     inside && /^\[ *SKIPPED \]/ { if (running && !index(whole, " " test " ")) note(test ": " $4, last); running = 0; next }
     inside && /[^-]/ { last = $0 }
     function note(name, why) {

@@ -146,6 +146,8 @@ def verdict(claim, family):
     paper = claim.get("paper-difference")
     if claim["kind"] == "difference" and paper and claim["mean"] - quantile(LEVEL / 2 / family, claim["df"]) * claim["error"] > paper:
         return "not found"
+    if 2 * min(claim["for"], claim["against"]) <= LEVEL:
+        return "holds alone" if claim["for"] < claim["against"] else "does not hold alone"
     return "not decided"
 
 
@@ -275,10 +277,10 @@ def tables(claims, results):
     for claim in claims:
         kind = re.sub(r" \(.*", "", claim["verdict"]).split(":")[0]
         counts[kind] = counts.get(kind, 0) + 1
-    undecided = [claim for claim in claims if claim["verdict"].startswith("not decided") and "p" in claim]
-    alone = [claim["id"] for claim in undecided if 2 * min(claim["for"], claim["against"]) <= LEVEL]
+    alone = [claim["id"] for claim in claims if claim["verdict"].endswith(" alone")]
+    both = len(alone) + counts.get("not decided", 0)
     made["counts"] = [f"{len(claims)} claims: " + ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items(), key=lambda each: -each[1])) + ".", "",
-                      f"Of the {len(undecided)} that are not decided together, {len(alone)} are decided one by one: their own statement has 95 % confidence, as each "
+                      f"{len(alone)} of the {both} that Holm's correction leaves undecided are decided alone: their own statement has 95 % confidence, as each "
                       f"statement of `crosshead compare` has ({', '.join(alone)})."]
     return made
 

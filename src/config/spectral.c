@@ -5,6 +5,7 @@
 #include "config/spectral.h"
 
 #include <math.h>
+#include <string.h>
 
 /* On three texts nearly as good as each mechanism's own best (bench/measurements.md). */
 const double ch_spectral_rate = 4e-3;
@@ -19,6 +20,9 @@ static const double embedding_scale = 0.5;
 static const double embedding_rate = 8, table_rate = 4, residual_rate = 0.5;
 /* The rate of each of two matrices that are multiplied: a step changes the product through both. */
 static const double factor_rate = 0.70710678118654752440;
+/* The rate of matrices behind which a LayerNorm divides the scale out, beside other hidden ones: while they grow, the same step turns
+   them less. */
+static const double normed_rate = 2;
 
 /* The spread of embeddings: what the residual stream begins with. Where they also make the logits, a token's own logit starts at
    about width * spread, whatever comes next: 1 / width keeps it the same at every width, 1 / sqrt(width) lets wide models begin with
@@ -27,11 +31,24 @@ static double unit_of(double width) {
   return embedding_scale * sqrt(base_width) / width;
 }
 
+static bool ends_with(const char *name, const char *end) {
+  size_t length = strlen(name), tail = strlen(end);
+  return length >= tail && strcmp(name + length - tail, end) == 0;
+}
+
+/* EG-MLA's LayerNorm takes the product of what the latents expand to and the gate. */
+static bool is_normed(const ch_config *config, const ch_param *row) {
+  const ch_attention_config *a = &config->attention;
+  if (!a->gate_embedding_dim || !a->gate_norm || a->gate_op != CH_GATE_MULTIPLY) return false;
+  return row->role == CH_PARAM_GATE || ends_with(row->name, ".kv_b_proj.weight");
+}
+
 static void parametrise(const ch_config *config, const ch_params *params, ch_param *row) {
   double width = (double)config->hidden_size, inputs = (double)row->shape[row->rank - 1];
   double unit = unit_of(width), growth = unit / unit_of(base_width);
   double additions = row->kind == CH_PARAM_PATCH ? 1 : 2.0 * (double)config->num_hidden_layers;
-  double product = (row->factor ? factor_rate : 1) / (row->input_scale > 0 ? row->input_scale : 1);
+  double product = (row->factor ? factor_rate : 1) * (is_normed(config, row) ? normed_rate : 1) /
+                   (row->input_scale > 0 ? row->input_scale : 1);
   switch (row->role) {
   case CH_PARAM_HIDDEN:
     row->std = 1 / (sqrt(inputs) * (row->input_scale > 0 ? row->input_scale : 1));

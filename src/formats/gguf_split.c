@@ -8,8 +8,7 @@
 #include "formats/gguf.h"
 
 /* llama.cpp's names: BASE-00001-of-00003.gguf */
-static const char ending[] = "-00001-of-00003.gguf";
-enum { ENDING = sizeof ending - 1, MOST_PARTS = 99999 };
+enum { ENDING = sizeof "-00001-of-00003.gguf" - 1, MOST_PARTS = 99999 };
 
 typedef struct split {
   int64_t number, count; /* number from 0 */

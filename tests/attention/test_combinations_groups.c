@@ -72,8 +72,8 @@ static void add_shapes(combination_list *list) {
 static void add_shared(combination_list *list) {
   static const char *const sharing[] = {
       "'sharing': {'type': 'masa', 'projections': ['q', 'k', 'v', 'o'], 'atoms': 2}",
-      "'sharing': {'type': 'masa', 'projections': ['k', 'v'], 'atoms': 2, 'common_dictionary': true, "
-      "'coefficients': 'mlp'}",
+      ("'sharing': {'type': 'masa', 'projections': ['k', 'v'], 'atoms': 2, 'common_dictionary': true, "
+       "'coefficients': 'mlp'}"),
       "'sharing': {'type': 'repeat', 'projections': ['k', 'v'], 'atoms': 2}",
       "'sharing': {'type': 'low_rank', 'projections': ['q', 'k', 'v', 'o'], 'rank': 3}"};
   for (size_t i = 0; i < sizeof sharing / sizeof *sharing; i++)

@@ -29,7 +29,7 @@ int main(void) {
                                       NULL};
   add_all(&list, mixes, norms, positions);
 
-  static const char *const few_and_many[] = {mixes[0], mixes[2], NULL};
+  const char *const few_and_many[] = {mixes[0], mixes[2], NULL};
   static const char *const knocking[] = {
       "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v']}",
       "'qk_norm': true, 'knocking': {'type': 'linear', 'on': ['k', 'v']}",
@@ -39,7 +39,7 @@ int main(void) {
       "'knocking': {'type': 'gate', 'on': ['v']}",
       "'knocking': {'type': 'linear', 'on': ['q', 'k', 'v'], 'per_head': true}",
       NULL};
-  static const char *const two_positions[] = {positions[0], positions[1], NULL};
+  const char *const two_positions[] = {positions[0], positions[1], NULL};
   add_all(&list, few_and_many, knocking, two_positions);
 
   /* MEA; ranges; one number per layer; shapes. */

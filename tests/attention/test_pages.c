@@ -63,7 +63,7 @@ static void check_example(const char *page, const char *text, const char *json) 
       ch_model_declare(&config, &params, &error) != CH_OK ||
       ch_account_model(&config, &params, 0, ch_cache_of(CH_BF16), &account, &error) != CH_OK)
     fail_msg("%s: the example does not load: %s", page, error.message);
-  long long cache, attention, tables = 0;
+  long long cache = 0, attention = 0, tables = 0;
   const char *counts = strstr(text, "`crosshead info` counts ");
   if (!counts ||
       sscanf(counts, "`crosshead info` counts %lld cache elements per token and %lld attention parameters",

@@ -124,6 +124,26 @@ static void gates_of_mla_multiply_by_about_one(void **state) {
   ch_params_free(&params);
 }
 
+/* LayerNorm divides the scale of expansion and gate out: both learn at twice the rate. */
+static void what_a_norm_follows_learns_faster(void **state) {
+  (void)state;
+#define GATED                                                                                                \
+  SPECTRAL "\"attention\": {\"type\": \"mla\", \"kv_lora_rank\": 16, \"qk_nope_head_dim\": 8, "              \
+           "\"qk_rope_head_dim\": 4, \"v_head_dim\": 8, \"gate_embedding_dim\": 24"
+  static const char *const names[] = {"model.layers.0.self_attn.kv_b_proj.weight",
+                                      "model.layers.0.self_attn.kv_gate_proj.weight"};
+  ch_params normed = declared(GATED "}", 64), plain = declared(GATED ", \"gate_norm\": false}", 64),
+            added = declared(GATED ", \"gate_op\": \"add\"}", 64);
+  for (int i = 0; i < 2; i++) {
+    near(row(&normed, names[i])->lr_factor, 2 * row(&plain, names[i])->lr_factor);
+    near(row(&normed, names[i])->std, row(&plain, names[i])->std);
+    near(row(&added, names[i])->lr_factor, row(&plain, names[i])->lr_factor);
+  }
+  ch_params_free(&normed);
+  ch_params_free(&plain);
+  ch_params_free(&added);
+}
+
 static void only_unnormed_products_share_a_step(void **state) {
   (void)state;
   static const char first[] = "model.layers.0.self_attn.q_a_proj.weight";
@@ -151,6 +171,7 @@ int main(void) {
       cmocka_unit_test(products_and_combinations_start_like_the_dense_matrix),
       cmocka_unit_test(a_step_changes_outputs_by_the_same_amount_at_every_width),
       cmocka_unit_test(gates_of_mla_multiply_by_about_one),
+      cmocka_unit_test(what_a_norm_follows_learns_faster),
       cmocka_unit_test(only_unnormed_products_share_a_step),
       cmocka_unit_test(the_standard_one_has_one_rate_for_all),
   };

@@ -51,7 +51,7 @@ static void sample_comparison(ch_comparison *c, int count) {
   *c = (ch_comparison){.command = "crosshead compare --data plays.txt --out demo",
                        .version = "0.1.0",
                        .created = "2026-11-20T06:40:00Z",
-                       .data = {"texts/plays.txt", 1115394, 361000, 40300, 1024, "trained on this text"},
+                       .data = {"texts/plays.txt", 1115394, 361000, 40300, 1024, "trained on this text", 0},
                        .training = {.tokens = 2000000,
                                     .steps = 489,
                                     .batch = 16,

@@ -192,8 +192,26 @@ static void random_pattern(ch_random *random, ch_text *pattern) {
   }
 }
 
+/* PCRE2 serves only where it knows the characters that Oniguruma knows: Debian 13 has Unicode 16 in one and 15 in the other. */
+static bool is_fast(const char *pattern) {
+  ch_regex *regex;
+  ch_error error;
+  ASSERT_OK(ch_regex_compile(&regex, pattern, strlen(pattern), false, "test", &error));
+  bool fast = ch_regex_is_fast(regex);
+  ch_regex_free(regex);
+  return fast;
+}
+
+static void skip_without_fast_patterns(void) {
+  if (is_fast("[a-z]")) return;
+  print_message(
+      "PCRE2 and Oniguruma know different versions of Unicode here, so Oniguruma matches every pattern\n");
+  skip();
+}
+
 static void fast_patterns_match_as_oniguruma_does(void **state) {
   (void)state;
+  skip_without_fast_patterns();
   ch_regex_scratch scratch = {0};
   ch_random random;
   ch_text pattern = {0}, text = {0};
@@ -226,18 +244,14 @@ static void fast_patterns_match_as_oniguruma_does(void **state) {
 
 static void known_patterns_are_fast_and_others_are_not(void **state) {
   (void)state;
+  skip_without_fast_patterns();
   static const char *const patterns[] = {
       ch_pattern_gpt2, LLAMA("\\p{N}{1,3}|"), "\\p{N}{1,3}", "\\s+$", "[\\r\\n]",
       /* and what Oniguruma reads otherwise */
       "\\p{N}{1,3}+", "\\p{Han}+", "\\w+", "\\b", "[[:punct:]]", "[^\\W\\d]", "\\v", "(?i:ss)", "[a-z&&[^m]]",
       "x{,3}", "(a*)+", "(a)\\1", "a{2}?", "^a", "(?<!a)b"};
-  for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
-    ch_regex *regex;
-    ch_error error;
-    ASSERT_OK(ch_regex_compile(&regex, patterns[i], strlen(patterns[i]), false, "test", &error));
-    if (ch_regex_is_fast(regex) != (i < 5)) fail_msg("%s", patterns[i]);
-    ch_regex_free(regex);
-  }
+  for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
+    if (is_fast(patterns[i]) != (i < 5)) fail_msg("%s", patterns[i]);
 }
 
 static void a_pattern_that_takes_too_long_is_an_error(void **state) {

@@ -44,8 +44,8 @@ static void split_rows(int64_t n, const real *x, real *y) {
 static void join_rows(int64_t n, real *x) {
   for (int64_t i = 0; i < n; i += 2 * VL) {
     vec a = load(x + i), b = load(x + i + VL);
-    store(x + i, __builtin_shufflevector(a, b, LANES(LOWER_LANE, 0)));
-    store(x + i + VL, __builtin_shufflevector(a, b, LANES(UPPER_LANE, 0)));
+    store(x + i, SHUFFLE(a, b, LOWER_LANE, 0));
+    store(x + i + VL, SHUFFLE(a, b, UPPER_LANE, 0));
   }
 }
 

@@ -1,4 +1,5 @@
 /* Rotary positions: turning pairs of a head's dims by angles from a table. */
+#include "tensor/kernels/vector/lanes.h"
 #include "tensor/kernels/vector/stored_states.h"
 
 static void table_rows(int64_t first, int64_t last, int64_t half, const int32_t *positions,
@@ -37,14 +38,37 @@ ALWAYS_INLINE void turn_half(int64_t half, const real *c, const real *s, real si
   }
 }
 
-/* Pairs (2i, 2i + 1). */
-ALWAYS_INLINE void turn_interleaved(int64_t half, const real *c, const real *s, real sign, const real *x,
-                                    real *y, bool accumulate) {
-  for (int64_t i = 0; i < half; i++) {
-    real sine = s[i] * sign, a = x[2 * i], b = x[2 * i + 1];
-    real first = real_fma(-b, sine, a * c[i]), second = real_fma(a, sine, b * c[i]);
-    y[2 * i] = accumulate ? y[2 * i] + first : first;
-    y[2 * i + 1] = accumulate ? y[2 * i + 1] + second : second;
+#define SWAPPED_LANE(lane, unit) ((lane) ^ 1 ^ (0 * (unit)))
+#define LOWER_TWICE(lane, unit) ((lane) / 2 + 0 * (unit))
+#define UPPER_TWICE(lane, unit) (VL / 2 + (lane) / 2 + 0 * (unit))
+
+/* The pairs of one vector: a' = a cosine - b sine, b' = b cosine + a sine. The sines of a have a minus. */
+ALWAYS_INLINE void turn_pairs(const real *x, real *y, vec cosine, vec sine, int64_t left, bool accumulate) {
+  vec v = load_some(x, left);
+  put(y, vec_fma(SHUFFLE(v, v, SWAPPED_LANE, 0), sine, v * cosine), left, accumulate);
+}
+
+/* Pairs (2i, 2i + 1) of all heads of a row. The heads begin `stride` elements apart. */
+ALWAYS_INLINE void turn_interleaved(int64_t half, const real *c, const real *s, real sign, int64_t heads,
+                                    int64_t stride, const real *x, real *y, bool accumulate) {
+  vec signs = {0};
+  for (int i = 0; i < VL; i++) signs[i] = i % 2 ? sign : -sign;
+  for (int64_t i = 0; i < half; i += VL) {
+    int64_t left = 2 * (half - i);
+    vec cosine = load_some(c + i, half - i), sine = load_some(s + i, half - i);
+    vec cosines[] = {SHUFFLE(cosine, cosine, LOWER_TWICE, 0), SHUFFLE(cosine, cosine, UPPER_TWICE, 0)};
+    vec sines[] = {SHUFFLE(sine, sine, LOWER_TWICE, 0) * signs, SHUFFLE(sine, sine, UPPER_TWICE, 0) * signs};
+    for (int64_t h = 0; h < heads; h++) {
+      const real *in = x + h * stride + 2 * i;
+      real *out = y + h * stride + 2 * i;
+      if (left >= 2 * VL) {
+        turn_pairs(in, out, cosines[0], sines[0], VL, accumulate);
+        turn_pairs(in + VL, out + VL, cosines[1], sines[1], VL, accumulate);
+      } else {
+        turn_pairs(in, out, cosines[0], sines[0], left, accumulate);
+        if (left > VL) turn_pairs(in + VL, out + VL, cosines[1], sines[1], left - VL, accumulate);
+      }
+    }
   }
 }
 
@@ -69,11 +93,13 @@ static void turn_rows(const rope_call *c, int64_t first, int64_t last) {
         for (int64_t i = copied; i < copied + kept; i++) out[i] += in[i];
       else if (out != in)
         memcpy(out + copied, in + copied, (size_t)kept * sizeof(real));
-      if (c->interleaved)
-        turn_interleaved(half, cosines, sines, c->sign, in + turned, out + turned, c->accumulate);
-      else
-        turn_half(half, cosines, sines, c->sign, in + turned, out + turned, c->accumulate);
+      if (!c->interleaved) turn_half(half, cosines, sines, c->sign, in + turned, out + turned, c->accumulate);
     }
+    int64_t row = r * c->heads * c->head_dim + turned;
+    if (c->interleaved && c->accumulate)
+      turn_interleaved(half, cosines, sines, c->sign, c->heads, c->head_dim, c->x + row, c->y + row, true);
+    else if (c->interleaved)
+      turn_interleaved(half, cosines, sines, c->sign, c->heads, c->head_dim, c->x + row, c->y + row, false);
   }
 }
 
@@ -171,10 +197,8 @@ static void turn_interleaved_state(const ch_rope_states *c, int64_t t, const rea
   int64_t half = c->rotary / 2;
   add_angles(half, base, level, row);
   take_row(c, t, out);
-  for (int64_t h = 0; h < c->heads; h++) {
-    real *turned = out + h * c->head_dim + (c->leading ? 0 : c->head_dim - c->rotary);
-    turn_interleaved(half, row, row + half, 1, turned, turned, false);
-  }
+  real *turned = out + (c->leading ? 0 : c->head_dim - c->rotary);
+  turn_interleaved(half, row, row + half, 1, c->heads, c->head_dim, turned, turned, false);
 }
 
 void KERNEL(rope_states)(const ch_rope_states *call, int64_t first, int64_t count, void *y, void *work) {

@@ -22,10 +22,18 @@
 #define LANES LANES4
 #endif
 
+/* The lanes of a followed by those of b that MAP names: MAP(lane, unit) is the source of each lane. GCC 11 has only
+   its own builtin for this. */
+#if __has_builtin(__builtin_shufflevector)
+#define SHUFFLE(a, b, MAP, unit) __builtin_shufflevector(a, b, LANES(MAP, unit))
+#else
+#define SHUFFLE(a, b, MAP, unit) __builtin_shuffle(a, b, (ivec){LANES(MAP, unit)})
+#endif
+
 #define LANE_CASE(u)                                                                                         \
   case u:                                                                                                    \
-    *low = __builtin_shufflevector(a, b, LANES(LANE_LOW, (u < VL ? u : 1)));                                 \
-    *high = __builtin_shufflevector(a, b, LANES(LANE_HIGH, (u < VL ? u : 1)));                               \
+    *low = SHUFFLE(a, b, LANE_LOW, (u < VL ? u : 1));                                                        \
+    *high = SHUFFLE(a, b, LANE_HIGH, (u < VL ? u : 1));                                                      \
     break
 
 ALWAYS_INLINE void interleave_units(const int unit, vec a, vec b, vec *low, vec *high) {
@@ -56,11 +64,11 @@ ALWAYS_INLINE void transpose_lanes(vec v[VL]) {
 
 /* The elements at even places of a followed by b; and below, those at odd places. */
 ALWAYS_INLINE vec even_lanes(vec a, vec b) {
-  return __builtin_shufflevector(a, b, LANES(EVEN_LANE, 0));
+  return SHUFFLE(a, b, EVEN_LANE, 0);
 }
 
 ALWAYS_INLINE vec odd_lanes(vec a, vec b) {
-  return __builtin_shufflevector(a, b, LANES(ODD_LANE, 0));
+  return SHUFFLE(a, b, ODD_LANE, 0);
 }
 
 /* Separates the elements of a followed by b: those at even places, then those at odd ones, in the order in which a
