@@ -47,4 +47,19 @@ echo "Installing:$missing"
 install() {
   $as_root DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing
 }
-apt-cache show $missing >/dev/null 2>&1 && install || { $as_root apt-get update -q && install; }
+if apt-cache show $missing >/dev/null 2>&1 && install; then exit 0; fi
+$as_root apt-get update -q
+unknown=
+for package in $missing; do
+  apt-cache show "$package" >/dev/null 2>&1 || unknown="$unknown $package"
+done
+if [ -n "$unknown" ]; then
+  echo "This distribution has no package$unknown." >&2
+  case $unknown in
+  *libjs-vega*) # Ubuntu 22.04
+    echo "Debian's libjs-vega serves here too: download it from packages.debian.org/bookworm/libjs-vega, then apt-get install ./libjs-vega_*.deb" >&2
+    ;;
+  esac
+  exit 1
+fi
+install

@@ -232,6 +232,8 @@ static ch_status note_down(worker *w, bool finite, ch_error *error) {
   swept->tokens_trained = record.tokens;
   if (median > 0)
     swept->train_tokens_per_second = (double)ch_train_step_tokens(&w->pool->setup.training) / median;
+  else if (record.seconds > 0) /* all steps were made before the last interruption */
+    swept->train_tokens_per_second = (double)record.tokens / record.seconds;
   if (record.validation_points) swept->validation_loss = record.validation[record.validation_points - 1].loss;
   CH_TRY(ch_compared_fill_curves(&w->pool->setup, &record, &curves, error));
   swept->curve = curves.curve;

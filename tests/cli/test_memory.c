@@ -180,7 +180,8 @@ static void a_limit_ends_in_a_sentence(void **state) {
   (void)state;
   skip_under_sanitizers();
   bool started = false; /* before, threads do not find the memory that they start with, and OpenMP says so */
-  for (enough = room_to_start();; enough += enough / 12) {
+  const size_t room = room_to_start();
+  for (enough = room;; enough += enough / 12) {
     ran r = run("short", enough);
     if (succeeded(&r)) break;
     size_t size = strlen(r.said);
@@ -188,6 +189,11 @@ static void a_limit_ends_in_a_sentence(void **state) {
     if (started && (!WIFEXITED(r.status) || size == 0 || strchr(r.said, '\n') != r.said + size - 1))
       fail_msg("with %zu MiB: status %x, and: %s", enough / MIB, (unsigned)r.status, r.said);
     assert_true(enough < 4096 * (size_t)MIB);
+  }
+  if (enough == room) { /* OpenBLAS 0.3.29 starts in no less than 400 MiB */
+    print_message("what the libraries start with, %zu MiB, is enough for the program: no limit is too low\n",
+                  room / MIB);
+    skip();
   }
   assert_true(started);
 }

@@ -212,6 +212,26 @@ static void a_sweep_can_be_given_more_rates_and_seeds(void **state) {
   ch_arena_free(&result.about.arena);
 }
 
+/* As when a signal comes between the last step and the result. */
+static void a_run_that_lacks_only_its_result_gets_it(void **state) {
+  (void)state;
+  ch_sweep result;
+  ch_error error = {0};
+  ch_sweep_settings options = small("last step");
+  watch w = {0};
+  options.lr = "1e-3";
+  options.lineup.mechanisms = "mha";
+  assert_int_equal(sweep(&options, &w, &result, &error), CH_OK);
+  char *path = ch_path_join(options.report.out, "mha/lr-0.001/" CH_COMPARE_RESULT);
+  assert_int_equal(remove(path), 0);
+  free(path);
+  ch_arena_free(&result.about.arena);
+  if (sweep(&options, &w, &result, &error) != CH_OK) fail_msg("%s", error.message);
+  assert_int_equal(result.count, 1);
+  assert_true(result.runs[0].train_tokens_per_second > 0);
+  ch_arena_free(&result.about.arena);
+}
+
 static void grids_are_read(void **state) {
   (void)state;
   ch_rate_grid o;
@@ -269,6 +289,7 @@ int main(void) {
       cmocka_unit_test(rates_are_judged_by_their_runs),
       cmocka_unit_test(an_interrupted_sweep_continues_to_the_same_results),
       cmocka_unit_test(a_sweep_can_be_given_more_rates_and_seeds),
+      cmocka_unit_test(a_run_that_lacks_only_its_result_gets_it),
       cmocka_unit_test(grids_are_read),
       cmocka_unit_test(stuck_runs_and_choices),
   };

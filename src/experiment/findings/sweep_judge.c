@@ -127,7 +127,8 @@ static ch_status compare_best(ch_sweep *sweep, ch_error *error) {
                         .cache_elements_per_token = run->cache_bytes_per_token / CH_CACHE_ELEMENT_BYTES,
                         .cache_bytes_per_token = run->cache_bytes_per_token,
                         .tokens_trained = run->tokens_trained,
-                        .train_tokens_per_second = run->train_tokens_per_second,
+                        .train_tokens_per_second =
+                            isfinite(run->train_tokens_per_second) ? run->train_tokens_per_second : 0,
                         .curve = run->curve,
                         .curve_points = run->curve_points};
     }
