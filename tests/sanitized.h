@@ -1,4 +1,4 @@
-/* Whether a test runs under AddressSanitizer, where work that only repeats is left out: it is ten times as slow there. */
+/* SANITIZED is 1 under AddressSanitizer. Tests are ten times as slow there and skip repetitive work. */
 #ifndef TESTS_SANITIZED_H
 #define TESTS_SANITIZED_H
 

@@ -49,7 +49,7 @@ typedef struct ch_speed_matrices {
 
 CH_API void ch_speed_matrices_of(const ch_model *model, ch_speed_matrices *matrices);
 
-/* What is measured. Fill with ch_speed_defaults, then change what should differ: members may be added in later
+/* The settings of a measurement. Fill with ch_speed_defaults, then change what should differ: members may be added in later
  * versions. */
 typedef struct ch_speed_settings {
   int64_t batch; /* sequences that are computed together; default 1 */
@@ -74,7 +74,7 @@ typedef struct ch_speed_settings {
 
 CH_API void ch_speed_defaults(ch_speed_settings *settings);
 
-/* What was measured. */
+/* The results of a measurement. */
 typedef struct ch_speed {
   double seconds;           /* seconds of the median repetition */
   double tokens_per_second; /* all sequences together */
@@ -106,7 +106,7 @@ CH_API ch_status ch_speed_decode(const ch_model *model, const ch_speed_settings 
 CH_API ch_status ch_speed_train(const char *path, const ch_speed_settings *settings, ch_speed *speed,
                                 ch_error *error);
 
-/* What it saves and costs to keep a dictionary of atoms in memory instead of the matrices that are computed from
+/* The memory saved and the time lost by keeping a dictionary of atoms in memory instead of the matrices that are computed from
  * it. */
 typedef struct ch_dictionary_cost {
   double slowdown;      /* time of a decoded token, relative to that with the matrices */
@@ -126,7 +126,7 @@ CH_API ch_status ch_dictionary_cost_measure(const ch_model *model, ch_dictionary
 CH_API ch_status ch_profile_table(const ch_profile *profile, const char *title, double steps,
                                   const ch_speed_limits *limits, char **text, ch_error *error);
 
-/* The same as a JSON object whose "operations" is an array of objects; the caller's. */
+/* Like ch_profile_table, as a JSON object whose "operations" is an array of objects; the caller's. */
 CH_API ch_status ch_profile_json(const ch_profile *profile, double steps, const ch_speed_limits *limits,
                                  char **json, ch_error *error);
 

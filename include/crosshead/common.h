@@ -1,4 +1,4 @@
-/* What all headers of Crosshead share: the version that runs, memory, progress, how numbers are stored.
+/* Everything that all headers of Crosshead share: the version that runs, memory, progress, how numbers are stored.
  *
  * Rules of every header: a fallible function returns a ch_status and fills *error (may be NULL) with one sentence. On
  * failure nothing is left to release and the objects passed in are as they were, unless the function says otherwise.

@@ -43,7 +43,7 @@ typedef enum ch_counted {
   CH_COUNT_ATTENTION = 2 /* those of attention, shared ones once */
 } ch_counted;
 
-/* What is made equal between the models. Except by CH_MATCH_TIME, all are trained on as many tokens. The FFN's width makes
+/* The quantity that is equal in all models. Except by CH_MATCH_TIME, all are trained on as many tokens. The FFN's width makes
  * parameters or FLOPs equal; except by CH_MATCH_FLOPS and CH_MATCH_NONE, parameters are. */
 typedef enum ch_match {
   CH_MATCH_PARAMETERS = 0, /* all parameters, embeddings included */
@@ -161,7 +161,7 @@ typedef struct ch_compare_workers {
   int64_t ranks_per_run;
 } ch_compare_workers;
 
-/* What finished models are measured by, and which of them is recommended. */
+/* The figures of finished models, and the recommendation. */
 typedef struct ch_compare_verdict {
   /* Of the models whose loss is at most this share above the lowest, the one with the smallest cache is recommended.
    * Of images, of those whose top-1 accuracy is at most this share below the highest, the one with the fewest
@@ -418,7 +418,7 @@ typedef struct ch_compare_failure {
   const ch_error *error;
 } ch_compare_failure;
 
-/* What an event says: the member of the union that has its name. */
+/* The kind of an event: the member of the union that has its name. */
 typedef enum ch_compare_event_kind {
   CH_COMPARE_EVENT_PREPARATION = 0, /* now and then while the text is prepared and models are timed */
   CH_COMPARE_EVENT_PREPARED = 1,    /* the text or the images are ready */

@@ -70,7 +70,7 @@ typedef struct ch_compress_settings {
   bool report;
   /* Perplexity is of this text, UTF-8; NULL = of the last fifth of the calibration text, which is then kept back. */
   const char *text;
-  /* What the report says: how it was made, and what is made where that is written under another name at first; NULL =
+  /* For the report: the command, and the name of the output if it is first written under another one; NULL =
    * "ch_compress_model", and `out`. */
   const char *command, *name;
   char **

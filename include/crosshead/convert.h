@@ -29,7 +29,7 @@ CH_API void ch_import_defaults(ch_import_settings *settings);
 CH_API ch_status ch_import(const char *path, const char *out, const ch_import_settings *settings, char **json,
                            ch_error *error);
 
-/* What a model is exported as. */
+/* The format of an exported model. */
 typedef enum ch_export_format {
   CH_EXPORT_SAFETENSORS = 0, /* a Hugging Face model directory */
   CH_EXPORT_GGUF = 1,        /* one file, for llama.cpp */

@@ -2,7 +2,7 @@
 #ifndef CROSSHEAD_DOCUMENTS_H
 #define CROSSHEAD_DOCUMENTS_H
 
-/* What separates two documents of a text. */
+/* The separator between two documents of a text. */
 typedef enum ch_document_separator {
   CH_DOCUMENTS_AUTO = 0,        /* "<|endoftext|>" if the first 64 MiB contain it, else nothing */
   CH_DOCUMENTS_MARKER = 1,      /* "<|endoftext|>" */

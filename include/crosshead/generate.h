@@ -69,7 +69,7 @@ typedef enum ch_end {
 /* The name of an end, "end", "length", "context", "stopped", "failed" or "stop string". Never NULL; static storage. */
 CH_API const char *ch_end_name(ch_end end);
 
-/* What a generation did. */
+/* The results of a generation. */
 typedef struct ch_generated {
   int64_t prompt_tokens, tokens;          /* tokens fed from the prompt, tokens written */
   double prefill_seconds, decode_seconds; /* wall time of each part */

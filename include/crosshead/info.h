@@ -1,4 +1,4 @@
-/* What a model is and what it costs, by its configuration alone: parameters, key-value cache, arithmetic. Weights are not
+/* A model's shape and costs, computed from its configuration alone: parameters, key-value cache, arithmetic. Weights are not
  * read. */
 #ifndef CROSSHEAD_INFO_H
 #define CROSSHEAD_INFO_H
@@ -46,14 +46,14 @@ typedef struct ch_account {
       decode; /* through the cache: many tokens at once, and one token; 0 for models of images */
 } ch_account;
 
-/* What some figures depend on. Fill with ch_info_defaults, then change what should differ: members may be added in later
+/* The settings that some figures depend on. Fill with ch_info_defaults, then change what should differ: members may be added in later
  * versions. */
 typedef struct ch_info_settings {
   int64_t depth;      /* tokens of context, for FLOPs; default 0 */
   ch_precision cache; /* element type of the cache; default BF16 */
   /* Types of keys, values and latents, if they differ; default: as `cache`. */
   ch_precision cache_keys, cache_values, cache_latents;
-  /* What pages and JSON call these types; NULL = by their names, "bf16" or "k=q8_0,v=q4_0". */
+  /* The name of these types on pages and in JSON; NULL = by their names, "bf16" or "k=q8_0,v=q4_0". */
   const char *cache_name;
 } ch_info_settings;
 

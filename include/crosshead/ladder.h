@@ -1,4 +1,4 @@
-/* What larger models would reach: the law L = E + A C^-alpha of each mechanism, L the validation loss and C the FLOPs of
+/* Predicts the losses of larger models: the law L = E + A C^-alpha of each mechanism, L the validation loss and C the FLOPs of
  * training, fitted to models of rising size, with what follows from it. `crosshead compare --ladder` does it with models
  * that it trains. Link libcrosshead-train. */
 #ifndef CROSSHEAD_LADDER_H

@@ -40,7 +40,7 @@ CH_API void ch_model_close(ch_model *model);
 /* V, the number of token ids: valid ids are 0 ... V - 1. */
 CH_API int64_t ch_model_vocab_size(const ch_model *model);
 
-/* Whether the model classifies images; else it reads and writes tokens. */
+/* Returns true if the model classifies images; else it reads and writes tokens. */
 CH_API bool ch_model_takes_images(const ch_model *model);
 
 /* "model_type" of its configuration, e.g. "llama"; the model's. */
@@ -56,7 +56,7 @@ CH_API int64_t ch_model_context_length(const ch_model *model);
  * which may go on beyond it. */
 CH_API int64_t ch_model_context_limit(const ch_model *model);
 
-/* What the states in a key-value cache are. */
+/* The kinds of states in a key-value cache. */
 typedef enum ch_cache_role {
   CH_CACHE_KEYS = 1,
   CH_CACHE_VALUES = 2,

@@ -73,7 +73,7 @@ typedef struct ch_capacity_settings {
   ch_precision cache;   /* element type of the cache; default BF16 */
   /* Types of keys, values and latents, if they differ; default: as `cache`. */
   ch_precision cache_keys, cache_values, cache_latents;
-  /* What pages and JSON call the cache's types; NULL = by their names, "bf16" or "k=q8_0,v=q4_0,latent=bf16". */
+  /* The name of the cache's types on pages and in JSON; NULL = by their names, "bf16" or "k=q8_0,v=q4_0,latent=bf16". */
   const char *cache_name;
   const ch_device *devices; /* [device_count], at least one */
   int32_t ranks; /* ranks that train each candidate, to learn the memory of each; default 0: no training */

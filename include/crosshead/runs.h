@@ -64,7 +64,7 @@ typedef struct ch_kept_run {
  * CH_ERROR_FORMAT. */
 CH_API ch_status ch_runs_put(ch_runs *runs, const ch_kept_run *run, int64_t *id, ch_error *error);
 
-/* What is not in the files of a run; members may be NULL. */
+/* Facts about a run that its files do not hold; members may be NULL. */
 typedef struct ch_kept_run_labels {
   const char *kind;    /* NULL: "train", for an evaluation "eval" */
   const char *name;    /* NULL: the directory's last part */
@@ -85,7 +85,7 @@ CH_API ch_status ch_runs_keep(ch_runs *runs, const char *directory, const ch_kep
 CH_API ch_status ch_runs_keep_evaluation(ch_runs *runs, const ch_model *model, const char *json,
                                          const ch_kept_run_labels *labels, int64_t *id, ch_error *error);
 
-/* What to look for. Zero-initialise it; members may be added in later versions.
+/* A query for runs. Zero-initialise it; members may be added in later versions.
  *
  * A term is the number of a run (with several numbers, any of them is found), or KEY=VALUE with one of
  * = != < <= > >= ~ (contains); all of these must hold. KEY is the name of a text or number in ch_kept_run, or a member

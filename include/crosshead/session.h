@@ -26,7 +26,7 @@ typedef struct ch_session_settings {
   bool precompute_gates;
 } ch_session_settings;
 
-/* What a session takes, in bytes. */
+/* The memory of a session, in bytes. */
 typedef struct ch_memory {
   uint64_t weights;   /* the model's tensors: mapped files (shared between processes) and copies */
   uint64_t cache;     /* the key-value cache: all layers, sequences and max_tokens */
@@ -35,7 +35,7 @@ typedef struct ch_memory {
 
 CH_API void ch_session_defaults(ch_session_settings *settings);
 
-/* What ch_session_create with these settings (NULL = the defaults) would allocate, without allocating it. */
+/* Computes what ch_session_create with these settings (NULL = the defaults) would allocate. Allocates nothing. */
 CH_API ch_status ch_memory_estimate(const ch_model *model, const ch_session_settings *settings,
                                     ch_memory *memory, ch_error *error);
 

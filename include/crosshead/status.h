@@ -14,7 +14,7 @@ extern "C" {
 #define CH_API __attribute__((visibility("default")))
 #endif
 
-/* What went wrong. The numbers are stable: they may be stored and compared across versions. */
+/* The kind of an error. The numbers are stable: they may be stored and compared across versions. */
 typedef enum ch_status {
   CH_OK = 0,
   CH_ERROR_ARGUMENT = 1,    /* the caller passed something impossible */

@@ -28,7 +28,7 @@ typedef struct ch_sweep_result {
   bool stopped; /* ended before its last step, without hope of recovery */
   const ch_curve_point *curve, *validation_curve;
   int32_t curve_points, validation_points;
-  /* What is concluded from all runs: */
+  /* Concluded from all runs: */
   ch_stability_verdict verdict; /* the verdict of `stability`, or CH_STUCK */
   bool has_law;
   ch_scaling_law
@@ -51,7 +51,7 @@ typedef struct ch_sweep ch_sweep;
 
 /* ---- While it runs ---- */
 
-/* What the sweep is going to do. */
+/* The plan of a sweep. */
 typedef struct ch_sweep_outline {
   const ch_comparison_data *data;
   int32_t runs;    /* runs of all mechanisms, rates and seeds */
@@ -60,7 +60,7 @@ typedef struct ch_sweep_outline {
   int64_t threads; /* each on so many threads */
 } ch_sweep_outline;
 
-/* What an event says: the member of the union that has its name. */
+/* The kind of an event: the member of the union that has its name. */
 typedef enum ch_sweep_event_kind {
   CH_SWEEP_EVENT_PREPARATION = 0, /* now and then while the text is prepared */
   CH_SWEEP_EVENT_PREPARED = 1,    /* the text is ready */
@@ -157,7 +157,7 @@ CH_API int32_t ch_sweep_count(const ch_sweep *sweep);
 /* Run `index` of 0 ... count - 1; it belongs to the sweep. NULL for another index. */
 CH_API const ch_sweep_result *ch_sweep_run(const ch_sweep *sweep, int32_t index);
 
-/* What follows for mechanism `index`, in the order of `mechanisms`; it belongs to the sweep. NULL after the last. */
+/* The result for mechanism `index`, in the order of `mechanisms`. It belongs to the sweep. NULL after the last. */
 CH_API const ch_sweep_choice *ch_sweep_choice_of(const ch_sweep *sweep, int32_t index);
 
 /* *json becomes the contents of results.json, NUL-terminated and the caller's: release it with ch_free. */
@@ -219,7 +219,7 @@ typedef struct ch_coordinate_grid {
   double lr;
 } ch_coordinate_grid;
 
-/* What an event says: the member of the union that has its name. */
+/* The kind of an event: the member of the union that has its name. */
 typedef enum ch_coordinate_event_kind {
   CH_COORDINATE_EVENT_PREPARATION = 0, /* now and then while the text is prepared */
   CH_COORDINATE_EVENT_MODEL = 1        /* the models of a mechanism and a width are trained next */

@@ -60,7 +60,7 @@ typedef struct ch_train_model {
   bool resume;
 } ch_train_model;
 
-/* What the model is trained and validated on. */
+/* The text that the model is trained and validated on. */
 typedef struct ch_train_text {
   /* A UTF-8 text file, or several separated by commas, or a token file; for a model of images, a directory or files
    * (CIFAR, IDX). */
@@ -186,7 +186,7 @@ typedef struct ch_train_start {
   int32_t ranks;              /* ranks that train together; 1: this process alone */
 } ch_train_start;
 
-/* What a step did. */
+/* The results of a training step. */
 typedef struct ch_train_step {
   int64_t step, steps;               /* number of the step, from 1; and steps of the whole run */
   int64_t tokens;                    /* tokens trained on so far, including this step */
@@ -212,7 +212,7 @@ typedef struct ch_train_preparation {
   double share;      /* of it that is done, from 0 to 1 */
 } ch_train_preparation;
 
-/* What an event says: the member of the union that has its name. */
+/* The kind of an event: the member of the union that has its name. */
 typedef enum ch_train_event_kind {
   CH_TRAIN_EVENT_PREPARATION =
       0, /* now and then while the text is prepared; a later call reuses the finished stages */

@@ -12,7 +12,7 @@ void ch_absorb_defaults(ch_absorb_settings *settings) {
   *settings = (ch_absorb_settings){0};
 }
 
-/* What was folded is rounded once, to F32; what was only copied keeps its type. */
+/* The type of a written tensor. Folded tensors are rounded once, to F32; copied ones keep their type. */
 static ch_status type_of(const ch_absorb_settings *settings, const ch_model *model,
                          const ch_absorbed *absorbed, ch_dtype *dtype, ch_error *error) {
   bool folded = absorbed->knocked || absorbed->mixed_layers || absorbed->shared || absorbed->residuals;

@@ -19,7 +19,7 @@ void ch_compress_defaults(ch_compress_settings *settings) {
 
 /* --- opening ----------------------------------------------------------------------------------------------------- */
 
-/* What layers share and what are factors is written out first, and mixed heads go into the projections where components
+/* Shared and factored matrices are materialised first, and mixed heads go into the projections where components
    are taken apart anew. */
 static ch_status settle_model(ch_compressing *c, ch_error *error) {
   c->model = c->own;
@@ -140,7 +140,7 @@ static ch_status compress(ch_compressing *c, ch_error *error) {
   return ch_compressing_write(c, error);
 }
 
-/* What the methods need to know of the text. */
+/* Collects the statistics of the text that the methods need. */
 static ch_status look_at_text(ch_compressing *c, ch_error *error) {
   if (c->s->cache > 0) return ch_compressing_agree(c, ch_compressing_pursue(c, error), error);
   CH_TRY(ch_compressing_agree(c, ch_compressing_calibrate(c, error), error));
@@ -161,7 +161,7 @@ static ch_status materialise_after(ch_compressing *c, ch_error *error) {
   return c->s->report ? ch_model_materialise(c->after, CH_MATERIALISE_SERVING, error) : CH_OK;
 }
 
-/* What was written is what is counted and measured. */
+/* Counts and measures the model as it was written. */
 static ch_status measure_after(ch_compressing *c, ch_error *error) {
   CH_TRY(ch_compressing_agree(c, materialise_after(c, error), error));
   if (!c->s->report) return CH_OK;

@@ -59,7 +59,7 @@ static ch_status check_model(const ch_model *model, const ch_evaluate_settings *
   return ch_window_check(config, s->window, error);
 }
 
-/* Whether all ranks are about to measure the same model in the same way; the text they compare when they have it. */
+/* Checks that all ranks are about to measure the same model in the same way. They compare the text once they have it. */
 static ch_status compare_ranks(const ch_evaluation *e, ch_error *error) {
   const ch_evaluate_settings *s = &e->settings;
   if (!s->ranks) return CH_OK;
@@ -108,7 +108,7 @@ json_t *ch_evaluation_number(bool known, double value) {
 
 /* --- a text ---------------------------------------------------------------------------------------------------- */
 
-/* What came of a text. */
+/* The results on a text. */
 typedef struct text_figures {
   int64_t window, stride;
   int64_t cache_bytes; /* per token; 0 without a cache */

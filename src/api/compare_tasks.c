@@ -10,7 +10,7 @@
 
 #include "eval/tasks/ask_task.h"
 
-/* What the progress of a task needs; its context. */
+/* The context of a task's progress callback. */
 typedef struct asking {
   const ch_compare_settings *settings;
   const ch_model_result *model;
@@ -46,7 +46,7 @@ static bool read_figure(json_t *report, ch_arena *arena, ch_task_result *answer)
 
 enum { LENGTH_SIZE = 32 };
 
-/* Whether items are made as long as the training sequences, since nothing else is said. */
+/* Returns true if items are made as long as the training sequences, since nothing else is said. */
 static bool takes_usual_length(const ch_asked_task *task) {
   return strncmp(task->name, "ruler", 5) == 0 && !strchr(task->name, '@');
 }

@@ -47,7 +47,7 @@ ch_compress_step ch_compressing_step;
 
 /* "mea", "masa" ..., in the order of ch_compression; "measured", "paper" (compress_read.c). */
 extern const char *const ch_compression_names[], *const ch_compression_weightings[];
-/* Whether errors of matrices are weighed against each other: in the atoms of masa, and where ranks are searched. */
+/* Returns true if errors of matrices are weighed against each other: in the atoms of masa, and where ranks are searched. */
 bool ch_compression_weighs(const ch_compress_settings *s);
 /* "share", "projection", "searched": what the method takes by default where the settings leave it to it. */
 const char *ch_compression_ranks_name(const ch_compress_settings *s);
@@ -57,7 +57,7 @@ ch_status ch_compressing_check(const ch_compress_settings *s, ch_error *error);
 /* Layers, heads, projections and element type for the model that c->own is. */
 ch_status ch_compressing_read(ch_compressing *c, ch_error *error);
 
-/* Whether all ranks are about to do the same, and, once the model is open, with the same model and text (compress_ranks.c). */
+/* Checks that all ranks are about to do the same and, once the model is open, with the same model and text (compress_ranks.c). */
 ch_status ch_compressing_compare(ch_compressing *c, bool opened, ch_error *error);
 /* A failure of one rank is one of all. */
 ch_status ch_compressing_agree(const ch_compressing *c, ch_status status, ch_error *error);

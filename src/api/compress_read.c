@@ -1,4 +1,4 @@
-/* What the settings of a compression mean for a model: layers, heads, projections, element type. */
+/* Translates the settings of a compression to a model: layers, heads, projections, element type. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* What the public functions of evaluation share. */
+/* Shared by the public functions of evaluation. */
 #ifndef CH_API_EVALUATE_PRIVATE_H
 #define CH_API_EVALUATE_PRIVATE_H
 

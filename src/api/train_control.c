@@ -91,7 +91,7 @@ static ch_status check_shapes(const ch_training *t, const ch_training_control *c
   return ch_train_options_check(&known, a, error);
 }
 
-/* Whether a file of two directories has the same bytes in both; true where one of them has none. */
+/* Sets *same to true if the file has the same bytes in both directories, or is missing in one. */
 static ch_status compare_files(const char *a, const char *b, const char *name, bool *same, ch_error *error) {
   char *paths[] = {ch_path_join(a, name), ch_path_join(b, name)}, *texts[2] = {NULL, NULL};
   size_t sizes[2] = {0, 0};

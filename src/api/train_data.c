@@ -68,7 +68,7 @@ static int64_t places_for(const ch_training *t, int64_t tokens) {
   return (int64_t)ceil((double)tokens * ((double)places / (double)text));
 }
 
-/* What depends on the length of the text, or the number of images. */
+/* Completes the options that depend on the length of the text or the number of images. */
 static ch_status complete_options(ch_training *t, ch_error *error) {
   enum { USUAL_EPOCHS_OF_IMAGES = 10 };
   const ch_train_settings *s = t->settings;

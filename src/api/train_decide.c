@@ -1,4 +1,4 @@
-/* What a run is to do: its config and options, new or from a checkpoint. */
+/* Decides the config and options of a run, new or from a checkpoint. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* What the public functions that train share. */
+/* Shared by the public functions that train. */
 #ifndef CH_API_TRAIN_PRIVATE_H
 #define CH_API_TRAIN_PRIVATE_H
 
@@ -43,7 +43,7 @@ ch_status ch_training_open_data(ch_training *t, ch_error *error);
 const ch_batch_source *ch_training_source(const ch_training *t);
 /* Of text tokens, of images images: what one pass over the data trains on (train_data.c). */
 int64_t ch_training_epoch(const ch_training *t);
-/* Whether all ranks have the same program, files and options, and later the same data (train_ranks.c). */
+/* Check that all ranks have the same program, files and options, and later the same data (train_ranks.c). */
 ch_status ch_training_compare_start(const ch_training *t, ch_error *error);
 ch_status ch_training_compare_data(const ch_training *t, ch_error *error);
 /* The model that is trained in the same way (train_control.c). */

@@ -1,4 +1,4 @@
-/* Whether the ranks of a job are about to train the same thing. */
+/* Checks that the ranks of a job are about to train the same model on the same data with the same options. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -55,7 +55,7 @@ static ch_node *lambda_of(ch_builder *builder) {
   return ch_op_diff_lambda(builder->graph, v[0], v[1], v[2], v[3], initial_lambda(builder->layer));
 }
 
-/* What the first (side 0) or second heads of all pairs read from both values of their pair. */
+/* Attention of the first (side 0) or second heads of all pairs, over both values of their pair. */
 static ch_node *attend(ch_builder *builder, ch_node *q, ch_node *keys, ch_node *values, int64_t side) {
   const ch_config *c = builder->config;
   int64_t d = c->head_dim, pairs = c->num_attention_heads / 2;

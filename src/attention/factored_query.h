@@ -1,4 +1,4 @@
-/* What MFA and MFA-KR share. */
+/* Shared by MFA and MFA-KR. */
 #ifndef CH_ATTENTION_FACTORED_QUERY_H
 #define CH_ATTENTION_FACTORED_QUERY_H
 

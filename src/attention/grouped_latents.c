@@ -43,7 +43,7 @@ static sizes sizes_of(const ch_config *config) {
                  .value = a->v_head_dim};
 }
 
-/* What "latent_scale" multiplies normed latents by. */
+/* The factor of normed latents with "latent_scale". */
 static double latent_scale(const ch_config *config) {
   return sqrt((double)config->hidden_size / (double)sizes_of(config).width);
 }
@@ -276,7 +276,7 @@ static int64_t expanding(const ch_config *config) {
          (ch_is_knocked(config, CH_ON_V) ? s.value * s.value : 0);
 }
 
-/* Whether absorbing takes fewer multiply-adds than making keys and values once for all queries of the pass. */
+/* Returns true if absorbing takes fewer multiply-adds than making keys and values once for all queries of the pass. */
 static bool is_absorbed(const ch_builder *builder) {
   sizes s = sizes_of(builder->config);
   return builder->cached &&

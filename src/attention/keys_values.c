@@ -50,7 +50,7 @@ static ch_node *finished_values(ch_builder *builder, ch_node *components) {
   return ch_knock(builder, CH_ON_V, ch_mix_heads(builder, CH_ON_V, components));
 }
 
-/* Whether there is nothing between the mix and the rotation. */
+/* Returns true if there is nothing between the mix and the rotation. */
 static bool mixes_rotated(const ch_config *config) {
   return !config->attention.qk_norm && !ch_is_knocked(config, CH_ON_K);
 }
@@ -76,7 +76,7 @@ ch_node *ch_read_values(ch_builder *builder, ch_node *state) {
   return ch_mixed_on_read(builder->config, builder->layer, CH_ON_V) ? finished_values(builder, state) : state;
 }
 
-/* Whether both cached states are components that need only mixing before attention. Many queries share the
+/* Returns true if both cached states are components that need only mixing before attention. Many queries share the
    mixed tiles; for few queries it is cheaper not to mix tiles at all. */
 static bool absorbs_mixes(const ch_builder *builder) {
   enum { FEW_QUERIES = 8 };
@@ -104,7 +104,7 @@ static int64_t pairs_of(const ch_config *config) {
   return pairs;
 }
 
-/* Whether all pairs read one head, in the cache, where it need not be repeated. */
+/* Returns true if all pairs read one head, in the cache, where it need not be repeated. */
 static bool is_one(const ch_builder *builder, unsigned on) {
   return builder->cached && ch_heads_of(builder->config, on) == 1 && pairs_of(builder->config) > 1;
 }

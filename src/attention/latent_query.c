@@ -7,7 +7,7 @@ static int64_t width_of_head(const ch_config *config) {
   return config->attention.qk_nope_head_dim + config->attention.qk_rope_head_dim;
 }
 
-/* What "latent_scale" multiplies the normed low-rank query by. */
+/* The factor of the normed low-rank query with "latent_scale". */
 static double query_scale(const ch_config *config) {
   return sqrt((double)config->hidden_size / (double)config->attention.q_lora_rank);
 }

@@ -1,4 +1,4 @@
-/* What mechanisms with latents have in common: queries of unrotated and rotated dims, and the usual sizes. */
+/* Shared by mechanisms with latents: queries of unrotated and rotated dims, and the usual sizes. */
 #ifndef CH_ATTENTION_LATENT_QUERY_H
 #define CH_ATTENTION_LATENT_QUERY_H
 

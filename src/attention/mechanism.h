@@ -1,4 +1,4 @@
-/* What a mechanism is: what a token writes, and what a query reads.
+/* A mechanism defines what a token writes and what a query reads.
  *
  *   write(x) -> state      from a token's hidden state, the vectors that later tokens read
  *   read(x, states) -> y   what the query at x takes from the states of all tokens it may see
@@ -174,7 +174,7 @@ void ch_declare_conv(ch_declaration *declaration, const char *name, int64_t chan
 /* `name` [out, in], a plain matrix that multiplies x: no projection, so that layers cannot share it. */
 void ch_declare_matrix(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
 
-/* Whether a tensor ("k_proj", "k_norm.weight") makes what a token writes. Of a "kv_layer_group" only the first layer has such
+/* Returns true if a tensor ("k_proj", "k_norm.weight") makes what a token writes. Of a "kv_layer_group" only the first layer has such
    tensors: the functions above declare none for the others, and those below find the first layer's. */
 bool ch_is_of_writer(const char *name);
 
@@ -190,14 +190,14 @@ ch_node *ch_projection_weight(ch_builder *builder, const char *name);
 ch_node *ch_project(ch_builder *builder, ch_node *x, const char *name);
 /* RMSNorm with "{name}.weight", of whole rows or of every head, by the weight's length. */
 ch_node *ch_norm(ch_builder *builder, ch_node *x, const char *name);
-/* The same of a latent, with "attention.latent_norm_eps". */
+/* Like ch_norm, for a latent, with "attention.latent_norm_eps". */
 ch_node *ch_latent_norm(ch_builder *builder, ch_node *latent, const char *name);
 /* x with the last `rotary` dims of its heads of head_dim turned by the positions of its tokens - those of this run, or
    of the cache when x stands for states in it; x itself where the model has no RoPE. */
 ch_node *ch_apply_rope(ch_builder *builder, ch_node *x, int64_t head_dim, int64_t rotary);
 /* RoPE's inverse frequencies [rotary / 2] with the config's scaling applied. */
 void ch_rope_frequencies(const ch_config *config, int64_t rotary, int64_t tokens, double *frequencies);
-/* The same for queries, which are also multiplied by YaRN's factor for the scores of rotated dims. */
+/* Like ch_apply_rope, for queries: multiplies them also by YaRN's factor for the scores of rotated dims. */
 ch_node *ch_rotate_queries(ch_builder *builder, ch_node *q, int64_t head_dim, int64_t rotary);
 /* YaRN's factor for the scores of rotated dims, and DeepSeek's MLA's for whole scores; 1 without YaRN. */
 double ch_rope_score_scale(const ch_config *config);
@@ -225,7 +225,7 @@ ch_node *ch_mix_heads(ch_builder *builder, unsigned on, ch_node *components);
 int64_t ch_projected_heads(const ch_config *config, int layer, unsigned on);
 /* Heads of it that the cache holds: the fewer of the two. */
 int64_t ch_cached_heads(const ch_config *config, int layer, unsigned on);
-/* Whether the cache holds components, which are mixed as they are read. */
+/* Returns true if the cache holds components, which are mixed as they are read. */
 bool ch_mixed_on_read(const ch_config *config, int layer, unsigned on);
 /* knocking.c: one map for all heads of the layer. */
 void ch_knocking_declare(ch_declaration *declaration, unsigned on, int64_t head_dim);
@@ -266,7 +266,7 @@ int ch_rows_by_head(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROW
 /* The tensors of a layer's attention, and the parts of its state: none if it reads an earlier layer's. */
 void ch_attention_declare(ch_declaration *declaration);
 int ch_layer_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]);
-/* What a query sees in the layer being built beside document starts: ch_attend_states gives it to attention. */
+/* What a query sees in the layer being built, besides document starts: ch_attend_states gives it to attention. */
 typedef struct ch_seen {
   int64_t window, sinks; /* ch_attend_spec's */
   ch_node *logits;       /* of sinks [H], or NULL */

@@ -245,7 +245,7 @@ static int64_t expanding(const ch_config *config) {
          (ch_is_knocked(config, CH_ON_V) ? s.value * s.value : 0);
 }
 
-/* Whether absorbing is possible, and takes fewer multiply-adds than making keys and values once for all queries of the pass. */
+/* Returns true if absorbing is possible, and takes fewer multiply-adds than making keys and values once for all queries of the pass. */
 static bool is_absorbed(const ch_builder *builder) {
   const ch_config *c = builder->config;
   sizes s = sizes_of(c);

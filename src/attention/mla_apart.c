@@ -124,7 +124,7 @@ int64_t ch_mla_apart_expanding(const ch_config *config) {
   return expanding(config, CH_ON_K) + expanding(config, CH_ON_V);
 }
 
-/* Whether the latents of keys, or of values, are read as they are: if that takes fewer multiply-adds than making keys,
+/* Returns true if the latents of keys, or of values, are read as they are: if that takes fewer multiply-adds than making keys,
    or values, once for all queries of the pass. */
 static bool is_absorbed(const ch_builder *builder, unsigned on) {
   sizes s = sizes_of(builder->config);

@@ -3,7 +3,7 @@
 
 #include "attention/mechanism.h"
 
-/* Whether the layer being built turns its queries and keys. */
+/* Returns true if the layer being built turns its queries and keys. */
 static bool turns(const ch_builder *builder) {
   const ch_config *c = builder->config;
   bool left_out = builder->layer < CH_MAX_LISTED_LAYERS && c->nope_layers[builder->layer];
@@ -15,7 +15,7 @@ static bool leading(const ch_builder *builder) {
   return builder->config->partial_rotary_factor != 1;
 }
 
-/* Whether the layer being built has the base of local ones, and no scaling. */
+/* Returns true if the layer being built has the base of local ones, and no scaling. */
 static bool is_local(const ch_builder *builder) {
   return builder->layer < CH_MAX_LISTED_LAYERS && builder->config->local_rope_layers[builder->layer];
 }

@@ -1,4 +1,4 @@
-/* What the presets of mechanisms by head share: the number of key-value heads. */
+/* Shared by the presets of mechanisms by head: the number of key-value heads. */
 #include "attention/preset.h"
 
 #include <stdio.h>

@@ -9,7 +9,7 @@ const ch_mechanism *ch_mechanism_find(const char *name);
 /* All of them, NULL-terminated, and their names. */
 const ch_mechanism *const *ch_mechanisms(void);
 const char *const *ch_mechanism_names(void);
-/* Whether the mechanism names that key of the `attention` object as its own; false for NULL. */
+/* Returns true if the mechanism names that key of the `attention` object as its own; false for NULL. */
 bool ch_mechanism_has_key(const ch_mechanism *mechanism, const char *key);
 /* The mechanism of a validated config: that of `attention`. */
 const ch_mechanism *ch_mechanism_of(const ch_config *config);

@@ -13,7 +13,7 @@ const char *ch_attention_module(const ch_config *config, int layer) {
   return ch_layer_is_linear(config, layer) ? "linear_attn" : "self_attn";
 }
 
-/* Whether the layer reads another one's keys and values, and this tensor makes them. */
+/* Returns true if the layer reads another one's keys and values, and this tensor makes them. */
 static bool is_left_out(const ch_declaration *declaration, const char *name) {
   return ch_writing_layer(declaration->config, declaration->layer) != declaration->layer &&
          ch_is_of_writer(name);

@@ -14,7 +14,7 @@ const char *ch_status_name(ch_status status) {
   return names[status];
 }
 
-/* What a file or an argument holds may be quoted in a message, which stays one short line that no terminal acts on. */
+/* Text of a file or an argument may be quoted in a message. The message stays one short line without control characters. */
 enum { LONGEST_WORD = 160, HEAD = 100, TAIL = 50, ROOM = 8192 };
 /* While a message is made, these characters surround the names of settings. */
 enum { BEGIN = 1, END = 2 };

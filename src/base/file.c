@@ -234,7 +234,7 @@ char *ch_path_join(const char *directory, const char *name) {
   return path;
 }
 
-/* Whether the first `length` bytes of path end in `end`. */
+/* Returns true if the first `length` bytes of path end in `end`. */
 static bool ends_in(const char *path, size_t length, const char *end) {
   size_t size = strlen(end);
   return length > size && strncmp(path + length - size, end, size) == 0;

@@ -44,7 +44,7 @@ ch_status ch_write_file(const char *path, const void *data, size_t bytes, ch_err
 
 /* Copies a file beside and renamed; `to` is replaced. */
 ch_status ch_copy_file(const char *from, const char *to, ch_error *error);
-/* Whether two paths name the same file or directory; false when one is not there. */
+/* Returns true if two paths name the same file or directory; false when one is not there. */
 bool ch_same_file(const char *a, const char *b);
 
 /* Creates a directory and its parents; an existing directory is fine. */

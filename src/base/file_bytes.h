@@ -14,7 +14,7 @@ typedef struct ch_file_bytes {
 /* Release with ch_file_bytes_close, also after a failure. A packed file that is damaged or cut short is an error; so is one
    that holds more than 4 GiB. */
 ch_status ch_file_bytes_open(const char *path, ch_file_bytes *bytes, ch_error *error);
-/* The same on memory, which must outlive `bytes`; `where` names it in messages. */
+/* Like ch_file_bytes_open, on memory, which must outlive `bytes`; `where` names it in messages. */
 ch_status ch_file_bytes_of(const void *data, size_t size, const char *where, ch_file_bytes *bytes,
                            ch_error *error);
 void ch_file_bytes_close(ch_file_bytes *bytes);

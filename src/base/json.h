@@ -16,7 +16,7 @@ bool ch_json_tolerate(const char *text, size_t size, ch_text *copy);
    and numbers that overflow are errors that name `where`, the line and, when there is one, the key before it. */
 ch_status ch_json_parse(const char *text, size_t size, const char *where, json_t **root, ch_error *error);
 
-/* The same of a file of at most `limit` bytes. */
+/* Like ch_json_parse, for a file of at most `limit` bytes. */
 ch_status ch_json_read(const char *path, size_t limit, json_t **root, ch_error *error);
 
 /* A whole number that fits 64 bits, written as one or with a zero fraction (64.0). */
@@ -37,7 +37,7 @@ json_t *ch_json_finite(double number);
 
 /* Appends a JSON string, escaped. */
 void ch_json_put_string(ch_text *json, const char *string);
-/* The same of `size` bytes of UTF-8, whatever control characters they hold. */
+/* Like ch_json_put_string, for `size` bytes of UTF-8, whatever control characters they hold. */
 void ch_json_put_bytes(ch_text *json, const char *bytes, size_t size);
 /* Appends the shortest text that reads back as the same double, with a point or an exponent: 10000.0, 1e-05.
  */

@@ -27,7 +27,7 @@ bool ch_progress_due(const ch_progress_line *progress);
    fit the terminal's width are left out. */
 void ch_progress_show(ch_progress_line *progress, bool force, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The same for work of which `share` (0 to 1) took `seconds`: "reading: 40 %, 3 s left". */
+/* Like ch_progress_show, for work of which `share` (0 to 1) took `seconds`: "reading: 40 %, 3 s left". */
 void ch_progress_show_share(ch_progress_line *progress, const char *what, double share, double seconds);
 /* A line that stays, above the live one. */
 void ch_progress_print(ch_progress_line *progress, const char *format, ...)

@@ -8,7 +8,7 @@ typedef struct ch_random {
   uint64_t state[4];
 } ch_random;
 
-/* The same (seed, stream) always gives the same numbers; different streams are independent. */
+/* Starts a sequence of numbers. It depends on seed and stream alone; different streams are independent. */
 void ch_random_seed(ch_random *random, uint64_t seed, uint64_t stream);
 uint64_t ch_random_u64(ch_random *random);
 /* Uniform in [0, 1). */

@@ -29,7 +29,7 @@ const char *ch_valid_text(ch_arena *arena, const char *text);
 /* Writes 1 to 4 bytes; returns how many. */
 size_t ch_utf8_encode(uint32_t code_point, unsigned char out[4]);
 
-/* What str.isspace and \s of Python take for white space. */
+/* Returns true for the characters that Python's str.isspace and \s accept. */
 bool ch_is_white_space(uint32_t code_point);
 
 #endif

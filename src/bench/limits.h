@@ -12,7 +12,7 @@ typedef enum ch_limit_kind { CH_LIMIT_BEST, CH_LIMIT_USUAL } ch_limit_kind;
    all OpenMP threads. */
 double ch_measure_fma_peak_f32(ch_limit_kind kind);
 
-/* The same for BF16 dot products (vdpbf16ps) and dot products of 8-bit integers (vpdpbusd) on 512-bit vectors:
+/* Like ch_measure_fma_peak_f32, for BF16 dot products (vdpbf16ps) and dot products of 8-bit integers (vpdpbusd) on 512-bit vectors:
    FLOP/s, or integer operations per second, two per product. 0 where the processor or the instruction set in use
    (CROSSHEAD_ISA) has none. */
 double ch_measure_dot_peak_bf16(ch_limit_kind kind);

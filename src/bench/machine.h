@@ -1,4 +1,4 @@
-/* What machine a measurement was made on. */
+/* Describes the machine of a measurement. */
 #ifndef CH_BENCH_MACHINE_H
 #define CH_BENCH_MACHINE_H
 

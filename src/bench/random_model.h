@@ -7,7 +7,7 @@
 /* PATH is a config.json or a directory that holds one. Matrices are stored as `dtype` (F32, F16 or BF16) with the
    initial values of training. Release with ch_model_unload. */
 ch_status ch_model_random(const char *path, ch_dtype dtype, uint64_t seed, ch_model **model, ch_error *error);
-/* The same of a configuration. */
+/* Like ch_model_random, for a configuration. */
 ch_status ch_model_random_of(const ch_config *config, ch_dtype dtype, uint64_t seed, ch_model **model,
                              ch_error *error);
 

@@ -1,4 +1,4 @@
-/* What `crosshead bench` prints: the machine, and a row for everything measured, for people and as JSON. */
+/* Prints the results of `crosshead bench`: the machine, and a row for each measurement, as a table and as JSON. */
 #ifndef CH_CLI_BENCH_TEXT_H
 #define CH_CLI_BENCH_TEXT_H
 

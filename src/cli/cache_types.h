@@ -4,7 +4,7 @@
 
 #include <crosshead/model.h>
 
-/* What --help shows of the option. */
+/* The option in --help. */
 #define CH_CACHE_TYPES_METAVAR "TYPES"
 #define CH_CACHE_TYPES_HELP                                                                                  \
   "Element type of the cache: f32, bf16, f16, q8_0 or q4_0, or separately for keys, values and latents, as " \

@@ -185,7 +185,7 @@ static ch_status print_page(const evaluation *e, ch_error *error) {
 
 /* --- the command --------------------------------------------------------------------------------------------- */
 
-/* What only the program knows: how long opening the model took, and what was typed for the cache. */
+/* Adds to the report what the library does not know: the time to open the model, and the cache types as typed. */
 static void complete_report(evaluation *e) {
   json_t *report = e->report;
   json_object_set_new(report, "seconds", json_real(ch_clock() - e->began));

@@ -37,7 +37,7 @@ typedef struct writer {
 
 /* --- the prompt ---------------------------------------------------------------------------------------------- */
 
-/* Whether there is more than one text to write: the figures then are of all of them. */
+/* Returns true if there is more than one text to write: the figures then are of all of them. */
 static bool is_many(const arguments *a) {
   return a->prompts || a->samples > 1;
 }

@@ -83,7 +83,7 @@ static void put_listed(ch_text *script, const ch_command *command, bool colons) 
   }
 }
 
-/* What the option's value may be, if the program knows that. */
+/* Writes the possible values of the option, if the program knows them. */
 static void put_values(ch_text *script, const ch_command *command, const ch_option *option, bool colons) {
   if (option->type == CH_OPTION_CHOICE)
     put_choices(script, option);

@@ -1,4 +1,4 @@
-/* What the arguments of crosshead compress mean: which belong together, ranges of layers, shares. */
+/* Reads the arguments of crosshead compress: which belong together, ranges of layers, shares. */
 #include "cli/compress_request.h"
 
 #include <stdio.h>

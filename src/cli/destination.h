@@ -27,7 +27,7 @@ ch_status ch_destinations_open(const ch_command *command, const ch_parsed *parse
 /* After the command: with `status` CH_OK the outputs take their places and what they replace is deleted; else what stood
    there before stands there again. Returns `status`, or what went wrong here. */
 ch_status ch_destinations_close(ch_destinations *all, ch_status status, ch_error *error);
-/* What the command has to write for the option; NULL when the option names no output. */
+/* The path that the command writes for the option; NULL if the option names no output. */
 const char *ch_destinations_path(const ch_destinations *all, const char *option);
 
 /* Refuses the directory of a job that can be continued, where something stands that is not such a job: it has no file of

@@ -1,4 +1,4 @@
-/* What one text and many texts say about themselves in the same words. */
+/* Prints the figures of one text or of many texts. */
 #ifndef CH_CLI_GENERATE_FIGURES_H
 #define CH_CLI_GENERATE_FIGURES_H
 

@@ -15,7 +15,7 @@ void ch_print_family_help(const char *word, FILE *stream);
 /* Finds the command that the first one or two words name; returns how many words, 0 when there is none. */
 int ch_find_command(int argc, char **argv, const ch_command **found);
 
-/* What the option's help says besides its sentence: choices, bounds, default. "" when nothing. */
+/* The notes after an option's sentence in the help: choices, bounds, default. "" if it has none. */
 void ch_option_notes(const ch_option *option, ch_text *notes);
 
 /* The man page and the completion scripts (cli/manual.c, cli/completion.c). */

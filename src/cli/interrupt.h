@@ -12,7 +12,7 @@ typedef enum ch_interrupt_end {
 /* From here on the first of these signals only answers ch_interrupted. A SIGINT or SIGTERM that comes a quarter of a second or
    more after another one ends the program as usual. */
 void ch_interrupt_watch(ch_interrupt_end end);
-/* What tidies up when a command with CH_NOTHING_SAVED does not end in time: it is in a call that cannot be cancelled, for
+/* Sets the function that tidies up when a command with CH_NOTHING_SAVED does not end in time: it is in a call that cannot be cancelled, for
    example LAPACK's. It runs in a thread of its own beside that call. */
 void ch_interrupt_on_leaving(void (*leave)(void));
 bool ch_interrupted(void);

@@ -1,4 +1,4 @@
-/* What the running command may ask of its command line. */
+/* Answers the running command's questions about its command line. */
 #include "cli/invocation.h"
 
 #include <stdio.h>

@@ -14,7 +14,7 @@ ch_status ch_job_fork(int count, ch_error *error);
 
 /* For the library; NULL: a process alone. */
 ch_rank_group *ch_job_ranks(void);
-/* Whether this process prints and writes files. */
+/* Returns true if this process prints and writes files. */
 bool ch_job_leads(void);
 /* ch_ranks_agree. */
 ch_status ch_job_agree(ch_status status, ch_error *error);

@@ -7,7 +7,7 @@
 
 #include "cli/command.h"
 
-/* Whether the variable had no value and has one now. */
+/* Returns true if the variable had no value and has one now. */
 static bool newly_set(const char *name, const char *value) {
   return !getenv(name) && setenv(name, value, 1) == 0;
 }

@@ -1,4 +1,4 @@
-/* What exists at a path where a command is to write, and whether Crosshead may delete it. */
+/* Finds out what exists at the path of an output, and if Crosshead may delete it. */
 #ifndef CH_CLI_RECOGNISE_H
 #define CH_CLI_RECOGNISE_H
 
@@ -15,7 +15,7 @@ typedef struct ch_occupant {
   ch_occupant_kind kind;
   const char
       *what; /* "a model", "a training run", "a GGUF file"; static. NULL: nothing that Crosshead writes */
-  /* What --force does not delete: "notes.txt", the first entry that Crosshead does not write, or "a special file". Empty: all
+  /* The entry that --force does not delete: "notes.txt", the first entry that Crosshead does not write, or "a special file". Empty: all
      of it may be deleted. */
   char stranger[96];
 } ch_occupant;

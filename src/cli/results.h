@@ -1,4 +1,4 @@
-/* What commands print that experiment: the results as JSON, or a table. */
+/* Prints the results of experiments, as JSON or a table. */
 #ifndef CH_CLI_RESULTS_H
 #define CH_CLI_RESULTS_H
 

@@ -50,25 +50,25 @@ static int64_t components(const ch_config *config, int layer) {
   return of_keys ? of_keys : ch_mixed_components(config, layer, CH_ON_V);
 }
 
-/* Whether the cache of a layer holds components, which are fewer than the heads mixed from them. */
+/* Returns true if the cache of a layer holds components, which are fewer than the heads mixed from them. */
 static bool mixing_saves(const ch_config *config, int layer) {
   return ch_mixed_on_read(config, layer, CH_ON_K) || ch_mixed_on_read(config, layer, CH_ON_V);
 }
 
-/* Whether the mixing of a layer is folded: the projection makes all G heads then, and the cache holds them. */
+/* Returns true if the mixing of a layer is folded: the projection makes all G heads then, and the cache holds them. */
 static bool mixing_folds(const folding *f, int layer) {
   const ch_config *c = &f->model->config;
   return components(c, layer) && !(f->keep_cache && mixing_saves(c, layer));
 }
 
-/* Whether the state keeps mixing in some layer: maps of single heads then act on what is mixed from the components. */
+/* Returns true if the state keeps mixing in some layer: maps of single heads then act on what is mixed from the components. */
 static bool mixing_stays(const folding *f, unsigned on) {
   for (int layer = 0; layer < f->model->config.num_hidden_layers; layer++)
     if (ch_mixed_components(&f->model->config, layer, on) && !mixing_folds(f, layer)) return true;
   return false;
 }
 
-/* Whether every layer that knocks the state also has the projection that makes it. */
+/* Returns true if every layer that knocks the state also has the projection that makes it. */
 static bool knocking_folds(const folding *f, unsigned on) {
   const ch_model *model = f->model;
   const ch_knocking *knocking = &model->config.attention.knocking;
@@ -121,7 +121,7 @@ static void settle_knocking(folding *f, ch_config *result) {
   if (!f->absorbed->knocks_left) result->attention.knocking = (ch_knocking){0};
 }
 
-/* Whether the config says the same as a model of that type when it is written and read again. */
+/* Returns true if the config says the same as a model of that type when it is written and read again. */
 static bool expressible(const ch_config *config, const char *type, ch_config *as) {
   ch_config again;
   ch_text json = {0};
@@ -193,7 +193,7 @@ static ch_status knock_rows(folding *f, const ch_state_rows *p, int knock, ch_te
   return CH_OK;
 }
 
-/* What one state's modules do to its rows. */
+/* Folds the modules of one state into its rows. */
 static ch_status fold_state(folding *f, const ch_state_rows *p, bool *changed, ch_tensor *rows) {
   const ch_params *params = &f->model->params;
   int mix = p->on == CH_ON_Q ? -1 : find(params, f->layer, letter(p->on), "_mix.weight");

@@ -1,4 +1,4 @@
-/* What the methods of compression share: what they are given, what they make of a model, what they say about it.
+/* Shared by the methods of compression: their input, the model they make, and their report.
  *
  * A method takes a model that is open (its matrices stay mapped), works on one matrix at a time, and gives another
  * model, whose tensors lie in the old one's mapping where nothing was changed.

@@ -120,7 +120,7 @@ static int alike_count(const ch_pca *pca) {
   return is_wide(pca) ? 3 : (int)(sizeof alike / sizeof *alike);
 }
 
-/* Whether every family has its own number of atoms, and every matrix its own rank. */
+/* Returns true if every family has its own number of atoms, and every matrix its own rank. */
 static bool is_searched(const ch_pca *pca) {
   return pca->rule == CH_RANK_SEARCHED;
 }
@@ -322,7 +322,7 @@ static ch_status choose(search *s) {
   return status;
 }
 
-/* Whether the grouping with the fewest groups, with its fewest atoms, meets the ratio; before anything is looked at. */
+/* Checks that the grouping with the fewest groups, with its fewest atoms, meets the ratio; before anything is looked at. */
 static ch_status check_reach(const search *s) {
   const ch_pca *pca = s->pca;
   int count;

@@ -21,7 +21,7 @@ typedef struct probe {
   ch_error *error;
 } probe;
 
-/* What replaces one state of a layer. */
+/* The replacement of one state of a layer. */
 typedef struct stand_in {
   ch_head_factors factors;
   int weight_row, bias_row; /* bias_row -1: none */

@@ -20,7 +20,7 @@ static const char *projection_of(unsigned state) {
   return state == CH_ON_K ? "k_proj" : "v_proj";
 }
 
-/* Whether whole heads of head_dim lie side by side in the projection. */
+/* Returns true if whole heads of head_dim lie side by side in the projection. */
 static bool lies_by_heads(const ch_config *config, unsigned state) {
   ch_state_rows made[CH_MAX_STATE_ROWS];
   const ch_mechanism *mechanism = ch_mechanism_of(config);

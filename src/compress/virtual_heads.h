@@ -34,7 +34,7 @@ ch_status ch_head_factors_keep(const ch_head_factors *factors, int64_t component
 ch_status ch_head_factors_rebuild(const ch_head_factors *factors, int64_t components, float *weight,
                                   float *bias, ch_error *error);
 
-/* Whether the model's heads of keys or values can be taken apart, or one sentence why not. *states: CH_ON_ bits of those
+/* Checks that the model's heads of keys or values can be taken apart, or one sentence why not. *states: CH_ON_ bits of those
    that can be. */
 ch_status ch_virtual_heads_check(const ch_model *model, unsigned *states, ch_error *error);
 

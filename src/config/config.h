@@ -58,7 +58,7 @@ typedef struct ch_rope_scaling {
 /* The extent of one QK norm: each head, or all heads of a token. */
 typedef enum ch_qk_norm_over { CH_QK_NORM_HEAD, CH_QK_NORM_ALL } ch_qk_norm_over;
 typedef enum ch_gate_op { CH_GATE_MULTIPLY, CH_GATE_ADD } ch_gate_op;
-/* What the layers of a group of mla share: all that makes keys and values, or the latent alone. */
+/* The tensors that layers of a group of mla share: all that make keys and values, or the latent's alone. */
 typedef enum ch_group_shares { CH_GROUP_SHARES_ALL, CH_GROUP_SHARES_LATENT } ch_group_shares;
 /* Where TPA's factors over heads come from: each token, or parameters. */
 typedef enum ch_a_factors { CH_FACTORS_CONTEXTUAL, CH_FACTORS_FIXED } ch_a_factors;
@@ -94,7 +94,7 @@ typedef struct ch_layer_list {
   int64_t count;                      /* 0: no list; all layers slide if there is a window */
 } ch_layer_list;
 
-/* What a module works on: queries, keys, values. */
+/* The states that a module changes: queries, keys, values. */
 enum { CH_ON_Q = 1, CH_ON_K = 2, CH_ON_V = 4 };
 
 /* Knocking heads (KHA eqs. 5-9): a map shared by all heads of a layer, or one for each. */
@@ -154,7 +154,7 @@ typedef struct ch_attention_config {
   ch_head_mix head_mix;
 } ch_attention_config;
 
-/* What layers with a state of a fixed size are. */
+/* The kinds of layers with a state of a fixed size. */
 typedef enum ch_linear_type { CH_LINEAR_NONE, CH_LINEAR_GDN } ch_linear_type;
 
 /* The `linear_attention` object. */
@@ -272,7 +272,7 @@ typedef struct ch_config {
                                 what is written has ours */
 } ch_config;
 
-/* Whether the model takes images (a Vision Transformer) and not text. */
+/* Returns true if the model takes images (a Vision Transformer) and not text. */
 bool ch_config_is_vision(const ch_config *config);
 /* An error for such a model: "NAME is for models of text, ...". */
 ch_status ch_config_needs_text(const ch_config *config, const char *name, ch_error *error);
@@ -280,10 +280,10 @@ ch_status ch_config_needs_text(const ch_config *config, const char *name, ch_err
 int64_t ch_rotary_dims(const ch_config *config);
 /* The factor of scores: attention_multiplier, or 1 / sqrt(head_dim). */
 double ch_score_scale(const ch_config *config);
-/* Whether a layer has a state of a fixed size in place of keys and values, and how many have. */
+/* A linear layer has a state of a fixed size in place of keys and values. */
 bool ch_layer_is_linear(const ch_config *config, int layer);
 int64_t ch_linear_layers(const ch_config *config);
-/* Whether a layer has the sliding window, and whether any has. */
+/* True if the layer, or any layer, has the sliding window. */
 bool ch_layer_slides(const ch_config *config, int layer);
 bool ch_any_layer_slides(const ch_config *config);
 /* Tokens that such a layer keeps: the window and the sinks. */
@@ -293,7 +293,7 @@ int ch_writing_layer(const ch_config *config, int layer);
 /* Patches of an image, and the tokens that they and the class token are. */
 int64_t ch_config_patches(const ch_config *config);
 int64_t ch_config_image_tokens(const ch_config *config);
-/* Whether "sharing.projections" names the projection `name` ("q_proj"). */
+/* Returns true if "sharing.projections" names the projection `name` ("q_proj"). */
 bool ch_is_shared(const ch_config *config, const char *name);
 /* The group of layers with one dictionary that `layer` is in, and in *layers how many there are; -1 without groups. */
 int ch_group_of_layer(const ch_config *config, int layer, int64_t *layers);

@@ -22,7 +22,7 @@ typedef struct ch_adopted_family {
                       /* "sliding_window_pattern" for `every` */
   bool windows;       /* a window of its files counts in all layers */
   bool square;        /* heads are as wide together as the model, whatever a file says */
-  /* What else the file says; or NULL. */
+  /* Reads the other keys of the file; or NULL. */
   ch_status (*read)(const json_t *root, const char *where, json_t *ours, ch_error *error);
   /* The other way: what else `theirs` must say of `ours`; or NULL. */
   void (*write)(const json_t *ours, json_t *theirs);

@@ -37,7 +37,7 @@ static void give(const writing *w, const char *name, const char *key) {
   json_object_set_new(w->theirs, key, value ? json_deep_copy(value) : left_out(w->config, name));
 }
 
-/* Whether one of the family's keys is ours of that name. */
+/* Returns true if one of the family's keys is ours of that name. */
 static bool renames(const ch_adopted_family *of, const char *name) {
   size_t size = strlen(name);
   for (const char *at = of->keys; (at = strstr(at, name)); at += size)

@@ -1,4 +1,4 @@
-/* What config.json says of single adopted families besides the keys that their table lists. */
+/* Writes the keys of single adopted families in config.json, besides the keys that their table lists. */
 #include <math.h>
 #include <string.h>
 

@@ -114,7 +114,7 @@ ch_status ch_config_parse(const char *text, const char *where, ch_config *config
   return status;
 }
 
-/* What a model's file of another program is called, or NULL. */
+/* The kind of another program's model file, or NULL. */
 static const char *foreign_kind(const char *path) {
   static const unsigned char llama2c[4] = {0x32, 0x34, 0x6b, 0x61};
   unsigned char first[9] = {0};

@@ -4,7 +4,7 @@
 
 #include "config_file/keys.h"
 
-/* What the configuration class assumes of absent keys, and what the architecture does by itself. */
+/* The values of absent keys in the configuration class, and the constants of the architecture. */
 typedef struct ch_deepseek_family {
   int64_t expert_intermediate_size, shared, experts, active, groups, active_groups, first_dense_layers;
   double scale;

@@ -101,7 +101,7 @@ static bool listed(const char *name, const char *const *names) {
   return false;
 }
 
-/* Whether the key means something to the config's attention type. */
+/* Returns true if the key means something to the config's attention type. */
 static bool owned(const ch_config_key *key, const ch_config *config) {
   if (key->unsupported) return false;
   return !key->of_mechanisms || ch_mechanism_has_key(ch_mechanism_of(config), key->name);
@@ -128,7 +128,7 @@ static void put_choice(const char *const *names, char *buffer, size_t size) {
   put_names(names, buffer + used, size - used);
 }
 
-/* What a right value looks like: "a whole number from 1 to 65536". */
+/* Describes a valid value: "a whole number from 1 to 65536". */
 static const char *wanted(const ch_config_key *key, char *buffer, size_t size) {
   switch (key->type) {
   case CH_KEY_WHOLE:
@@ -475,7 +475,7 @@ ch_status ch_config_read_key(const json_t *object, const char *group, const char
 
 /* --- made configs, defaults, writing --------------------------------------------------------------------------- */
 
-/* Whether the members hold the key's default: what an absent key leaves. */
+/* Returns true if the members hold the key's default: what an absent key leaves. */
 static bool is_default(const ch_config_key *key, const ch_config *config) {
   if (key->type == CH_KEY_NAME)
     return strcmp((const char *)config + key->offset, key->names()[(int)key->otherwise]) == 0;
@@ -548,7 +548,7 @@ void ch_config_apply_defaults(ch_config *config) {
 
 static bool written(const ch_config_key *key, int files, const ch_config *config);
 
-/* Whether an object has something to say: a row that is written. */
+/* Returns true if an object has something to say: a row that is written. */
 static bool any_written(const char *group, int files, const ch_config *config) {
   for (int i = 0; i < ch_config_key_count; i++)
     if (applies(&ch_config_keys[i], group, files, config) && written(&ch_config_keys[i], files, config))
@@ -556,7 +556,7 @@ static bool any_written(const char *group, int files, const ch_config *config) {
   return false;
 }
 
-/* Whether a row is written: it belongs to this attention type, and is not an optional one at its default. */
+/* Returns true if a row is written: it belongs to this attention type, and is not an optional one at its default. */
 static bool written(const ch_config_key *key, int files, const ch_config *config) {
   if (key->alias || !owned(key, config)) return false;
   if (key->type == CH_KEY_NAME && !key->nullable) return true;

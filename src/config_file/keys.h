@@ -27,7 +27,7 @@ typedef enum ch_key_type {
 /* Whose files a key is read from. */
 enum { CH_KEY_OURS = 1, CH_KEY_HUGGING_FACE = 2, CH_KEY_EVERYWHERE = 3 };
 
-/* What the models take that a key belongs to; 0: all of them. */
+/* The input of the models that a key belongs to; 0: any. */
 typedef enum ch_key_models { CH_KEY_ALL_MODELS, CH_KEY_TEXT_MODELS, CH_KEY_IMAGE_MODELS } ch_key_models;
 
 typedef struct ch_config_key {
@@ -63,7 +63,7 @@ extern const int ch_config_key_count;
    error; else it is ignored. */
 ch_status ch_config_read_group(const json_t *object, const char *group, const char *prefix, int files,
                                bool strict, const char *where, ch_config *config, ch_error *error);
-/* Whether our own files may have such a key, of some model. */
+/* Returns true if our own files may have such a key, of some model. */
 bool ch_config_knows_key(const char *group, const char *name);
 /* Reads the one key of `group` from `object`, the group's own. */
 ch_status ch_config_read_key(const json_t *object, const char *group, const char *prefix, const char *name,
@@ -84,7 +84,7 @@ void ch_config_put_group(const char *group, int indent, int files, const ch_conf
 bool ch_config_read_list(const ch_config_key *key, const json_t *json, ch_config *config);
 void ch_config_default_list(const ch_config_key *key, ch_config *config);
 bool ch_config_list_is_default(const ch_config_key *key, const ch_config *config);
-/* Whether the members hold numbers that such a list can. */
+/* Returns true if the members hold numbers that such a list can. */
 bool ch_config_list_in_range(const ch_config_key *key, const ch_config *config);
 void ch_config_put_list(const ch_config_key *key, const ch_config *config, ch_text *json);
 

@@ -11,7 +11,7 @@ static int64_t last_mixed_layer(const ch_config *config) {
   return last < 0 ? config->num_hidden_layers - 1 : last;
 }
 
-/* What a key asks of a mechanism that does not take it. */
+/* Refuses a key that the mechanism does not support. */
 static ch_status not_with(const ch_config *c, const char *key, const char *value, const char *where,
                           ch_error *error) {
   return ch_fail(error, CH_ERROR_CONFIG,

@@ -4,7 +4,7 @@
 
 #include "config_file/keys.h"
 
-/* What transformers assumes of absent keys. */
+/* The values of absent keys in transformers. */
 extern const ch_moe_config ch_qwen3_moe_defaults;
 
 /* Reads these keys, after those that all families have. */

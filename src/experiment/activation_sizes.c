@@ -14,7 +14,7 @@ enum { MOST_SCORED = 256 };
 
 typedef enum part { PART_VALUE, PART_INPUT, PART_SCORES } part;
 
-/* What is measured when a node is computed: its value, what it reads, or its scores. */
+/* The measured quantity of a node: its value, its input, or its scores. */
 typedef struct watched {
   int activation; /* -1: nothing */
   part part;
@@ -56,7 +56,7 @@ static const ch_node *named_parameter(const ch_node *weight) {
   return found;
 }
 
-/* Whether a weight's products go to the residual stream. */
+/* Returns true if a weight's products go to the residual stream. */
 static bool writes_stream(const ch_params *params, const ch_node *weight) {
   if (weight->kind == CH_NODE_PARAM) {
     ch_param_role role = params->rows[weight->index].role;

@@ -27,7 +27,7 @@ ch_status ch_activations_create(const ch_config *config, const ch_params *params
 void ch_activations_free(ch_activations *activations);
 /* Runs the text through `weights` [params->count], F32 in the host's memory. Changes count from the first call. */
 ch_status ch_activations_measure(ch_activations *activations, const ch_tensor *weights, ch_error *error);
-/* What the last call measured, in the order of computation. */
+/* The measurements of the last call, in the order of computation. */
 const ch_activation *ch_activations_list(const ch_activations *activations, int *count);
 
 #endif

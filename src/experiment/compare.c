@@ -346,7 +346,7 @@ static ch_status plan_runs(comparing *c, ch_error *error) {
   return CH_OK;
 }
 
-/* What rank 0 does. */
+/* The part of rank 0. */
 static ch_status compare_all(comparing *c, ch_error *error) {
   ch_compare_setup *setup = c->setup;
   ch_comparison *comparison = setup->comparison;

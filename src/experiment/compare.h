@@ -11,7 +11,7 @@
 typedef ch_status (*ch_comparison_written)(const ch_compare_settings *settings,
                                            const ch_comparison *comparison, ch_error *error);
 
-/* What a comparison needs from the layers above. */
+/* Functions of the layers above that a comparison calls. */
 typedef struct ch_compare_outside {
   ch_comparison_written written; /* or NULL */
   ch_task_asker ask;             /* for settings->tasks */

@@ -95,7 +95,7 @@ static const char *nowhere_below(const ch_compare_settings *settings, ch_arena *
 
 /* --- the target -------------------------------------------------------------------------------------------------- */
 
-/* What training at the target would take: models of that size are planned, none is made. */
+/* Computes the cost of training at the target. Models of that size are planned; none is created. */
 static ch_status plan_target(const ch_compare_settings *settings, int64_t base, int64_t vocabulary,
                              ch_arena *arena, ch_ladder *ladder, ch_error *error) {
   ch_comparison comparison = {0};
@@ -172,7 +172,7 @@ static ch_status make_room(const ch_comparison *comparison, ch_arena *arena, ch_
   return fine ? CH_OK : ch_no_memory(error);
 }
 
-/* Whether this process has the results of a rung: other ranks, and parts of a comparison, only train its runs. */
+/* Returns true if this process has the results of a rung: other ranks, and parts of a comparison, only train its runs. */
 static bool has_results(const ch_compare_settings *settings) {
   return ch_ranks_leads(settings->workers.ranks) && settings->schedule.parts == 0;
 }
@@ -233,7 +233,7 @@ static ch_status check_names(const char *mechanisms, ch_error *error) {
   return status;
 }
 
-/* Whether models of all sizes can be, before the first is trained; nothing is written. */
+/* Checks that models of all sizes can be, before the first is trained; nothing is written. */
 static ch_status check_sizes(const ch_compare_settings *settings, int64_t base, const int64_t *sizes,
                              int rungs, ch_error *error) {
   for (int i = 0; i < rungs && settings->lineup.match != CH_MATCH_TIME; i++) {

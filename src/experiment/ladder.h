@@ -1,4 +1,4 @@
-/* The same comparison at several sizes, and the laws of what it finds. */
+/* Runs one comparison at several sizes and fits the laws of its losses. */
 #ifndef CH_EXPERIMENT_LADDER_H
 #define CH_EXPERIMENT_LADDER_H
 

@@ -535,7 +535,7 @@ static void tell_outline(pool *p) {
   tell(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_OUTLINE, .as.outline = {&outline}});
 }
 
-/* What determines the plan of a sweep, besides the settings that it shares with comparisons. */
+/* Compares the settings that determine the plan of a sweep, other than those it shares with comparisons. */
 static ch_status compare_grids(const pool *p, ch_error *error) {
   const ch_rate_grid *grid = &p->grid;
   const ch_rank_fact facts[] = {

@@ -15,12 +15,12 @@ typedef struct ch_deepseek_layout {
 /* Makes the config of latent attention one of deepseek_v3 or deepseek_v2, if such a model with rows as *layout says computes
    the same; else both stay as they are. scalable: the rows that make latents are F32, so that a factor costs nothing. */
 void ch_deepseek_choose(ch_config *config, bool scalable, ch_deepseek_layout *layout);
-/* Whether the rows of that tensor change. */
+/* Returns true if the rows of that tensor change. */
 bool ch_deepseek_changes(const ch_deepseek_layout *layout, const char *name);
 /* The row that becomes row `row`, and its factor. */
 int64_t ch_deepseek_row(const ch_deepseek_layout *layout, const char *name, int64_t row);
 double ch_deepseek_scale(const ch_deepseek_layout *layout, const char *name, int64_t row);
-/* Whether the tensor makes a latent that a norm follows. */
+/* Returns true if the tensor makes a latent that a norm follows. */
 bool ch_deepseek_makes_latent(const char *name);
 
 #endif

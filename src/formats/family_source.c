@@ -20,7 +20,7 @@ typedef struct family_source {
 
 /* --- values ---------------------------------------------------------------------------------------------------- */
 
-/* Whether the part is all of its tensor, in the same order. */
+/* Returns true if the part is all of its tensor, in the same order. */
 static bool is_all(const part *p, const ch_param *own) {
   return !p->place.transposed && !p->place.experts && p->place.first == 0 && p->place.rows == own->shape[0];
 }

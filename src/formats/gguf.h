@@ -65,7 +65,7 @@ ch_status ch_gguf_open(const char *path, ch_gguf *file, ch_error *error);
 /* Opens a model that may be split over several files, of which `path` is the first. The others are found by their names,
    NAME-00002-of-00003.gguf, and checked: each must be there, and be the part that its name says. */
 ch_status ch_gguf_open_parts(const char *path, ch_gguf *file, ch_error *error);
-/* The same on memory (the fuzz target's door); `data` must outlive `file`. */
+/* Like ch_gguf_open, on memory, for the fuzz target; `data` must outlive `file`. */
 ch_status ch_gguf_parse(const void *data, size_t size, const char *where, ch_gguf *file, ch_error *error);
 void ch_gguf_close(ch_gguf *file);
 /* Lets go of mapped memory of whichever file it belongs to, as ch_map_forget. */

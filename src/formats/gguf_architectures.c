@@ -78,7 +78,7 @@ static bool is_every(const bool *marks, int64_t layers, int64_t every, bool othe
   return true;
 }
 
-/* What is a constant in llama.cpp's code. */
+/* Names a number of the model that is another constant in llama.cpp's code; NULL if there is none. */
 static const char *wrong_constants(const ch_config *c, const ch_gguf_architecture *of) {
   double width = c->num_hidden_layers == of->widest_layers ? (double)(c->hidden_size / c->num_attention_heads)
                                                            : (double)c->head_dim;

@@ -11,7 +11,7 @@
 #include "config_file/config_json.h"
 #include "config_file/qwen3_moe.h"
 
-/* What is read, and the Hugging Face family that it is. */
+/* The architectures that are read, each with its Hugging Face family. */
 static const struct architecture {
   const char *name, *family;
   bool turned, latent, experts;

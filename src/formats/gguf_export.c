@@ -277,7 +277,7 @@ static const struct joint {
 } joints[] = {{{".self_attn.q_proj.", ".self_attn.k_proj.", ".self_attn.v_proj."}, "attn_qkv", true},
               {{".mlp.gate_proj.", ".mlp.up_proj."}, "ffn_up", false}};
 
-/* What a tensor is a part of in this architecture, or NULL; *place: which one. */
+/* The tensor of this architecture that `name` is a part of, or NULL. *place: its position there. */
 static const struct joint *joint_of(const writing *w, const char *name, int *place) {
   for (int j = 0; j < 2; j++)
     for (*place = 0; *place < 3 && joints[j].parts[*place]; ++*place)

@@ -99,7 +99,7 @@ static ch_status put_scaling(ch_metadata *m, const struct architecture *of, json
                         json_integer(scaling.original_max_position_embeddings));
   if (scaling.beta_fast != 0) json_object_set_new(rope, "beta_fast", json_real(scaling.beta_fast));
   if (scaling.beta_slow != 0) json_object_set_new(rope, "beta_slow", json_real(scaling.beta_slow));
-  /* What published models have, which GGUF does not tell. */
+  /* GGUF lacks this key; published models have this value. */
   if (yarn && strcmp(of->name, "gpt-oss") == 0) json_object_set_new(rope, "truncate", json_false());
   json_object_set_new(root, "rope_scaling", rope);
   return CH_OK;
@@ -150,7 +150,7 @@ static ch_status put_rotary(ch_metadata *m, const struct architecture *of, json_
   return CH_OK;
 }
 
-/* What the tensors say, and what only Gemma's class does. */
+/* Adds what the tensors show, and the constants of Gemma's class. */
 static ch_status put_rest(ch_metadata *m, const struct architecture *of, json_t *root) {
   const ch_gguf_tensor *embedding = ch_gguf_find_tensor(m->file, "token_embd.weight");
   if (!embedding || embedding->rank != 2)

@@ -157,7 +157,7 @@ static void put_config(const ch_pieces *pieces, ch_text *config) {
                        "\"PreTrainedTokenizerFast\"\n}\n");
 }
 
-/* What was made must be read back: a vocabulary that cannot be is refused here, before anything is written. */
+/* Reads back the JSON, so that an unreadable vocabulary is refused before anything is written. */
 static ch_status check(const ch_text *json, const char *where, ch_error *error) {
   ch_tokenizer *tokenizer;
   CH_TRY(ch_tokenizer_from_json(json->data, json->size, where, &tokenizer, error));

@@ -11,7 +11,7 @@
 
 /* --- how it cuts text: what only the file says --------------------------------------------------------------------- */
 
-/* What a tokenizer.json has before its model. */
+/* The parts of a tokenizer.json before its model. */
 typedef struct habits {
   json_t *root;
   bool normalize;      /* to NFC */

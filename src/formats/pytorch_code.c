@@ -36,7 +36,7 @@ static bool is_type(const ch_config *c, const char *type) {
   return strcmp(c->attention.type, type) == 0;
 }
 
-/* Whether latents are read as they are when there is one query. */
+/* Returns true if latents are read as they are when there is one query. */
 static bool absorbs(const ch_config *c) {
   return is_type(c, "mla") && c->attention.kv_lora_rank && !c->attention.gate_embedding_dim &&
          !c->attention.qk_norm && !ch_is_knocked(c, CH_ON_K) && !ch_is_knocked(c, CH_ON_V);
@@ -47,7 +47,7 @@ typedef struct feature {
   bool has;
 } feature;
 
-/* Whether the model has a feature; a mechanism's name is one. */
+/* Returns true if the model has a feature; a mechanism's name is one. */
 static bool has(const model *m, const char *name, size_t size) {
   const ch_config *c = m->config;
   const ch_attention_config *a = &c->attention;

@@ -1,4 +1,4 @@
-/* What readers of other formats share, and writing what they read as a model directory. */
+/* Shared by readers of other formats; writes the model that they read as a directory. */
 #define _GNU_SOURCE
 #include "formats/source.h"
 

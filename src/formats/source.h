@@ -21,7 +21,7 @@ typedef struct ch_source {
   /* Values of rows `first` on of a matrix; of a vector all (first 0, count 1). */
   ch_status (*rows)(const struct ch_source *source, int index, int64_t first, int64_t count, float *values,
                     ch_error *error);
-  /* The same in stored form, for a block-quantised matrix. */
+  /* Like rows, in stored form, for a block-quantised matrix. */
   ch_status (*blocks)(const struct ch_source *source, int index, int64_t first, int64_t count, void *blocks,
                       ch_error *error);
   void (*close)(void *context);

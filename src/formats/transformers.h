@@ -14,9 +14,9 @@ void ch_transformers_choose(ch_source *source, const ch_config *own, bool own_co
 ch_status ch_transformers_check(const ch_config *config, const char *where, ch_error *error);
 /* A ch_source_writing's `finish`: writes configuration_crosshead.py, modeling_crosshead.py and then config.json. */
 ch_status ch_transformers_finish(const ch_source *source, const char *directory, ch_error *error);
-/* The same without weights. */
+/* Like ch_transformers_finish, without weights. */
 ch_status ch_transformers_write_untrained(const ch_source *source, const char *directory, ch_error *error);
-/* Whether a model leaves with code of ours: it is of no Hugging Face family. */
+/* Returns true if a model leaves with code of ours: it is of no Hugging Face family. */
 bool ch_has_pytorch_code(const ch_config *config);
 /* The code of such a model, and of its configuration; the caller releases them with ch_text_free. */
 void ch_pytorch_code(const ch_config *config, const ch_params *params, ch_text *code);

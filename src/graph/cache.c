@@ -39,7 +39,7 @@ int64_t ch_token_bytes(const ch_layer_parts *parts, int layers, const ch_cache_t
   return rows_bytes(parts, layers, types, CH_PART_ELEMENTS);
 }
 
-/* Whether a layer's tokens lie in a ring. */
+/* Returns true if a layer's tokens lie in a ring. */
 static bool is_ring(const ch_cache_shape *shape, int layer) {
   return shape->parts[layer].slides && shape->window < shape->capacity - shape->sinks;
 }

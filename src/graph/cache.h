@@ -13,7 +13,7 @@ typedef enum ch_part_kind {
   CH_PART_FIXED     /* one row per sequence, in F32, which every token updates */
 } ch_part_kind;
 
-/* What a part is used for: keys, values or, for a latent, both. That decides its type in the cache. */
+/* The use of a part: keys, values or, for a latent, both. It decides its type in the cache. */
 typedef enum ch_state_role { CH_ROLE_KEY, CH_ROLE_VALUE, CH_ROLE_LATENT, CH_STATE_ROLES } ch_state_role;
 
 /* One part of a token's state in one layer, e.g. the keys of all key-value heads. */
@@ -36,7 +36,7 @@ static inline ch_cache_types ch_cache_of(ch_dtype dtype) {
   return (ch_cache_types){{dtype, dtype, dtype}};
 }
 bool ch_is_cache_type(ch_dtype dtype);
-/* What a part is stored as: scalars and parts by id are F32. */
+/* The type in which a part is stored. Scalars and parts by id are F32. */
 ch_dtype ch_part_type(const ch_state_part *part, const ch_cache_types *types);
 /* Elements from token to token of a part of `width`: the width, filled up to whole blocks. */
 int64_t ch_stored_width(int64_t width, ch_dtype dtype);
@@ -117,7 +117,7 @@ void ch_cache_fill(const ch_cache *cache, const ch_kernels *kernels, const ch_te
                    const void *stored, size_t bytes);
 /* The ids of a sequence's tokens; the cache keeps them. */
 int32_t *ch_cache_tokens(const ch_cache *cache, int64_t sequence);
-/* Whether a layer has this part for every sequence: not if it has no such part, or keeps it by id. */
+/* Returns true if a layer has this part for every sequence: not if it has no such part, or keeps it by id. */
 bool ch_cache_holds(const ch_cache *cache, int layer, int part);
 /* Some sequences of a cache, in any order, as a cache over the same memory. */
 typedef struct ch_cache_selection {

@@ -40,7 +40,7 @@ typedef struct ch_op {
   /* Bytes of scratch a call needs; NULL for none. */
   size_t (*scratch)(const ch_run *run, const ch_node *node, bool backward);
   ch_status (*forward)(ch_run *run, const ch_node *node);
-  /* Whether one call of forward_together can compute this node and others of the operation that read the same
+  /* Returns true if one call of forward_together can compute this node and others of the operation that read the same
      first input; NULL: never. All their other inputs must be computed before. */
   bool (*joins)(const ch_node *node);
   ch_status (*forward_together)(ch_run *run, int count, const ch_node *const nodes[]);
@@ -53,7 +53,7 @@ typedef struct ch_op {
   double (*flops)(const ch_node *node);
   /* The share of its parameters' bytes that a call reads, if it looks up rows; NULL: all. */
   double (*parameters_read)(const ch_node *node);
-  /* Whether the operation rounds input i to BF16 before it uses it: given the same value in BF16, everything that the
+  /* Returns true if the operation rounds input i to BF16 before it uses it: given the same value in BF16, everything that the
      operation computes has the same bits. NULL: never. */
   bool (*takes_rounded)(const ch_node *node, int i);
   bool cheap;    /* memory-bound: the planner may drop the value and compute it again for the backward pass */
@@ -68,7 +68,7 @@ typedef struct ch_op {
   /* On states of the cache (graph/stream.h): makes the value of a block of tokens; NULL: only on values of this run.
      stream_needs says which columns of streamed input i the columns `wanted` are made of; NULL: the same ones. */
   void (*stream)(const ch_stream_call *call);
-  /* The same for many tokens, with all threads; NULL: stream does it. */
+  /* Like stream, for many tokens, with all threads; NULL: stream does it. */
   ch_status (*stream_many)(const ch_stream_call *call);
   bool
       stream_unrounded; /* stream_many takes inputs of the run's type where others get them rounded to BF16 */
@@ -158,7 +158,7 @@ ch_node *ch_graph_no_memory(ch_graph *graph);
 
 /* Tokens that a query sees, for counting FLOPs: graph->context, or the mean over a pass that starts with an empty cache. */
 double ch_graph_context(const ch_graph *graph, bool causal);
-/* The same for a layer in which a query sees at most `most` tokens; 0: any number. */
+/* Like ch_graph_context, for a layer in which a query sees at most `most` tokens; 0: any number. */
 double ch_graph_context_within(const ch_graph *graph, bool causal, int64_t most);
 
 int64_t ch_node_count(const ch_node *node);

@@ -8,7 +8,7 @@
 
 /* [N] ids, weight [V, D] -> [N, D]. */
 ch_node *ch_op_embedding(ch_graph *graph, ch_node *ids, ch_node *weight);
-/* The same where `shares` processes have some columns of the table each and have looked up the rows: in the place of `weight` lie
+/* Like ch_op_embedding, where `shares` processes have some columns of the table each and have looked up the rows: in the place of `weight` lie
    rows of this run, share after share (graph/ops/joined_rows.c). */
 ch_node *ch_op_joined_rows(ch_graph *graph, ch_node *ids, ch_node *weight, int shares);
 
@@ -20,7 +20,7 @@ ch_node *ch_op_linear(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bia
    of each head when it is [head_dim]. */
 ch_node *ch_op_rmsnorm(ch_graph *graph, ch_node *x, ch_node *weight, double eps);
 
-/* The same over `heads` groups of every row, each with its own slice of weight [columns]. */
+/* Like ch_op_rmsnorm, over `heads` groups of every row, each with its own slice of weight [columns]. */
 ch_node *ch_op_rmsnorm_sliced(ch_graph *graph, ch_node *x, ch_node *weight, int64_t heads, double eps);
 
 /* (x - mean) / sqrt(var + eps) * weight + bias over whole rows. */
@@ -47,7 +47,7 @@ ch_node *ch_op_diff_lambda(ch_graph *graph, ch_node *q1, ch_node *k1, ch_node *q
 /* Out head g of a row = sum over j of mix[g, j] times in head j: x [N, h * d], mix [G, h] -> [N, G * d]. */
 ch_node *ch_op_head_mix(ch_graph *graph, ch_node *x, ch_node *mix);
 
-/* The same on the other side of attention, for `heads` query heads. Head h uses row floor(h G / heads) of mix
+/* Head mixing on the other side of attention, for `heads` query heads. Head h uses row floor(h G / heads) of mix
    [G, h']: [N, heads * d] -> [N, heads * h' d], head h's part j = mix[g, j] times x's head h; and back, head
    h = sum over j of mix[g, j] times its part j. q . K_mixed = spread(q) . K_components. Have no gradient. */
 ch_node *ch_op_spread_heads(ch_graph *graph, ch_node *x, ch_node *mix, int64_t heads);
@@ -118,7 +118,7 @@ ch_node *ch_op_rope_table(ch_graph *graph, ch_node *positions, int64_t rotary, c
 ch_node *ch_op_rope(ch_graph *graph, ch_node *x, ch_node *table, int64_t head_dim, bool leading,
                     bool interleaved);
 
-/* The same for states in the cache, by their places: levels as ch_kernels.rope_levels makes them, in the graph's arena
+/* Like ch_op_rope, for states in the cache, by their places: levels as ch_kernels.rope_levels makes them, in the graph's arena
    (NULL and a graph error when memory is out); one set serves all layers. */
 const void *ch_rope_levels_for(ch_graph *graph, int64_t rotary, const double *frequencies);
 ch_node *ch_op_rope_states(ch_graph *graph, ch_node *x, const void *levels, int64_t rotary, int64_t head_dim,
@@ -176,7 +176,7 @@ typedef struct ch_attend_spec {
 ch_node *ch_op_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *document_start,
                       ch_node *sinks, const ch_attend_spec *spec);
 
-/* The same with kv_heads = heads that talk: scores (with their bias, before the mask) and weights are mixed over heads by
+/* Like ch_op_attend, with kv_heads = heads that talk: scores (with their bias, before the mask) and weights are mixed over heads by
    logit_mix and weight_mix [heads, heads], rows = mixed heads; either may be NULL. */
 ch_node *ch_op_talking_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *logit_mix,
                               ch_node *weight_mix, ch_node *document_start, const ch_attend_spec *spec);
@@ -247,7 +247,7 @@ ch_node *ch_op_delta_rule(ch_graph *graph, const ch_delta_operands *operands, ch
 /* Cross entropy of x W^T, with a soft cap if cap is above 0, against targets, row by row, without ever storing N x V
    logits: x [N, D], weight [V, D], targets [N] (-1: no loss) -> [N, 1]. */
 ch_node *ch_op_lm_loss(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets, double cap);
-/* The same, and how many logits come before the target's -> [N, 2]. Has no gradient. */
+/* Like ch_op_lm_loss, with a second column: how many logits come before the target's -> [N, 2]. Has no gradient. */
 ch_node *ch_op_lm_loss_and_rank(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets, double cap);
 
 /* --- images: a sequence is an image, its rows are the class token and the patches --- */

@@ -24,7 +24,7 @@ static ch_plan_step *add_step(ch_plan *plan, ch_plan_step_kind kind, ch_node *no
   return step;
 }
 
-/* Whether a node has a forward step of its own. */
+/* Returns true if a node has a forward step of its own. */
 static bool has_step(const ch_plan *plan, const bool *needed, const ch_node *node) {
   if (!needed[node->id] || node->kind != CH_NODE_OP || node->op->late) return false;
   bool deferred = plan->options.backward && node == plan->root && node->op->fused;
@@ -111,7 +111,7 @@ static void mark_final_gradients(const ch_plan *plan, bool *seen) {
   }
 }
 
-/* Whether every micro-batch adds to the gradient of this input of a node. */
+/* Returns true if every micro-batch adds to the gradient of this input of a node. */
 static bool is_sum(const ch_plan *plan, const ch_node *node, const ch_node *input) {
   if (!input->needs_gradient || plan->parameter_only[node->id]) return false;
   return input->kind == CH_NODE_PARAM || (input->kind == CH_NODE_OP && plan->parameter_only[input->id]);
@@ -214,7 +214,7 @@ static void use_or_define(ch_buffer *buffer, int t, int64_t elements, const ch_p
     ch_buffer_define(buffer, t, (size_t)elements * ch_dtype_size(plan->graph->dtype));
 }
 
-/* What a step reads: its inputs, and for streamed inputs everything they are made of, up to the cache. */
+/* Marks the buffers that a step reads: its inputs, and everything that streamed inputs are computed from, up to the cache. */
 static void use_inputs(ch_buffer *buffers, const ch_node *node, int t) {
   for (int i = 0; i < node->inputs; i++) {
     const ch_node *input = node->in[i];

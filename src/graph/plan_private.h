@@ -1,4 +1,4 @@
-/* What planning hands to running. */
+/* The interface between planning and running. */
 #ifndef CH_GRAPH_PLAN_PRIVATE_H
 #define CH_GRAPH_PLAN_PRIVATE_H
 

@@ -214,7 +214,7 @@ static double value_bytes(const ch_run *run, const ch_node *node) {
   return (double)(ch_node_count(node) * (int64_t)ch_dtype_size(node->dtype));
 }
 
-/* What is read and written at least once; what an operation keeps in scratch is not counted. */
+/* Bytes that are read or written at least once. Scratch memory is not counted. */
 static double bytes_of(const ch_run *run, const ch_plan_step *step) {
   const ch_node *node = step->node;
   bool backward = step->kind == CH_STEP_BACKWARD;

@@ -45,7 +45,7 @@ static ch_column_range made_columns(const ch_node *node, ch_column_range wanted)
   return block_quantised(node) ? ch_whole_groups(wanted, STATE_BLOCK) : wanted;
 }
 
-/* Whether attention reads whole heads of a value that consists of columns of its inputs. */
+/* Returns true if attention reads whole heads of a value that consists of columns of its inputs. */
 static bool is_slices(const ch_stream_end *end) {
   const ch_node *node = end->node;
   int64_t width = 0;
@@ -74,7 +74,7 @@ static void read_slices(ch_stream *stream) {
   stream->end[CH_STREAM_KEY_TAILS] = slice_of(node, 1);
 }
 
-/* Whether block-quantised states can be tiles as they are. */
+/* Returns true if block-quantised states can be tiles as they are. */
 static bool are_whole_blocks(const ch_stream *stream, const ch_node *node) {
   if (!block_quantised(node)) return false;
   for (int n = 0; n < stream->nodes; n++)

@@ -25,7 +25,7 @@ typedef struct ch_stream_value {
   ch_column_range columns;
 } ch_stream_value;
 
-/* What an operation's `stream` gets. Streamed inputs are dense rows of the run's type, [count, in[i].columns.count],
+/* The arguments of an operation's `stream`. Streamed inputs are dense rows of the run's type, [count, in[i].columns.count],
    unless the operation is a stream_raw; other inputs come from ch_run_value as usual. One thread; but in stream_many,
    whose inputs are rounded to BF16 if the graph computes in BF16 and the operation takes them so. */
 struct ch_stream_call {
@@ -45,7 +45,7 @@ typedef struct ch_stream_end {
 
 enum { CH_STREAM_KEYS, CH_STREAM_KEY_TAILS, CH_STREAM_VALUES, CH_STREAM_ENDS };
 
-/* What attention reads through: the streamed values behind its keys and its values. */
+/* The streamed values from which attention computes its keys and values. */
 typedef struct ch_stream {
   const ch_run *run;
   const ch_node *node[CH_MAX_STREAM_NODES]; /* inputs before users */

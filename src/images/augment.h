@@ -14,7 +14,7 @@ typedef struct ch_augmentation {
 /* y [channels, times size, times size] = x / 127.5 - 1, which is what Hugging Face's image processors make of bytes, with
    each pixel of x [channels, size, size] repeated `times` times down and across. */
 void ch_image_normalise(const unsigned char *x, int64_t channels, int64_t size, int64_t times, float *y);
-/* The same of an augmented image; crop counts pixels of y. What is done to it depends on seed and number alone. */
+/* Like ch_image_normalise, for an augmented image. crop counts pixels of y. The augmentation depends on seed and number alone. */
 void ch_image_augment(const unsigned char *x, int64_t channels, int64_t size, int64_t times,
                       const ch_augmentation *augmentation, uint64_t seed, uint64_t number, float *y);
 

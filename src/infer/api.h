@@ -1,4 +1,4 @@
-/* What the public functions share. */
+/* Shared by the public functions of libcrosshead. */
 #ifndef CH_INFER_API_H
 #define CH_INFER_API_H
 

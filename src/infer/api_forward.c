@@ -10,7 +10,7 @@
 #include "infer/api.h"
 #include "infer/log_probability.h"
 
-/* What a result keeps beside the members that callers read. */
+/* The part of a result that callers do not see. */
 typedef struct kept {
   ch_workspace workspace; /* the tensor that holds the logits, unless the result owns them */
   void *gradient_data;
@@ -22,7 +22,7 @@ static ch_dtype arithmetic_of(const ch_model *model) {
   return wide ? CH_F64 : CH_F32;
 }
 
-/* Whether the weights are what the files have, in the type of the arithmetic. */
+/* Returns true if the weights are what the files have, in the type of the arithmetic. */
 static bool can_differentiate(const ch_model *model) {
   ch_dtype dtype = arithmetic_of(model);
   for (int i = 0; i < model->params.count; i++)
@@ -116,7 +116,7 @@ static ch_status plain_logits(const ch_model *model, const ch_forward_request *r
   return CH_OK;
 }
 
-/* The same, but logits exist for a few hundred tokens at a time. Last tokens, which predict nothing, are
+/* Like plain_logits, but logits exist for a few hundred tokens at a time. Last tokens, which predict nothing, are
    computed too. */
 static ch_status plain_loss(const ch_model *model, const ch_forward_request *r, ch_engine *engine,
                             const int32_t *targets, int64_t known, ch_forward_result *result,

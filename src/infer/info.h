@@ -1,4 +1,4 @@
-/* What <crosshead/info.h> tells of a configuration, as text. */
+/* The figures of <crosshead/info.h> as text. */
 #ifndef CH_INFER_INFO_H
 #define CH_INFER_INFO_H
 

@@ -15,7 +15,7 @@ typedef struct ch_model {
   void *materialised; /* tensors that ch_model_materialise computed */
   size_t materialised_bytes;
   ch_dtype compute; /* of large products (ch_graph's); CH_F32 after loading */
-  /* What the public ch_model_open adds; ch_model_load leaves it empty. */
+  /* Set by the public ch_model_open; ch_model_load leaves it empty. */
   ch_tokenizer *tokenizer; /* NULL when the directory has none */
   int32_t end_tokens[CH_MAX_END_TOKENS];
   int end_token_count;

@@ -367,7 +367,7 @@ ch_status ch_session_set_end_tokens(ch_session *session, const int32_t *ids, siz
 
 /* --- truncating, copying, forking ---------------------------------------------------------------------------- */
 
-/* Whether a sequence can go back to `length` tokens. */
+/* Checks that a sequence can go back to `length` tokens. */
 static ch_status check_way_back(const ch_session *session, int64_t sequence, int64_t length,
                                 ch_error *error) {
   const ch_cache *cache = session->cache;

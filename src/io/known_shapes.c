@@ -94,7 +94,7 @@ static ch_status collect(const ch_safetensors *files, int file_count, const char
   return CH_OK;
 }
 
-/* Whether the configuration alone does not say all shapes. */
+/* Returns true if the configuration alone does not say all shapes. */
 static bool leaves_open(const ch_config *config) {
   const ch_sharing *s = &config->sharing;
   return s->type != CH_SHARING_NONE && s->atoms == 0 && s->rank == 0;

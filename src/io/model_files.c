@@ -155,7 +155,7 @@ static ch_status open_files(const char *directory, ch_weights *weights, ch_error
 
 /* --- matching -------------------------------------------------------------------------------------------------- */
 
-/* What matching and converting need. */
+/* The state of opening a model. */
 typedef struct opening {
   const char *directory;
   const ch_config *config;
@@ -175,7 +175,7 @@ static ch_status tensor_error(const opening *o, ch_status code, const char *name
   return code;
 }
 
-/* Whether a tensor has the row's elements in its order: the same shape, but that leading ones may stand before it and its
+/* Returns true if a tensor has the row's elements in its order: the same shape, but that leading ones may stand before it and its
    last dimension may be cut into several, as in a convolution's weight. */
 static bool same_elements(const ch_tensor *tensor, const ch_param *row) {
   int first = 0;
@@ -289,7 +289,7 @@ static ch_status find_used(const opening *o, const char *name, bool *used, const
   return CH_OK;
 }
 
-/* What the file has where a row is a part of it: an expert's, or rows, or columns. */
+/* The tensor of the file that holds a row as a part: one expert, some rows, or some columns. */
 static ch_param whole_of(const ch_param *row, const ch_tensor_place *place, const char *name) {
   ch_param whole = *row;
   whole.name = name;
@@ -342,7 +342,7 @@ static ch_status find_mxfp4(const opening *o, const ch_param *row, const ch_tens
   return tensor_error(o, CH_ERROR_FORMAT, (*found)->name, what);
 }
 
-/* The same where experts are in MXFP4; *found stays NULL where they are not. */
+/* Finds the two tensors of an expert in MXFP4. *found stays NULL if experts have another type. */
 static ch_status take_mxfp4(const opening *o, const ch_param *row, ch_tensor_place *place, bool *used,
                             const ch_stored_tensor **found, ch_stored_tensor *part) {
   const ch_stored_tensor *scales;
@@ -416,7 +416,7 @@ static bool aligned(const void *data, ch_dtype dtype) {
   return ch_dtype_is_block_quantised(dtype) || (uintptr_t)data % ch_dtype_size(dtype) == 0;
 }
 
-/* Whether a row's values are copied. Small ones always are: the copy is where they are checked. */
+/* Returns true if a row's values are copied. Small ones always are: the copy is where they are checked. */
 static bool is_copied(const ch_param *row, const ch_tensor *stored, const ch_tensor_place *place,
                       ch_dtype wanted) {
   return row->always_real || place->transposed || wanted != stored->dtype ||
@@ -485,7 +485,7 @@ static bool widen_mxfp4(const uint8_t *block, uint8_t scale, float *values) {
   return scale != MXFP4_NAN;
 }
 
-/* The same where the file has MXFP4. */
+/* Copies a matrix that the file has in MXFP4. Returns false if a value is not finite. */
 static bool copy_mxfp4(const ch_tensor *stored, const ch_tensor_place *place, const ch_tensor *copy) {
   int64_t rows = copy->shape[0], blocks = copy->shape[1] / MXFP4_VALUES;
   bool finite = true;
@@ -503,7 +503,7 @@ static bool copy_mxfp4(const ch_tensor *stored, const ch_tensor_place *place, co
   return finite;
 }
 
-/* The same where the file has the matrix by columns. */
+/* Copies a matrix that the file has by columns. Returns false if a value is not finite. */
 static bool copy_transposed(const ch_tensor *stored, const ch_tensor_place *place, const ch_tensor *copy) {
   int64_t rows = copy->shape[0], columns = copy->rank == 2 ? copy->shape[1] : 1;
   int64_t step = place->step > 0 ? place->step : 1;

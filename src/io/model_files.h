@@ -15,7 +15,7 @@ typedef struct ch_weights {
   size_t owned_bytes;
 } ch_weights;
 
-/* What a caller wants to do with the weights. */
+/* The purpose for which the caller opens the weights. */
 typedef enum ch_weights_mode {
   CH_WEIGHTS_MAPPED, /* inference: matrices stay mapped as they are stored; vectors (and always_real ones) are F32 */
   CH_WEIGHTS_F32, /* everything F32 (mapped where it already is) */
@@ -44,7 +44,7 @@ ch_status ch_config_read_stored(const char *path, ch_config *config, ch_error *e
    "sharing.atoms" of groups) and residuals are those of the files in `directory`, if it is one. */
 ch_status ch_model_declare_stored(const char *directory, const ch_config *config, ch_params *params,
                                   ch_error *error);
-/* The same by the tensors of a safetensors file whose names begin with `prefix`. */
+/* Like ch_model_declare_stored, with the shapes of the tensors of a safetensors file whose names begin with `prefix`. */
 ch_status ch_model_declare_saved(const char *path, const char *prefix, const ch_config *config,
                                  ch_params *params, ch_error *error);
 

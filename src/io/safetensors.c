@@ -389,7 +389,7 @@ const ch_stored_tensor *ch_safetensors_find(const ch_safetensors *file, const ch
 
 /* --- writing --------------------------------------------------------------------------------------------------- */
 
-/* What a tensor's data must be aligned to. Blocks begin with scales of two bytes. */
+/* The alignment of a tensor's data. Blocks begin with scales of two bytes. */
 static size_t alignment_of(ch_dtype dtype) {
   return ch_dtype_is_block_quantised(dtype) ? 2 : ch_dtype_size(dtype);
 }

@@ -27,7 +27,7 @@ typedef struct ch_safetensors {
    in range, no overlaps, no holes, nothing left over. Reads the header alone, and needs memory in proportion to the
    number of tensors. Release with ch_safetensors_close (harmless after a failure). */
 ch_status ch_safetensors_open(const char *path, ch_safetensors *file, ch_error *error);
-/* The same on memory (the fuzz target's door); `data` must outlive `file`. */
+/* Like ch_safetensors_open, on memory, for the fuzz target; `data` must outlive `file`. */
 ch_status ch_safetensors_parse(const void *data, size_t size, const char *where, ch_safetensors *file,
                                ch_error *error);
 void ch_safetensors_close(ch_safetensors *file);
@@ -39,7 +39,7 @@ ch_status ch_safetensors_write(const char *path, const ch_stored_tensor *tensors
                                const char *metadata, ch_error *error);
 /* Gives the bytes of tensor `index` of a list; they need to last until the next call. */
 typedef ch_status (*ch_tensor_maker)(void *context, int64_t index, const void **data, ch_error *error);
-/* The same with data that `make` gives, one tensor after the other in the order of ch_safetensors_layout. */
+/* Like ch_safetensors_write, with data that `make` gives, one tensor after the other in the order of ch_safetensors_layout. */
 ch_status ch_safetensors_write_made(const char *path, const ch_stored_tensor *tensors, int64_t count,
                                     const char *metadata, ch_tensor_maker make, void *context,
                                     ch_error *error);

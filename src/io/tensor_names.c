@@ -31,7 +31,7 @@ static const rule inside[] = {{"attention.attention.query", "self_attn.q_proj"},
                               {"layernorm_before", "input_layernorm"},
                               {"layernorm_after", "post_attention_layernorm"}};
 
-/* What follows `start` in `name`, or NULL. */
+/* The rest of `name` after `start`, or NULL. */
 static const char *after(const char *name, const char *start) {
   size_t length = strlen(start);
   return strncmp(name, start, length) == 0 ? name + length : NULL;

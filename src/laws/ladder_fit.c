@@ -59,7 +59,7 @@ static double remaining(const ch_rung_losses *d, double floor, const double *pow
   return fmax(left, 0);
 }
 
-/* The same at an alpha between those of the table. */
+/* Like remaining, at an alpha between those of the table. */
 static double remaining_at(const ch_rung_losses *d, double floor, double origin, double alpha,
                            double *amplitude) {
   double powers[CH_LADDER_MOST_RUNGS], squares = 0;

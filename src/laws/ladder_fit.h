@@ -39,7 +39,7 @@ void ch_ladder_tables_free(ch_ladder_tables *tables);
 ch_law_fit ch_ladder_fit_laws(const ch_ladder_tables *tables, const ch_rung_losses *data, int count,
                               bool one_floor, bool fine, ch_compute_law *laws);
 
-/* The same of laws `first` to `end` - 1 where all have this floor; returns the sum of squares. laws [end - first] */
+/* Like ch_ladder_fit_laws, for laws `first` to `end` - 1 where all have this floor; returns the sum of squares. laws [end - first] */
 double ch_ladder_fit_at_floor(const ch_ladder_tables *tables, const ch_rung_losses *data, int first, int end,
                               double floor, ch_compute_law *laws);
 

@@ -1,4 +1,4 @@
-/* What follows from the laws of a ladder: predictions, multipliers, crossings. */
+/* Computes predictions, multipliers and crossings from the laws of a ladder. */
 #include "laws/ladder_laws.h"
 
 #include <math.h>
@@ -159,7 +159,7 @@ static double amplitude_of(const ch_compute_law *law) {
   return law->amplitude[0] * exp(law->alpha * law->origin);
 }
 
-/* What is known without a degree of freedom. */
+/* An estimate without an interval. */
 static ch_estimate alone(double value) {
   return (ch_estimate){value, NAN, NAN};
 }

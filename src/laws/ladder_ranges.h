@@ -1,4 +1,4 @@
-/* What the losses of a ladder allow: intervals of 95 % for what its laws say. */
+/* Intervals of 95 % for the results of a ladder's laws. */
 #ifndef CH_LAWS_LADDER_RANGES_H
 #define CH_LAWS_LADDER_RANGES_H
 

@@ -1,4 +1,4 @@
-/* What fits of laws to noisy losses share: weights against outliers, the scale of the noise, and intervals. */
+/* Shared by fits of laws to noisy losses: weights against outliers, the scale of the noise, and intervals. */
 #ifndef CH_LAWS_ROBUST_H
 #define CH_LAWS_ROBUST_H
 
@@ -12,7 +12,7 @@ double ch_robust_weight(double u, bool redescending);
    a fit of so many parameters. */
 double ch_robust_scale(double *sizes, int n, int parameters);
 
-/* What says whether a fit that holds a quantity at a value is significantly worse than the best one. */
+/* Tests if a fit with a quantity held at a value is significantly worse than the best fit. */
 typedef struct ch_robust_test {
   double least;    /* the weighted sum of squares of the best fit */
   double per_unit; /* turns a rise of it into an F statistic, */

@@ -17,7 +17,7 @@ static const double tails = 4;       /* degrees of freedom */
 static const double widest_group =
     1.05; /* the largest ratio of the last tokens of a thinned group to its first */
 
-/* What is held fixed while the rest is fitted. */
+/* The quantity that is held fixed while the rest is fitted. */
 typedef enum fixed { NOTHING, ALPHA, FLOOR, TOKENS, LOSS } fixed;
 
 typedef struct curve {

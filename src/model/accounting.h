@@ -1,4 +1,4 @@
-/* What a model costs: parameters, cache, arithmetic. Counted from the parameter table, from the states that the
+/* Counts the costs of a model: parameters, cache, arithmetic. Counted from the parameter table, from the states that the
  * mechanism declares and from the graph that runs, so the figures cannot drift from the code. */
 #ifndef CH_MODEL_ACCOUNTING_H
 #define CH_MODEL_ACCOUNTING_H

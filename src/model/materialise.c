@@ -27,7 +27,7 @@ bool ch_materialise_changes(const ch_config *config, const ch_params *params, ch
   return sharing->type != CH_SHARING_NONE || ch_count_residuals(params) > 0;
 }
 
-/* Whether a graph asks for the whole product of a projection's factors: "model.layers.0.self_attn.{name}.b.weight". */
+/* Returns true if a graph asks for the whole product of a projection's factors: "model.layers.0.self_attn.{name}.b.weight". */
 static bool asks_for_product(const ch_graph *graph, const char *name) {
   char factor[80];
   snprintf(factor, sizeof factor, ".self_attn.%s.b.weight", name);
@@ -108,7 +108,7 @@ static int atoms_row(const materialising *r, const made_row *row) {
   return ch_atoms_row(r->config, r->params, row->layer, row->name);
 }
 
-/* Whether the row is a matrix that a residual joins. */
+/* Returns true if the row is a matrix that a residual joins. */
 static bool joins_residual(const materialising *r, const made_row *row) {
   return !row->coefficients && r->as != CH_MATERIALISE_STAND_IN &&
          ch_has_residual(r->params, row->layer, row->name) &&
@@ -232,7 +232,7 @@ static int by_name(const void *a, const void *b) {
   return strcmp(((const ch_known_shape *)a)->name, ((const ch_known_shape *)b)->name);
 }
 
-/* Whether a given tensor stays in the result: all do but a residual's, which stays only if its projection keeps its
+/* Returns true if a given tensor stays in the result: all do but a residual's, which stays only if its projection keeps its
    factors. */
 static bool stays(const materialising *r, const char *name) {
   const char *mark = strstr(name, ".residual.");

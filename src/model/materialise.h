@@ -1,4 +1,4 @@
-/* The same model out of other tensors: shared and factored matrices materialised, and what only training needs dropped. */
+/* Rewrites a model with other tensors: shared and factored matrices materialised, and what only training needs dropped. */
 #ifndef CH_MODEL_MATERIALISE_H
 #define CH_MODEL_MATERIALISE_H
 
@@ -23,7 +23,7 @@ typedef struct ch_materialised {
 
 /* Matrices that have a residual beside them. */
 int64_t ch_count_residuals(const ch_params *params);
-/* Whether materialising the model changes its tensors. */
+/* Returns true if materialising the model changes its tensors. */
 bool ch_materialise_changes(const ch_config *config, const ch_params *params, ch_materialise_for as);
 /* params, tensors [params->count]: the model's own; they must outlive the result, which ch_materialised_free releases. */
 ch_status ch_materialise(const ch_config *config, const ch_params *params, const ch_tensor *tensors,

@@ -97,7 +97,7 @@ static ch_node *project(ch_builder *builder, ch_node *x, const char *part, const
   return ch_op_linear(builder->graph, x, ch_ffn_param(builder, matrix), bias);
 }
 
-/* What the network's last product reads. */
+/* The input of the network's last product. */
 static ch_node *activate(ch_builder *builder, const ch_ffn_kind *kind, ch_node *gate, ch_node *up) {
   ch_graph *graph = builder->graph;
   const ch_swiglu_clamps clamps = ch_ffn_clamps(builder->config);

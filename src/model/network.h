@@ -30,7 +30,7 @@ void ch_network_declare(ch_declaration *declaration, const ch_ffn_kind *kind, ch
 ch_node *ch_network(ch_builder *builder, const ch_ffn_kind *kind, ch_node *x, const char *part);
 /* The leaf of "model.layers.{i}.mlp.{name}.weight"; NULL and a graph error if it was not declared. */
 ch_node *ch_ffn_param(ch_builder *builder, const char *name);
-/* The same of "model.layers.{i}.mlp.{name}.bias". */
+/* Like ch_ffn_param, for "model.layers.{i}.mlp.{name}.bias". */
 ch_node *ch_ffn_bias(ch_builder *builder, const char *name);
 
 #endif

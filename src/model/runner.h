@@ -7,7 +7,7 @@
 #include "model/transformer.h"
 #include "tensor/watch.h"
 
-/* What runners of one thread share: kernels and their memory, threads, prepared products, work memory. Another kind of engine
+/* Shared by the runners of one thread: kernels and their memory, threads, prepared products, work memory. Another kind of engine
    is another table of kernels, with its memory, and its products. */
 typedef struct ch_engine {
   const ch_kernels *kernels;
@@ -38,7 +38,7 @@ void ch_engine_watch(ch_engine *engine, ch_stop_test stop, void (*share)(void *c
 /* A cache for models of this configuration, in the memory of the engine's kernels. Release with ch_cache_free. */
 ch_status ch_engine_cache(const ch_engine *engine, const ch_config *config, int64_t sequences,
                           int64_t capacity, const ch_cache_types *types, ch_cache **cache, ch_error *error);
-/* The same, but layers with a sliding window keep all tokens, so that sequences can go back to any of them. For graphs whose
+/* Like ch_engine_cache, but layers with a sliding window keep all tokens, so that sequences can go back to any of them. For graphs whose
    `capacity` is 0. */
 ch_status ch_engine_whole_cache(const ch_engine *engine, const ch_config *config, int64_t sequences,
                                 int64_t capacity, const ch_cache_types *types, ch_cache **cache,
@@ -74,7 +74,7 @@ typedef struct ch_runner_call {
    holds the root until the next run of any runner of the engine. */
 ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const void **value, ch_error *error);
 
-/* What every micro-batch adds to (ch_plan_gradient_sums), and where one of the sums lies. */
+/* The sums to which every micro-batch adds (ch_plan_gradient_sums), and the address of one of them. */
 const ch_gradient_sum *ch_runner_gradient_sums(const ch_runner *runner, int *count);
 void *ch_runner_gradient_sum(const ch_runner *runner, void *const *gradients, int sum);
 

@@ -44,7 +44,7 @@ typedef struct ch_model_graph {
   bool accumulation;      /* ch_plan_options' */
 } ch_model_graph;
 
-/* Whether a graph reads no more of the parameter than its value rounded to BF16. */
+/* Returns true if a graph reads no more of the parameter than its value rounded to BF16. */
 bool ch_reads_rounded(const ch_graph *graph, int parameter);
 
 /* Builds the graph. Inputs to bind: CH_INPUT_TOKENS, CH_INPUT_POSITIONS (RoPE only), the targets and document starts

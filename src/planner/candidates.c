@@ -20,7 +20,7 @@
 enum { SIZE = 32 };
 static const double most_bytes = 9e18;
 
-/* What all steps share. */
+/* Shared by all steps. */
 typedef struct asked {
   const ch_capacity_settings *settings;
   ch_capacity_question question;
@@ -181,7 +181,7 @@ static const char *type_name(ch_arena *arena, ch_dtype dtype) {
   return name;
 }
 
-/* Whether the model's context is shorter than the one asked for. */
+/* A reason to exclude a model whose context is shorter than `context`; "" if it is not. */
 static const char *end_of_context(const ch_config *config, int64_t context, ch_arena *arena) {
   if (context > config->max_position_embeddings)
     return ch_arena_printf(

@@ -1,4 +1,4 @@
-/* What a model takes in memory and how fast a device can run it, by its configuration: the formulas of docs/plan.md. */
+/* A model's memory and its speed on a device, from its configuration: the formulas of docs/plan.md. */
 #ifndef CH_PLANNER_MODEL_SIZES_H
 #define CH_PLANNER_MODEL_SIZES_H
 

@@ -21,7 +21,7 @@ void ch_alarm_free(ch_alarm *alarm);
 void ch_alarm_reset(ch_alarm *alarm);
 /* Tells the others, once; not one that was heard. */
 void ch_alarm_raise(ch_alarm *alarm);
-/* Whether another rank has raised it. */
+/* Returns true if another rank has raised it. */
 bool ch_alarm_rings(ch_alarm *alarm);
 /* ch_ranks_agree of what the ranks did; that one gave up because it heard of another's failure is none of its own. */
 ch_status ch_alarm_agree(ch_alarm *alarm, ch_status status, ch_error *error);

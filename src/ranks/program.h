@@ -1,4 +1,4 @@
-/* Whether the ranks of a job are processes of the same kind. */
+/* Checks that the ranks of a job run the same program on the same kind of machine. */
 #ifndef CH_RANKS_PROGRAM_H
 #define CH_RANKS_PROGRAM_H
 

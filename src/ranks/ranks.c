@@ -106,7 +106,7 @@ static void rest(int64_t calls) {
     nanosleep(calls < PATIENT ? &nap : &sleep, NULL);
 }
 
-/* Whether something that others do has come about. */
+/* Returns true if something that others do has come about. */
 typedef bool ch_event_test(ch_rank_group *ranks, void *event);
 
 static bool await(ch_rank_group *ranks, ch_event_test *happened, void *event, ch_stop_test stop,

@@ -12,7 +12,7 @@
 #include "base/progress.h"
 #include "ranks/transport.h"
 
-/* What a rank has sent and received since it began, and how long it has waited for others. */
+/* The traffic of a rank since it began: bytes sent and received, and the time spent waiting for others. */
 typedef struct ch_traffic {
   double sent, received; /* bytes */
   double waited;         /* seconds */
@@ -21,7 +21,7 @@ typedef struct ch_traffic {
 /* Makes ranks of a transport that has been opened. Release with ch_ranks_leave. */
 ch_status ch_ranks_create(const ch_transport *transport, void *context, int rank, int count,
                           ch_rank_group **ranks, ch_error *error);
-/* Whether this is rank 0, which writes files and speaks for all. */
+/* Returns true if this is rank 0, which writes files and speaks for all. */
 bool ch_ranks_leads(const ch_rank_group *ranks);
 ch_traffic ch_ranks_traffic(const ch_rank_group *ranks);
 

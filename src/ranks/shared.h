@@ -15,7 +15,7 @@ ch_status ch_shared_begin(ch_shared *shared, ch_rank_group *ranks, uint64_t hash
 /* The rank that does a piece, and whether it is this one. */
 int ch_shared_owner(const ch_shared *shared, int64_t piece);
 bool ch_shared_is_own(const ch_shared *shared, int64_t piece);
-/* Whether another rank has failed. */
+/* Returns true if another rank has failed. */
 bool ch_shared_stops(ch_shared *shared);
 /* Every rank, with the status of its pieces: agrees, so that what fails on one ends all with its sentence. */
 ch_status ch_shared_agree(ch_shared *shared, ch_status status, ch_error *error);

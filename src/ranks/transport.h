@@ -1,4 +1,4 @@
-/* What carries messages between ranks: a table of functions. MPI is one such table (ranks/mpi/mpi.c), threads of a test another. */
+/* A transport carries messages between ranks: a table of functions. MPI is one such table (ranks/mpi/mpi.c), threads of a test another. */
 #ifndef CH_RANKS_TRANSPORT_H
 #define CH_RANKS_TRANSPORT_H
 
@@ -22,7 +22,7 @@ typedef struct ch_transport {
   void (*gather)(void *context, void *all, size_t bytes_each, uint64_t *handle);
   void (*broadcast)(void *context, int root, void *data, size_t bytes, uint64_t *handle);
   bool (*done)(void *context, uint64_t *handle);
-  /* Whether a message with this tag waits to be received, from anyone. */
+  /* Returns true if a message with this tag waits to be received, from anyone. */
   bool (*waits)(void *context, int tag);
   /* Divides the group: ranks with the same `group` form one, in the order of their ranks here. Returns its context. */
   void *(*split)(void *context, int group, int *rank, int *count);

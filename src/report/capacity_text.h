@@ -1,4 +1,4 @@
-/* What fits and how fast it will be, as tables and as JSON. */
+/* Prints the results of `plan`, as tables and as JSON. */
 #ifndef CH_REPORT_CAPACITY_TEXT_H
 #define CH_REPORT_CAPACITY_TEXT_H
 

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "experiment/findings/summary.h"
 
-/* What a column holds, and which end of it is better. */
+/* A column: its values, and which end is better. */
 typedef struct ch_column {
   const char *group, *heading, *unit; /* in the text; group: over several columns, or "" */
   const char *title, *title_unit;     /* in the page */
@@ -37,9 +37,9 @@ const char *ch_column_format(const ch_column *column, double value, char *buffer
 /* The mean over a group's runs. " ± " follows with the standard deviation between several runs, if the column shows it, or
    with the spread of a speed's measurements (the mean over the runs). Returns buffer. */
 const char *ch_column_cell(const ch_column *column, const ch_group *group, char *buffer, size_t size);
-/* True if a speed of the group is not steady: no star then, whatever it is. */
+/* True if a speed of the group is not steady. It then gets no star. */
 bool ch_column_is_unsteady(const ch_column *column, const ch_group *group);
-/* The same for any group and column: then a note says what the mark means. */
+/* True if any group has an unsteady speed in any column. A note then explains the mark. */
 bool ch_columns_have_unsteady(const ch_columns *columns, const ch_summary *summary);
 /* True if the group has the best mean of the column, and at least one group does not. */
 bool ch_column_is_best(const ch_column *column, const ch_summary *summary, const ch_group *group);

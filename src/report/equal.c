@@ -1,4 +1,4 @@
-/* What the models of a comparison have in common, and in what they differ. */
+/* Says what is equal and what differs between the models of a comparison. */
 #include "report/equal.h"
 
 #include <stdio.h>
@@ -70,7 +70,7 @@ static bool is_equal(const ch_comparison *comparison, int q, range r) {
   return quantities[q].match == (int)comparison->match || r.most <= r.least * (1 + CH_MATCH_TOLERANCE);
 }
 
-/* Whether a quantity is mentioned: active parameters only if they are not all parameters. */
+/* Returns true if a quantity is mentioned: active parameters only if they are not all parameters. */
 static bool is_said(const ch_summary *summary, const ch_comparison *comparison, int q, range r) {
   if (quantities[q].match == CH_MATCH_ACTIVE && comparison->match == CH_MATCH_ACTIVE) return true;
   if ((comparison->data.images && !quantities[q].images) || r.least <= 0) return false;

@@ -1,4 +1,4 @@
-/* What the models of a comparison have in common, and in what they differ. */
+/* Says what is equal and what differs between the models of a comparison. */
 #ifndef CH_REPORT_EQUAL_H
 #define CH_REPORT_EQUAL_H
 

@@ -1,4 +1,4 @@
-/* What a ladder found, in words, tables and a figure. */
+/* Reports the results of a ladder in words, tables and a figure. */
 #ifndef CH_REPORT_LADDER_TEXT_H
 #define CH_REPORT_LADDER_TEXT_H
 

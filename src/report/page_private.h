@@ -1,4 +1,4 @@
-/* What the files of a comparison's page share; each put_ function fills one placeholder of report/page/compare.html. */
+/* Shared by the files of a comparison's page. Each put_ function fills one placeholder of report/page/compare.html. */
 #ifndef CH_REPORT_PAGE_PRIVATE_H
 #define CH_REPORT_PAGE_PRIVATE_H
 

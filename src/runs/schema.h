@@ -28,7 +28,7 @@ struct ch_runs {
   char *path;
 };
 
-/* What SQLite said of the last call, with the file's name. */
+/* Fills *error with SQLite's message on the last call and the file's name. */
 ch_status ch_runs_failed(const ch_runs *runs, const char *doing, ch_error *error);
 ch_status ch_runs_prepare(ch_runs *runs, const char *sql, sqlite3_stmt **statement, ch_error *error);
 

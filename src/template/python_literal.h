@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-/* What ast.literal_eval gives, as JSON: tuples are lists, keys must be strings. NULL with *error filled. */
+/* Like Python's ast.literal_eval, as JSON: tuples are lists, keys must be strings. NULL with *error filled. */
 json_t *ch_python_literal(const char *text, size_t size, ch_error *error);
 
 #endif

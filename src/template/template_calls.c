@@ -1,4 +1,4 @@
-/* What methods, filters and tests take from their call, and give back. */
+/* The arguments and results of methods, filters and tests. */
 #include <string.h>
 
 #include "template/template_private.h"

@@ -20,7 +20,7 @@ bool ch_template_fits(size_t bytes, ch_error *error) {
   return false;
 }
 
-/* What the lists and objects of a value hold. */
+/* The sizes of a value's lists and objects. */
 typedef struct measure {
   size_t elements, bytes;
 } measure;

@@ -1,4 +1,4 @@
-/* What the system says about other programs that want the processors. */
+/* Asks the system if other programs want the processors. */
 #ifndef CH_TENSOR_CONTENTION_H
 #define CH_TENSOR_CONTENTION_H
 
@@ -11,7 +11,7 @@ typedef struct ch_waiting {
 
 /* False where the system does not say. Threads that have ended are not counted. */
 bool ch_read_waiting(ch_waiting *waiting);
-/* Whether other programs keep at least half of this machine's processors busy, now and on the mean of the last minute. False
+/* Returns true if other programs keep at least half of this machine's processors busy, now and on the mean of the last minute. False
    where the system does not say. */
 bool ch_machine_is_busy(void);
 

@@ -50,7 +50,7 @@ static float symmetric_scale(const float *x, int count, int least, int most) {
   return best;
 }
 
-/* The same for x near s * q - m with q from 0 to most, s and m not negative. */
+/* Like symmetric_scale, for x near s * q - m with q from 0 to most, s and m not negative. */
 static void shifted_scale(const float *x, int count, int most, float *scale, float *shift) {
   float low = 0, high = 0, sum_x = 0, best = INFINITY;
   for (int i = 0; i < count; i++) {

@@ -19,7 +19,7 @@ enum { LARGE_RESULT = 1 << 20, LONG_ROW = 512, LARGE_NARROW_RESULT = 1 << 23 };
 enum { PANEL_ELEMENTS = 1 << 20 };
 /* A number of rows that changes goes through in pieces of MOST_PIECE, its half ... down to LEAST_PIECE, and a rest. */
 enum { MOST_PIECE = 512, LEAST_PIECE = 64 };
-/* What is computed before a run is asked again whether to stop: at most a second or two on slow processors. Larger products go through
+/* The work between two checks for a stop: at most a second or two on slow processors. Larger products go through
    in pieces of whole PIECE_ROWS rows. */
 enum { PIECE_ROWS = 64 };
 static const double MOST_MULTIPLY_ADDS = 1e11, MOST_MULTIPLY_ADDS_F64 = 1e9;
@@ -116,7 +116,7 @@ static ch_status run_plain(ch_gemm *gemm, const ch_gemm_shape *s, const double *
 
 /* --- choosing ----------------------------------------------------------------------------------------------------- */
 
-/* Whether a matmul primitive or sgemm is the faster for this product (docs/gemm.md). In y = x W^T sgemm is slow for
+/* Returns true if a matmul primitive or sgemm is the faster for this product (docs/gemm.md). In y = x W^T sgemm is slow for
    few rows and for sums longer than the result is wide, in dW = dy^T x for results with more rows than columns that
    are not very large; dx = dy W always goes to sgemm. */
 static bool matmul_is_faster(const ch_gemm_shape *s) {

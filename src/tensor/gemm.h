@@ -20,7 +20,7 @@ ch_status ch_gemm_run(ch_gemm *gemm, bool transpose_a, bool transpose_b, int64_t
                       const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
                       bool accumulate, ch_error *error);
 
-/* The same with A and B in BF16 and sums in the table's type: at twice the rate of F32 where the processor multiplies BF16,
+/* Like ch_gemm_run with A and B in BF16 and sums in the table's type: at twice the rate of F32 where the processor multiplies BF16,
    else by widening both. */
 ch_status ch_gemm_run_bf16(ch_gemm *gemm, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
                            const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
@@ -39,7 +39,7 @@ ch_status ch_gemm_run_packed(ch_gemm *gemm, bool transpose_a, int64_t m, int64_t
 
 /* Rows up to which the matrix-vector kernel beats the library (docs/gemm.md). */
 enum { CH_SKINNY_ROWS = 32 };
-/* Whether a product of so many rows goes to the library; fewer go through the matrix-vector kernel, which reads weights as
+/* Returns true if a product of so many rows goes to the library; fewer go through the matrix-vector kernel, which reads weights as
    they are, and gives each row what it gives that row alone. */
 bool ch_gemm_is_large(int64_t rows);
 
@@ -54,7 +54,7 @@ ch_status ch_gemm_linear(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, c
    same bits. */
 void ch_gemm_by_panels(ch_gemm *gemm);
 
-/* The same for `count` products of one x with weights of one type: few rows of it meet all of them in one call. */
+/* Like ch_gemm_linear, for `count` products of one x with weights of one type: few rows of it meet all of them in one call. */
 ch_status ch_gemm_linears(ch_gemm *gemm, int64_t rows, int64_t in, const void *x, ch_dtype x_dtype,
                           ch_dtype weight_dtype, int count, const ch_product *products, bool accumulate,
                           ch_error *error);

@@ -133,7 +133,7 @@ static dnnl_status_t describe_b(matrix_desc *desc, const ch_gemm_shape *s) {
   return describe(desc, s->k, s->n, s->transpose_b ? 1 : s->ldb, s->transpose_b ? s->ldb : 1, s->rounded);
 }
 
-/* Whether there is room for code; nothing is touched. */
+/* Checks that there is room for code; nothing is touched. */
 static ch_status check_room(const ch_gemm_shape *shape, ch_error *error) {
   void *room = ch_pages_alloc(ROOM_FOR_CODE);
   ch_pages_free(room, ROOM_FOR_CODE);

@@ -1,4 +1,4 @@
-/* Whether a product of the library has the same bits with fewer threads.
+/* Finds out if a product of the library has the same bits with fewer threads.
  *
  * The library divides a product among threads as it likes: some shapes it divides along the sum, which changes the order of
  * additions. A team that has fewer workers for a while (tensor/governor.h) must not change results, so each shape is tried with

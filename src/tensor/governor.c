@@ -80,7 +80,7 @@ static void learn(ch_governed_class *c, int choice) {
   c->expected = c->taken = 0;
 }
 
-/* Whether other programs keep this process's threads from running. Also true where the system does not say. */
+/* Returns true if other programs keep this process's threads from running. Also true where the system does not say. */
 static bool threads_wait(ch_governor *governor, double now, double pause) {
   ch_waiting seen;
   if (now < governor->looked + pause) return governor->waits > governor->much;

@@ -72,13 +72,13 @@ CH_KERNEL(COMMON, void, swiglu_backward,
 CH_KERNEL(COMMON, void, gelu_forward, (const ch_team *team, int64_t n, const void *x, void *y))
 CH_KERNEL(COMMON, void, gelu_backward,
           (const ch_team *team, int64_t n, const void *x, const void *dy, void *dx, bool accumulate))
-/* The same of GELU's approximation with a tanh. */
 /* A soft cap, y = cap tanh(x / cap) (y may be x); backward takes what forward gave. */
 CH_KERNEL(COMMON, void, soft_cap_forward,
           (const ch_team *team, int64_t n, double cap, const void *x, void *y))
 CH_KERNEL(COMMON, void, soft_cap_backward,
           (const ch_team *team, int64_t n, double cap, const void *y, const void *dy, void *dx,
            bool accumulate))
+/* GELU's approximation with a tanh. */
 CH_KERNEL(COMMON, void, gelu_tanh_forward, (const ch_team *team, int64_t n, const void *x, void *y))
 CH_KERNEL(COMMON, void, gelu_tanh_backward,
           (const ch_team *team, int64_t n, const void *x, const void *dy, void *dx, bool accumulate))
@@ -243,17 +243,17 @@ CH_KERNEL(COMMON, void, target_ranks,
 CH_KERNEL(COMMON, void, gemv,
           (const ch_team *team, int64_t rows, int64_t in, const void *x, ch_dtype weight_dtype, int count,
            const ch_product *products, bool accumulate))
-/* The same with x and W of BF16, by BF16 dot products. `room`: ch_gemv_room(rows, in) bytes per thread, at a multiple
+/* Like gemv, with x and W of BF16, by BF16 dot products. `room`: ch_gemv_room(rows, in) bytes per thread, at a multiple
    of 64; several rows of x are packed there. */
 CH_KERNEL(ONLY_BF16_DOT, void, gemv_bf16,
           (const ch_team *team, int64_t rows, int64_t in, const uint16_t *x, void *room, int count,
            const ch_product *products, bool accumulate))
-/* The same with W of BF16 and x of the table's type or BF16, for cores on which splitting BF16 weights into F32 is
+/* Like gemv, with W of BF16 and x of the table's type or BF16, for cores on which splitting BF16 weights into F32 is
    fastest (gemv_split.c). `room`: ch_gemv_split_room(rows, in) bytes per thread, as above. */
 CH_KERNEL(ONLY_SPLIT_BF16, void, gemv_split,
           (const ch_team *team, int64_t rows, int64_t in, const void *x, ch_dtype x_dtype, void *room,
            int count, const ch_product *products, bool accumulate))
-/* The same with block-quantised weights (CH_Q8_0 … CH_Q6_K). Each row of x takes ch_quantised_bytes(in) bytes
+/* Like gemv, with block-quantised weights (CH_Q8_0 … CH_Q6_K). Each row of x takes ch_quantised_bytes(in) bytes
    (tensor/quantised.h); quantise_rows makes them from x [rows, n] for weights of that type. Values of x are rounded
    to one part in 254 of the largest of their 32. */
 CH_KERNEL(OWN_BYTE_DOT, void, gemv_blocks,

@@ -38,7 +38,7 @@ static inline size_t ch_gemv_room(int64_t rows, int64_t in) {
   return rows > 1 ? (size_t)rows * (((size_t)in * sizeof(uint16_t) + 63) / 64 * 64) : 0;
 }
 
-/* The same for gemv_split, which packs a single row too. */
+/* Like ch_gemv_room, for gemv_split, which packs a single row too. */
 static inline size_t ch_gemv_split_room(int64_t rows, int64_t in) {
   return (size_t)rows * (((size_t)in * sizeof(float) + 127) / 128 * 128);
 }

@@ -20,7 +20,7 @@ typedef struct ch_team {
   struct ch_watch *watch; /* may stop what the team computes (tensor/watch.h); or NULL */
 } ch_team;
 
-/* Whether the team was told to stop. Loops over long tasks leave the rest out then: results are incomplete, and the run
+/* Returns true if the team was told to stop. Loops over long tasks leave the rest out then: results are incomplete, and the run
    ends with CH_ERROR_INTERRUPTED. */
 bool ch_team_stops(const ch_team *team);
 
@@ -37,7 +37,7 @@ extern const ch_team ch_alone;
 /* The calling thread's default team, for one call of a kernel outside an engine. */
 #define ch_team_here() ((const ch_team[1]){ch_team_of(0)})
 
-/* What a thread of the caller's was set to before ch_team_enter. */
+/* The settings of a caller's thread before ch_team_enter. */
 typedef struct ch_team_before {
   int threads;
 } ch_team_before;

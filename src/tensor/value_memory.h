@@ -17,10 +17,10 @@ typedef struct ch_value_memory {
   /* Zeroed and aligned to pages; NULL when there is none left. `bytes` of release are those that were allocated. */
   void *(*allocate)(size_t bytes);
   void (*release)(void *memory, size_t bytes);
-  /* The same for memory whose pages are taken only once they are written. */
+  /* Like allocate and release, for memory whose pages are taken only once they are written. */
   void *(*allocate_sparse)(size_t bytes);
   void (*release_sparse)(void *memory, size_t bytes);
-  /* Whether an address lies in this memory. */
+  /* Returns true if an address lies in this memory. */
   bool (*holds)(const void *address);
   /* Copies of `bytes` that do not overlap: inside this memory, from the host into it, and from it to the host. */
   void (*copy)(void *to, const void *from, size_t bytes);

@@ -143,7 +143,7 @@ static int compare_bytes(const trainer *t, int32_t a, int32_t b) {
   return order ? order : (x > y) - (x < y);
 }
 
-/* Whether a goes before b: more frequent, or greater in the bytes of its left, then of its right token. */
+/* Returns true if a goes before b: more frequent, or greater in the bytes of its left, then of its right token. */
 static bool goes_first(const trainer *t, heap_entry a, heap_entry b) {
   if (a.count != b.count) return a.count > b.count;
   const pair *p = &t->pairs[a.pair], *q = &t->pairs[b.pair];

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What separates documents. */
+/* The separator of documents. */
 typedef enum ch_separator {
   CH_SEPARATOR_AUTO,   /* the marker where the first 64 MiB have one, else the whole text is one document */
   CH_SEPARATOR_MARKER, /* "<|endoftext|>" */

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "text/regex.h"
 
-/* What becomes of a match and of the text between matches (Hugging Face's names). */
+/* How a match and the text between matches are split (Hugging Face's names). */
 typedef enum ch_split_behavior {
   CH_SPLIT_ISOLATED,
   CH_SPLIT_REMOVED,

@@ -30,7 +30,7 @@ static int longest_complete(const char *const *stops, int count, const char *tex
   return best;
 }
 
-/* Whether the whole text is the beginning of a stop string, or empty. */
+/* Returns true if the whole text is the beginning of a stop string, or empty. */
 static bool may_begin(const char *const *stops, int count, const char *text, size_t size) {
   for (int i = 0; i < count; i++)
     if (strncmp(stops[i], text, size) == 0) return true;

@@ -54,7 +54,7 @@ typedef struct ch_decode_stream {
 } ch_decode_stream;
 ch_status ch_decode_next(const ch_tokenizer *tokenizer, ch_decode_stream *stream, int32_t id,
                          bool skip_special, ch_text *text, ch_error *error);
-/* What was withheld at the end of the text. */
+/* Writes the bytes withheld at the end of the text. */
 void ch_decode_finish(ch_decode_stream *stream, ch_text *text);
 
 #endif

@@ -1,4 +1,4 @@
-/* What a tokenizer is made of; shared by the loaders, encoding and decoding. */
+/* The parts of a tokenizer, shared by the loaders, encoding and decoding. */
 #ifndef CH_TEXT_TOKENIZER_INTERNAL_H
 #define CH_TEXT_TOKENIZER_INTERNAL_H
 

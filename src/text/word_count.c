@@ -85,7 +85,7 @@ static ch_status count_documents(ch_word_counts *counts, const ch_split *split, 
   return CH_OK;
 }
 
-/* What lies in [from, to) between the spans that are left out. */
+/* Counts the words of [from, to) between the spans that are left out. */
 static ch_status count_chunk(ch_word_counts *counts, const ch_split *split, const char *marker,
                              const char *text, const ch_text_spans *left_out, size_t from, size_t to,
                              ch_error *error) {

@@ -26,8 +26,8 @@ typedef struct ch_batch_source {
   /* The sequences first … first + batch->sequences − 1 of the endless training stream (it repeats, reshuffled, when
      the text is used up). */
   ch_status (*train)(void *context, int64_t first, ch_batch *batch, ch_error *error);
-  /* The same sequences of the validation text, in its order; `first` + sequences may pass the end, and the rows past
-     it have no targets (-1). */
+  /* Like train, with sequences of the validation text in its order. `first` + sequences may pass the end; the rows past
+     the end have no targets (-1). */
   ch_status (*validate)(void *context, int64_t first, ch_batch *batch, ch_error *error);
   int64_t validation_sequences; /* 0: there is no validation data */
   char fingerprint[64]; /* equal for equal text and tokenizer, or images; checked when a run is resumed */

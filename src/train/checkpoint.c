@@ -140,7 +140,7 @@ static ch_status prepare_saving(const ch_trainer *trainer, saving *s, ch_error *
   return status;
 }
 
-/* Whether the tensor at `index` of the list comes together on rank 0. */
+/* Returns true if the tensor at `index` of the list comes together on rank 0. */
 static bool is_divided(const saving *s, int64_t index) {
   int64_t params = s->trainer->params.count;
   return index < GROUPS * params &&
@@ -183,7 +183,7 @@ ch_status ch_trainer_save(const ch_trainer *trainer, const char *path, ch_error 
 
 /* --- reading ------------------------------------------------------------------------------------------------- */
 
-/* What the metadata of a checkpoint says. */
+/* The metadata of a checkpoint. */
 typedef struct checkpoint {
   ch_train_options options;
   ch_config config;

@@ -13,10 +13,10 @@ double ch_gradient_norm(const ch_parameter_set *set, const ch_kernels *kernels, 
 /* The name of the first of `tensors` [params->count] of the set's type with a value that is not finite, or NULL. */
 const char *ch_first_not_finite(const ch_parameter_set *set, const ch_tensor *tensors,
                                 const ch_kernels *kernels, const ch_team *team);
-/* The same for the weights that this rank holds. */
+/* Like ch_first_not_finite, for the weights that this rank holds. */
 const char *ch_first_weight_not_finite(const ch_parameter_set *set, const ch_kernels *kernels,
                                        const ch_team *team);
-/* The same for the gradients; tables divided by columns are checked by their gathered squares. */
+/* Like ch_first_not_finite, for the gradients. Tables divided by columns are checked by their gathered squares. */
 const char *ch_first_gradient_not_finite(const ch_parameter_set *set, const ch_kernels *kernels,
                                          const ch_team *team);
 

@@ -12,7 +12,7 @@
 
 typedef enum option_kind { WHOLE, NUMBER, YES_NO, SCHEDULE, DTYPE, SEED } option_kind;
 
-/* Whether a resumed run must keep the option's value. */
+/* Says if a resumed run must have the same value of the option. */
 /* OF_IMAGES: it must, and the option is for models of images only. It is written only where it is not zero, its
    default. */
 /* PASSING: it is not written. */

@@ -58,17 +58,17 @@ typedef struct ch_parameter_set {
 /* All zero, of the kernels' type, in their memory. Release with ch_parameter_set_free. */
 ch_status ch_parameter_set_create(ch_parameter_set *set, const ch_params *params, const ch_kernels *kernels,
                                   ch_error *error);
-/* The same for one of several ranks. keeping [params->count] is copied. */
+/* Like ch_parameter_set_create, for one of several ranks. keeping [params->count] is copied. */
 ch_status ch_parameter_set_create_part(ch_parameter_set *set, const ch_params *params,
                                        const ch_kernels *kernels, int rank, int ranks,
                                        const ch_keeping *keeping, ch_error *error);
-/* Whether a tensor is a lookup table of a gate, which can be kept by columns. */
+/* Returns true if a tensor is a lookup table of a gate, which can be kept by columns. */
 bool ch_parameter_is_table(const ch_param *param);
 /* The memory of a set, computed without allocating it. */
 ch_parameter_bytes ch_parameter_bytes_of(const ch_params *params, ch_dtype dtype, int rank, int ranks,
                                          const ch_keeping *keeping);
 ch_parameter_bytes ch_parameter_set_bytes(const ch_parameter_set *set);
-/* What `rank` owns of a tensor. */
+/* The piece of a tensor that `rank` owns. */
 ch_parameter_piece ch_parameter_piece_of(const ch_parameter_set *set, int parameter, int rank);
 void ch_parameter_set_free(ch_parameter_set *set);
 

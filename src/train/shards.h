@@ -21,7 +21,7 @@ typedef struct ch_shard_table {
   int64_t place, own_place;
 } ch_shard_table;
 
-/* What travels in a round: every other one has the same memory. N: tokens of a micro-batch. */
+/* The messages of a round: every other one has the same memory. N: tokens of a micro-batch. */
 typedef struct ch_shard_round {
   char *rows, *gradients;     /* [tables][ranks][N, columns of the rank] of the own micro-batch */
   char *looked_up, *received; /* [ranks][tables][N, own columns] rows for others, gradients of others */
@@ -57,7 +57,7 @@ ch_status ch_shards_create(ch_shards *shards, ch_rank_group *ranks, const ch_eng
                            void *stop_context, ch_error *error);
 void ch_shards_free(ch_shards *shards);
 size_t ch_shards_bytes(const ch_shards *shards);
-/* The same of shards that are not made, for one rank of several. */
+/* Like ch_shards_bytes, for shards that are not made, for one rank of several. */
 size_t ch_shards_bytes_of(const ch_params *params, ch_dtype dtype, int64_t rows, int rank, int ranks);
 
 /* A step begins, the tokens of all whose micro-batches are known; or an evaluation, `tokens` of which change round by round. */

@@ -45,7 +45,7 @@ int64_t ch_relay_stride(const ch_relay *relay) {
   return ranks_of(relay);
 }
 
-/* Whether the gradient of a parameter goes from micro-batch to micro-batch; those of divided tables go another way. */
+/* Returns true if the gradient of a parameter goes from micro-batch to micro-batch; those of divided tables go another way. */
 static bool travels(const ch_relay *relay, int parameter) {
   return !relay->set->params->rows[parameter].frozen && relay->set->keeping[parameter] != CH_KEPT_COLUMNS;
 }

@@ -72,7 +72,7 @@ const ch_gradient_listener *ch_relay_listener(const ch_relay *relay);
 ch_status ch_relay_take(ch_relay *relay, int64_t index, ch_pass_sums *sums, ch_error *error);
 void ch_relay_give(ch_relay *relay, int64_t index, const ch_pass_sums *sums);
 
-/* Whether the caller's `stop`, or another rank's failure, asks to end. */
+/* Returns true if the caller's `stop`, or another rank's failure, asks to end. */
 bool ch_relay_stops(ch_relay *relay);
 /* The end of a training step's passes, with this rank's status: afterwards the own pieces of the gradients are final, and on the
    last rank all gradients. Returns the status, or that of an interruption while it waited. */

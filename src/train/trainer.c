@@ -74,7 +74,7 @@ static ch_status choose_micro_batch(ch_trainer *trainer, ch_error *error) {
 
 /* --- who keeps what ------------------------------------------------------------------------------------------- */
 
-/* Whether a graph of this shape reads parameters rounded alone: rounded [params] loses those that it reads otherwise. */
+/* Clears rounded [params] of those parameters that a graph of this shape reads unrounded. */
 static ch_status find_rounded(ch_trainer *trainer, bool trainable, bool *rounded, ch_error *error) {
   ch_model_graph shape = shape_of(trainer, trainer->options.micro_batch, trainable);
   ch_graph *graph = NULL;

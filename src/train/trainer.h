@@ -21,11 +21,11 @@ typedef struct ch_trainer ch_trainer;
    Errors: what ch_train_options_check and the config say; CH_ERROR_MEMORY, with the bytes that were needed. */
 ch_status ch_trainer_create(const ch_config *config, const ch_train_options *options,
                             const ch_batch_source *source, ch_trainer **trainer, ch_error *error);
-/* The same for a configuration whose shapes are partly told by existing tensors (ch_model_declare_stored): those of
+/* Like ch_trainer_create, for a configuration whose shapes are partly told by existing tensors (ch_model_declare_stored): those of
    `stored`, a model directory or a checkpoint file. */
 ch_status ch_trainer_create_like(const char *stored, const ch_config *config, const ch_train_options *options,
                                  const ch_batch_source *source, ch_trainer **trainer, ch_error *error);
-/* What else a trainer is made from; all zero is fine. */
+/* Optional settings of a new trainer; all zero is fine. */
 typedef struct ch_trainer_start {
   ch_rank_group *ranks; /* NULL: this process alone */
   const char *stored;   /* NULL: the configuration tells all shapes */
@@ -52,7 +52,7 @@ ch_status ch_trainer_memory(const char *stored, const ch_config *config, const c
    type). Only before the first step. Errors name the file and the tensor. */
 ch_status ch_trainer_load_weights(ch_trainer *trainer, const char *directory, ch_error *error);
 
-/* What one step did. */
+/* The results of one step. */
 typedef struct ch_step_report {
   int64_t step;         /* 1 for the first */
   int64_t tokens;       /* trained on so far by all ranks, this step included; with images, their number */
@@ -86,12 +86,12 @@ ch_status ch_trainer_step(ch_trainer *trainer, ch_stop_test stop, void *stop_con
 ch_status ch_trainer_evaluate(ch_trainer *trainer, ch_stop_test stop, void *stop_context, double *loss,
                               ch_error *error);
 
-/* Whether the source has validation data. */
+/* Returns true if the source has validation data. */
 bool ch_trainer_can_evaluate(const ch_trainer *trainer);
 /* "tokens" or "images": what this header's counts of tokens count. */
 const char *ch_trainer_unit(const ch_trainer *trainer);
 
-/* What has been done so far. The arrays belong to the trainer and grow with it. */
+/* The progress so far. The arrays belong to the trainer and grow with it. */
 typedef struct ch_validation_point {
   int64_t step;
   double loss;

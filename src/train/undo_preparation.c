@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "base/file_names.h"
 
-/* What training, a comparison and a sweep write before their first step. */
+/* The files that training, a comparison and a sweep write before their first step. */
 static const char *const prepared[] = {
     CH_DATA_TOKENS, CH_DATA_RECORD,          "tokenizer.json",    "tokenizer_config.json", "tokenizer.bin",
     CH_TRAIN_LOG,   CH_TRAIN_CONTROL_RECORD, CH_COMPARE_SETTINGS, CH_SWEEP_SETTINGS,       NULL};

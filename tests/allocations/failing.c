@@ -104,7 +104,7 @@ static bool is_excluded(const void *caller) {
   return false;
 }
 
-/* Whether this allocation is to fail. */
+/* Returns true if this allocation is to fail. */
 static bool fails(const void *caller) {
   if (learning) learn(caller);
   if (!counting || is_excluded(caller) || is_reader(caller)) return false;

@@ -115,7 +115,7 @@ static void keys_of_single_mechanisms_are_rows_that_say_so(void **state) {
 
 /* --- modules ------------------------------------------------------------------------------------------------------ */
 
-/* Whether the config is taken; a refusal names the key, and the type that it does not go with. */
+/* Asserts that the config is accepted, or refused with a message that names the key and the type it does not go with. */
 static void assert_taken(const ch_config *config, bool taken, const char *key) {
   ch_error error = {0};
   const char *type = config->attention.type;

@@ -1,4 +1,4 @@
-/* What tests of configurations share: texts with one value changed, and what a refused one must say. */
+/* Shared by tests of configurations: texts with one value changed, and what a refused one must say. */
 #ifndef CONFIG_TESTING_H
 #define CONFIG_TESTING_H
 

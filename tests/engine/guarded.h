@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether engines made from now on compute in guarded memory. */
+/* Makes engines that are created from now on compute in guarded memory, or not. */
 void use_guarded_memory(bool yes);
 
 /* Some of that memory. */

@@ -1,4 +1,4 @@
-/* What the tests of formats share: scratch directories, importing, and logits against a reference. */
+/* Shared by the tests of formats: scratch directories, importing, and logits against a reference. */
 #ifndef TESTS_FORMATS_TESTING_H
 #define TESTS_FORMATS_TESTING_H
 

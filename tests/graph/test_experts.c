@@ -109,7 +109,7 @@ static void softmax(const double *logits, double p[EXPERTS]) {
   for (int e = 0; e < EXPERTS; e++) p[e] /= sum;
 }
 
-/* Whether e is among the `active` best of a row: fewer than that beat it. */
+/* Returns true if e is among the `active` best of a row: fewer than that beat it. */
 static bool is_chosen(const mixture *m, const spec *s, int row, int e) {
   double p[EXPERTS];
   int64_t better = 0;

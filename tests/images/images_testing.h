@@ -1,4 +1,4 @@
-/* What tests of image files share: temporary directories, and files written into them. */
+/* Shared by tests of image files: temporary directories, and files written into them. */
 #ifndef IMAGES_TESTING_H
 #define IMAGES_TESTING_H
 

@@ -1,4 +1,4 @@
-/* What the tests of model directories share: a small model in memory, a scratch directory, and reading back. */
+/* Shared by the tests of model directories: a small model in memory, a scratch directory, and reading back. */
 #ifndef CH_TEST_MODEL_DIRECTORY_H
 #define CH_TEST_MODEL_DIRECTORY_H
 

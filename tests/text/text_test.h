@@ -1,4 +1,4 @@
-/* What the tests of tokenizers and token files share. */
+/* Shared by the tests of tokenizers and token files. */
 #ifndef TEXT_TEST_H
 #define TEXT_TEST_H
 

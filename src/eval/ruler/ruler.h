@@ -62,7 +62,7 @@ typedef struct ch_ruler_request {
    (the sentence says which it can), a text without what is needed, CH_ERROR_INTERRUPTED. */
 ch_status ch_ruler_make(const ch_ruler_request *request, json_t **items, ch_error *error);
 
-/* Whether a file holds items that were made before, and not a text to make them from. NULL: no. */
+/* Sets *holds to true if the file holds finished items, and to false if it is a text to generate them from, or `path` is NULL. */
 ch_status ch_ruler_holds_items(const char *path, bool *holds, ch_error *error);
 
 #endif

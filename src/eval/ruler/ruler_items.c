@@ -1,4 +1,4 @@
-/* What making items of all kinds shares: lists of texts and of questions, tokens, random words, the finished item. */
+/* Shared by generators of all kinds of items: lists of texts and of questions, tokens, random words, the finished item. */
 #include <stdlib.h>
 #include <string.h>
 

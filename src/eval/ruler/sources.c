@@ -1,4 +1,4 @@
-/* What items are made of: word lists and a text. */
+/* Reads the sources of items: word lists and a text. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -183,7 +183,7 @@ done:
   return status;
 }
 
-/* What the fewest words take in which three stand out. */
+/* Refuses a length too short for the fewest words of which three are frequent. */
 static ch_status too_short(ch_ruler_making *m, ch_ruler_made *made, ch_error *error) {
   vocabulary v;
   int64_t tokens, least = 50 * LEAST_VOCABULARY;

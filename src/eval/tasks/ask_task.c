@@ -215,7 +215,7 @@ static ch_status get_items(ch_task_evaluation *e, const ch_request_rules *rules,
   return ch_items_read(settings->items, &e->task->files, settings->limit, &e->items, error);
 }
 
-/* Whether filters of answers find in every item what they read of it. */
+/* Checks that filters of answers find in every item what they read of it. */
 static ch_status check_items(const ch_task_evaluation *e, ch_error *error) {
   for (int64_t i = 0; e->task->output == CH_TASK_GENERATE && i < e->items.count; i++) {
     char place[4096];
@@ -283,7 +283,7 @@ static json_t *target_of(const ch_task_evaluation *e, const ch_question *q) {
   return list;
 }
 
-/* What the model wrote, what each filter took of it, and the scores. */
+/* One logged sample: the text that the model wrote, the result of each filter, and the scores. */
 static json_t *written_sample(const ch_task_evaluation *e, int64_t index) {
   const ch_question *q = &e->questions[index];
   const ch_answer_rules *rules = &e->task->answers;

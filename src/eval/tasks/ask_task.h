@@ -60,7 +60,7 @@ typedef struct ch_task_evaluation {
 ch_status ch_task_evaluate(const ch_task *task, const ch_model *model, const ch_tokenizer *tokenizer,
                            const ch_evaluate_settings *settings, ch_task_evaluation *evaluation,
                            ch_error *error);
-/* Whether a model with this configuration could be asked: makes or reads the items and their requests as above, and gives them
+/* Checks that a model with this configuration could be asked: makes or reads the items and their requests as above, and gives them
    away. Errors are those of asking. */
 ch_status ch_task_try(const ch_task *task, const ch_config *config, const ch_tokenizer *tokenizer,
                       const ch_evaluate_settings *settings, ch_error *error);

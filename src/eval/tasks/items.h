@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-/* What a task's description says of files that do not name their fields themselves. */
+/* The task's description of files whose fields have no names. */
 typedef struct ch_item_forms {
   const json_t
       *lines; /* names of the fields of plain text with one per line, item after item; a name that is there

@@ -23,7 +23,7 @@ static bool ends_row(const table *t, const char *p) {
   return p == t->end || *p == '\n' || (*p == '\r' && (p + 1 == t->end || p[1] == '\n'));
 }
 
-/* Whether the quote at p ends its cell in a file whose quotes inside of cells are not doubled: another quoted cell
+/* Returns true if the quote at p ends its cell in a file whose quotes inside of cells are not doubled: another quoted cell
    follows, or the row's last one, or the row's end. */
 static bool closes_loosely(const table *t, const char *p) {
   if (ends_row(t, p + 1)) return true;
@@ -106,7 +106,7 @@ static bool is_blank(const json_t *cells) {
   return json_array_size(cells) == 1 && json_string_length(json_array_get(cells, 0)) == 0;
 }
 
-/* Whether the first row holds names: those that the description knows, where it knows any. */
+/* Returns true if the first row holds names: those that the description knows, where it knows any. */
 static bool are_names(const json_t *cells, const json_t *columns) {
   if (!columns || json_array_size(cells) != json_array_size(columns)) return true;
   for (size_t i = 0; i < json_array_size(columns); i++) {
@@ -213,7 +213,7 @@ ch_status ch_items_read_lines(ch_item_reader *r, ch_error *error) {
   return CH_OK;
 }
 
-/* Whether a line is the title of a page, " = Title = ", and not of a section, " = = Title = = ". */
+/* Returns true if a line is the title of a page, " = Title = ", and not of a section, " = = Title = = ". */
 static bool is_title(const char *line, size_t length) {
   while (length && strchr(" \t\r", *line)) line++, length--;
   while (length && strchr(" \t\r", line[length - 1])) length--;

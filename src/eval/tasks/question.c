@@ -37,7 +37,7 @@ static ch_status take_bytes(making *m, size_t size, ch_error *error) {
 
 /* --- forms --------------------------------------------------------------------------------------------------- */
 
-/* Whether the fields have one at the path "choices.text". */
+/* Returns true if the fields have one at the path "choices.text". */
 static bool has(const json_t *fields, const char *path) {
   const char *dot;
   for (; fields && (dot = strchr(path, '.')); path = dot + 1)
@@ -293,12 +293,12 @@ static bool is_space_at(const char *text, bool end) {
   return at < stop && ch_utf8_decode(at, stop, &c) > 0 && ch_is_white_space(c);
 }
 
-/* Whether two texts need something between them: both are there, and no white space meets. */
+/* Returns true if two texts need something between them: both are there, and no white space meets. */
 static bool touch(const char *before, const char *after) {
   return *before && *after && !is_space_at(before, true) && !is_space_at(after, false);
 }
 
-/* What stands between a question and how its answer begins. */
+/* The text between a question and the beginning of its answer. */
 static const char *before_prefix(const making *m, const ch_question *q) {
   return touch(q->requests->context, q->prefix) ? m->task->target_delimiter : "";
 }
@@ -334,7 +334,7 @@ static ch_status example_of(making *m, int64_t index, const char **text, ch_erro
   return CH_OK;
 }
 
-/* Whether two items have the same fields; their position in a file does not count. */
+/* Returns true if two items have the same fields; their position in a file does not count. */
 static bool same_item(const json_t *a, const json_t *b) {
   return a == b || json_equal(a, b);
 }

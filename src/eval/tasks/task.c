@@ -168,7 +168,7 @@ static void read_fewshot(ch_task_reading *r, ch_task *task) {
       ch_task_wrong(r, "samples", "must be a list of objects");
 }
 
-/* What the harness can do and this program cannot. */
+/* Refuses features of the harness that this program lacks. */
 static void refuse_others(ch_task_reading *r, const json_t *root) {
   static const char *const functions[] = {"process_docs", "process_results"};
   for (int i = 0; i < 2; i++)
@@ -285,7 +285,7 @@ static ch_status unknown(const char *name, ch_error *error) {
                  name, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
-/* Whether a built-in description goes by the name: its own, or one of its "also". */
+/* Returns true if a built-in description goes by the name: its own, or one of its "also". */
 static bool goes_by(int index, const char *name) {
   const char *builtin, *text;
   if (!ch_task_builtin(index, &builtin, &text)) return false;

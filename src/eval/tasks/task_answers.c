@@ -1,4 +1,4 @@
-/* What a description says of answers that the model writes, in the harness's own keys. */
+/* Reads how a task scores the answers that a model writes, in the harness's own keys. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -38,7 +38,7 @@ typedef struct ch_filter_step {
   const json_t *mapping, *otherwise;
 } ch_filter_step;
 
-/* What is taken from an answer: one step after another. */
+/* A filter of answers: its steps in their order. */
 typedef struct ch_filter {
   const char *name;
   ch_filter_step steps[CH_MOST_FILTER_STEPS];
@@ -64,9 +64,9 @@ void ch_answer_rules_free(ch_answer_rules *rules);
 /* "exact_match" or "recall". */
 const char *ch_answer_metric(const ch_answer_rules *rules);
 
-/* Whether an item has what the filters read of it: a list "choices" for CH_FILTER_CHOICE. */
+/* Checks that an item has what the filters read of it: a list "choices" for CH_FILTER_CHOICE. */
 ch_status ch_answer_check_item(const ch_answer_rules *rules, const json_t *item, ch_error *error);
-/* What filter `index` takes from an answer to the item: a new text. */
+/* Applies filter `index` to an answer to the item. Returns a new text. */
 ch_status ch_answer_filter(const ch_answer_rules *rules, int index, ch_template_scope *scope,
                            const json_t *item, const char *answer, json_t **filtered, ch_error *error);
 /* The score of what a filter took, beside the right answers [count]: from 0 to 1. */

@@ -30,7 +30,7 @@ bool ch_model_result_depends_on_depth(const ch_model_result *model) {
 
 typedef enum row_type { ROW_TEXT, ROW_WHOLE, ROW_NUMBER, ROW_SEED, ROW_FLAG } row_type;
 
-/* Whether a row is for text, for images, or for both. ROW_LATER: files of earlier versions lack it, and it is read as
+/* A row is for text, for images, or for both. ROW_LATER: files of earlier versions lack it, and it is read as
    0. */
 enum { ROW_BOTH = 0, ROW_OF_TEXT = 1, ROW_OF_IMAGES = 2, ROW_LATER = 4 };
 

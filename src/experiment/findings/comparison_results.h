@@ -1,4 +1,4 @@
-/* What a comparison found: the contents of results.json, of which <crosshead/compare.h> shows the models. */
+/* The results of a comparison: the contents of results.json, of which <crosshead/compare.h> shows the models. */
 #ifndef CH_EXPERIMENT_FINDINGS_COMPARISON_RESULTS_H
 #define CH_EXPERIMENT_FINDINGS_COMPARISON_RESULTS_H
 
@@ -50,7 +50,7 @@ struct ch_comparison {
 };
 
 enum { CH_CACHE_ELEMENT_BYTES = 2 }; /* 16 bits, as `info` counts */
-/* What caches are compared by: elements per token of a sequence of cache_depth tokens, states of constant size among them. Without
+/* The measure by which caches are compared: elements per token of a sequence of cache_depth tokens, states of constant size included. Without
    those and without windows they are cache_elements_per_token. */
 double ch_model_result_cache(const ch_model_result *model);
 /* The same in bytes: 16 bits per element, but 32 of states. */

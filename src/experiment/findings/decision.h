@@ -13,7 +13,7 @@
 typedef struct ch_group ch_group;
 typedef struct ch_summary ch_summary;
 
-/* What is known of one group. */
+/* The standing of one group. */
 typedef struct ch_standing {
   double low,
       high; /* the interval of how far it is behind the best: nats, or shares of images; high INFINITY: not known */

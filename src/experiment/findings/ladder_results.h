@@ -1,4 +1,4 @@
-/* What a ladder found: the losses of each mechanism at all sizes, and their laws. */
+/* The results of a ladder: the losses of each mechanism at all sizes, and their laws. */
 #ifndef CH_EXPERIMENT_FINDINGS_LADDER_RESULTS_H
 #define CH_EXPERIMENT_FINDINGS_LADDER_RESULTS_H
 

@@ -1,4 +1,4 @@
-/* What a sweep over learning rates found: the contents of results.json, and what follows from the runs. */
+/* The results of a sweep over learning rates: the contents of results.json, and the conclusions from the runs. */
 #ifndef CH_EXPERIMENT_FINDINGS_SWEEP_RESULTS_H
 #define CH_EXPERIMENT_FINDINGS_SWEEP_RESULTS_H
 

@@ -1,4 +1,4 @@
-/* What the runs of one name answered to tasks, over seeds. */
+/* Task accuracies of each mechanism, averaged over seeds. */
 #ifndef CH_EXPERIMENT_FINDINGS_TASK_ACCURACY_H
 #define CH_EXPERIMENT_FINDINGS_TASK_ACCURACY_H
 

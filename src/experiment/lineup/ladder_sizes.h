@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-/* Whether settings ask for a ladder that can be; sizes [CH_LADDER_MOST_RUNGS] receives them, rising, with settings->parameters
+/* Checks the sizes of a ladder. sizes [CH_LADDER_MOST_RUNGS] receives them, rising, with settings->parameters
    (`usual` when 0) among them. Errors: CH_ERROR_ARGUMENT. */
 ch_status ch_ladder_sizes(const ch_compare_settings *settings, int64_t usual, int64_t *sizes, int *count,
                           ch_error *error);

@@ -46,7 +46,7 @@ ch_status ch_count_flops(const ch_config *config, int64_t depth, int64_t *flops,
   return status;
 }
 
-/* What is made equal: parameters, or FLOPs at a depth. */
+/* The quantity to make equal: parameters, or FLOPs at a depth. */
 typedef struct aim {
   ch_counted counted;
   bool flops;

@@ -101,7 +101,7 @@ static bool stays_full(const ch_config *config, int64_t every, int64_t layer) {
   return every && ((layer + 1) % every == 0 || layer + 1 == config->num_hidden_layers);
 }
 
-/* Whether layers can have types of their own, and one of them differs. `all` is the preset that changes every layer. */
+/* Checks that layers can have types of their own, and one of them differs. `all` is the preset that changes every layer. */
 static ch_status check_layers(const ch_config *config, int64_t every, const char *all, const char *where,
                               ch_error *error) {
   if (config->num_hidden_layers > CH_MAX_LISTED_LAYERS)

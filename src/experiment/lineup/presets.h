@@ -19,7 +19,7 @@ ch_status ch_preset_check(const char *name, ch_error *error);
 /* Applies such a name to a base configuration and validates the result. */
 ch_status ch_preset_apply(const char *name, ch_config *config, ch_error *error);
 
-/* The same with the size that leaves at most `most` elements per token in the cache, and as many as possible, where the name
+/* Like ch_preset_apply, with the size that leaves at most `most` elements per token in the cache, and as many as possible, where the name
    has a size to be chosen: "gqa" and "mla", not "gqa:4" and "mha". Fails where there are fewer than three quarters of them,
    naming the possible caches. */
 ch_status ch_preset_apply_cache(const char *name, int64_t most, ch_config *config, ch_error *error);
@@ -27,7 +27,7 @@ ch_status ch_preset_apply_cache(const char *name, int64_t most, ch_config *confi
 ch_status ch_check_cache(const char *name, int64_t elements, int64_t most, const char *possible,
                          ch_error *error);
 
-/* What the user asked of the shared shape; 0 = to be chosen. */
+/* The user's settings of the shared shape; 0 = to be chosen. */
 typedef struct ch_shape_wishes {
   int64_t params; /* parameters of a model, embeddings included, */
   ch_match match; /* what models are matched by */

@@ -1,4 +1,4 @@
-/* What is measured on a trained model besides its loss. */
+/* Measures the speed of a trained model. */
 #ifndef CH_EXPERIMENT_SPEED_MEASURE_MODEL_H
 #define CH_EXPERIMENT_SPEED_MEASURE_MODEL_H
 
@@ -12,7 +12,7 @@
 ch_status ch_measure_decoding(const char *directory, int64_t context, double effort, ch_stop_test stop,
                               void *stop_context, double *tokens_per_second, ch_error *error);
 
-/* The same at 128 to 8192 tokens of context. The cache is filled with made-up states, which takes a fraction of a
+/* Like ch_measure_decoding, at 128 to 8192 tokens of context. The cache is filled with made-up states, which takes a fraction of a
    second. Depths with a large cache are left out. curve [CH_DEPTHS] receives *points points. */
 enum { CH_DEPTHS = 4 };
 ch_status ch_measure_depths(const char *directory, double effort, ch_stop_test stop, void *stop_context,

@@ -28,7 +28,7 @@ typedef struct ch_tune_result {
 double ch_tune_next(const ch_tune *tune, double usual);
 /* Needs one rate that was trained to its end. */
 ch_tune_result ch_tune_conclude(const ch_tune *tune);
-/* Whether a run is clearly worse than the best of those before it, by their validation losses after equal numbers of
+/* Returns true if a run is clearly worse than the best of those before it, by their validation losses after equal numbers of
    tokens: in the second half of a run, more than a stated share above. */
 bool ch_tune_is_hopeless(const ch_model_result *best, int64_t tokens, int64_t tokens_of_run, double loss);
 

@@ -19,7 +19,7 @@ typedef struct ch_assignment {
   double lr;
 } ch_assignment;
 
-/* What became of a piece. */
+/* The outcome of a piece of work. */
 typedef struct ch_outcome {
   ch_status status;
   bool done, told;

@@ -44,7 +44,7 @@ typedef struct setting {
   const char *file_name; /* in the file, if that is another one */
 } setting;
 
-/* What earlier versions called the first. */
+/* The name of the first one in earlier versions. */
 static const char old_match[] = "all";
 static const char *const engines[] = {[CH_ENGINE_NATIVE] = "native", [CH_ENGINE_PYTORCH] = "pytorch"};
 static const char *const schedules[] = {[CH_TRAIN_COSINE] = "cosine", [CH_TRAIN_CONSTANT] = "constant"};
@@ -172,7 +172,7 @@ static int64_t usual_batch(int64_t tokens, int64_t sequence) {
   return batch;
 }
 
-/* What follows from other settings alone. */
+/* Completes the settings that follow from other settings. */
 static void complete(ch_compare_settings *s) {
   if (s->training.batch == 0)
     s->training.batch = s->vision.images ? 64 : usual_batch(s->training.tokens, s->lineup.sequence);
@@ -206,7 +206,7 @@ static ch_status check_range(const setting *row, const ch_compare_settings *s, c
                            value, row->least);
 }
 
-/* What is made equal must be there, and mean something. */
+/* Checks that the quantity to be made equal exists and makes sense. */
 static ch_status check_match(const ch_compare_settings *s, ch_experiment experiment, ch_error *error) {
   bool cache = s->lineup.match == CH_MATCH_CACHE;
   if (cache && s->vision.images)
@@ -252,7 +252,7 @@ static ch_status check_cache_budget(const ch_compare_settings *s, ch_error *erro
   return CH_OK;
 }
 
-/* What shares cannot have: runs that follow from other runs, or from measurements. */
+/* Refuses shares of a comparison whose runs follow from other runs or from measurements. */
 static ch_status check_shares(const ch_compare_settings *s, ch_error *error) {
   const char *name = s->schedule.collect ? "collect" : "part";
   if (s->schedule.parts == 0 && !s->schedule.collect) return CH_OK;
@@ -415,7 +415,7 @@ static char *path_of(const ch_compare_settings *settings, ch_experiment experime
                       experiment == CH_EXPERIMENT_SWEEP ? CH_SWEEP_SETTINGS : CH_COMPARE_SETTINGS);
 }
 
-/* Whether a setting is the length of a comparison's runs. */
+/* Returns true if a setting is the length of a comparison's runs. */
 static bool is_length(const ch_compare_settings *settings, ch_experiment experiment, const char *key) {
   return experiment == CH_EXPERIMENT_COMPARISON &&
          is_setting(key, settings->vision.images ? "epochs" : "tokens");

@@ -16,7 +16,7 @@ typedef enum ch_experiment { CH_EXPERIMENT_COMPARISON, CH_EXPERIMENT_SWEEP } ch_
 ch_status ch_compare_settings_complete(const ch_compare_settings *given, ch_experiment experiment,
                                        ch_compare_settings *whole, ch_error *error);
 
-/* What the directory's file of settings says. */
+/* The contents of the directory's file of settings. */
 typedef struct ch_compare_kept {
   bool there;
   /* Tokens (or epochs) that the comparison was started with, if the settings give it more, or earlier ones did; else 0. */

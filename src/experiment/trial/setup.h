@@ -64,7 +64,7 @@ const char *ch_compare_run_directory(const ch_compare_setup *setup, const ch_pla
 /* Sets the seed of the next runs: for initial weights, the order of the text, and the augmentation of images. */
 void ch_compare_take_seed(ch_compare_setup *setup, uint64_t seed);
 
-/* What batches are taken from: the text or the images. */
+/* The source of batches: the text or the images. */
 const ch_batch_source *ch_compare_source(const ch_compare_setup *setup);
 bool ch_compare_on_images(const ch_compare_setup *setup);
 

@@ -10,12 +10,12 @@ typedef ch_status (*ch_task_asker)(const ch_compare_settings *settings, const ch
                                    const char *directory, const ch_asked_task *task, ch_arena *arena,
                                    ch_task_result *answer, ch_error *error);
 
-/* Whether a model with this configuration could be asked the task: makes or reads its items. */
+/* Checks that a task can be evaluated on models with this configuration. Makes or reads its items. */
 typedef ch_status (*ch_task_checker)(const ch_compare_settings *settings, const ch_config *config,
                                      const struct ch_tokenizer *tokenizer, const ch_asked_task *task,
                                      ch_error *error);
 
-/* Whether the planned models can be asked all tasks: before they are trained. `check` may be NULL. */
+/* Checks before training that all tasks can be evaluated on the planned models. `check` may be NULL. */
 ch_status ch_compare_check_tasks(ch_compare_setup *setup, ch_task_checker check, ch_error *error);
 /* Evaluates every model that has its weights on the tasks that are missing, and puts the results into its file. *asked
    becomes true if any were missing. */

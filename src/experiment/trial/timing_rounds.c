@@ -16,7 +16,7 @@
 /* Speeds that are not steady are measured again: so many rounds of turns at most. */
 enum { ROUNDS = 2 };
 
-/* What one turn measures of a model. */
+/* The measurements of a model in one round. */
 typedef struct speeds {
   double rate, step_rate; /* step_rate: of training; 0: it was not asked for */
   ch_curve_point depths[CH_DEPTHS];
@@ -44,7 +44,7 @@ static ch_status measure(ch_compare_setup *setup, const char *directory, double 
                            error);
 }
 
-/* The same, and whether other programs kept the machine busy. `config`: training is timed too; or NULL. */
+/* Like measure, and sets taken->disturbed. Times training too if `config` is not NULL. */
 static ch_status take_turn(ch_compare_setup *setup, const char *directory, double effort,
                            const ch_config *config, speeds *taken, ch_error *error) {
   ch_step_timing steps;

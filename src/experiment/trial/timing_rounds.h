@@ -14,7 +14,7 @@ bool ch_compare_has_weights(const ch_compare_setup *setup, const ch_model_result
 /* Writes the file of a finished run anew, and reports CH_COMPARE_EVENT_TIMED. */
 ch_status ch_compare_keep_run(ch_compare_setup *setup, const ch_model_result *model, ch_error *error);
 
-/* Whether a model was not yet timed in turns with the others, or is to be timed again (settings.remeasure), and still has
+/* Returns true if a model was not yet timed in turns with the others, or is to be timed again (settings.remeasure), and still has
    its weights. */
 bool ch_compare_lacks_timing(const ch_compare_setup *setup);
 /* Measures every model that has its weights CH_COMPARE_TURNS times, the models in turns. What is not steady then is

@@ -18,7 +18,7 @@ char *ch_compare_device_of(const ch_compare_setup *setup);
 
 /* Finds the rate of a model, which all its runs then have, by runs with the first seed. Those that are finished are read. */
 ch_status ch_compare_tune_model(ch_compare_setup *setup, int model, bool *began, ch_error *error);
-/* The same from finished runs alone; *known is false where one is missing. */
+/* Like ch_compare_tune_model, from finished runs alone. *known is false if one is missing. */
 ch_status ch_compare_read_tune(ch_compare_setup *setup, int model, bool *known, ch_error *error);
 
 #endif

@@ -32,7 +32,7 @@ static operand operand_of(const ch_attend_spec *spec, int input) {
   return o;
 }
 
-/* Whether a head of one operand shares columns with a different head of another operand. */
+/* Returns true if a head of one operand shares columns with a different head of another operand. */
 static bool overlap(const operand *a, const operand *b, bool own_may) {
   for (int64_t i = 0; i < a->heads; i++)
     for (int64_t j = 0; j < b->heads; j++) {
@@ -206,7 +206,7 @@ static ch_attend alone(const ch_attend *args, const ch_kernels *kernels, int64_t
   return one;
 }
 
-/* What laying out takes: log-sum-exps from one span of tokens to the next, the tiles, and attention's own scratch. */
+/* The scratch memory of laying out: log-sum-exps from one span of tokens to the next, the tiles, and attention's own scratch. */
 typedef struct laid_space {
   size_t tiles, own, bytes; /* where they begin; of all */
 } laid_space;

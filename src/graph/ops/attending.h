@@ -1,4 +1,4 @@
-/* What the operations that attend share. */
+/* Shared by the operations that attend. */
 #ifndef CH_GRAPH_OPS_ATTEND_H
 #define CH_GRAPH_OPS_ATTEND_H
 

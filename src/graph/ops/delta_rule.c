@@ -95,7 +95,7 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* What the recurrence needs: the state is read for the error and for the output, and written. */
+/* FLOPs of the recurrence. The state is read for the error and for the output, and written. */
 static double flops(const ch_node *node) {
   const ch_run nobody = {0};
   const ch_delta_rule a = describe(&nobody, node);

@@ -167,7 +167,7 @@ static void add_bias(const ch_run *run, const ch_node *node, int64_t expert, int
                            ch_run_value(run, node->in[input]), y);
 }
 
-/* What down reads: gate and up through the activation, times the weights. */
+/* Computes the input of down: gate and up through the activation, times the weights. */
 static void activate(const ch_run *run, const ch_node *node, int64_t rows, int64_t hidden, const void *gate,
                      const void *up, const void *weight, void *y) {
   const experts *all = node->attributes;

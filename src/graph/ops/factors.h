@@ -1,4 +1,4 @@
-/* What large products multiply where a graph computes in BF16 (graph->compute). These nodes have no gradient:
+/* The factors of large products in a graph that computes in BF16 (graph->compute). These nodes have no gradient:
    an operation that multiplies them also takes the unrounded value as an input, and the gradient goes there.
    */
 #ifndef CH_GRAPH_OPS_FACTORS_H
@@ -6,7 +6,7 @@
 
 #include "graph/ops/shapes.h"
 
-/* Whether a product with this many rows of x multiplies rounded factors: all do, except those with few rows in training. */
+/* Returns true if a product with this many rows of x multiplies rounded factors: all do, except those with few rows in training. */
 bool ch_is_rounded(const ch_graph *graph, const ch_node *x, int64_t rows);
 /* x in BF16. */
 ch_node *ch_op_rounded(ch_graph *graph, ch_node *x);
@@ -16,7 +16,7 @@ ch_node *ch_op_packed(ch_graph *graph, ch_node *weight);
 const void *ch_packed_for_value(ch_run *run, const ch_node *packed);
 const void *ch_packed_for_gradient(ch_run *run, const ch_node *packed);
 
-/* The same for a rounded x [rows, in], which dW = dy^T x multiplies. */
+/* Like ch_op_packed, for a rounded x [rows, in], which dW = dy^T x multiplies. */
 ch_node *ch_op_packed_x(ch_graph *graph, ch_node *rounded, int64_t in);
 /* ch_op_linear of a graph to be trained, where its product is rounded. */
 ch_node *ch_op_linear_bf16(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bias);

@@ -26,7 +26,7 @@ static ch_status shape(ch_node *node, ch_error *error) {
   return ch_shape_matrix(node, x->shape[0], attributes->ranks ? 2 : 1);
 }
 
-/* What a chunk needs: logits; the forward pass also the rows of x that have a target, their targets, losses and ranks. */
+/* The scratch memory of a chunk: logits; the forward pass also the rows of x that have a target, their targets, losses and ranks. */
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
   size_t element = ch_dtype_size(run->kernels->dtype), chunk = (size_t)chunk_rows(node);
   size_t logits = chunk * (size_t)node->in[1]->shape[0] * element;

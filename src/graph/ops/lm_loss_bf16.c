@@ -39,7 +39,7 @@ static size_t rounded_bytes(const ch_node *node) {
   return (bytes + 63) & ~(size_t)63;
 }
 
-/* What a chunk needs: logits, their gradients in BF16, and packed x. */
+/* The scratch memory of a chunk: logits, their gradients in BF16, and packed x. */
 static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
   (void)run;
   if (!backward) return 0;

@@ -83,7 +83,7 @@ static const ch_op op = {.name = "rmsnorm",
                          .stream = stream,
                          .stream_needs = stream_needs};
 
-/* The same over whole rows, which cannot be computed in parts. */
+/* RMSNorm over whole rows, which cannot be computed in parts. */
 static const ch_op of_rows = {.name = "rmsnorm",
                               .shape = shape,
                               .saved = saved,

@@ -116,7 +116,7 @@ static void fill_tokens(specimen *s) {
   for (int64_t i = 0; i < count; i++) s->targets[i] = (i + 1) % s->length ? s->tokens[i + 1] : -1;
 }
 
-/* Whether as many parameters are declared as the definition has; whatever else must hold, this comes first. */
+/* Checks that as many parameters are declared as the definition has; whatever else must hold, this comes first. */
 static ch_status check_declared(const specimen *s, ch_error *error) {
   reference_figures figures;
   reference_count(&s->definition, &figures);

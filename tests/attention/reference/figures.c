@@ -3,12 +3,12 @@
 
 #include "attention/mechanisms/mechanism.h"
 
-/* Whether the layer has what is behind the latent of mla: knocking of keys and values, a gate. */
+/* Returns true if the layer has what is behind the latent of mla: knocking of keys and values, a gate. */
 static bool expands(const reference_config *c, int layer) {
   return c->group_expands || layer % c->group_size == 0;
 }
 
-/* Whether the layer reads the keys and values of another, and has nothing that makes them. */
+/* Returns true if the layer reads the keys and values of another, and has nothing that makes them. */
 static bool follows(const reference_config *c, int layer) {
   return layer % c->kv_group != 0;
 }

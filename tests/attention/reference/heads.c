@@ -1,4 +1,4 @@
-/* What mechanisms that keep keys and values by head have in common: projecting them, and their sizes. */
+/* Shared by mechanisms that keep keys and values by head: projecting them, and their sizes. */
 #include "attention/mechanisms/mechanism.h"
 
 /* Queries [length][heads][d] up to and with the QK norm, not yet rotated. */
@@ -28,7 +28,7 @@ static double *mixed(reference_run *run, char which, double *x) {
   return reference_components(run, which) ? reference_mixed(run, which, x) : x;
 }
 
-/* Whether the layer reads the states of another. */
+/* Returns true if the layer reads the states of another. */
 static bool follows(const reference_run *run) {
   return run->layer % run->config->kv_group != 0;
 }

@@ -1,4 +1,4 @@
-/* What the files of the reference share: the sequence being computed, its weights, small linear algebra. */
+/* Shared by the files of the reference: the sequence being computed, its weights, small linear algebra. */
 #ifndef TESTS_ATTENTION_REFERENCE_PRIVATE_H
 #define TESTS_ATTENTION_REFERENCE_PRIVATE_H
 

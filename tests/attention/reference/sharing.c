@@ -46,7 +46,7 @@ static int64_t atoms_in(const reference_config *c, int group, const char *name) 
   return c->sharing.atoms < layers ? c->sharing.atoms : layers;
 }
 
-/* Whether the layers of a group share the first factor: where there are groups, and no factor of the layer's own. */
+/* Returns true if the layers of a group share the first factor: where there are groups, and no factor of the layer's own. */
 static bool has_basis(const reference_config *c, int layer, const char *name) {
   return c->sharing.type == REFERENCE_LOW_RANK && c->sharing.group_count &&
          !stored_size(c, REFERENCE_FACTORS, layer, name);
@@ -207,7 +207,7 @@ static int64_t layers_of(const reference_config *c, const char *name) {
   return layers;
 }
 
-/* Whether a projection before this one has a dictionary of this shape for both. */
+/* Returns true if a projection before this one has a dictionary of this shape for both. */
 static bool has_dictionary(const reference_config *c, int projection, projection_shape shape) {
   for (int i = 0; c->sharing.common && i < projection; i++) {
     projection_shape other = shape_of(c, c->sharing.names[i]);

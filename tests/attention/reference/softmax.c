@@ -28,7 +28,7 @@ void reference_scores(reference_run *run, int64_t head, int64_t t, const double 
   }
 }
 
-/* Whether query t sees key j, which is not behind it. */
+/* Returns true if query t sees key j, which is not behind it. */
 static bool sees(const reference_run *run, int64_t t, int64_t j) {
   const reference_config *c = run->config;
   int64_t first = run->start ? run->start[t] : 0;

@@ -132,7 +132,7 @@ ALWAYS_INLINE void recompute_vector(const bool masked, const bool bf16_dot, cons
     }
 }
 
-/* The same for all vectors. */
+/* Like recompute_vector, for all vectors. */
 ALWAYS_INLINE void recompute_block(const bool bf16_dot, const backward_space *space, int64_t first,
                                    const block_shape *shape) {
   for (int64_t v = 0; v < shape->vectors; v++)

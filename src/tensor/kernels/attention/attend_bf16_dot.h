@@ -13,7 +13,7 @@ enum { BF16_DOT_COLUMNS = 16, LEAST_BF16_DOT_COLUMNS = 8 };
 #define attend_bf16_dot_scores KERNEL(attend_bf16_dot_scores)
 #define attend_bf16_dot_sums KERNEL(attend_bf16_dot_sums)
 
-/* Whether queries are laid out for BF16 dot products, and whether the tiles of a block can be multiplied so. */
+/* Returns true if queries are laid out for BF16 dot products, and whether the tiles of a block can be multiplied so. */
 static inline bool may_use_bf16_dot(const ch_attend *args, const decode_plan *plan) {
   return plan->dots && plan->group_columns >= LEAST_BF16_DOT_COLUMNS && args->key_dim % 2 == 0;
 }

@@ -35,7 +35,7 @@ static inline int64_t round_up(int64_t n, int64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
 
-/* What each column sees: keys first_key … last_key, and before them sinks sink_key … sink_end - 1; with ALiBi at
+/* The keys that each column sees: first_key … last_key, and before them sinks sink_key … sink_end - 1; with ALiBi at
    `position` and `slope`; all as reals, for vectors (whole numbers are exact to 2^24, or 2^53). */
 typedef struct query_columns {
   int64_t count, padded; /* padded to whole vectors */
@@ -128,13 +128,13 @@ static inline int64_t first_seen(const query_columns *c) {
   return c->first_sink < c->first ? c->first_sink : c->first;
 }
 
-/* Whether any column may see any of the keys first … first+count-1. */
+/* Returns true if any column may see any of the keys first … first+count-1. */
 static inline bool sees_any(const query_columns *c, int64_t first, int64_t count) {
   return (first < c->end && first + count > c->first) ||
          (first < c->end_sink && first + count > c->first_sink);
 }
 
-/* Whether scores of a block need more than the product: a bias, or a mask in some column. */
+/* Returns true if scores of a block need more than the product: a bias, or a mask in some column. */
 static inline bool needs_mask(const query_columns *c, int64_t first, int64_t count) {
   return c->biased || first < c->all_first || first + count > c->all_end;
 }

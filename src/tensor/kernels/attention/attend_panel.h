@@ -67,7 +67,7 @@ static inline void list_rows(const ch_attend *args, const token_rows *rows, int6
   for (int64_t i = 0; i < count; i++, next_column(&at)) list->row[i] = row_of(args, rows, sequence, &at);
 }
 
-/* The same memory, for prefetching. */
+/* The memory of the rows that list_rows lists, for prefetching. */
 static inline upcoming upcoming_columns(const ch_attend *args, token_rows rows, int64_t sequence,
                                         int64_t kv_head, int64_t first, int64_t count) {
   int64_t group = args->heads / args->kv_heads, size = (int64_t)sizeof(real);
@@ -262,7 +262,7 @@ void attend_write(const ch_attend *args, int64_t sequence, const column_place *a
 
 /* The forward pass over few queries (split-KV decode), and whether a call takes it. */
 bool attend_is_split_kv(const ch_attend *args);
-/* Whether the panels, forward and backward, use BF16 dot products. Split-KV decode chooses by the type of the states
+/* Returns true if the panels, forward and backward, use BF16 dot products. Split-KV decode chooses by the type of the states
    instead. */
 static inline bool uses_bf16_dot(const ch_attend *args) {
   return HAVE_BF16_DOT && args->may_round && !attend_is_split_kv(args);

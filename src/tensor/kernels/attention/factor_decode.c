@@ -104,7 +104,7 @@ static inline void fetch_token(const ch_factor_attend *a, const factor_part *par
   }
 }
 
-/* What `rank` (a constant) products take for heads h … h + VL - 1: vector r is take[h + j, r] over j. */
+/* The factors of `rank` (a constant) products for heads h … h + VL - 1: vector r is take[h + j, r] over j. */
 ALWAYS_INLINE void split_take(const int64_t rank, const real *take, int64_t h, int64_t heads, vec part[4]) {
   const int64_t left = (heads - h) * rank;
   const real *from = take + h * rank;
@@ -150,7 +150,7 @@ ALWAYS_INLINE void spread_weights(const int64_t rank, int64_t heads, int64_t pad
   }
 }
 
-/* The same for any rank, head by head. */
+/* Like combine_scores, for any rank, head by head. */
 static void combine_any(int64_t rank, int64_t heads, int64_t padded, const real *take, const real *products,
                         real *restrict scores) {
   memset(scores, 0, (size_t)padded * sizeof(real));

@@ -5,7 +5,7 @@
 
 enum { VECTORS = EXPANDED / VL };
 
-/* What is the same for all heads. */
+/* The part of a block that all heads share. */
 typedef struct expanded_block {
   const ch_gated_attend *a;
   const gated_space *s;

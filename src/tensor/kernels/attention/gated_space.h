@@ -1,4 +1,4 @@
-/* What the two forms of attention over gated latents share: a thread's working memory, and reading what is stored. */
+/* Shared by the two forms of attention over gated latents: a thread's working memory, and reading what is stored. */
 #ifndef CH_KERNELS_ATTENTION_GATED_SPACE_H
 #define CH_KERNELS_ATTENTION_GATED_SPACE_H
 

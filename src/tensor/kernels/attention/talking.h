@@ -45,7 +45,7 @@ typedef struct talking_block {
   int64_t first, count, ld, plane;
 } talking_block;
 
-/* What reading states takes: produced tiles, one head's rows as reals, and those transposed. */
+/* The memory for reading states: produced tiles, one head's rows as reals, and those transposed. */
 typedef struct state_space {
   real *tile, *rows, *packed;
 } state_space;
@@ -179,7 +179,7 @@ static inline void add_slopes(const ch_attend *args, const talking_unit *unit, c
     }
 }
 
-/* What a query does not see gets -infinity. */
+/* Sets the scores of keys that a query does not see to -infinity. */
 static inline void mask_row(const talking_unit *unit, const talking_block *block, int64_t r, real *row) {
   const visible_keys *keys = &unit->keys[r];
   int64_t begin = keys->first - block->first, end = keys->end - block->first;

@@ -38,7 +38,7 @@ typedef struct gradient_plan {
   int64_t buffer; /* reals of a part's own dK and dV, or 0 */
 } gradient_plan;
 
-/* What a task accumulates: rows of tokens of its sequence, and matrices [heads, heads]; NULL for what is not wanted.
+/* The sums of a task: rows of tokens of its sequence, and matrices [heads, heads]; NULL for what is not wanted.
    */
 typedef struct task_sums {
   real *dk, *dv, *dlogits, *dweights;
@@ -265,7 +265,7 @@ static task_sums sums_in_place(const talking_call *call, int64_t sequence) {
   return place;
 }
 
-/* The same of a part, in its buffer. */
+/* Like sums_in_place, for a part, in its buffer. */
 static task_sums sums_in_buffer(const talking_call *call, int64_t task, real *buffers) {
   const ch_attend *args = call->args;
   real *buffer = buffers + task * call->plan.buffer;

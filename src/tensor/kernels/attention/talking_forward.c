@@ -18,7 +18,7 @@ typedef struct talking_plan {
   bool split; /* threads share the keys of a unit */
 } talking_plan;
 
-/* Whether keys are cut, and where, follows from one sequence alone: in a batch it adds up the same way. */
+/* The plan follows from one sequence alone, so that a sequence has the same bits in every batch. */
 static talking_plan plan_talking(const ch_attend *args, int threads) {
   ch_attend alone = *args;
   alone.sequences = 1;

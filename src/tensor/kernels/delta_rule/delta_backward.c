@@ -94,7 +94,7 @@ static void add_scaled_rows(int64_t rows, int64_t ld, const real *factor, real s
   }
 }
 
-/* What the state after the chunk gives: dU and dK's term; `state` is its gradient. */
+/* Adds the gradients through the state after the chunk: dU and dK's term. `state` is its gradient. */
 static void from_state(const ch_delta_rule *a, const delta_sizes *sizes, backward_space *s,
                        const real *state) {
   const delta_chunk *c = &s->chunk;
@@ -110,7 +110,7 @@ static void from_state(const ch_delta_rule *a, const delta_sizes *sizes, backwar
   add_scaled_rows(c->count, sizes->key_ld, kept, 1, s->weighted, s->as_column);
 }
 
-/* What the state before the chunk gives: terms of dQ and dK. */
+/* Adds the gradients through the state before the chunk: terms of dQ and dK. */
 static void through_state(const ch_delta_rule *a, const delta_sizes *sizes, backward_space *s,
                           const real *start) {
   const delta_chunk *c = &s->chunk;

@@ -148,7 +148,7 @@ static inline void lower_product(int64_t rows, int64_t k, const real *a, int64_t
 
 /* --- a chunk ------------------------------------------------------------------------------------------------------- */
 
-/* What all value heads of a head share. */
+/* Reads the part of a chunk that all value heads of a head share. */
 static inline void read_chunk(const ch_delta_rule *a, const delta_sizes *sizes, delta_chunk *c) {
   const int64_t stride = a->heads * a->key_dim, at = token_of(a, c, 0) * stride + c->head * a->key_dim;
   gather_rows(c->count, a->key_dim, (const real *)a->k + at, stride, c->keys, sizes->key_ld);

@@ -3,7 +3,7 @@
 
 enum { STEP_VECTORS = VEC_BYTES == 64 ? 8 : 4 };
 
-/* What one token does to some columns of a state: k and q [key_dim], the value's columns and those of the output. */
+/* The work of one token on some columns of a state: k and q [key_dim], the value's columns and those of the output. */
 typedef struct delta_step {
   int64_t key_dim, ld;
   const real *q, *k;

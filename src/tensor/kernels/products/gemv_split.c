@@ -143,7 +143,7 @@ typedef struct strip_block {
   int64_t out, strips, end; /* end: of the thread's rows */
 } strip_block;
 
-/* What is prefetched during a block: `rows` rows of weights. */
+/* The memory to prefetch during a block: `rows` rows of weights. */
 typedef struct coming_rows {
   const char *weight;
   int64_t rows;

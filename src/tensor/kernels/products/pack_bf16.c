@@ -28,7 +28,7 @@ static inline int64_t place_of_pair(int64_t factor_rows, int64_t k, int64_t n) {
   return block * BLOCK_K * BLOCK_N + k % BLOCK_K / 2 * PAIR + n % BLOCK_N * 2;
 }
 
-/* Whether row k is inside the factor [k, n] rounded up to whole blocks. */
+/* Returns true if row k is inside the factor [k, n] rounded up to whole blocks. */
 static inline bool is_inside(const uint16_t *factor, int64_t factor_rows, int64_t k) {
   return factor && k < (factor_rows + BLOCK_K - 1) / BLOCK_K * BLOCK_K;
 }

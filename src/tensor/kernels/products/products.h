@@ -33,7 +33,7 @@ static inline bool take_part(const ch_product *products, int64_t unit, int64_t *
   return true;
 }
 
-/* Whether threads should share products of so many rows of x with so many elements. */
+/* Returns true if threads should share products of so many rows of x with so many elements. */
 static inline bool share_products(int64_t rows, int64_t in, int count, const ch_product *products) {
   return rows * in * units_of_products(count, products, 1) >= CH_PARALLEL_ELEMENTS;
 }

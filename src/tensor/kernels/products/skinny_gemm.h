@@ -244,7 +244,7 @@ ALWAYS_INLINE skinny_spot skinny_after(const skinny_call *c, const int outs, int
   return (skinny_spot){spot.out + outs, 0};
 }
 
-/* What tile g of a piece prefetches: its share of the next piece and of the one after it. An only tile prefetches all
+/* The memory that tile g of a piece prefetches: its share of the next piece and of the one after it. An only tile prefetches all
    of the next piece. */
 ALWAYS_INLINE skinny_ahead skinny_prefetched(const skinny_kind kind, const int outs, const int prefetched,
                                              const skinny_call *c, int64_t piece, skinny_spot spot,

@@ -24,7 +24,7 @@ ALWAYS_INLINE void mix_vector(const mix_call *c, const int heads, int64_t g, con
   for (int k = 0; k < heads; k++) store(y + k * c->dim, sum[k]);
 }
 
-/* The same, for heads of whole vectors. */
+/* Like mix_vector, for heads of whole vectors. */
 static void mix_whole_rows(const mix_call *c, int64_t first, int64_t last) {
   for (int64_t r = first; r < last; r++) {
     const real *x = c->x + r * c->in_heads * c->dim;

@@ -78,7 +78,7 @@ void KERNEL(choose_experts)(const ch_team *team, int64_t rows, const ch_routing_
             choose_range(first, last, rule, logits, bias, chosen));
 }
 
-/* What keeps a sum of sigmoids that are all zero from dividing by zero, as DeepSeek's code has it. */
+/* Avoids a division by zero if all sigmoids are zero, as in DeepSeek's code. */
 #define TINY ((real)1e-20)
 
 /* Weights of the chosen experts, without the scale. */

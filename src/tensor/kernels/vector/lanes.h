@@ -123,7 +123,7 @@ ALWAYS_INLINE vec sum_lanes(vec v[VL]) {
 #endif
 }
 
-/* The same of eight vectors, for lanes 0 ... 7, in the same order of sums. Overwrites v. */
+/* Like sum_lanes, of eight vectors, for lanes 0 ... 7, in the same order of sums. Overwrites v. */
 ALWAYS_INLINE vec sum_lanes_of_eight(vec *v) {
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
   __m512 sums = add_quarters(sum_quarters(v), sum_quarters(v + 4));
@@ -152,7 +152,7 @@ ALWAYS_INLINE void sum_four(vec v[4], real *sums, bool add) {
 #endif
 }
 
-/* Whether a comparison held in any lane. */
+/* Returns true if a comparison held in any lane. */
 ALWAYS_INLINE bool any_lane(ivec mask) {
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
   return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;

@@ -4,7 +4,7 @@
 
 #include "tensor/kernels/vector/variant.h"
 
-/* Whether a line is prefetched into L2 when it is far ahead, and from there into L1 when it is near: variants.cmake says for which
+/* CH_PREFETCH_TWO_STEPS: a line is prefetched into L2 when it is far ahead, and from there into L1 when it is near. variants.cmake says for which
    variants and why. A kernel that a variant inherits is tuned as its base is. */
 #ifdef CH_PREFETCH_TWO_STEPS
 enum { PREFETCH_TWO_STEPS = 1 };

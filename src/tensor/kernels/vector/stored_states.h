@@ -52,7 +52,7 @@ static inline void put_rows(const ch_tile *tile, int64_t head, int64_t count, in
     widen_rows(CH_KERNEL_DTYPE, tile, head, count, dim, out, padded);
 }
 
-/* Whether a column of vectors down the rows of a block fits in L1. With unsuitable strides, all rows fall into few
+/* Returns true if a column of vectors down the rows of a block fits in L1. With unsuitable strides, all rows fall into few
    sets of the cache. */
 static inline bool is_spread(int64_t stride) {
   int64_t bytes = stride * (int64_t)sizeof(real);
@@ -143,7 +143,7 @@ ALWAYS_INLINE void fetch_share(const upcoming *next, int64_t part, int64_t parts
     fetch(next->rows + r * next->stride, next->bytes);
 }
 
-/* What the next work will read, piece by piece. Loops that have nothing of their own to prefetch take pieces from
+/* The memory that the next work will read, piece by piece. Loops that have nothing of their own to prefetch take pieces from
    here. */
 typedef struct fetch_queue {
   upcoming piece[16];

@@ -1,4 +1,4 @@
-/* What a kernel file sees of the variant it is compiled for: its element type, its vectors, its names.
+/* The variant that a kernel file is compiled for: its element type, its vectors, its names.
  *
  * Each file of tensor/kernels is compiled once per variant (variants.cmake) and defines its functions with
  * KERNEL(name); variant_table.c collects them in the variant's table. Write plain loops that the compiler
@@ -239,7 +239,7 @@ static inline void thread_range(int64_t n, int thread, int threads, int64_t *fir
   *last = n * (thread + 1) / threads;
 }
 
-/* The same in whole vectors; the last part has the rest of n. */
+/* Like thread_range, in whole vectors; the last part has the rest of n. */
 static inline void vector_part(int64_t n, int part, int parts, int64_t *first, int64_t *last) {
   thread_range((n + VL - 1) / VL, part, parts, first, last);
   *first *= VL;
