@@ -276,8 +276,7 @@ static void impossible_compressions_are_refused(void **state) {
   settings.component_heads = 1000;
   assert_int_equal(ch_compress_model(MODEL, at("none"), &settings, NULL, &error), CH_ERROR_ARGUMENT);
   assert_int_equal(strncmp(error.message, "component_heads 1000: ", 22), 0);
-  assert_int_equal(ch_compress_model(MODEL, at("none"), &settings, NULL, &error), CH_ERROR_ARGUMENT);
-  assert_int_equal(strncmp(error.message, "--component-heads 1000: ", 24), 0);
+  assert_string_equal(error.setting, "component_heads");
   settings = usual(CH_COMPRESSION_SVD);
   assert_int_equal(ch_compress_model(MODEL, MODEL, &settings, NULL, &error), CH_ERROR_ARGUMENT);
   assert_int_equal(ch_compress_model(at("nothing"), at("none"), &settings, NULL, &error), CH_ERROR_IO);

@@ -533,8 +533,7 @@ static void impossible_runs_are_refused_before_anything_is_written(void **state)
   settings.training.sequence = 4096;
   assert_int_equal(ch_train(at("none"), &settings, NULL, &error), CH_ERROR_ARGUMENT);
   assert_int_equal(strncmp(error.message, "sequence 4096 is longer", 23), 0);
-  assert_int_equal(ch_train(at("none"), &settings, NULL, &error), CH_ERROR_ARGUMENT);
-  assert_int_equal(strncmp(error.message, "--seq 4096 is longer", 20), 0);
+  assert_string_equal(error.setting, "sequence");
   assert_int_equal(ch_train(NULL, &settings, NULL, &error), CH_ERROR_ARGUMENT);
   assert_int_equal(ch_train(at("none"), NULL, NULL, &error), CH_ERROR_ARGUMENT);
   assert_int_equal(d.steps, 0);

@@ -398,8 +398,8 @@ static void what_cannot_be_is_said_in_a_sentence(void **state) {
     ch_compress_options options;
     const char *words;
   } cases[] = {
-      {ch_compress_svd_llm, {.ratio = 0.2}, "--calibration"},
-      {ch_compress_basis_sharing, {.ratio = 0.2, .group_size = 2}, "--calibration"},
+      {ch_compress_svd_llm, {.ratio = 0.2}, "calibration"},
+      {ch_compress_basis_sharing, {.ratio = 0.2, .group_size = 2}, "calibration"},
       {ch_compress_svd, {.ratio = 1}, "between 0 and 1"},
       {ch_compress_svd, {.ratio = -0.1}, "between 0 and 1"},
       {ch_compress_svd, {.ratio = NAN}, "between 0 and 1"},

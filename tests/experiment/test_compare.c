@@ -167,7 +167,7 @@ static void mechanisms_may_be_added_behind_those_that_are_there(void **state) {
   ch_arena_free(&comparison.arena);
   /* What was added belongs to the comparison, and its order stays. */
   options.lineup.mechanisms = "mha,mqa";
-  assert_refused(&options, "with --mechanisms \"mha,mqa,gqa:2\"");
+  assert_refused(&options, "with mechanisms \"mha,mqa,gqa:2\"");
   options.lineup.mechanisms = "gqa:2,mha,mqa";
   assert_refused(&options, "more may be appended");
 }

@@ -10,21 +10,21 @@ static void other_options_in_the_same_directory_are_refused_by_name(void **state
   assert_int_equal(compare(&options, &w, &comparison, &error), CH_OK);
   ch_arena_free(&comparison.arena);
   options.training.tokens = 4096;
-  assert_refused(&options, "with --tokens 1536 and a learning rate that has fallen");
+  assert_refused(&options, "with tokens 1536 and a learning rate that has fallen");
   options.training.tokens = 1000;
-  assert_refused(&options, "with --tokens 1536, where this command has 1000");
+  assert_refused(&options, "with tokens 1536, where this command has 1000");
   options = small("whole");
   options.lineup.parameters = 0;
-  assert_refused(&options, "with --params 60000, where this command has its default");
+  assert_refused(&options, "with parameters 60000, where this command has its default");
   options = small("whole");
   options.lineup.mechanisms = "mha,gqa";
-  assert_refused(&options, "with --mechanisms \"mha,mqa\", where this command has \"mha,gqa\"");
+  assert_refused(&options, "with mechanisms \"mha,mqa\", where this command has \"mha,gqa\"");
   options = small("whole");
   options.training.seed = 2;
-  assert_refused(&options, "--seed 1");
+  assert_refused(&options, "seed 1");
   options = small("whole");
   options.rates.lr = 1e-3;
-  assert_refused(&options, "--lr");
+  assert_refused(&options, "lr");
   options = small("whole");
   write_text("other.txt", 77, 800);
   options.text.data = in_root("other.txt");
@@ -68,7 +68,7 @@ static void settings_that_came_later_had_their_defaults(void **state) {
     if (i == 1) options.lineup.match = CH_MATCH_ACTIVE;
     if (i == 2) options.training.type = CH_PRECISION_BF16;
     if (i == 3) options.training.warmup = 2;
-    assert_refused(&options, i == 2 ? "with --compute its default, where this command has \"bf16\""
+    assert_refused(&options, i == 2 ? "with type its default, where this command has \"bf16\""
                                     : "its default, where this command has");
   }
   options = earlier("earlier");
@@ -148,18 +148,18 @@ static void bad_input_is_refused_in_a_sentence(void **state) {
   assert_refused(&options, "too");
   options = small("bad");
   options.lineup.parameters = 3000;
-  assert_refused(&options, "--params 3.0 k is too small");
+  assert_refused(&options, "parameters 3.0 k is too small");
   options = small("text.txt"); /* a file is in the way */
   assert_refused(&options, "text.txt");
   options = small("bad");
   options.rates.lr = -1;
-  assert_refused(&options, "--lr");
+  assert_refused(&options, "lr");
   options = small("bad");
   options.schedule.until_decided = true;
-  assert_refused(&options, "--until-decided needs --budget");
+  assert_refused(&options, "until_decided needs budget");
   options.schedule.until_decided = false;
   options.schedule.budget = 60;
-  assert_refused(&options, "--budget is for --until-decided");
+  assert_refused(&options, "budget is for until_decided");
 }
 
 int main(void) {

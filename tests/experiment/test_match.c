@@ -175,7 +175,7 @@ static void what_cannot_match_is_said(void **state) {
   assert_int_equal(
       ch_match_parameters(&config, names, 1, CH_COUNT_ALL, least + column / 2, &parameters, &error),
       CH_ERROR_ARGUMENT);
-  assert_non_null(strstr(error.message, "counts must agree within 0.5 %; raise --params"));
+  assert_non_null(strstr(error.message, "counts must agree within 0.5 %; raise parameters"));
 }
 
 /* Mixtures by name: the same parameters; the same active ones; or the width of the first model in the active experts. */

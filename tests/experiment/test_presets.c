@@ -406,11 +406,11 @@ static void impossible_shapes_are_refused_in_a_sentence(void **state) {
     ch_shape_wishes wishes;
     const char *part;
   } cases[] = {
-      {{.params = 1000, .vocab = 512, .context = 64}, "--params 1.0 k is too small"},
+      {{.params = 1000, .vocab = 512, .context = 64}, "parameters 1.0 k is too small"},
       {{.params = 1000000, .vocab = 50000, .context = 64}, "with a vocabulary of 50000 tokens"},
       {{.params = 1000000, .vocab = 512, .layers = 100, .hidden = 512, .context = 64},
        "100 layers of width 512"},
-      {{.params = 1000000, .vocab = 512, .heads = 7, .context = 64}, "--heads 7 does not divide the width"},
+      {{.params = 1000000, .vocab = 512, .heads = 7, .context = 64}, "heads 7 does not divide the width"},
       {{.params = 1000000, .vocab = 512, .hidden = 96, .heads = 32, .context = 64},
        "heads of 3, an odd number"},
   };

@@ -122,7 +122,7 @@ static void rates_are_read_by_name(void **state) {
     if (fine) fail_msg("%s was taken", wrong[i]);
   }
   assert_int_equal(ch_rates_settle("mfa=1e-3", 0, false, &plan, &error), CH_ERROR_ARGUMENT);
-  assert_non_null(strstr(error.message, "mfa, which --mechanisms does not name"));
+  assert_non_null(strstr(error.message, "mfa, which mechanisms does not name"));
   ch_compare_plan_free(&plan);
 }
 

@@ -144,7 +144,7 @@ static void a_resumed_run_takes_what_is_there_and_nothing_else(void **state) {
   assert_ok(ch_make_directory(empty, &failure));
   resumed.data = NULL;
   resumed.directory = empty;
-  refused(&resumed, CH_ERROR_ARGUMENT, "--data");
+  refused(&resumed, CH_ERROR_ARGUMENT, "data");
   free(empty);
 }
 
@@ -186,7 +186,7 @@ static void a_token_file_is_used_where_it_lies(void **state) {
   assert_ok(ch_read_file(tokens, 1 << 24, &bytes, &size, &failure));
   assert_ok(ch_write_file(alone, bytes, size, &failure));
   options = (ch_data_options){.data = alone, .directory = other, .sequence = 16};
-  refused(&options, CH_ERROR_ARGUMENT, "--tokenizer");
+  refused(&options, CH_ERROR_ARGUMENT, "tokenizer");
   free(bytes);
   free(alone);
   free(copy);
@@ -216,7 +216,7 @@ static void documents_stay_apart_when_asked(void **state) {
   /* Such a file cannot be cut another way. */
   char *tokens_path = ch_path_join(s->out, CH_DATA_TOKENS), *other = ch_path_join(s->directory, "other");
   ch_data_options options = {.data = tokens_path, .directory = other, .sequence = 64};
-  refused(&options, CH_ERROR_ARGUMENT, "--seq 128");
+  refused(&options, CH_ERROR_ARGUMENT, "sequence 128");
   free(tokens_path);
   free(other);
 }

@@ -501,7 +501,7 @@ static void a_step_that_ranks_cannot_share_is_refused(void **state) {
   check_failure(&odd, 3, 0, CH_ERROR_ARGUMENT, "their product is a multiple of 3");
   options.micro_batch = 4;
   job few = job_of("few", &config, &options);
-  check_failure(&few, 2, 0, CH_ERROR_ARGUMENT, "--micro-batch 2 makes 2 of them");
+  check_failure(&few, 2, 0, CH_ERROR_ARGUMENT, "micro_batch 2 makes 2 of them");
 }
 
 int main(void) {

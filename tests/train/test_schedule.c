@@ -139,21 +139,21 @@ static void tokens_become_whole_steps(void **state) {
 
 static void impossible_options_are_refused_by_name(void **state) {
   (void)state;
-  REFUSED(options.batch = 0, "--batch");
+  REFUSED(options.batch = 0, "batch");
   REFUSED(options.sequence = 257, "max_position_embeddings");
-  REFUSED(options.accumulate = -1, "--accumulate");
-  REFUSED(options.micro_batch = 3, "--micro-batch");
-  REFUSED(options.steps = 0, "--steps");
-  REFUSED(options.lr = 0, "--lr");
-  REFUSED(options.lr = NAN, "--lr");
-  REFUSED(options.lr = INFINITY, "--lr");
-  REFUSED(options.warmup = 100, "--warmup");
-  REFUSED(options.beta1 = 1, "--beta1");
-  REFUSED(options.eps = 0, "--eps");
-  REFUSED(options.weight_decay = -0.1, "--weight-decay");
-  REFUSED(options.clip = -1, "--clip");
-  REFUSED(options.dtype = CH_F16, "--compute");
-  REFUSED((options.batch = 1000000, options.accumulate = 1000000), "--batch");
+  REFUSED(options.accumulate = -1, "accumulate");
+  REFUSED(options.micro_batch = 3, "micro_batch");
+  REFUSED(options.steps = 0, "steps");
+  REFUSED(options.lr = 0, "lr");
+  REFUSED(options.lr = NAN, "lr");
+  REFUSED(options.lr = INFINITY, "lr");
+  REFUSED(options.warmup = 100, "warmup");
+  REFUSED(options.beta1 = 1, "beta1");
+  REFUSED(options.eps = 0, "eps");
+  REFUSED(options.weight_decay = -0.1, "weight_decay");
+  REFUSED(options.clip = -1, "clip");
+  REFUSED(options.dtype = CH_F16, "type");
+  REFUSED((options.batch = 1000000, options.accumulate = 1000000), "batch");
 }
 
 static void options_survive_json_to_the_last_bit(void **state) {
@@ -190,7 +190,7 @@ static void what_decides_the_result_must_match_and_the_rest_may_change(void **st
   assert_int_equal(ch_train_options_match(&before, &now, "file", &error), CH_OK);
   now.weight_decay = 0.2;
   assert_int_equal(ch_train_options_match(&before, &now, "file", &error), CH_ERROR_ARGUMENT);
-  assert_non_null(strstr(error.message, "--weight-decay 0.1, not 0.2"));
+  assert_non_null(strstr(error.message, "weight_decay 0.1, not 0.2"));
   now = before;
   now.steps = 200; /* a cosine would take another course */
   assert_int_equal(ch_train_options_match(&before, &now, "file", &error), CH_ERROR_ARGUMENT);

@@ -174,13 +174,13 @@ static void options_of_the_other_kind_are_refused(void **state) {
   ch_train_options options = vit_options(&vit, 5), of_text = test_options(5);
   options.documents = true;
   assert_int_equal(ch_train_options_check(&options, &vit, &error), CH_ERROR_ARGUMENT);
-  assert_non_null(strstr(error.message, "--documents is for text"));
+  assert_non_null(strstr(error.message, "documents_apart is for text"));
   options.documents = false, options.crop = 7;
   assert_int_equal(ch_train_options_check(&options, &vit, &error), CH_ERROR_ARGUMENT);
-  assert_non_null(strstr(error.message, "--crop 7 is more than half of the images' 12 pixels"));
+  assert_non_null(strstr(error.message, "crop 7 is more than half of the images' 12 pixels"));
   of_text.label_smoothing = 0.1;
   assert_int_equal(ch_train_options_check(&of_text, &text, &error), CH_ERROR_ARGUMENT);
-  assert_non_null(strstr(error.message, "--label-smoothing is for images"));
+  assert_non_null(strstr(error.message, "label_smoothing is for images"));
 }
 
 static void images_that_do_not_fit_are_refused(void **state) {
@@ -199,7 +199,7 @@ static void images_that_do_not_fit_are_refused(void **state) {
   assert_non_null(strstr(error.message, "has no image left to train on"));
   ch_image_data_close(&data);
   assert_int_equal(ch_image_data_open(NULL, 1, "nowhere", &data, &error), CH_ERROR_ARGUMENT);
-  assert_non_null(strstr(error.message, "name them with --data"));
+  assert_non_null(strstr(error.message, "name them with data"));
   ch_image_data_close(&data);
 }
 
