@@ -11,7 +11,7 @@
 /* What is evaluated. */
 typedef struct ch_evaluated_kind {
   const char *name; /* in sentences: "evaluating a text" */
-  bool images; /* needs a model of images; else one of text with a tokenizer */
+  bool images;      /* needs a model of images; else one of text with a tokenizer */
 } ch_evaluated_kind;
 
 /* One call. */

@@ -64,8 +64,7 @@ static ch_status check_fits(const ch_session_options *options, const ch_memory *
   ch_format_bytes((double)memory->workspace, work, sizeof work);
   ch_format_bytes(available, have, sizeof have);
   const int64_t fits = left > 0 ? (int64_t)(left / token / (double)options->sequences) : 0;
-  if (fits < 1)
-    return ch_no_memory(error);
+  if (fits < 1) return ch_no_memory(error);
   return ch_no_memory(error);
 }
 

@@ -272,8 +272,7 @@ static ch_status check_shares(const ch_compare_settings *s, ch_error *error) {
         name);
   if (s->lineup.match == CH_MATCH_TIME)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "{match} time measures one machine, and {%s} is for several; match something else",
-                   name);
+                   "{match} time measures one machine, and {%s} is for several; match something else", name);
   if (s->verdict.remeasure && s->schedule.parts)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "{remeasure} times all models on one machine; give it with {collect} instead of {part}");
