@@ -365,7 +365,7 @@ static inline ch_attend make_attend_args(const attend_data *d, const ch_kernels 
       ch_kernels_for(CH_F64, CH_ISA_PLAIN)
           ->convert_to(all_threads(), d->state_size[p], d->state[p], types[p], data);
     args.parts[p] = (ch_state_view){.data = data,
-                                    .type = types[p],
+                                    .dtype = types[p],
                                     .token_stride = d->token_stride[p],
                                     .sequence_stride = d->sequence_stride[p],
                                     .head_stride = c->shared || c->apart[1 + p] > 0 ? d->head_stride[p] : 0};
