@@ -210,9 +210,9 @@ static const ch_option *find_option(const ch_command *one, const char *name) {
 static void common_options_are_everywhere(void **state) {
   (void)state;
   static const char *const outputs[] = {"out", "trace", "log-samples", NULL};
-  static const char *const computing[] = {"compare", "sweep",  "train",           "eval",   "generate",
-                                          "forward", "bench",  "compress",        "absorb", "quantize",
-                                          "import",  "export", "tokenizer train", "plan",   NULL};
+  static const char *const computing[] = {
+      "compare", "sweep",    "train", "eval",   "generate", "forward",         "bench", "compress",
+      "absorb",  "quantize", "serve", "import", "export",   "tokenizer train", "plan",  NULL};
   for (const ch_command *const *c = ch_commands; *c; c++) {
     bool writes = false;
     for (const char *const *name = outputs; *name; name++) {
