@@ -289,7 +289,7 @@ static ch_status prepare(const ch_ladder_curve *curves, int count, int baseline,
 static ch_status predict_top(const ch_ladder_curve *curves, int count, ch_ladder_laws *made,
                              ch_error *error) {
   ladder l;
-  int shares;
+  int shares = 0;
   ch_status status = prepare(curves, count, 0, 1, &l, &shares, error);
   for (int m = 0; status == CH_OK && m < count; m++)
     made->laws[m].top = predict(&l, m, log(curves[m].flops[curves[m].rungs - 1]));
@@ -300,7 +300,7 @@ static ch_status predict_top(const ch_ladder_curve *curves, int count, ch_ladder
 static ch_status make(const ch_ladder_curve *curves, int count, int baseline, ch_ladder_laws *made,
                       ch_error *error) {
   ladder l;
-  int shares;
+  int shares = 0;
   size_t n = (size_t)count;
   ch_status status = prepare(curves, count, baseline, 0, &l, &shares, error);
   made->laws = ch_arena_alloc(&made->arena, n * sizeof *made->laws);
