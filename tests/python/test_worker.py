@@ -54,6 +54,11 @@ def crosshead(*words):
     return ran.stdout
 
 
+def children_of(process):
+    """The processes that a process has started, in their order."""
+    return [int(word) for word in pathlib.Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
 def entries(run, event):
     lines = [json.loads(line) for line in pathlib.Path(run, "log.jsonl").read_text().splitlines()]
     return [line for line in lines if line["event"] == event]
@@ -284,9 +289,8 @@ class Processes(Case):
             while not os.path.exists(os.path.join(out, "log.jsonl")) or len(entries(out, "step")) < 12:
                 self.assertIsNone(run.poll())
                 time.sleep(0.2)
-            worker_of = subprocess.run(["pgrep", "-P", str(run.pid)], capture_output=True, text=True).stdout.split()
-            sibling = subprocess.run(["pgrep", "-P", worker_of[0]], capture_output=True, text=True).stdout.split()
-            os.kill(int(sibling[0]), signal.SIGKILL)
+            first = children_of(run.pid)[0]
+            os.kill(children_of(first)[0], signal.SIGKILL)
             _, said = run.communicate(timeout=120)
         finally:
             run.kill()
@@ -300,7 +304,7 @@ class Processes(Case):
             (("--python", "/no/python"), 1, "/no/python cannot be started (No such file or directory); name a Python with PyTorch"),
             (("--device", "cuda:99", "--python", sys.executable), 1, "cuda"),
             (("--device", "nonsense", "--python", sys.executable), 1, "nonsense is no device"),
-            (("--device", "cpu,cpu"), 2, "one run trains on one device"),
+            (("--device", "cpu,cpu,cpu", "--python", sys.executable), 1, "3 devices cannot share 4 sequences a step evenly"),
             (("--trace", self.folder / "trace"), 2, "--trace"),
         ):
             with self.subTest(more):
