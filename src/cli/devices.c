@@ -40,7 +40,7 @@ static int count_gpus(const char *given) {
   return gpus;
 }
 
-/* Appends a name `count` times, with numbers if it is that of GPUs. */
+/* Returns a name `count` times, with commas, and with numbers if it is that of GPUs. NULL: out of memory. */
 static char *repeat(const char *name, int count, ch_error *error) {
   ch_text list = {0};
   for (int i = 0; i < count; i++) {
@@ -60,13 +60,13 @@ ch_status ch_devices_name(const char *python, int64_t each, bool all, const char
                    (long long)each, MOST_DEVICES);
   if (name && !strchr(name, ',') && !strchr(name, ':') && (each > 1 || (all && strcmp(name, "cuda") == 0))) {
     int gpus = strcmp(name, "cuda") == 0 ? count_gpus(python) : 0;
-    if (!*device && gpus < each) name = "cpu";
-    if (*device && gpus > 0 && gpus < each)
+    if (!*device && gpus <= 0) name = "cpu";
+    if (gpus > 0 && gpus < each)
       return ch_fail(error, CH_ERROR_ARGUMENT, "--ranks-per-run is %lld, but PyTorch sees %d GPU%s",
                      (long long)each, gpus, gpus == 1 ? "" : "s");
-    int count = gpus >= each && all ? gpus - gpus % (int)each : (int)each;
-    if (count > 1 && !(name = repeat(name, count, error)))
-      return CH_ERROR_MEMORY; /* for the rest of the program */
+    int count = all && gpus > 0 ? gpus : (int)each;
+    if (count > 1) name = repeat(name, count, error); /* for the rest of the program */
+    if (!name) return CH_ERROR_MEMORY;
   }
   int count = name ? count_names(name) : 1;
   if (count > MOST_DEVICES)

@@ -5,8 +5,7 @@
 #include <crosshead/compare.h>
 
 /* *device becomes the list of devices for runs that `each` devices train together: one name for each, with commas. "cuda" and
-   "cpu" stand for several, "cuda" with `all` for all GPUs that PyTorch sees (in whole groups). NULL becomes GPUs where there are
-   enough, else CPUs. The list lasts as long as the program. Errors: fewer GPUs than `each`, a list that is no whole groups. */
+   "cpu" stand for several, "cuda" with `all` for all GPUs that PyTorch sees. NULL becomes GPUs, or CPUs where PyTorch sees none. The list lasts as long as the program. Errors: fewer GPUs than `each`, a list that is no whole groups. */
 ch_status ch_devices_name(const char *python, int64_t each, bool all, const char **device, ch_error *error);
 
 /* With --engine pytorch: a process for each group of --ranks-per-run devices, which trains a run at a time; this call returns in all of

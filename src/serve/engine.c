@@ -21,6 +21,12 @@ static size_t event_bytes(const ch_writing *writing, size_t text, int32_t top) {
   return 220 + text + probabilities;
 }
 
+static void pause_prompts(ch_server *server, const ch_writing *writing, bool paused) {
+  for (int p = 0; p < writing->prompt_count; p++)
+    if (writing->prompts[p].id)
+      ch_generation_pause(server->engine.generation, writing->prompts[p].id, paused);
+}
+
 /* Of a stream: counts what waits to be sent, and pauses the request if that is too much. Lock held. */
 static void note_pending(ch_exchange *exchange, ch_choice *choice, size_t bytes) {
   ch_writing *writing = exchange->writing;
@@ -31,9 +37,7 @@ static void note_pending(ch_exchange *exchange, ch_choice *choice, size_t bytes)
   if (writing->pending < (size_t)(together > MUCH_ALTOGETHER ? FEW_PENDING : MOST_PENDING) || writing->paused)
     return;
   writing->paused = true;
-  for (int p = 0; p < writing->prompt_count; p++)
-    if (writing->prompts[p].id)
-      ch_generation_pause(exchange->server->engine.generation, writing->prompts[p].id, true);
+  pause_prompts(exchange->server, writing, true);
 }
 
 static void fail(ch_writing *writing, unsigned status, const char *code, const char *message) {
@@ -111,7 +115,7 @@ static bool is_gone(ch_exchange *exchange) {
   return true;
 }
 
-/* Which of the prompts a request of the generation is. */
+/* Returns the prompt of a request of the generation. */
 static ch_prompt *prompt_of(ch_writing *writing, int64_t id) {
   for (int p = 0; p < writing->prompt_count; p++)
     if (writing->prompts[p].id == id) return &writing->prompts[p];
@@ -171,6 +175,11 @@ static ch_generation_request request_of(const ch_asked *asked, const ch_prompt *
   return request;
 }
 
+static void cancel(ch_server *server, const ch_writing *writing) {
+  for (int p = 0; p < writing->prompt_count; p++)
+    if (writing->prompts[p].id) ch_generation_cancel(server->engine.generation, writing->prompts[p].id, -1);
+}
+
 /* Adds all prompts of a request, or none. */
 static void add(ch_server *server, ch_exchange *exchange) {
   ch_writing *writing = exchange->writing;
@@ -185,9 +194,7 @@ static void add(ch_server *server, ch_exchange *exchange) {
     fail(writing, status == CH_ERROR_MEMORY ? 500 : 400,
          status == CH_ERROR_MEMORY ? "out_of_memory" : "invalid_value", error.message);
   }
-  if (!writing->failed) return;
-  for (int p = 0; p < writing->prompt_count; p++)
-    if (writing->prompts[p].id) ch_generation_cancel(engine->generation, writing->prompts[p].id, -1);
+  if (writing->failed) cancel(server, writing);
 }
 
 /* Makes room for one more active exchange. */
@@ -229,21 +236,13 @@ static void admit(ch_server *server, ch_exchange *exchange) {
   add(server, exchange);
 }
 
-static void cancel(ch_server *server, const ch_writing *writing) {
-  for (int p = 0; p < writing->prompt_count; p++)
-    if (writing->prompts[p].id) ch_generation_cancel(server->engine.generation, writing->prompts[p].id, -1);
-}
-
 /* Cancels requests whose client left, and lets those go on whose client has read. */
 static void attend(ch_server *server) {
   for (size_t i = 0; i < server->engine.active_count; i++) {
     ch_exchange *exchange = server->engine.active[i];
     ch_writing *writing = exchange->writing;
     if (is_gone(exchange)) cancel(server, writing);
-    if (!atomic_exchange(&writing->resume, false)) continue;
-    for (int p = 0; p < writing->prompt_count; p++)
-      if (writing->prompts[p].id)
-        ch_generation_pause(server->engine.generation, writing->prompts[p].id, false);
+    if (atomic_exchange(&writing->resume, false)) pause_prompts(server, writing, false);
   }
 }
 
@@ -273,7 +272,7 @@ static void sweep(ch_server *server) {
   engine->active_count = kept;
 }
 
-/* Tells the other threads what is so now. */
+/* Publishes counts and places for the other threads. */
 static void publish(ch_server *server, int64_t taken) {
   ch_engine *engine = &server->engine;
   pthread_mutex_lock(&engine->lock);
@@ -305,8 +304,8 @@ void ch_engine_run(ch_server *server) {
     if (attention || quit) attend(server);
     if (quit && engine->active_count == 0) break;
     ch_error error = {0};
-    ch_status status = ch_generation_step(engine->generation, &busy, &error);
-    (void)status; /* every request ended with the error */
+    (void)ch_generation_step(engine->generation, &busy,
+                             &error); /* an error ends every request and is reported there */
     publish(server, taken);
     sweep(server);
     publish(server, 0);

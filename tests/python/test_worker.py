@@ -305,6 +305,7 @@ class Processes(Case):
             (("--device", "cuda:99", "--python", sys.executable), 1, "cuda"),
             (("--device", "nonsense", "--python", sys.executable), 1, "nonsense is no device"),
             (("--device", "cpu,cpu,cpu", "--python", sys.executable), 1, "3 devices cannot share 4 sequences a step evenly"),
+            (("--device", "cpu,nonsense", "--python", sys.executable), 1, "nonsense is no device"),
             (("--trace", self.folder / "trace"), 2, "--trace"),
         ):
             with self.subTest(more):

@@ -59,8 +59,9 @@ class Ranks:
             event.wait(GRACE_SECONDS)
             if self.ended:
                 return
-            say("error", kind="io", message=self._failed())
-            self._kill()
+            if any((process.poll() or 0) < 0 for process in self.siblings):  # one that ended by itself has said why
+                say("error", kind="io", message=self._failed())
+            self.abandon()
             os._exit(1)
 
     def _failed(self):
@@ -82,10 +83,22 @@ class Ranks:
             raise Refused("io", self._failed() or "another process of this run has ended; the last checkpoint can be "
                                                   "resumed") from error
 
-    def _kill(self):
+    def abandon(self):
+        """Ends the other processes at once."""
+        self.ended = True
         for process in self.siblings:
             if process.poll() is None:
                 process.kill()
+        self._remove_store()
+
+    def _remove_store(self):
+        if not self.siblings:
+            return
+        store = os.environ.pop("CROSSHEAD_RANKS", None)
+        if store and os.path.exists(store):
+            os.remove(store)
+        if store:
+            os.rmdir(os.path.dirname(store))
 
     def connect(self, device):
         """Meets the other processes."""
@@ -136,8 +149,4 @@ class Ranks:
                 process.wait(GRACE_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
-        if self.siblings:
-            store = os.environ.pop("CROSSHEAD_RANKS")
-            if os.path.exists(store):
-                os.remove(store)
-            os.rmdir(os.path.dirname(store))
+        self._remove_store()

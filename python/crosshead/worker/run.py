@@ -68,9 +68,16 @@ class Driver:
 
     def __init__(self, path):
         self.run = Run(path)
-        options = self.run.options
         named = self.run.settings.get("device")
         self.ranks = Ranks(self.run, named.split(",") if named else [])
+        try:
+            self._open()
+        except BaseException:
+            self.ranks.abandon()
+            raise
+
+    def _open(self):
+        options = self.run.options
         self.device = choose_device(self.ranks.name)
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)
