@@ -17,7 +17,7 @@ typedef struct asking {
   const ch_asked_task *task;
 } asking;
 
-static bool tell(int64_t done, int64_t total, void *user) {
+static bool report_task_progress(int64_t done, int64_t total, void *user) {
   const asking *a = user;
   const ch_compare_settings *s = a->settings;
   const ch_compare_event event = {.kind = CH_COMPARE_EVENT_ASKING,
@@ -67,7 +67,7 @@ static ch_status ask(asking *a, const ch_model *model, ch_arena *arena, ch_task_
                      ch_error *error) {
   char length[LENGTH_SIZE], *text = NULL;
   ch_evaluate_settings settings = settings_of(a->settings, a->task, length);
-  settings.progress = tell;
+  settings.progress = report_task_progress;
   settings.user = a;
   CH_TRY(ch_evaluate_task(model, a->task->name, &settings, &text, error));
   json_t *report = json_loads(text, 0, NULL);

@@ -20,7 +20,7 @@ static ch_status open_images(ch_training *t, ch_error *error) {
   return records ? ch_image_data_record(&t->images, t->out, error) : CH_OK;
 }
 
-static ch_status open_text(ch_training *t, ch_error *error) {
+static ch_status open_training_text(ch_training *t, ch_error *error) {
   const ch_train_settings *s = t->settings;
   ch_data_options o = {.data = s->text.data,
                        .tokenizer = s->text.tokenizer,
@@ -92,6 +92,6 @@ static ch_status complete_options(ch_training *t, ch_error *error) {
 }
 
 ch_status ch_training_open_data(ch_training *t, ch_error *error) {
-  CH_TRY(ch_config_is_vision(&t->config) ? open_images(t, error) : open_text(t, error));
+  CH_TRY(ch_config_is_vision(&t->config) ? open_images(t, error) : open_training_text(t, error));
   return complete_options(t, error);
 }

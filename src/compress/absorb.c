@@ -34,7 +34,7 @@ static const char *letter(unsigned on) {
 }
 
 /* A tensor by its name in a layer, given in two parts ("k_proj" and ".weight"), or -1. */
-static int find(const ch_params *params, int layer, const char *stem, const char *suffix) {
+static int find_layer_param(const ch_params *params, int layer, const char *stem, const char *suffix) {
   char name[NAME];
   snprintf(name, sizeof name, "model.layers.%d.self_attn.%.64s%.32s", layer, stem, suffix);
   return ch_params_find(params, name);
@@ -78,8 +78,8 @@ static bool knocking_folds(const folding *f, unsigned on) {
   if (i == count || knocking->type != CH_KNOCKING_LINEAR) return false;
   if (knocking->per_head && mixing_stays(f, on)) return false;
   for (int layer = 0; layer < model->config.num_hidden_layers; layer++)
-    if (find(&model->params, layer, letter(on), "_knock.weight") >= 0 &&
-        find(&model->params, layer, made[i].name, ".weight") < 0)
+    if (find_layer_param(&model->params, layer, letter(on), "_knock.weight") >= 0 &&
+        find_layer_param(&model->params, layer, made[i].name, ".weight") < 0)
       return false;
   return true;
 }
@@ -196,12 +196,12 @@ static ch_status knock_rows(folding *f, const ch_state_rows *p, int knock, ch_te
 /* Folds the modules of one state into its rows. */
 static ch_status fold_state(folding *f, const ch_state_rows *p, bool *changed, ch_tensor *rows) {
   const ch_params *params = &f->model->params;
-  int mix = p->on == CH_ON_Q ? -1 : find(params, f->layer, letter(p->on), "_mix.weight");
+  int mix = p->on == CH_ON_Q ? -1 : find_layer_param(params, f->layer, letter(p->on), "_mix.weight");
   if (mix >= 0 && mixing_folds(f, f->layer)) {
     CH_TRY(mix_rows(f, p, mix, rows));
     *changed = true;
   }
-  int knock = f->knocked & p->on ? find(params, f->layer, letter(p->on), "_knock.weight") : -1;
+  int knock = f->knocked & p->on ? find_layer_param(params, f->layer, letter(p->on), "_knock.weight") : -1;
   if (knock < 0) return CH_OK;
   *changed = true;
   return knock_rows(f, p, knock, rows);
@@ -210,8 +210,8 @@ static ch_status fold_state(folding *f, const ch_state_rows *p, bool *changed, c
 /* One tensor of a projection, through the modules of all states that it makes. */
 static ch_status fold_tensor(folding *f, const ch_state_rows *made, int count, int first,
                              const char *suffix) {
-  int from = find(&f->model->params, f->layer, made[first].name, suffix);
-  int to = find(&f->absorbed->params, f->layer, made[first].name, suffix);
+  int from = find_layer_param(&f->model->params, f->layer, made[first].name, suffix);
+  int to = find_layer_param(&f->absorbed->params, f->layer, made[first].name, suffix);
   if (from < 0 || to < 0) return CH_OK;
   ch_tensor rows = f->model->weights.tensors[from];
   rows.data = real(f, &rows);

@@ -230,7 +230,7 @@ static void share_sums(const watch *w) {
 }
 
 /* Sums to means; products are made exactly symmetric. */
-static ch_status settle(ch_calibration *calibration, ch_error *error) {
+static ch_status finish_sums(ch_calibration *calibration, ch_error *error) {
   float scale = (float)(1 / (double)calibration->tokens);
   for (int32_t k = 0; k < calibration->input_count; k++) {
     int64_t n = calibration->inputs[k].sums.n;
@@ -339,7 +339,7 @@ static ch_status run_text(watch *w, const int32_t *tokens, int64_t count, ch_err
       ch_text_pass_run(w->pass, w->model->weights.tensors, &observer, &calibration->loss, error);
   calibration->tokens = ch_text_pass_tokens(w->pass);
   if (status == CH_OK) share_sums(w);
-  if (status == CH_OK) status = settle(calibration, error);
+  if (status == CH_OK) status = finish_sums(calibration, error);
   if (status == CH_OK && o->drift) status = measure_shares(calibration, error);
   if (status == CH_OK && o->drift) status = measure_drift(w);
   ch_text_pass_free(w->pass);

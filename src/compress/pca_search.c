@@ -308,7 +308,7 @@ static ch_status choose_with(const search *s, int groups, ch_pca_family *familie
   return CH_OK;
 }
 
-static ch_status choose(search *s) {
+static ch_status choose_components(search *s) {
   ch_pca *pca = s->pca;
   size_t most = (size_t)pca->list.count;
   ch_pca_family *families = malloc(most * sizeof *families);
@@ -336,7 +336,7 @@ static ch_status check_reach(const search *s) {
   return cheapest <= pca->list.budget ? CH_OK : out_of_reach(s, cheapest);
 }
 
-static ch_status run(search *s) {
+static ch_status run_search(search *s) {
   ch_pca *pca = s->pca;
   list_groupings(s);
   CH_TRY(check_reach(s));
@@ -346,13 +346,13 @@ static ch_status run(search *s) {
     for (int f = 0; f < count; f++) CH_TRY(add_to_pool(s, &pca->families[f]));
   }
   for (int i = 0; i < s->pool_count; i++) CH_TRY(look_at(pca, &s->pool[i]));
-  return choose(s);
+  return choose_components(s);
 }
 
 ch_status ch_pca_search(ch_pca *pca) {
   search s = {.pca = pca};
   pca->total += pca->list.count; /* for writing */
-  ch_status status = run(&s);
+  ch_status status = run_search(&s);
   for (int i = 0; i < s.pool_count; i++) {
     const looked_at *l = &s.pool[i];
     for (int k = 0; k < l->count * l->family.count; k++) free((double *)l->members[k].values);

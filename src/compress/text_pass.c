@@ -47,7 +47,7 @@ static ch_status make_runner(ch_text_pass *pass, int64_t sequences, ch_runner **
 
 static bool stops(void *context);
 
-static ch_status prepare(ch_text_pass *pass, int64_t count, ch_error *error) {
+static ch_status prepare_pass(ch_text_pass *pass, int64_t count, ch_error *error) {
   int64_t window = window_of(&pass->model->config, pass->options.window);
   pass->length = window < count - 1 ? window : count - 1;
   pass->windows = (count - 1) / pass->length;
@@ -78,7 +78,7 @@ static ch_status create(const ch_model *model, const int32_t *tokens, int64_t co
   pass->text = tokens;
   pass->options = *options;
   *result = pass;
-  return prepare(pass, count, error);
+  return prepare_pass(pass, count, error);
 }
 
 ch_status ch_text_pass_create(const ch_model *model, const int32_t *tokens, int64_t count,

@@ -96,7 +96,7 @@ static bool follows_block(const char *label) {
 
 /* --- which nodes to look at ---------------------------------------------------------------------------------------- */
 
-static int number_of(ch_activations *a, const char *name, bool of_stream) {
+static int find_or_add_activation(ch_activations *a, const char *name, bool of_stream) {
   for (int i = 0; i < a->count; i++)
     if (strcmp(a->list[i].name, name) == 0) return i;
   if (a->count == CH_MOST_ACTIVATIONS) return -1;
@@ -110,7 +110,7 @@ static void watch(ch_activations *a, const ch_node *node, part measured, const c
   for (int i = 0; i < MOST_OF_NODE; i++) {
     watched *slot = &a->nodes[node->id][i];
     if (slot->activation >= 0) continue;
-    *slot = (watched){.activation = number_of(a, name, of_stream), .part = measured};
+    *slot = (watched){.activation = find_or_add_activation(a, name, of_stream), .part = measured};
     return;
   }
 }
@@ -142,7 +142,7 @@ static void look_at(ch_activations *a, const ch_node *node, const ch_node *root)
   }
 }
 
-static ch_status make_room(ch_activations *a, const ch_graph *graph) {
+static ch_status allocate_sums(ch_activations *a, const ch_graph *graph) {
   a->nodes = malloc((size_t)graph->count * sizeof *a->nodes);
   if (!a->nodes) return ch_no_memory(a->error);
   a->graph = graph;
@@ -213,7 +213,7 @@ static ch_status add_values(ch_activations *a, watched *w, const float *x, int64
 
 static ch_status seen(void *context, const ch_run *run, const ch_node *node) {
   ch_activations *a = context;
-  if (!a->graph) CH_TRY(make_room(a, node->graph));
+  if (!a->graph) CH_TRY(allocate_sums(a, node->graph));
   if (!a->measured) look_at(a, node, ch_plan_root(run->plan));
   for (int i = 0; i < MOST_OF_NODE; i++) {
     watched *w = &a->nodes[node->id][i];

@@ -187,7 +187,7 @@ static double pair_variance(const work *w, int a, int b, double *degrees) {
 
 /* --- the whole --------------------------------------------------------------------------------------------------- */
 
-static bool allocate(work *w, ch_arena *arena, ch_blocked *fit) {
+static bool allocate_work(work *w, ch_arena *arena, ch_blocked *fit) {
   size_t g = (size_t)w->groups, b = (size_t)w->blocks;
   double *room = ch_arena_alloc(arena, (3 * g * g + 8 * g + 2 * b) * sizeof *room);
   w->component = ch_arena_alloc(arena, (g + b) * sizeof *w->component);
@@ -244,7 +244,7 @@ ch_status ch_blocked_fit(const ch_blocked_value *values, int count, int groups, 
                          ch_blocked *fit, ch_error *error) {
   work w = {.values = values, .count = count, .groups = groups, .blocks = blocks};
   *fit = (ch_blocked){.groups = groups};
-  if (!allocate(&w, arena, fit)) return ch_no_memory(error);
+  if (!allocate_work(&w, arena, fit)) return ch_no_memory(error);
   int *by_block = w.component + groups;
   connect(&w, by_block);
   fit->degrees = count - groups;

@@ -186,7 +186,7 @@ static ch_estimate time_multiplier(const ladder *l, int m, double log_flops) {
                     hypot(own->seconds_error, base->seconds_error));
 }
 
-static ch_status describe(const ladder *l, int m, ch_ladder_laws *made, ch_error *error) {
+static ch_status describe_law(const ladder *l, int m, ch_ladder_laws *made, ch_error *error) {
   const ch_ladder_curve *c = &l->curves[m];
   double place = log(c->target_flops > 0 ? c->target_flops : c->flops[c->rungs - 1]);
   double *multipliers = ch_arena_alloc(&made->arena, (size_t)c->rungs * sizeof *multipliers);
@@ -266,8 +266,8 @@ static ch_status find_crossings(ladder *l, ch_ladder_laws *made, ch_error *error
 
 /* --- the whole --------------------------------------------------------------------------------------------------- */
 
-static ch_status prepare(const ch_ladder_curve *curves, int count, int baseline, int left_out, ladder *l,
-                         int *shares, ch_error *error) {
+static ch_status prepare_points(const ch_ladder_curve *curves, int count, int baseline, int left_out,
+                                ladder *l, int *shares, ch_error *error) {
   size_t n = (size_t)count;
   *l = (ladder){.count = count,
                 .baseline = baseline,
@@ -290,19 +290,19 @@ static ch_status predict_top(const ch_ladder_curve *curves, int count, ch_ladder
                              ch_error *error) {
   ladder l;
   int shares = 0;
-  ch_status status = prepare(curves, count, 0, 1, &l, &shares, error);
+  ch_status status = prepare_points(curves, count, 0, 1, &l, &shares, error);
   for (int m = 0; status == CH_OK && m < count; m++)
     made->laws[m].top = predict(&l, m, log(curves[m].flops[curves[m].rungs - 1]));
   ladder_free(&l);
   return status;
 }
 
-static ch_status make(const ch_ladder_curve *curves, int count, int baseline, ch_ladder_laws *made,
-                      ch_error *error) {
+static ch_status make_laws(const ch_ladder_curve *curves, int count, int baseline, ch_ladder_laws *made,
+                           ch_error *error) {
   ladder l;
   int shares = 0;
   size_t n = (size_t)count;
-  ch_status status = prepare(curves, count, baseline, 0, &l, &shares, error);
+  ch_status status = prepare_points(curves, count, baseline, 0, &l, &shares, error);
   made->laws = ch_arena_alloc(&made->arena, n * sizeof *made->laws);
   made->fitted = ch_arena_alloc(&made->arena, n * sizeof *made->fitted);
   if (status == CH_OK && (!made->laws || !made->fitted)) status = ch_no_memory(error);
@@ -316,7 +316,7 @@ static ch_status make(const ch_ladder_curve *curves, int count, int baseline, ch
   }
   for (int m = 0; status == CH_OK && m < count; m++) {
     made->fitted[m] = l.laws[m];
-    status = describe(&l, m, made, error);
+    status = describe_law(&l, m, made, error);
   }
   if (status == CH_OK) status = find_crossings(&l, made, error);
   ladder_free(&l);
@@ -356,7 +356,7 @@ ch_status ch_ladder_fit(const ch_ladder_curve *curves, int32_t count, int32_t ba
   for (int m = 0; m < count; m++) CH_TRY(check_curve(&curves[m], error));
   ch_ladder_laws *made = calloc(1, sizeof *made);
   if (!made) return ch_no_memory(error);
-  ch_status status = make(curves, count, baseline, made, error);
+  ch_status status = make_laws(curves, count, baseline, made, error);
   if (status == CH_OK)
     *laws = made;
   else

@@ -37,7 +37,7 @@ static void draw_uuid(ch_ruler_making *m, char *text) {
            (unsigned long long)(low >> 48), (unsigned long long)(low & UINT64_C(0xffffffffffff)));
 }
 
-static void draw(ch_ruler_making *m, ch_ruler_content kind, char *text) {
+static void draw_needle(ch_ruler_making *m, ch_ruler_content kind, char *text) {
   if (kind == CH_RULER_UUIDS) {
     draw_uuid(m, text);
   } else if (kind == CH_RULER_NUMBERS) {
@@ -52,7 +52,7 @@ static void draw(ch_ruler_making *m, ch_ruler_content kind, char *text) {
 /* One that is none of those before it: what is asked has one answer. */
 static void draw_other(ch_ruler_making *m, ch_ruler_content kind, content *before, int count, char *text) {
   for (int i = 0; i <= count; i++) {
-    if (i == 0) draw(m, kind, text);
+    if (i == 0) draw_needle(m, kind, text);
     if (i < count && strcmp(before[i], text) == 0) i = -1;
   }
 }
@@ -100,7 +100,7 @@ static ch_status put_lines(ch_ruler_making *m, const needles *n, int64_t size, c
     if (!others) return ch_no_memory(error);
     for (int64_t i = 0; i < size; i++) {
       draw_other(m, m->ruler->type_needle_k, (content *)(uintptr_t)n->keys, n->keys_count, others[2 * i]);
-      draw(m, m->ruler->type_needle_v, others[2 * i + 1]);
+      draw_needle(m, m->ruler->type_needle_v, others[2 * i + 1]);
     }
   }
   if (!ch_python_sample(&m->random, size, n->count, places)) {

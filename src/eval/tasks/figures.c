@@ -88,7 +88,7 @@ static void judge_choices(const ch_question *q, const ch_continuation_score *sco
   outcome->acc_norm = outcome->norm_choice == q->gold;
 }
 
-static void judge(ch_task_evaluation *e, int64_t index) {
+static void judge_item(ch_task_evaluation *e, int64_t index) {
   const ch_continuation_score *scores = e->scores + e->starts[index];
   ch_task_outcome *outcome = &e->outcomes[index];
   if (e->task->output == CH_TASK_GENERATE) {
@@ -171,7 +171,7 @@ static ch_status figures_of_filters(ch_task_evaluation *e, double *values, ch_er
   return CH_OK;
 }
 
-static ch_status figures(ch_task_evaluation *e, double *values, double *others, ch_error *error) {
+static ch_status task_figures(ch_task_evaluation *e, double *values, double *others, ch_error *error) {
   int64_t count = e->items.count;
   if (e->task->output == CH_TASK_ROLLING) return figures_of_text(e, values, others, error);
   if (e->task->output == CH_TASK_GENERATE) CH_TRY(figures_of_filters(e, values, error));
@@ -191,8 +191,8 @@ ch_status ch_task_figures(ch_task_evaluation *e, ch_error *error) {
   double *values = calloc(count, sizeof *values), *others = calloc(count, sizeof *others);
   ch_status status = CH_OK;
   if (values && others) {
-    for (int64_t i = 0; i < e->items.count; i++) judge(e, i);
-    status = figures(e, values, others, error);
+    for (int64_t i = 0; i < e->items.count; i++) judge_item(e, i);
+    status = task_figures(e, values, others, error);
   } else {
     status = ch_no_memory(error);
   }

@@ -125,14 +125,14 @@ static int visible(const struct dirent *entry) {
 }
 
 /* By bytes, whatever the locale. */
-static int by_name(const struct dirent **a, const struct dirent **b) {
+static int compare_entry_names(const struct dirent **a, const struct dirent **b) {
   return strcmp((*a)->d_name, (*b)->d_name);
 }
 
 static ch_status read_directory(const char *path, const ch_item_forms *forms, int64_t most, ch_items *items,
                                 ch_error *error) {
   struct dirent **names;
-  int count = scandir(path, &names, visible, by_name);
+  int count = scandir(path, &names, visible, compare_entry_names);
   if (count < 0) return ch_fail(error, CH_ERROR_IO, "cannot read the directory %s", path);
   ch_status status = CH_OK;
   for (int i = 0; i < count; i++) {

@@ -8,7 +8,7 @@ double ch_model_result_quality(const ch_model_result *run) {
   return run->images ? run->top1 : run->validation_loss;
 }
 
-static ch_group *find(ch_summary *summary, const char *name) {
+static ch_group *find_group(ch_summary *summary, const char *name) {
   for (int i = 0; i < summary->count; i++)
     if (strcmp(summary->groups[i].name, name) == 0) return &summary->groups[i];
   return NULL;
@@ -114,7 +114,7 @@ static ch_status group_runs(const ch_comparison *comparison, int most_seeds, ch_
   for (int i = 0; summary->groups && i < comparison->count; i++) {
     const ch_model_result *run = &comparison->models[i];
     if (most_seeds && run->seed - comparison->training.seed >= (uint64_t)most_seeds) continue;
-    ch_group *group = find(summary, run->name);
+    ch_group *group = find_group(summary, run->name);
     if (!group) {
       group = &summary->groups[summary->count++];
       *group = (ch_group){.name = run->name,

@@ -243,15 +243,15 @@ const ch_preset *ch_preset_at(int index) {
 }
 
 /* The preset with this name, in any case: "mla", "MLA". */
-static const ch_preset *find(const char *word, const ch_mechanism **of) {
+static const ch_preset *find_preset_of_word(const char *word, const ch_mechanism **of) {
   const ch_preset *preset;
   for (int i = 0; (preset = preset_at(i, of)); i++)
     if (strcasecmp(preset->name, word) == 0) return preset;
   return NULL;
 }
 
-static ch_status apply(const ch_preset *preset, const ch_mechanism *of, ch_config *config, int64_t number,
-                       const char *where, ch_error *error) {
+static ch_status apply_preset(const ch_preset *preset, const ch_mechanism *of, ch_config *config,
+                              int64_t number, const char *where, ch_error *error) {
   if (of) ch_config_set_mechanism(config, of->name);
   return preset->apply ? preset->apply(config, number, where, error) : CH_OK;
 }
@@ -259,8 +259,8 @@ static ch_status apply(const ch_preset *preset, const ch_mechanism *of, ch_confi
 static ch_status apply_mechanism(const char *name, ch_config *config, int64_t number, const char *where,
                                  ch_error *error) {
   const ch_mechanism *of;
-  const ch_preset *preset = find(name, &of);
-  return apply(preset, of, config, number, where, error);
+  const ch_preset *preset = find_preset_of_word(name, &of);
+  return apply_preset(preset, of, config, number, where, error);
 }
 
 /* --- names ------------------------------------------------------------------------------------------------------- */
@@ -278,10 +278,10 @@ static bool lacks_colon(const char *word, char *meant, size_t size) {
   const char *digits = word + length;
   if (!*digits || digits[strspn(digits, "0123456789")] || length >= sizeof name) return false;
   snprintf(name, sizeof name, "%.*s", (int)length, word);
-  const ch_preset *preset = find(name, &of);
+  const ch_preset *preset = find_preset_of_word(name, &of);
   if (!preset && length > 1 && strchr("-_=", name[length - 1])) {
     name[length - 1] = 0;
-    preset = find(name, &of);
+    preset = find_preset_of_word(name, &of);
   }
   if (!preset || !preset->number) return false;
   snprintf(meant, size, "%s:%.20s", preset->name, digits);
@@ -320,7 +320,7 @@ static ch_status parse_part(const char *part, chosen *choice, ch_error *error) {
   size_t length = strcspn(part, ":");
   snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word), part);
   choice->number = 0;
-  choice->preset = find(word, &choice->of);
+  choice->preset = find_preset_of_word(word, &choice->of);
   if (!choice->preset) return unknown(part, word, error);
   if (!part[length]) return CH_OK;
   if (!choice->preset->number)
@@ -357,7 +357,7 @@ static chosen *place_of_added(const ch_preset *preset, named *parts) {
 }
 
 /* Takes a part into its place, which must be free; a mechanism comes first. */
-static ch_status place(const char *name, const chosen *part, bool first, named *parts, ch_error *error) {
+static ch_status place_part(const char *name, const chosen *part, bool first, named *parts, ch_error *error) {
   chosen *to = shares(part->preset)                  ? &parts->sharing
                : part->preset == &ch_expert_preset   ? &parts->experts
                : place_of_added(part->preset, parts) ? place_of_added(part->preset, parts)
@@ -375,7 +375,7 @@ static ch_status parse(const char *name, named *parts, ch_error *error) {
     size_t length = strcspn(at, "+");
     snprintf(text, sizeof text, "%.*s", (int)(length < sizeof text ? length : sizeof text), at);
     CH_TRY(parse_part(text, &part, error));
-    CH_TRY(place(name, &part, at == name, parts, error));
+    CH_TRY(place_part(name, &part, at == name, parts, error));
     at += length;
     if (!*at) return CH_OK;
   }
@@ -386,7 +386,7 @@ ch_status ch_preset_check(const char *name, ch_error *error) {
   return parse(name, &parts, error);
 }
 
-static ch_status add(const char *name, const chosen *part, ch_config *config, ch_error *error) {
+static ch_status apply_part(const char *name, const chosen *part, ch_config *config, ch_error *error) {
   if (!part->preset) return CH_OK;
   CH_TRY(ch_config_validate(config, name, error));
   return part->preset->apply(config, part->number, name, error);
@@ -395,12 +395,12 @@ static ch_status add(const char *name, const chosen *part, ch_config *config, ch
 static ch_status apply_parts(const char *name, const named *parts, ch_config *config, ch_error *error) {
   const chosen *mechanism = &parts->mechanism;
   if (mechanism->preset)
-    CH_TRY(apply(mechanism->preset, mechanism->of, config, mechanism->number, name, error));
+    CH_TRY(apply_preset(mechanism->preset, mechanism->of, config, mechanism->number, name, error));
   else
     CH_TRY(apply_mechanism("mha", config, 0, name, error));
-  for (int i = 0; i < ADDED; i++) CH_TRY(add(name, &parts->added[i], config, error));
-  CH_TRY(add(name, &parts->sharing, config, error));
-  CH_TRY(add(name, &parts->experts, config, error));
+  for (int i = 0; i < ADDED; i++) CH_TRY(apply_part(name, &parts->added[i], config, error));
+  CH_TRY(apply_part(name, &parts->sharing, config, error));
+  CH_TRY(apply_part(name, &parts->experts, config, error));
   return ch_config_validate(config, name, error);
 }
 

@@ -79,8 +79,8 @@ static bool on_interrupted(void *context) {
 }
 
 /* Collects the results after the last step, on the rank that writes the run's files. */
-static ch_status finish(running *run, ch_trainer *trainer, const char *directory, ch_model_result *model,
-                        ch_error *error) {
+static ch_status finish_run(running *run, ch_trainer *trainer, const char *directory, ch_model_result *model,
+                            ch_error *error) {
   ch_compare_setup *setup = run->setup;
   CH_TRY(ch_model_result_fill_training(setup, trainer, &run->times, model, error));
   return ch_compare_on_images(setup) ? CH_OK : ch_data_give_tokenizer(&setup->data, directory, error);
@@ -136,7 +136,7 @@ static ch_status train(running *run, const ch_planned_model *planned, const char
   CH_TRY_GOTO(ch_train_run(trainer, directory, true, &events, error));
   ch_load after = ch_load_now();
   times->disturbed = ch_load_disturbed(&before, &after, ch_team_of(0).threads);
-  if (ch_scheduler_writes(&setup->crew)) status = finish(run, trainer, directory, model, error);
+  if (ch_scheduler_writes(&setup->crew)) status = finish_run(run, trainer, directory, model, error);
   CH_TRY_GOTO(ch_ranks_agree(own, status, error));
   /* Frees the trainer's memory before decoding is timed. With other ranks, it is timed after all have ended. */
   ch_trainer_free(trainer);
