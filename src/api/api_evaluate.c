@@ -59,7 +59,8 @@ static ch_status check_model(const ch_model *model, const ch_evaluate_settings *
   return ch_window_check(config, s->window, error);
 }
 
-/* Checks that all ranks are about to measure the same model in the same way. They compare the text once they have it. */
+/* Checks that all ranks are about to measure the same model in the same way. They compare the text once they have
+ * it. */
 static ch_status compare_ranks(const ch_evaluation *e, ch_error *error) {
   const ch_evaluate_settings *s = &e->settings;
   if (!s->ranks) return CH_OK;
@@ -114,7 +115,7 @@ typedef struct text_figures {
   int64_t cache_bytes; /* per token; 0 without a cache */
   ch_token_perplexity tokens;
   ch_document_perplexity documents;
-  bool has_documents; /* false when no token can stand before a document */
+  bool has_documents; /* false if no token can precede a document */
 } text_figures;
 
 static ch_status use_cache(const ch_evaluation *e, ch_scorer *scorer, text_figures *f, ch_error *error) {
@@ -217,7 +218,7 @@ ch_status ch_evaluate_images(const ch_model *model, const char *path, const ch_e
 
 /* --- continuations --------------------------------------------------------------------------------------------- */
 
-/* The requests of all continuations as the scorer takes them. */
+/* The requests of all continuations in the scorer's form. */
 typedef struct requests {
   ch_request_rules rules;
   ch_ids *ids;              /* [count], each the tokens of one */

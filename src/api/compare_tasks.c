@@ -26,7 +26,7 @@ static bool report_task_progress(int64_t done, int64_t total, void *user) {
   return goes_on && !(s->stop && s->stop(s->user));
 }
 
-/* The figure that a report names first: the one with a standard error beside it. */
+/* The figure that a report names first: the one that has a standard error. */
 static bool read_figure(json_t *report, ch_arena *arena, ch_task_result *answer) {
   const char *key;
   json_t *value;
@@ -46,7 +46,7 @@ static bool read_figure(json_t *report, ch_arena *arena, ch_task_result *answer)
 
 enum { LENGTH_SIZE = 32 };
 
-/* Returns true if items are made as long as the training sequences, since nothing else is said. */
+/* Returns true if items are generated as long as the training sequences, because no length is given. */
 static bool takes_usual_length(const ch_asked_task *task) {
   return strncmp(task->name, "ruler", 5) == 0 && !strchr(task->name, '@');
 }

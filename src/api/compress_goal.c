@@ -61,8 +61,8 @@ static double saved_by_heads(const ch_compressing *c) {
   return 1 - (double)bytes / (double)c->report.before.cache_bytes_per_token;
 }
 
-/* Heads for each layer that reach the goal with 8-bit elements; *loss is what the model would have with both, if what layers
-   lose alone adds up. */
+/* Heads for each layer that reach the goal with 8-bit elements; *loss is what the model would have with both, if what
+ * layers lose alone adds up. */
 static ch_status choose_heads(ch_compressing *c, double *loss, ch_error *error) {
   const ch_sensitivity *s = &c->sensitivity;
   CH_TRY(ch_compressing_calibrate(c, error));

@@ -40,7 +40,7 @@ static ch_status read_record(const char *path, char **model, ch_error *error) {
   return ch_fail(error, CH_ERROR_FORMAT, "%s does not say which \"model\" is the control", path);
 }
 
-/* A control that has begun is the one that goes on. */
+/* A control that has begun is continued. */
 static ch_status settle_model(const ch_training *t, ch_training_control *control, char *recorded,
                               ch_error *error) {
   char whole[PATH_MAX];

@@ -1,5 +1,5 @@
-/* The trace of a run's second step: the first is like no other, for its memory is touched for the first time. Rank 0 writes the
- * events of all ranks, each in a lane of its own. */
+/* The trace of a run's second step: the first is like no other, for its memory is touched for the first time. Rank 0
+ * writes the events of all ranks, each in a lane of its own. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "base/progress.h"
 #include "bench/speed.h"
 
-/* An event on its way to rank 0, where a name lies elsewhere in memory. */
+/* An event on its way to rank 0, where names have other addresses. */
 typedef struct sent_event {
   ch_profile_event event;
   char name[48];

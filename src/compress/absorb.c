@@ -2,8 +2,7 @@
  * materialised.
  *
  * A head's rows W_h of a projection, mixed over heads by M and knocked by T, give T (sum over j of M[g, j] W_j) x:
- * another projection. A bias is one more column. Both act before norms and rotations, so nothing else changes.
- */
+ * another projection. A bias is one more column. Both act before norms and rotations, so nothing else changes. */
 #include "compress/absorb.h"
 
 #include <stdio.h>
@@ -61,7 +60,8 @@ static bool mixing_folds(const folding *f, int layer) {
   return components(c, layer) && !(f->keep_cache && mixing_saves(c, layer));
 }
 
-/* Returns true if the state keeps mixing in some layer: maps of single heads then act on what is mixed from the components. */
+/* Returns true if the state keeps mixing in some layer: maps of single heads then act on what is mixed from the
+ * components. */
 static bool mixing_stays(const folding *f, unsigned on) {
   for (int layer = 0; layer < f->model->config.num_hidden_layers; layer++)
     if (ch_mixed_components(&f->model->config, layer, on) && !mixing_folds(f, layer)) return true;
@@ -149,7 +149,7 @@ void ch_choose_model_type(ch_config *config) {
     }
 }
 
-/* --- folding ------------------------------------------------------------------------------------------------------- */
+/* --- folding ---------------------------------------------------------------------------------------------------- */
 
 /* The numbers of a tensor in F32, in the arena. */
 static float *real(folding *f, const ch_tensor *tensor) {

@@ -97,7 +97,7 @@ static const char *letter_of(unsigned state) {
 
 enum { WEIGHT, BIAS, MIX, PARTS };
 
-/* Rows of what a layer's mixed heads are made of; bias -1 where there is none. */
+/* Parameter rows of the factors of a layer's mixed heads; bias is -1 if there is none. */
 static void factor_rows(const work *w, int layer, unsigned state, int rows[PARTS]) {
   const ch_params *params = &w->compressed->model.params;
   rows[WEIGHT] = find_projection(params, layer, letter_of(state), "_proj.weight");
@@ -105,7 +105,7 @@ static void factor_rows(const work *w, int layer, unsigned state, int rows[PARTS
   rows[MIX] = find_projection(params, layer, letter_of(state), "_mix.weight");
 }
 
-/* Takes over what stays, and makes room for what is made. */
+/* Reuses unchanged tensors and allocates memory for the new ones. */
 static ch_status lay_out_factors(work *w) {
   ch_materialised *to = &w->compressed->model;
   to->tensors = calloc((size_t)to->params.count + 1, sizeof *to->tensors);

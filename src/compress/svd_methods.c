@@ -1,8 +1,8 @@
 /* SVD-LLM, plain SVD and Basis Sharing: every matrix W_l = B_l A_l, of a rank that the budget leaves to it.
  *
- * In Basis Sharing (Wang et al., ICLR 2025, arXiv 2410.03765) the matrices of n adjacent layers stand above each other,
- * [n out, in], and go through one whitened truncated SVD: with the mean of the layers' E[x x^T] = R R^T, U S V^T of the
- * stack times R gives a first factor A_g, the basis that the group's layers share, and B_l, the coefficients of each. The
+ * In Basis Sharing (Wang et al., ICLR 2025, arXiv 2410.03765) the matrices of n adjacent layers are stacked, [n out,
+ * in], and go through one whitened truncated SVD: with the mean of the layers' E[x x^T] = R R^T, U S V^T of the stack
+ * times R gives a first factor A_g, the basis that the group's layers share, and B_l, the coefficients of each. The
  * output projection keeps a basis for each layer, as in the paper. */
 #include <math.h>
 #include <stdio.h>

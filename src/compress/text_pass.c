@@ -1,7 +1,8 @@
 /* Windows in batches of one shape, and a smaller last batch, through planned passes that end in the loss.
  *
- * Ranks go in step: in each round rank r runs the r-th of the next batches. Where fewer batches are left than ranks, the others run
- * the last one too, and nobody takes what they compute. So all ranks come to the same nodes in the same order. */
+ * Ranks go in step: in each round rank r runs the r-th of the next batches. Where fewer batches are left than ranks,
+ * the others run the last one too, and their results are discarded. So all ranks reach the same nodes in the same
+ * order. */
 #include "compress/text_pass.h"
 
 #include <math.h>
@@ -170,7 +171,7 @@ static ch_status take_losses(void *context, const void *data, size_t bytes, ch_e
 static ch_status run_batch(ch_text_pass *pass, ch_runner_call *call, ch_error *error) {
   const void *losses = NULL;
   int64_t rows = pass->count * pass->length;
-  const int32_t *from = pass->text + pass->at * pass->length; /* windows lie side by side */
+  const int32_t *from = pass->text + pass->at * pass->length; /* windows are adjacent */
   memcpy(pass->tokens, from, (size_t)rows * sizeof *from);
   memcpy(pass->targets, from + 1, (size_t)rows * sizeof *from);
   CH_TRY(ch_runner_run(pass->count == pass->sequences ? pass->runner : pass->last, call, &losses, error));

@@ -83,7 +83,7 @@ uint64_t ch_windows_hash(const ch_score_window *windows, int64_t count) {
 
 /* --- shapes -------------------------------------------------------------------------------------------------- */
 
-/* Rows that a window of `length` tokens takes: its inputs, padded so that few shapes have to be planned. */
+/* Rows of a window of `length` tokens: its inputs, padded so that few shapes have to be planned. */
 static int64_t padded_rows(int64_t length) {
   int64_t rows = length - 1, step = rows <= 2 * COARSE ? FINE : COARSE;
   return (rows + step - 1) / step * step;
@@ -159,7 +159,7 @@ static ch_status report_scored(scoring *s, int64_t done, ch_error *error) {
   return goes_on && !ch_shared_stops(&s->shared) ? CH_OK : scoring_interrupted(s, done, error);
 }
 
-/* A batch while it runs: of a large model it takes minutes, and so does attention alone in a long window. */
+/* Reports progress within a batch: a large model needs minutes for one, and attention alone does in a long window. */
 typedef struct running {
   scoring *s;
   int64_t tokens; /* predicted in the batch */

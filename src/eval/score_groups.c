@@ -1,5 +1,5 @@
-/* Groups sorted by length; for a batch of groups the shared beginnings in one pass, then their first continuations, their
- * second ones, and so on, each after the beginning that the cache holds. */
+/* Groups sorted by length; for a batch of groups the shared beginnings in one pass, then their first continuations,
+ * their second ones, and so on, each after the beginning that the cache holds. */
 #include "eval/score_groups.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "ranks/shared.h"
 
 enum {
-  PASSES = 24,          /* planned shapes that are kept */
+  PASSES = 24,          /* cached plans */
   PASS_ROWS = 2048,     /* tokens of a pass */
   MOST_SEQUENCES = 256, /* groups of a batch */
   BEGINNING_STEP = 8,   /* lengths are padded to multiples of these, so that few shapes are planned */
@@ -101,7 +101,7 @@ static ch_status report_groups(scoring *s, ch_error *error) {
   return goes_on && !ch_shared_stops(&s->shared) ? CH_OK : groups_interrupted(s, error);
 }
 
-/* Within a pass: of a large model it takes minutes. */
+/* Reports progress within a pass, for which a large model needs minutes. */
 static ch_status look_on(void *context, const ch_run *run, const ch_node *node) {
   scoring *s = context;
   ch_model_forget_used(s->model, run, node);
@@ -143,7 +143,7 @@ static ch_status take_cache(scoring *s, int64_t sequences, int64_t capacity, ch_
   return ch_engine_whole_cache(&s->engine, &s->model->config, sequences, capacity, &types, &s->cache, error);
 }
 
-/* Bytes that a token takes in the cache. */
+/* Returns the bytes of a token in the cache. */
 static ch_status measure_cache(scoring *s, ch_error *error) {
   CH_TRY(take_cache(s, 1, 1, error));
   s->sequence_bytes = ch_fixed_state_bytes(&s->model->config);

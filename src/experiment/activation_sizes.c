@@ -40,10 +40,10 @@ struct ch_activations {
   ch_error *error;
 };
 
-/* --- names --------------------------------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------------------------ */
 
-/* The parameter that gives a weight its name: the weight itself; for a computed weight, the first of its parameters that
-   belongs to a layer, else any. */
+/* The parameter that gives a weight its name: the weight itself; for a computed weight, the first of its parameters
+ * that belongs to a layer, else any. */
 static const ch_node *named_parameter(const ch_node *weight) {
   const ch_node *found = NULL;
   if (weight->kind == CH_NODE_PARAM) return weight;
@@ -94,7 +94,7 @@ static bool follows_block(const char *label) {
   return named && !label[end] && layer > 0;
 }
 
-/* --- which nodes to look at ---------------------------------------------------------------------------------------- */
+/* --- which nodes to look at ------------------------------------------------------------------------------------- */
 
 static int find_or_add_activation(ch_activations *a, const char *name, bool of_stream) {
   for (int i = 0; i < a->count; i++)
@@ -115,7 +115,8 @@ static void watch(ch_activations *a, const ch_node *node, part measured, const c
   }
 }
 
-/* Products of tokens by a matrix. Products of parameters alone, which give coefficients, have another number of rows. */
+/* Products of tokens by a matrix. Products of parameters alone, which give coefficients, have another number of
+ * rows. */
 static void watch_product(ch_activations *a, const ch_node *node, const ch_node *root) {
   char name[CH_ACTIVATION_NAME_SIZE];
   const ch_node *weight = named_parameter(node->in[1]);
@@ -151,7 +152,7 @@ static ch_status allocate_sums(ch_activations *a, const ch_graph *graph) {
   return CH_OK;
 }
 
-/* --- sizes --------------------------------------------------------------------------------------------------------- */
+/* --- sizes ------------------------------------------------------------------------------------------------------ */
 
 static int64_t scored(const ch_node *node) {
   return node->graph->length < MOST_SCORED ? node->graph->length : MOST_SCORED;
@@ -230,7 +231,7 @@ static ch_status seen(void *context, const ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* --- the outside ----------------------------------------------------------------------------------------------------- */
+/* --- the outside ------------------------------------------------------------------------------------------------ */
 
 static ch_status set_up(ch_activations *a, const ch_config *config, int64_t sequences, int64_t length,
                         ch_error *error) {

@@ -253,7 +253,7 @@ static ch_status tune_models(comparing *c, ch_error *error) {
   return CH_OK;
 }
 
-/* --- seeds until the risk is small --------------------------------------------------------------------------------- */
+/* --- seeds until the risk is small ------------------------------------------------------------------------------ */
 
 /* One more seed for the models with which it lowers the risk most. */
 typedef struct seed_round {

@@ -1,4 +1,4 @@
-/* A coordinate check from its settings to its results: one model after another takes a few steps. */
+/* A coordinate check from its settings to its results: trains one model after another for a few steps. */
 #include "experiment/coordinate_check.h"
 
 #include <math.h>
@@ -28,7 +28,7 @@ void ch_coordinates_defaults(ch_coordinate_settings *settings) {
                                        .seeds = 3};
 }
 
-/* --- settings ------------------------------------------------------------------------------------------------------ */
+/* --- settings --------------------------------------------------------------------------------------------------- */
 
 typedef struct width_list {
   int64_t widths[CH_COORDINATE_MOST_WIDTHS];
@@ -96,7 +96,7 @@ static ch_shape_wishes wishes_of(const ch_coordinate_settings *s, int64_t width,
                            .parametrization = s->parametrization};
 }
 
-/* The heads of every model: those asked for, or those that the narrowest model has in a comparison. */
+/* The heads of every model: the requested ones, or those that the narrowest model has in a comparison. */
 static ch_status choose_heads(const ch_coordinate_settings *s, const width_list *list, int64_t *heads,
                               ch_error *error) {
   ch_config config;
@@ -144,7 +144,7 @@ ch_status ch_coordinates_settings_check(const ch_coordinate_settings *settings, 
   return choose_heads(settings, &list, &heads, error);
 }
 
-/* --- what is measured ---------------------------------------------------------------------------------------------- */
+/* --- what is measured ------------------------------------------------------------------------------------------- */
 
 /* The tables of an activation while they are filled. */
 typedef struct tables {
@@ -332,7 +332,7 @@ static ch_status check_width(check *c, int mechanism, int width, ch_error *error
   return status;
 }
 
-/* --- what follows -------------------------------------------------------------------------------------------------- */
+/* --- what follows ----------------------------------------------------------------------------------------------- */
 
 double ch_coordinate_slope(const int64_t *widths, const double *sizes, int count) {
   double n = 0, x = 0, y = 0, xx = 0, xy = 0;
@@ -374,7 +374,7 @@ static void judge_slopes(check *c, ch_coordinate_model *model) {
   }
 }
 
-/* --- the whole ----------------------------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------------------------- */
 
 static void settle_training(check *c, const ch_config *config) {
   const ch_compare_settings *s = &c->setup.settings;
@@ -485,7 +485,7 @@ ch_status ch_coordinates_make(const ch_coordinate_settings *settings, ch_coordin
   return status;
 }
 
-/* --- JSON ---------------------------------------------------------------------------------------------------------- */
+/* --- JSON ------------------------------------------------------------------------------------------------------- */
 
 static json_t *finite_or_null(double value) {
   return isfinite(value) ? json_real(value) : json_null();

@@ -17,7 +17,7 @@ enum {
   COPIES_ON_DISK = 4 /* the model; in the checkpoint weights and two moments */
 };
 
-/* An evaluated token takes a third of the time of one that is trained on. */
+/* Evaluating a token needs a third of the time of training on one. */
 static const double evaluation_cost = 1.0 / 3;
 
 /* Steps that the run in a directory has done already. */
@@ -33,7 +33,7 @@ static int64_t steps_done(const ch_compare_setup *setup, const ch_train_options 
     json_decref(result);
   } else if (checkpoint && ch_is_file(checkpoint)) {
     if (ch_checkpoint_read_options(checkpoint, NULL, NULL, &done, NULL) != CH_OK) done = 0;
-    if (done >= training->steps) done = training->steps - 1; /* its result is still to be made */
+    if (done >= training->steps) done = training->steps - 1; /* it has no result yet */
   }
   free(checkpoint);
   free(path);

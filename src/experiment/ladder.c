@@ -1,4 +1,4 @@
-/* One comparison after another, from the size that was asked for to all others. */
+/* One comparison after another, first at the requested size, then at all others. */
 #include "experiment/ladder.h"
 
 #include <math.h>
@@ -38,8 +38,8 @@ static double spread_of(const ch_model_result *run) {
   return run->train_spread;
 }
 
-/* The validation loss of a run where `share` of its tokens are trained, between two evaluations on a straight line over the
-   logarithm of tokens; NaN outside of them. */
+/* The validation loss of a run where `share` of its tokens are trained, between two evaluations on a straight line
+ * over the logarithm of tokens; NaN outside of them. */
 static double loss_at(const ch_model_result *run, double share) {
   double tokens = share * (double)run->tokens_trained;
   for (int p = 1; p < run->validation_points; p++) {
@@ -172,7 +172,8 @@ static ch_status allocate_ladder(const ch_comparison *comparison, ch_arena *aren
   return fine ? CH_OK : ch_no_memory(error);
 }
 
-/* Returns true if this process has the results of a rung: other ranks, and parts of a comparison, only train its runs. */
+/* Returns true if this process has the results of a rung: other ranks, and parts of a comparison, only train its
+ * runs. */
 static bool has_results(const ch_compare_settings *settings) {
   return ch_ranks_leads(settings->workers.ranks) && settings->schedule.parts == 0;
 }

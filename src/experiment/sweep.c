@@ -1,4 +1,4 @@
-/* A sweep from its options to its results: a queue of runs, and worker threads or groups of ranks that take runs from it. */
+/* A sweep from its settings to its results: a queue of runs, and worker threads or groups of ranks that train them. */
 #include "experiment/trial/prepare.h"
 #include "experiment/sweep.h"
 
@@ -141,9 +141,9 @@ static ch_status plan_runs(pool *p, ch_error *error) {
   return CH_OK;
 }
 
-/* The number of runs at a time: the least of the threads, the jobs asked for, the runs, and what memory allows. The
-   machine's memory counts, not what is free at the moment, so that the same command divides the threads in the same
-   way when it continues. */
+/* The number of runs at a time: the least of the threads, the requested jobs, the runs, and those that fit into
+ * memory. The machine's memory counts, not what is free at the moment, so that the same command divides the threads
+ * in the same way when it continues. */
 static ch_status choose_jobs(pool *p, ch_error *error) {
   ch_trainer *trainer = NULL;
   double most = 1, available = usable_memory * (double)p->sweep->about.machine.memory_bytes;
@@ -177,7 +177,7 @@ typedef struct worker {
   planned_run *run;
   ch_stability_watch watch;
   ch_step_times times;
-  bool hopeless, began; /* a step of the run was made */
+  bool hopeless, began; /* the run has trained a step */
   ch_status failed;     /* status of the callbacks between two steps */
   ch_error error;
 } worker;
@@ -216,7 +216,7 @@ static void on_step(void *context, const ch_step_report *report) {
 
 static bool on_interrupted(void *context) {
   worker *w = context;
-  bool stops = ch_scheduler_stops(&w->pool->setup.crew); /* asked in any case: it also serves other ranks */
+  bool stops = ch_scheduler_stops(&w->pool->setup.crew); /* called in any case: it also serves other ranks */
   return stops || w->hopeless || w->failed != CH_OK;
 }
 
@@ -232,7 +232,7 @@ static ch_status note_down(worker *w, bool finite, ch_error *error) {
   swept->tokens_trained = record.tokens;
   if (median > 0)
     swept->train_tokens_per_second = (double)ch_train_step_tokens(&w->pool->setup.training) / median;
-  else if (record.seconds > 0) /* all steps were made before the last interruption */
+  else if (record.seconds > 0) /* all steps were done before the last interruption */
     swept->train_tokens_per_second = (double)record.tokens / record.seconds;
   if (record.validation_points) swept->validation_loss = record.validation[record.validation_points - 1].loss;
   CH_TRY(ch_model_result_fill_curves(&w->pool->setup, &record, &curves, error));

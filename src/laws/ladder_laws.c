@@ -10,8 +10,8 @@
 #include "laws/statistics.h"
 
 enum { DRAWS = 200 };
-/* Own floors are taken sooner than chance alone would have it: one floor of laws that differ makes multipliers wrong, and own
-   floors of laws that share theirs only make intervals wide. */
+/* Own floors are taken sooner than chance alone would have it: one floor of laws that differ makes multipliers wrong,
+ * and own floors of laws that share theirs only make intervals wide. */
 static const double of_floors = 0.25, of_shares = 0.05, farther = 10;
 
 /* A fit, what its data allow and, where laws cross, resampled fits. */
@@ -54,8 +54,9 @@ static double variance_of(const ch_law_fit *fit, int shares) {
   return fit->degrees > 0 ? fit->squares / (1 + shares) / fit->degrees : NAN;
 }
 
-/* One E for all laws, unless own ones fit better. What was chosen was chosen for leaving little, so the noise is not less than what
-   own floors leave; and where those are taken, the closer the choice, the more of it is what one floor leaves. */
+/* One E for all laws, unless own ones fit better. What was chosen was chosen for leaving little, so the noise is not
+ * less than what own floors leave; and where those are taken, the closer the choice, the more of it is what one floor
+ * leaves. */
 static ch_law_fit choose_floor(const ladder *l, ch_compute_law *laws) {
   ch_law_fit one = ch_ladder_fit_laws(l->tables, l->data, l->count, true, true, laws);
   if (l->count == 1) return one;
@@ -81,7 +82,8 @@ static int shares_of(const ch_ladder_curve *curves, int count) {
   return shares;
 }
 
-/* Fits the ends of the runs; and with them the earlier shares, if the laws fit those as well. Returns the shares used. */
+/* Fits the ends of the runs; and with them the earlier shares, if the laws fit those as well. Returns the shares
+ * used. */
 static int fit_all(ladder *l, int left_out) {
   int shares = shares_of(l->curves, l->count);
   read_curves(l, left_out, 0);
@@ -115,8 +117,8 @@ static double chi_square(ch_random *random, int degrees) {
   return sum;
 }
 
-/* A draw of the laws: what would be fitted to losses that the laws say, with noise as large as its own uncertainty lets it
-   be. All of a run's losses get the same noise: that of shares of one run is hardly independent. */
+/* A draw of the laws: what would be fitted to losses that the laws say, with noise as large as its own uncertainty
+ * lets it be. All of a run's losses get the same noise: that of shares of one run is hardly independent. */
 static void draw_laws(const ladder *l, ch_random *random, double noise, ch_rung_losses *made,
                       ch_compute_law *drawn) {
   for (int m = 0; m < l->count; m++) {
@@ -170,7 +172,7 @@ static ch_estimate predict(const ladder *l, int m, double log_flops) {
                    : alone(ch_compute_law_loss(&l->laws[m], log_flops));
 }
 
-/* Against the baseline, at so much compute. `slower`: how many times as long as the baseline's a FLOP takes, and the
+/* Against the baseline, at so much compute. `slower`: the time of a FLOP relative to the baseline's, and the
    relative error of that. */
 static ch_estimate multiplier(const ladder *l, int m, double log_flops, double slower, double spread) {
   double loss = ch_compute_law_loss(&l->laws[m], log_flops);
@@ -230,8 +232,8 @@ static double share_that_cross(const ladder *l, int a, int b, double low, double
   return (double)crossing / DRAWS;
 }
 
-/* Where law `a`, which leads at first, is overtaken by `b`. Laws that the losses allow may cross a good deal outside of the
-   range; farther away, an end of the interval is open. */
+/* Where law `a`, which leads at first, is overtaken by `b`. Laws that the losses allow may cross a good deal outside
+ * of the range; farther away, an end of the interval is open. */
 static ch_status find_crossing(ladder *l, int a, int b, double low, double high, ch_ladder_laws *made,
                                ch_error *error) {
   double place = ch_compute_law_crossing(&l->laws[a], &l->laws[b], low, high), around = (high - low) / 2;

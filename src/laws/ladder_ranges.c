@@ -1,9 +1,10 @@
-/* A quantity's interval is its range over all laws whose sum of squares is at most t^2 s^2 above the least: the interval of its
-   profile, by an F test with one degree of freedom above the line. The floor is what the laws are most curved in, so it is
-   held at many values; what is left of the rise belongs to amplitude and alpha, in which the laws are nearly linear then.
-
-   One floor for all that the losses do not refute may still be wrong, and multipliers depend on it: then the laws with a floor of
-   their own are allowed as well, with their own least sum of squares. */
+/* A quantity's interval is its range over all laws whose sum of squares is at most t^2 s^2 above the least: the
+ * interval of its profile, by an F test with one degree of freedom above the line. The floor is what the laws are
+ * most curved in, so it is held at many values; what is left of the rise belongs to amplitude and alpha, in which the
+ * laws are nearly linear then.
+ *
+ * One floor for all that the losses do not refute may still be wrong, and multipliers depend on it: then the laws
+ * with a floor of their own are allowed as well, with their own least sum of squares. */
 #include "laws/ladder_ranges.h"
 
 #include <math.h>
@@ -43,7 +44,8 @@ typedef struct search {
   ch_compute_law *laws; /* [end - first] */
 } search;
 
-/* How much the sum of squares rises where the laws of a group have this floor; a run's losses at all shares count once. */
+/* How much the sum of squares rises where the laws of a group have this floor; a run's losses at all shares count
+ * once. */
 static double rise(const ch_ladder_fitted *f, const group *g, double floor, ch_compute_law *laws) {
   double squares = ch_ladder_fit_at_floor(f->tables, f->data, g->first, g->end, floor, laws);
   return fmax(0, squares - g->least) / f->data[0].shares;
@@ -128,9 +130,9 @@ void ch_ladder_ranges_free(ch_ladder_ranges *ranges) {
 
 /* --- what noise does to a law whose floor is held ---------------------------------------------------------------- */
 
-/* With C^-alpha = p, x = log C: to first order a shift s of each run changes alpha by -kappa t.s / t.t, where t is p x without
-   its part along p and kappa = sum A / sum A^2 over the shares; and A by p.s / p.p + d alpha A slope. The parts are independent.
-   Variances are in units of the noise's. */
+/* With C^-alpha = p, x = log C: to first order a shift s of each run changes alpha by -kappa t.s / t.t, where t is p
+ * x without its part along p and kappa = sum A / sum A^2 over the shares; and A by p.s / p.p + d alpha A slope. The
+ * parts are independent. Variances are in units of the noise's. */
 typedef struct sway {
   double slope, amplitude, alpha; /* slope: p.px / p.p; the variances of the first part of A, and of alpha */
 } sway;
@@ -220,7 +222,8 @@ static const group *mechanism_group(const ch_ladder_ranges *r, int m) {
   return &r->group[r->groups == 1 ? 0 : m];
 }
 
-/* Widens a range by what laws allow that take `left` of the room. `own_error`: relative, of a factor that is known apart from the losses. */
+/* Widens a range by the laws that use `left` of the room. `own_error`: relative, of a factor that is known apart from
+ * the losses. */
 static void widen_range(const ch_ladder_ranges *r, double left, measured m, double own_error,
                         ch_estimate *range) {
   double room = r->room - left, share = r->room > 0 ? room / r->room : 1;

@@ -296,7 +296,8 @@ static ch_estimate estimate_loss(const curve *c, const ch_robust_test *t, constr
                        reach(c, t, held, value, 2 * highest, step)};
 }
 
-/* How much of the deviations from the law is a polynomial of ln D. A floor that was held at 0 explains nothing of the law. */
+/* How much of the deviations from the law is a polynomial of ln D. A floor that was held at 0 explains nothing of the
+ * law. */
 static double systematic_part(curve *c, const candidate *law, double scale) {
   double *columns = calloc((size_t)c->n * (PARAMETERS + SMOOTH + 1), sizeof *columns);
   if (!columns) return NAN;

@@ -1,4 +1,5 @@
-/* The two forms of a law of size and tokens: their losses, and the coordinates in which one quantity is a number of its own. */
+/* The two forms of a law of size and tokens: their losses, and the coordinates in which one quantity is a number of
+ * its own. */
 #include "laws/size_forms.h"
 
 #include <math.h>
@@ -36,8 +37,8 @@ static double ratio_loss(const double at[NUMBERS], double x, double y, double sl
   return d * sum;
 }
 
-/* ln N_c in place of A, ln D_c in place of B, and ln L at a place in place of A, where B's place is taken by the logit of the share
-   that the size has in that loss. */
+/* ln N_c in place of A, ln D_c in place of B, and ln L at a place in place of A, where B's place is taken by the
+ * logit of the share that the size has in that loss. */
 static void ratio_unfold(const ch_size_constraint *held, const double from[NUMBERS], double at[NUMBERS],
                          double slopes[NUMBERS][NUMBERS]) {
   double n = exp(from[1]), d = exp(from[3]);
@@ -89,8 +90,9 @@ static double sum_loss(const double at[NUMBERS], double x, double y, double slop
   return loss;
 }
 
-/* ln A and ln B of the formula in place of those at the models' means; ln L at a place in place of A, where the places of B and E are
-   taken by the logarithms of the shares of tokens and floor in that loss over that of the size. */
+/* ln A and ln B of the formula in place of those at the models' means; ln L at a place in place of A, where the
+ * places of B and E are taken by the logarithms of the shares of tokens and floor in that loss over that of the
+ * size. */
 static void sum_unfold(const ch_size_constraint *held, const double from[NUMBERS], double at[NUMBERS],
                        double slopes[NUMBERS][NUMBERS]) {
   double n = exp(from[1]), d = exp(from[3]), s[3];

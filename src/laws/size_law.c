@@ -1,6 +1,5 @@
-/* Fitting L(N, D): M-estimation of ln L by damped Gauss-Newton steps from many starts, intervals from the profile of each
- * quantity.
- */
+/* Fitting L(N, D): M-estimation of ln L by damped Gauss-Newton steps from many starts, intervals from the profile of
+ * each quantity. */
 #include <crosshead/fit.h>
 #include <math.h>
 #include <stdlib.h>
@@ -166,7 +165,8 @@ static double huber_loss(const points *p, const candidate *law, double bound) {
   return sum;
 }
 
-/* The best of what descends from a grid of exponents, of shares of the two terms in the middle, and of the floor's share. */
+/* The best of what descends from a grid of exponents, of shares of the two terms in the middle, and of the floor's
+ * share. */
 static candidate fit_from_starts(const points *p) {
   static const double alphas[] = {0.03, 0.1, 0.3, 1}, shares[] = {0.1, 0.5, 0.9}, floors[] = {0.3, 0.7};
   bool sum = p->shape == ch_size_shape_of(CH_SIZE_FORM_SUM);

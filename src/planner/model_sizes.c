@@ -185,7 +185,7 @@ int64_t ch_capacity_context(const ch_capacity_sizes *sizes, int64_t users, doubl
 
 /* --- arithmetic -------------------------------------------------------------------------------------------------- */
 
-/* A token of a prompt looks back at (T + 1) / 2 tokens on average; logits are made for the last one alone. */
+/* A token of a prompt looks back at (T + 1) / 2 tokens on average; logits are computed for the last one alone. */
 static ch_status count_prompt(const ch_config *config, const ch_params *params,
                               const ch_capacity_question *question, ch_capacity_sizes *sizes,
                               ch_error *error) {
@@ -248,7 +248,7 @@ static double product_rate(const ch_device *device, ch_dtype type, double share)
   return integers ? device->flops_quantised * device->computing_quantised : device->flops * share;
 }
 
-/* Reading and arithmetic overlap, but not where they take equally long. */
+/* Reading and arithmetic overlap, but not if they last equally long. */
 static double together(double reading, double computing) {
   return hypot(reading, computing);
 }

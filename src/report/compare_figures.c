@@ -12,7 +12,7 @@ static bool on_images(const ch_summary *summary) {
   return summary->count && summary->groups[0].runs[0]->images;
 }
 
-/* What a figure shows as quality: percents of images, losses as they are. */
+/* Returns the quality that a figure shows: percents of images, else the loss. */
 static double shown_quality(const ch_model_result *run) {
   return run->images ? 100 * run->top1 : run->validation_loss;
 }

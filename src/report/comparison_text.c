@@ -12,7 +12,8 @@
 
 #include <string.h>
 
-/* Every cell but those of names ends in a mark or in a blank in its place. A group's heading is above the last of its columns. */
+/* Every cell but those of names ends in a mark or in a blank in its place. A group's heading is above the last of its
+ * columns. */
 static void put_headings(const ch_columns *columns, ch_table *table) {
   ch_table_cell(table, "%s", "");
   for (int c = 0, first = 0; c < columns->count; c++) {

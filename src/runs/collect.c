@@ -138,7 +138,7 @@ static ch_status read_log(reading *r, const char *path, ch_error *error) {
   return status;
 }
 
-/* --- what is made of them ---------------------------------------------------------------------------------------- */
+/* --- results as runs ---------------------------------------------------------------------------------------- */
 
 /* Means of equal stretches where there are more than MOST_POINTS. */
 static ch_status keep_curve(const reading *r, const points *p, const ch_curve_point **kept, int64_t *count,
@@ -171,7 +171,7 @@ static ch_status keep_machine(const reading *r, ch_error *error) {
   return r->run->machine ? CH_OK : ch_no_memory(error);
 }
 
-/* result.json but its curves, which are kept as points. */
+/* result.json without its curves. They are stored as points. */
 static ch_status keep_results(const reading *r, const char *path, ch_error *error) {
   json_t *object = NULL;
   r->run->results = "{}";

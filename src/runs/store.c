@@ -83,7 +83,7 @@ static ch_status whole_of(ch_runs *runs, const char *sql, int64_t *value, ch_err
   return status;
 }
 
-/* A file whose tables are not exactly these was not made by this program. */
+/* Checks that the tables are exactly those of this program. */
 static ch_status check_tables(ch_runs *runs, ch_error *error) {
   ch_text table = {0};
   sqlite3_stmt *statement = NULL;
@@ -140,8 +140,8 @@ static ch_status settle_tables(ch_runs *runs, bool create, ch_error *error) {
   return make_tables(runs, error);
 }
 
-/* Readers and a writer at once need the write-ahead log. Turning it on wants the file for itself, and is refused at once,
-   not after the usual wait, when another program has it open. */
+/* Readers and a writer at once need the write-ahead log. Turning it on wants the file for itself, and is refused at
+ * once, not after the usual wait, when another program has it open. */
 static ch_status use_log(ch_runs *runs, ch_error *error) {
   for (int waited = 0;; waited += RETRY_MS) {
     if (sqlite3_exec(runs->database, "PRAGMA journal_mode = WAL", NULL, NULL, NULL) == SQLITE_OK)

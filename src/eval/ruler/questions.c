@@ -75,7 +75,8 @@ ch_status ch_ruler_questions(ch_ruler_making *m, int64_t size, int64_t index, ch
 
 enum { DOCUMENT_WORDS = 80, SENTENCE_WORDS = 6, ANSWER_LETTERS = 4, MOST_WORD = 64 };
 
-/* The letters of a word without what stands around them, in lower case; false if there are others between, or too few or many. */
+/* The letters of a word without the characters around them, in lower case; false if there are others between, or too
+ * few or many. */
 static bool letters_of(const char *word, char letters[MOST_WORD], size_t *from, size_t *size) {
   size_t end = strlen(word), begin = 0;
   while (begin < end && strchr("\"'([", word[begin])) begin++;

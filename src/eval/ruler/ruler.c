@@ -29,7 +29,7 @@ static void release_item(ch_ruler_made *made) {
   ch_text_free(&made->input);
 }
 
-/* An item with what it takes: its tokens, those before it and those of the answer. */
+/* Makes an item and counts its tokens, those before it and those of the answer. */
 static ch_status make_item(ch_ruler_making *m, const ch_ruler_fit *f, int64_t size, int64_t index,
                            ch_ruler_made *made, int64_t *tokens, ch_error *error) {
   clear(made);
@@ -56,7 +56,7 @@ static ch_status search(ch_ruler_making *m, const ch_ruler_fit *f, int64_t low, 
   return CH_OK;
 }
 
-/* The largest size that fits one item; 0: none does, and *least is what the least size takes. */
+/* The largest size that fits one item; 0: none does, and *least is the length of the least size. */
 static ch_status find_size(ch_ruler_making *m, const ch_ruler_fit *f, int64_t *size, int64_t *least,
                            ch_error *error) {
   ch_ruler_made made = {0};

@@ -33,7 +33,7 @@ static void draw_chains(ch_ruler_making *m, bool example, chains *c) {
                (long long)ch_numpy_randint(&m->numbers, 10000, 99999));
 }
 
-/* Which line stands where: -1 is noise, else the place of an assignment in all chains. */
+/* The line at each place: -1 is noise, else the place of an assignment in all chains. */
 static ch_status place_lines(ch_ruler_making *m, const chains *c, int64_t size, int **lines, int64_t *count,
                              ch_error *error) {
   int64_t most = size + (int64_t)m->ruler->num_chains * c->length;

@@ -166,7 +166,7 @@ static ch_status make_questions(ch_task_evaluation *e, const ch_evaluate_setting
   return status;
 }
 
-/* Answers that the model writes take room behind the question. */
+/* Answers that the model writes need room after the question. */
 static ch_status check_room(const ch_task *task, const ch_request_rules *rules, ch_error *error) {
   if (task->output != CH_TASK_GENERATE || task->answers.most_tokens < rules->max_length) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT,

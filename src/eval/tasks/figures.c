@@ -1,4 +1,5 @@
-/* Accuracies and perplexities over items; the bootstrap in parallel, its result independent of the number of threads. */
+/* Accuracies and perplexities over items; the bootstrap in parallel, its result independent of the number of
+ * threads. */
 #include "eval/tasks/figures.h"
 
 #include <math.h>
@@ -58,7 +59,7 @@ static ch_status perplexity_figure(const double *numerators, const double *denom
 
 /* --- outcomes ------------------------------------------------------------------------------------------------ */
 
-/* The share of the probability of all choices that lies on the true ones; sums relative to the largest. */
+/* Returns the true choices' share of the probability of all choices; sums relative to the largest. */
 static double mass_of_truths(const ch_question *q, const ch_continuation_score *scores) {
   double least = INFINITY, truth = 0, all = 0;
   for (int i = 0; i < q->count; i++) least = fmin(least, scores[i].nll);

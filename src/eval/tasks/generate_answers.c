@@ -1,4 +1,5 @@
-/* Writing answers: many texts at a time through one session, each until a stop string, an end token or its last token. */
+/* Writing answers: many texts at a time through one session, each until a stop string, an end token or its last
+ * token. */
 #define _GNU_SOURCE
 #include "eval/tasks/generate_answers.h"
 
@@ -19,8 +20,8 @@ typedef struct answer {
   struct writing *all;
   ch_ids ids;
   size_t seen; /* ids that `text` has */
-  ch_decode_stream
-      stream;   /* of the answer alone, as the harness decodes it: the question has no part in it */
+  /* of the answer alone, as the harness decodes it: the question has no part in it */
+  ch_decode_stream stream;
   ch_text text; /* special tokens included */
   bool failed;  /* for memory */
 } answer;
@@ -108,7 +109,7 @@ static ch_status decode(const writing *w, const answer *a, ch_text *text, ch_err
   return status;
 }
 
-/* One stop string after the other cuts what stands before its first place, as in the harness. */
+/* Cuts the answer at the first occurrence of each stop string in turn, as the harness does. */
 static ch_status finish_answer(const writing *w, int64_t index, ch_error *error) {
   ch_text text = {0};
   ch_status status = decode(w, &w->answers[index], &text, error);
@@ -159,8 +160,8 @@ static ch_status judge_all(ch_task_evaluation *e, ch_error *error) {
 
 /* --- asking -------------------------------------------------------------------------------------------------- */
 
-/* Stop strings, and the tokens that end an answer: those that the model's files name and the tokenizer's. A beginning token is
-   none of them. */
+/* Stop strings, and the tokens that end an answer: those that the model's files name and the tokenizer's. A beginning
+ * token is none of them. */
 static ch_status find_ends(writing *w, const ch_model *model, ch_error *error) {
   const ch_answer_rules *rules = &w->e->task->answers;
   int32_t eos = ch_tokenizer_eos(w->tokenizer), ids[CH_MAX_END_TOKENS];

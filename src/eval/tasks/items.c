@@ -1,4 +1,4 @@
-/* Files and directories of items: which form a file has, and labels that lie in a file of their own. */
+/* Files and directories of items: which form a file has, and labels in a file of their own. */
 #include "eval/tasks/items.h"
 
 #include <dirent.h>
@@ -10,7 +10,7 @@
 #include "eval/tasks/items_private.h"
 #include "base/utf8.h"
 
-/* --- labels beside ------------------------------------------------------------------------------------------- */
+/* --- labels in a file ------------------------------------------------------------------------------------------- */
 
 /* "valid.jsonl" and "-labels.lst" -> "valid-labels.lst". Malloc'd; NULL when memory is out. */
 static char *beside(const char *path, const char *ending) {
@@ -42,7 +42,7 @@ static ch_status join_labels(ch_items *items, int64_t first, const char *path, c
   return CH_OK;
 }
 
-/* Items that lack a label get it from the file beside theirs, where there is one. */
+/* Items that lack a label get it from the file next to theirs, if there is one. */
 static ch_status add_labels(ch_items *items, int64_t first, const char *path, const char *ending,
                             ch_error *error) {
   if (!ending || first == items->count || json_object_get(items->data[first].fields, "label")) return CH_OK;

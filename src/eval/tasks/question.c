@@ -21,7 +21,7 @@ typedef struct making {
   ch_arena *arena;
   ch_template_scope scope;
   ch_python_random random;
-  const char **examples;       /* [pool] their texts with answers, made on first use */
+  const char **examples;       /* [pool] their texts with answers, filled in on first use */
   const char **example_groups; /* [pool] */
   size_t bytes;                /* of the texts so far */
 } making;
@@ -212,8 +212,8 @@ static ch_status make_target(making *m, const ch_task_form *form, ch_question *q
   return CH_OK;
 }
 
-/* The right answers as a list of values. A text that is a list in Python's spelling is that list, as in the harness. Takes the
-   value. */
+/* The right answers as a list of values. A text that is a list in Python's spelling is that list, as in the harness.
+ * Takes the value. */
 static json_t *answers_of(json_t *value, ch_error *error) {
   const char *text = json_string_value(value);
   size_t size = json_string_length(value);
@@ -393,8 +393,8 @@ static ch_status draw_others(making *m, const json_t *fields, int64_t *chosen, c
   return status;
 }
 
-/* Drawn as the harness draws them: one more than needed where the item itself may come, and again, without its copies, where
-   several of them came. */
+/* Drawn as the harness draws them: one more than needed where the item itself may come, and again, without its
+ * copies, where several of them came. */
 static ch_status choose_random(making *m, const json_t *fields, int64_t *chosen, ch_error *error) {
   const ch_items *pool = m->fewshot->pool;
   bool extra = m->task->fewshot_extra || m->fewshot->own;

@@ -1,5 +1,5 @@
-/* Filters and metrics of written answers, by the rules of lm-evaluation-harness and, for recall, of RULER. Texts go through
- * the functions of templates, whose limits bound the work for an answer. */
+/* Filters and metrics of written answers, by the rules of lm-evaluation-harness and, for recall, of RULER. Texts go
+ * through the functions of templates, whose limits bound the work for an answer. */
 #include "eval/tasks/written_answer.h"
 
 #include <stdlib.h>
@@ -121,8 +121,8 @@ static void take_away(json_t **text, int (*out)(int)) {
   *text = rest;
 }
 
-/* string.punctuation and string.digits of Python are those of ASCII, which is what ctype.h has in the "C" locale; a program may
-   have set another. */
+/* string.punctuation and string.digits of Python are those of ASCII, which is what ctype.h has in the "C" locale; a
+ * program may have set another. */
 static int is_punctuation(int c) {
   return c > ' ' && c < 127 && !(c >= '0' && c <= '9') && !(c >= 'A' && c <= 'Z') && !(c >= 'a' && c <= 'z');
 }

@@ -160,7 +160,7 @@ static double number_member(const json_t *object, const char *key) {
   return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-/* Parameters of embeddings: as counted by `compare`, also in the results of a kept run; else computed from the
+/* Parameters of embeddings: as counted by `compare`, also in the results of a recorded run; else computed from the
    configuration's sizes. NaN if neither is there. */
 static double embeddings_of(const json_t *run) {
   const json_t *config = json_object_get(run, "config");

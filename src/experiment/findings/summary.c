@@ -63,7 +63,8 @@ static ch_status fit_runs(ch_summary *summary, ch_blocked *fit, ch_error *error)
   return ch_blocked_fit(values, count, summary->count, blocks, &summary->arena, fit, error);
 }
 
-/* Where seeds are added until the risk is small, every number of seeds from the first on is a look; the errors of all looks add up to 5 %. */
+/* Where seeds are added until the risk is small, every number of seeds from the first on is a look; the errors of all
+ * looks add up to 5 %. */
 static double error_of(const ch_comparison *comparison, int seeds) {
   if (!comparison->until_decided) return 0.05;
   double first = fmax(2, (double)comparison->training.seeds), now = fmax(first, seeds);
@@ -84,7 +85,8 @@ static void fill_differences(ch_summary *summary, const ch_blocked *fit, const c
     }
 }
 
-/* Means first: groups are sorted by them, and the fit of the sorted ones is what differences and intervals follow from. */
+/* Means first: groups are sorted by them, and the fit of the sorted ones is what differences and intervals follow
+ * from. */
 static ch_status analyse(const ch_comparison *comparison, ch_summary *summary, ch_error *error) {
   size_t count = (size_t)summary->count;
   ch_blocked fit;

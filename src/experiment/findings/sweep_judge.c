@@ -1,4 +1,4 @@
-/* Judging runs: verdicts, laws and the rates to take. */
+/* Judging runs: verdicts, laws and the recommended rates. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

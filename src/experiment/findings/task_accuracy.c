@@ -9,7 +9,7 @@ static const ch_task_result *find_task(const ch_model_result *run, const char *t
   return NULL;
 }
 
-/* Returns true if one of the first `runs` runs of a group was asked. */
+/* Returns true if one of the first `runs` runs of a group was evaluated on the task. */
 static bool is_asked(const ch_group *group, int runs, const char *task) {
   for (int r = 0; r < runs; r++)
     if (find_task(group->runs[r], task)) return true;

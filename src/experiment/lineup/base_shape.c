@@ -1,4 +1,4 @@
-/* The shape that compared models share, chosen from a number of parameters. The rule is told in docs/compare.md. */
+/* The shape that compared models share, chosen from a number of parameters. docs/compare.md describes the rule. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -11,9 +11,9 @@
 #include "config_file/config_json.h"
 #include "experiment/lineup/match_size.h"
 
-/* --- names --------------------------------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------------------------ */
 
-/* Characters that file systems and shells take without quoting; all others become '-'. */
+/* Characters that file systems and shells accept without quoting; all others become '-'. */
 static void make_plain(char *name) {
   for (char *c = name; *c; c++)
     if (!isalnum((unsigned char)*c) && *c != '_') *c = '-';
@@ -85,7 +85,7 @@ void ch_compare_plan_free(ch_compare_plan *plan) {
   plan->count = 0;
 }
 
-/* --- shapes -------------------------------------------------------------------------------------------------------- */
+/* --- shapes ----------------------------------------------------------------------------------------------------- */
 
 static const ch_planned_model *first_file(const ch_compare_plan *plan) {
   for (int i = 0; i < plan->count; i++)

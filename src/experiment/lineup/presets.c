@@ -13,7 +13,7 @@ enum { LONGEST_NAME = 64, MOST_NUMBER = 1 << 20 };
 
 /* --- modules by name: presets on top of a mechanism's ------------------------------------------------------------ */
 
-/* The mechanism's preset `name` as it stands in the registry. */
+/* Returns the mechanism's preset `name` in the registry. */
 static ch_status apply_mechanism(const char *name, ch_config *config, int64_t number, const char *where,
                                  ch_error *error);
 
@@ -87,7 +87,7 @@ static const ch_preset modules[] = {
 
 static const char window_words[] = "tokens of the window", head_words[] = "heads of its layers";
 
-/* Exclusive attention: the mechanism must take it. */
+/* Exclusive attention: the mechanism must support it. */
 static ch_status xsa(ch_config *config, int64_t number, const char *where, ch_error *error) {
   (void)number;
   (void)where;
@@ -101,7 +101,8 @@ static bool stays_full(const ch_config *config, int64_t every, int64_t layer) {
   return every && ((layer + 1) % every == 0 || layer + 1 == config->num_hidden_layers);
 }
 
-/* Checks that layers can have types of their own, and one of them differs. `all` is the preset that changes every layer. */
+/* Checks that layers can have types of their own, and one of them differs. `all` is the preset that changes every
+ * layer. */
 static ch_status check_layers(const ch_config *config, int64_t every, const char *all, const char *where,
                               ch_error *error) {
   if (config->num_hidden_layers > CH_MAX_LISTED_LAYERS)
@@ -114,7 +115,8 @@ static ch_status check_layers(const ch_config *config, int64_t every, const char
   return CH_OK;
 }
 
-/* Every `every`-th layer, and the last, sees all tokens; the others the last W, by default a quarter of a text. 0: all slide. */
+/* Every `every`-th layer, and the last, sees all tokens; the others the last W, by default a quarter of a text. 0:
+ * all slide. */
 static ch_status slide(ch_config *config, int64_t window, int64_t every, const char *where, ch_error *error) {
   CH_TRY(check_layers(config, every, "swa-all", where, error));
   int64_t quarter = (config->max_position_embeddings + 3) / 4;
@@ -141,8 +143,9 @@ static ch_status swa_all(ch_config *config, int64_t number, const char *where, c
   return slide(config, number, 0, where, error);
 }
 
-/* Gated DeltaNet in all layers but every `every`-th and the last, with keys of half the width and values of all of it, as many
-   parameters as multi-head attention; states of about 64 x 128 unless the number of heads is given. 0: in all layers. */
+/* Gated DeltaNet in all layers but every `every`-th and the last, with keys of half the width and values of all of
+ * it, as many parameters as multi-head attention; states of about 64 x 128 unless the number of heads is given. 0: in
+ * all layers. */
 static ch_status make_linear(ch_config *config, int64_t heads, int64_t every, const char *where,
                              ch_error *error) {
   enum { WIDTH_OF_A_HEAD = 128 };
@@ -270,7 +273,8 @@ bool ch_preset_is_path(const char *name) {
   return strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".json") == 0);
 }
 
-/* True for a name that takes a number and has it without the colon: "gqa8", "gqa-8". Puts "gqa:8" into `meant`. */
+/* Returns true for a name that needs a number and has it without the colon: "gqa8", "gqa-8". Puts "gqa:8" into
+ * `meant`. */
 static bool lacks_colon(const char *word, char *meant, size_t size) {
   const ch_mechanism *of;
   char name[LONGEST_NAME];
@@ -414,7 +418,7 @@ ch_status ch_preset_apply(const char *name, ch_config *config, ch_error *error) 
 
 /* A number behind a name is tried up to here. */
 enum { MOST_TRIED = 8192, MOST_NAMED = 8 };
-/* Caches count as equal from this share of the one that is asked for. */
+/* Caches count as equal from this share of the requested one. */
 static const double least_share = 0.75;
 
 ch_status ch_check_cache(const char *name, int64_t elements, int64_t most, const char *possible,

@@ -1,5 +1,6 @@
-/* Handing out runs to groups of ranks. Messages go between rank 0 and the first rank of each other group: reports of what was
-   made, which ask for more, and words that name the next piece. A word may come while a piece is made only if it says to end. */
+/* Handing out runs to groups of ranks. Messages go between rank 0 and the first rank of each other group: reports of
+ * what was made, which ask for more, and words that name the next piece. A word may come while a piece is made only
+ * if it says to end. */
 #define _GNU_SOURCE
 #include "experiment/trial/scheduler.h"
 
@@ -27,7 +28,7 @@ typedef struct ch_scheduler_member {
   report said;
   ch_assignment word;
   int index;              /* index of the piece that it works on; -1: none */
-  bool asks, ended, left; /* it waits for a message; was told to end; has sent its last message */
+  bool asks, ended, left; /* it waits for a message; was sent "stop"; has sent its last message */
 } ch_scheduler_member;
 
 /* Rank 0, as the first rank of another group sees it. */

@@ -37,7 +37,7 @@ typedef struct setting {
   size_t offset;
   double least, most; /* of a count or number; most < least: no upper bound */
   int counts;
-  bool free; /* not kept: it may change when a comparison goes on */
+  bool free; /* not saved: it may change when a comparison continues */
   /* [name_count] the names of an enumeration's values; NULL for values that are refused. */
   const char *const *names;
   int name_count;
@@ -68,9 +68,9 @@ enum {
   NONE = -2 /* as an upper bound: there is none */
 };
 
-/* In the order in which they are kept. A new setting is a member of ch_compare_settings and a row here; the program has a
-   row of options that names the member (cli/comparison_options.h, cli/cmd_compare.c). What is not in an old file counts as the
-   default. */
+/* In the order in which they are saved. A new setting is a member of ch_compare_settings and a row here; the program
+ * has a row of options that names the member (cli/comparison_options.h, cli/cmd_compare.c). What is not in an old
+ * file counts as the default. */
 static const setting settings_table[] = {
     {COUNT("epochs", vision.epochs, 1, 100000), .counts = COUNTS_FOR_IMAGES},
     {COUNT("patch", vision.patch, 0, 4096), .counts = COUNTS_FOR_IMAGES},
@@ -163,8 +163,8 @@ void ch_compare_defaults(ch_compare_settings *settings) {
                                     .verdict = {.tolerance = 0.01, .task_items = 100}};
 }
 
-/* Sixteen sequences, or fewer where that would be less than 256 steps: with the same tokens, more steps of fewer sequences
-   reach lower losses, and the learning rate matters less. */
+/* Sixteen sequences, or fewer where that would be less than 256 steps: with the same tokens, more steps of fewer
+ * sequences reach lower losses, and the learning rate matters less. */
 static int64_t usual_batch(int64_t tokens, int64_t sequence) {
   enum { MOST = 16, LEAST = 2, STEPS = 256 };
   int64_t batch = MOST;
@@ -206,7 +206,7 @@ static ch_status check_range(const setting *row, const ch_compare_settings *s, c
                            value, row->least);
 }
 
-/* Checks that the quantity to be made equal exists and makes sense. */
+/* Checks that the models have the quantity that is to be equal. */
 static ch_status check_match(const ch_compare_settings *s, ch_experiment experiment, ch_error *error) {
   bool cache = s->lineup.match == CH_MATCH_CACHE;
   if (cache && s->vision.images)
@@ -369,7 +369,7 @@ static bool put_configs(json_t *settings, const ch_compare_plan *plan) {
   return true;
 }
 
-/* With CH_MATCH_TIME: how long each run is to take, and the steps that fit in. They were measured, so they are kept. */
+/* With CH_MATCH_TIME: the duration of each run and the steps that fit in. They were measured, so they are saved. */
 static bool put_timed(json_t *settings, const ch_compare_plan *plan) {
   json_t *steps = json_object();
   bool fine = steps &&

@@ -31,7 +31,7 @@ enum {
   MOST_EVALUATIONS = 20
 };
 
-/* Evaluations may take about a tenth of the training time; evaluating a token takes a third of the time of training
+/* Evaluations may need about a tenth of the training time; evaluating a token needs a third of the time of training
    on it. */
 static const double evaluation_share = 0.3;
 /* Share of the text. It is larger than usual, because comparisons mostly run on small texts. */
@@ -84,7 +84,7 @@ static int64_t steps_for(const ch_compare_setup *setup, int64_t length) {
   return ch_train_steps_for(&setup->training, length * unit);
 }
 
-/* Images in colour are mirrored and shifted, as `train` does by itself. */
+/* Images in colour are mirrored and shifted, as `train` does by default. */
 static void settle_images(ch_compare_setup *setup) {
   const ch_config *config = &setup->plan.models[0].config;
   ch_train_options *training = &setup->training;

@@ -31,7 +31,7 @@ ch_status ch_compare_check_tasks(ch_compare_setup *setup, ch_task_checker check,
 
 /* --- answers ----------------------------------------------------------------------------------------------------- */
 
-/* The place of the task's answer: one with the same items is kept, one with another number of them is replaced. */
+/* The place of the task's answer: one with as many items is reused, one with another number of them is replaced. */
 static int task_index(const ch_model_result *model, const ch_asked_task *task) {
   for (int i = 0; i < model->task_count; i++)
     if (strcmp(model->tasks[i].task, task->spelling) == 0) return i;

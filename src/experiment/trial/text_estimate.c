@@ -84,7 +84,7 @@ ch_status ch_estimate_prepared_text(const ch_data_options *options, ch_data *dat
                    (long long)data->text_bytes, (long long)options->sequence);
   data->source = (ch_batch_source){.context = data,
                                    .train = fill_counted_batch,
-                                   .validate = fill,
+                                   .validate = fill_counted_batch,
                                    .validation_sequences = data->validation_tokens / options->sequence + 1};
   return CH_OK;
 }

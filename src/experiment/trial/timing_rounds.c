@@ -18,7 +18,7 @@ enum { ROUNDS = 2 };
 
 /* The measurements of a model in one round. */
 typedef struct speeds {
-  double rate, step_rate; /* step_rate: of training; 0: it was not asked for */
+  double rate, step_rate; /* step_rate: of training; 0: it was not requested */
   ch_curve_point depths[CH_DEPTHS];
   int depth_count;
   bool disturbed;
@@ -214,7 +214,8 @@ static const ch_config *config_of(const ch_compare_setup *setup, const char *nam
   return NULL;
 }
 
-/* Of each name, one model is timed: the first that has its weights. Training is timed too where that of any seed was not steady. */
+/* Of each name, one model is timed: the first that has its weights. Training is timed too where that of any seed was
+ * not steady. */
 static void begin_timing(ch_compare_setup *setup, timed *all) {
   const ch_comparison *c = setup->comparison;
   for (int i = 0; i < c->count; i++) {
@@ -265,7 +266,8 @@ static ch_status time_all(ch_compare_setup *setup, timed *all, ch_error *error) 
   return CH_OK;
 }
 
-/* Returns true if no model of a name was timed in turns with the others, or all are to be timed again, and one has its weights. */
+/* Returns true if no model of a name was timed in turns with the others, or all are to be timed again, and one has
+ * its weights. */
 static bool lacks_timing(const ch_compare_setup *setup) {
   const ch_comparison *c = setup->comparison;
   for (int i = 0; i < c->count; i++)

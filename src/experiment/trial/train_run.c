@@ -23,7 +23,7 @@ typedef struct running {
   ch_train_options training; /* of this run */
   ch_compare_position position;
   ch_step_times times;
-  bool began;       /* a step was made, or all were made before */
+  bool began;       /* a step was trained, or all were before */
   ch_status failed; /* what went wrong between steps: settings or results could not be written */
   ch_error error;
   /* While rates are tried: the best run so far, or NULL; and whether this one is clearly worse. */
@@ -74,7 +74,7 @@ static void on_started(void *context, int64_t step) {
 
 static bool on_interrupted(void *context) {
   running *r = context;
-  bool stops = ch_scheduler_stops(&r->setup->crew); /* asked in any case: it also serves other ranks */
+  bool stops = ch_scheduler_stops(&r->setup->crew); /* called in any case: it also serves other ranks */
   return stops || r->hopeless || r->failed != CH_OK;
 }
 
@@ -86,8 +86,8 @@ static ch_status finish_run(running *run, ch_trainer *trainer, const char *direc
   return ch_compare_on_images(setup) ? CH_OK : ch_data_give_tokenizer(&setup->data, directory, error);
 }
 
-/* Returns the devices of this process's runs, of those that the settings name; the caller frees them. NULL: none is named, or no
-   memory. */
+/* Returns the devices of this process's runs, of those that the settings name; the caller frees them. NULL: none is
+ * named, or no memory. */
 char *ch_compare_device_of(const ch_compare_setup *setup) {
   const char *from = setup->settings.workers.device;
   int64_t each = setup->settings.workers.ranks_per_run > 0 ? setup->settings.workers.ranks_per_run : 1;
@@ -170,7 +170,7 @@ static ch_status write_result(const ch_compare_setup *setup, const char *path, j
   return ch_ranks_agree(setup->crew.own, status, error);
 }
 
-/* --- runs of the comparison ------------------------------------------------------------------------------------------ */
+/* --- runs of the comparison ------------------------------------------------------------------------------------- */
 
 /* The directory of a run below --out, in the arena, and its result's path, which is the caller's. */
 static ch_status find_run(const ch_compare_setup *setup, const ch_planned_model *planned, uint64_t seed,
