@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "report/compression.h"
 #include "report/figure.h"
-#include "report/comparison_table.h"
+#include "report/comparison_columns.h"
 
 static void put_number(double value, int decimals, ch_text *html) {
   ch_column plain = {.decimals = decimals};
