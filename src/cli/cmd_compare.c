@@ -266,9 +266,10 @@ typedef struct display {
   const arguments *arguments;
   ch_progress_line progress;
   ch_run_recorder keeper;
-  char name[160]; /* of the model being trained, with the seed where there are several */
-  double seconds; /* smoothed, of a step */
-  double timing_began;
+  char name[160];                  /* of the model being trained, with the seed where there are several */
+  double seconds;                  /* smoothed, of a step */
+  double timing_began, turn_began; /* the first turn, the present one */
+  int32_t turn;
   const char *out; /* of the rung that is trained */
 } display;
 
@@ -378,11 +379,17 @@ static void show_timing(display *d, int32_t turn, int32_t turns, const ch_model_
   char name[160];
   char left[48] = "", time[32];
   name_run(d, model->name, model->seed, name, sizeof name);
-  if (turn == 0) d->timing_began = ch_clock();
+  double now = ch_clock();
+  if (turn == 0) d->timing_began = now;
+  if (turn == 0 || turn != d->turn) d->turn_began = now;
+  d->turn = turn;
   if (!ch_progress_due(&d->progress)) return;
-  if (turn > 0)
-    snprintf(left, sizeof left, ", %s left",
-             ch_format_duration((ch_clock() - d->timing_began) * (turns - turn) / turn, time, sizeof time));
+  if (turn > 0) {
+    double of_a_turn = (d->turn_began - d->timing_began) / turn;
+    double remaining = of_a_turn * (turns - turn) - (now - d->turn_began);
+    if (remaining > 0)
+      snprintf(left, sizeof left, ", %s left", ch_format_duration(remaining, time, sizeof time));
+  }
   ch_progress_show(&d->progress, false, "timing all models in turns (%d of %d): %s%s", turn + 1, turns, name,
                    left);
 }
