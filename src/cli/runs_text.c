@@ -1,4 +1,4 @@
-/* One run with all that is kept of it, and what differs between runs. */
+/* Prints everything recorded about a run, and the differences between runs. */
 #include "cli/runs_text.h"
 
 #include "cli/runs_cells.h"
