@@ -92,7 +92,7 @@ static void read_stream(ch_exchange *exchange) {
   exchange->events = NULL;
 }
 
-/* What the engine's thread does until all is written. */
+/* The engine's thread, until all is written. */
 static void run_engine(ch_exchange *exchange) {
   const ch_writing *writing = exchange->writing;
   need(ch_inbox_sequences(writing) <= CH_MOST_CHOICES, "there are too many choices");
