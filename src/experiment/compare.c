@@ -366,9 +366,10 @@ static ch_status compare_all(comparing *c, ch_error *error) {
 
 static ch_status time_in_turns(comparing *c, ch_error *error) {
   ch_compare_setup *setup = c->setup;
-  if (in_shares(setup) || !ch_compare_lacks_timing(setup)) return CH_OK;
-  CH_TRY(ch_compare_time_in_rounds(setup, error));
-  return write_results(c, error);
+  bool changed;
+  if (in_shares(setup)) return CH_OK;
+  CH_TRY(ch_compare_time_in_rounds(setup, &changed, error));
+  return changed ? write_results(c, error) : CH_OK;
 }
 
 static ch_status ask_tasks(comparing *c, ch_error *error) {

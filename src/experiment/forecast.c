@@ -83,7 +83,7 @@ static ch_status foresee(ch_compare_setup *setup, const ch_planned_model *planne
     runs += setup->settings.rates.tune;
   }
   if (steps == 0) return CH_OK;
-  CH_TRY(ch_time_steps(&planned->config, &setup->training, ch_compare_source(setup), ch_compare_stopped,
+  CH_TRY(ch_time_steps(&planned->config, &setup->training, ch_compare_source(setup), 1, ch_compare_stopped,
                        setup, &timing, error));
   double step_tokens = (double)ch_train_step_tokens(t);
   double evaluations = (double)steps / (double)(t->eval_every > 0 ? t->eval_every : t->steps);

@@ -61,7 +61,7 @@ static inline ch_compare_settings small(const char *out) {
 typedef struct watch {
   int steps, begun, finished, earlier, written, timings, timed;
   int runs;                      /* of all models and seeds; 0: 2; -1: not known */
-  int deleted;                   /* of them */
+  int names;                     /* the models that take turns: one of each name */
   int stop_after;                /* steps; 0 = never */
   bool stop_by_question;         /* when the comparison asks, not by the answer to a step */
   int stop_timing;               /* after so many timings; 0 = never */
@@ -96,14 +96,13 @@ static inline void on_model(const ch_model_result *model, bool earlier, void *us
 /* The models take turns. */
 static inline void on_timing(int32_t turn, int32_t turns, const ch_model_result *model, void *user) {
   watch *w = user;
-  int runs = (w->runs ? w->runs : 2) - w->deleted;
   if (turn >= CH_COMPARE_TURNS) {
     assert_int_equal(turns, 2 * CH_COMPARE_TURNS);
-    assert_true(++w->again <= runs * CH_COMPARE_TURNS);
+    assert_true(++w->again <= w->names * CH_COMPARE_TURNS);
     return;
   }
   assert_int_equal(turns, CH_COMPARE_TURNS);
-  assert_int_equal(turn, w->timings / runs);
+  assert_int_equal(turn, w->timings / w->names);
   assert_ptr_not_equal(model, w->timing);
   w->timing = model;
   w->timings++;
@@ -154,6 +153,8 @@ static inline bool on_event(const ch_compare_event *event, void *user) {
 static inline ch_status compare(const ch_compare_settings *options, watch *w, ch_comparison *comparison,
                                 ch_error *error) {
   ch_compare_settings settings = *options;
+  w->names = 1;
+  for (const char *at = options->lineup.mechanisms; *at; at++) w->names += *at == ',';
   settings.event = on_event;
   settings.stop = on_stop;
   settings.user = w;

@@ -7,10 +7,10 @@
 #include "train/schedule.h"
 
 enum { LEAST_STEPS = 3, MOST_STEPS = 64 };
-static const double enough_seconds = 1, most_seconds = 4;
+static const double most_seconds = 4;
 
-static ch_status time_trainer(ch_trainer *trainer, int64_t steps, ch_stop_test stop, void *stop_context,
-                              ch_step_timing *timing, ch_error *error) {
+static ch_status time_trainer(ch_trainer *trainer, int64_t steps, double enough_seconds, ch_stop_test stop,
+                              void *stop_context, ch_step_timing *timing, ch_error *error) {
   double seconds[MOST_STEPS], began = ch_clock();
   int taken = 0, most = steps < MOST_STEPS ? (int)steps : MOST_STEPS;
   if (most < LEAST_STEPS) most = LEAST_STEPS;
@@ -31,8 +31,8 @@ static ch_status time_trainer(ch_trainer *trainer, int64_t steps, ch_stop_test s
 }
 
 ch_status ch_time_steps(const ch_config *config, const ch_train_options *training,
-                        const ch_batch_source *source, ch_stop_test stop, void *stop_context,
-                        ch_step_timing *timing, ch_error *error) {
+                        const ch_batch_source *source, double enough_seconds, ch_stop_test stop,
+                        void *stop_context, ch_step_timing *timing, ch_error *error) {
   ch_train_options options = *training;
   ch_trainer *trainer = NULL;
   *timing = (ch_step_timing){0};
@@ -43,7 +43,8 @@ ch_status ch_time_steps(const ch_config *config, const ch_train_options *trainin
   const ch_params *params = ch_trainer_params(trainer);
   for (int p = 0; p < params->count; p++)
     timing->weight_bytes += ch_tensor_bytes(&ch_trainer_weights(trainer)[p]);
-  ch_status status = time_trainer(trainer, training->steps, stop, stop_context, timing, error);
+  ch_status status =
+      time_trainer(trainer, training->steps, enough_seconds, stop, stop_context, timing, error);
   timing->memory_bytes = ch_peak_resident_bytes();
   if (timing->memory_bytes < ch_trainer_bytes(trainer)) timing->memory_bytes = ch_trainer_bytes(trainer);
   ch_trainer_free(trainer);

@@ -12,10 +12,10 @@ typedef struct ch_step_timing {
   size_t weight_bytes;
 } ch_step_timing;
 
-/* Takes some steps of a new model with these options and batches for about a second: at least three unless steps are slow, and
-   no more than options->steps. The first is not timed. `stop` ends it (CH_ERROR_INTERRUPTED). */
+/* Takes some steps of a new model with these options and batches for about `enough_seconds`: at least three unless steps are
+   slow, and no more than options->steps. The first is not timed. `stop` ends it (CH_ERROR_INTERRUPTED). */
 ch_status ch_time_steps(const ch_config *config, const ch_train_options *training,
-                        const ch_batch_source *source, ch_stop_test stop, void *stop_context,
-                        ch_step_timing *timing, ch_error *error);
+                        const ch_batch_source *source, double enough_seconds, ch_stop_test stop,
+                        void *stop_context, ch_step_timing *timing, ch_error *error);
 
 #endif

@@ -23,7 +23,7 @@ static ch_status time_models(ch_compare_setup *setup, double *seconds, ch_error 
                                                             (double)(turn * count + i) / (TURNS * count)}});
       if (ch_compare_stopped(setup))
         return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted while the models were timed");
-      CH_TRY(ch_time_steps(&model->config, &setup->training, ch_compare_source(setup), ch_compare_stopped,
+      CH_TRY(ch_time_steps(&model->config, &setup->training, ch_compare_source(setup), 1, ch_compare_stopped,
                            setup, &timing, error));
       taken[i][turn] = timing.seconds;
     }

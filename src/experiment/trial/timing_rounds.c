@@ -24,6 +24,9 @@ typedef struct speeds {
   bool disturbed;
 } speeds;
 
+/* Training is timed for so long in a turn. */
+static const double seconds_of_steps = 0.3;
+
 /* A model whose training took fewer seconds is too small for a stable measurement of its speed. */
 enum { ENOUGH_SECONDS = 2 };
 
@@ -51,8 +54,8 @@ static ch_status take_turn(ch_compare_setup *setup, const char *directory, doubl
   ch_load before = ch_load_now();
   CH_TRY(measure(setup, directory, effort, taken, error));
   if (config) {
-    CH_TRY(ch_time_steps(config, &setup->training, ch_compare_source(setup), ch_compare_stopped, setup,
-                         &steps, error));
+    CH_TRY(ch_time_steps(config, &setup->training, ch_compare_source(setup), seconds_of_steps,
+                         ch_compare_stopped, setup, &steps, error));
     if (steps.seconds > 0) taken->step_rate = (double)ch_train_step_tokens(&setup->training) / steps.seconds;
   }
   ch_load after = ch_load_now();
@@ -90,9 +93,40 @@ static ch_status fill(ch_compare_setup *setup, const speeds *turns, int count, c
   return CH_OK;
 }
 
+/* A run of the same name whose decoding was timed, in turns if `in_turns`; or NULL. Seeds do not change the speed. */
+static const ch_model_result *timed_sibling(const ch_compare_setup *setup, const char *name, bool in_turns) {
+  const ch_comparison *c = setup->comparison;
+  for (int i = 0; i < c->count; i++) {
+    const ch_model_result *run = &c->models[i];
+    if (strcmp(run->name, name) == 0 && run->decode_tokens_per_second > 0 &&
+        (run->timing_turns > 0 || !in_turns))
+      return run;
+  }
+  return NULL;
+}
+
+static void copy_decoding(const ch_model_result *from, ch_model_result *to) {
+  to->decode_tokens_per_second = from->decode_tokens_per_second;
+  to->decode_spread = from->decode_spread;
+  to->decode_unsteady = from->decode_unsteady;
+  to->decode_curve = from->decode_curve;
+  to->decode_points = from->decode_points;
+}
+
+static void copy_training(const ch_model_result *from, ch_model_result *to) {
+  to->train_tokens_per_second = from->train_tokens_per_second;
+  to->train_spread = from->train_spread;
+  to->train_unsteady = from->train_unsteady;
+}
+
 ch_status ch_compare_time_alone(ch_compare_setup *setup, const char *directory, ch_model_result *model,
                                 ch_error *error) {
+  const ch_model_result *sibling = timed_sibling(setup, model->name, false);
   speeds taken;
+  if (sibling) {
+    copy_decoding(sibling, model);
+    return CH_OK;
+  }
   CH_TRY(take_turn(setup, directory, effort_for(model), NULL, &taken, error));
   return fill(setup, &taken, 1, model, error);
 }
@@ -104,15 +138,6 @@ bool ch_compare_has_weights(const ch_compare_setup *setup, const ch_model_result
   free(path);
   free(directory);
   return there;
-}
-
-bool ch_compare_lacks_timing(const ch_compare_setup *setup) {
-  const ch_comparison *c = setup->comparison;
-  for (int i = 0; i < c->count; i++)
-    if ((c->models[i].timing_turns == 0 || setup->settings.verdict.remeasure) &&
-        ch_compare_has_weights(setup, &c->models[i]))
-      return true;
-  return false;
 }
 
 /* --- rounds of turns --------------------------------------------------------------------------------------------- */
@@ -154,20 +179,13 @@ static ch_median_speed training_of(const ch_model_result *m) {
 
 /* Keeps a round's measurements that are steadier than earlier ones. Decides whether another round is needed. */
 static ch_status judge(ch_compare_setup *setup, timed *model, ch_error *error) {
-  ch_model_result now = model->best;
-  ch_median_speed decoding = decoding_of(&model->best), training = training_of(&model->best);
+  const ch_model_result *before = &model->best;
+  ch_model_result now = *before;
   CH_TRY(fill(setup, model->turns, CH_COMPARE_TURNS, &now, error));
-  if (model->taken && !ch_median_speed_is_steadier(decoding_of(&now), decoding)) {
-    now.decode_tokens_per_second = decoding.median;
-    now.decode_spread = decoding.spread;
-    now.decode_unsteady = decoding.unsteady;
-    now.decode_curve = model->best.decode_curve;
-  }
-  if (model->taken && !ch_median_speed_is_steadier(training_of(&now), training)) {
-    now.train_tokens_per_second = training.median;
-    now.train_spread = training.spread;
-    now.train_unsteady = training.unsteady;
-  }
+  if (model->taken && !ch_median_speed_is_steadier(decoding_of(&now), decoding_of(before)))
+    copy_decoding(before, &now);
+  if (model->taken && !ch_median_speed_is_steadier(training_of(&now), training_of(before)))
+    copy_training(before, &now);
   now.timing_turns = CH_COMPARE_TURNS;
   model->best = now;
   model->taken = true;
@@ -196,13 +214,19 @@ static const ch_config *config_of(const ch_compare_setup *setup, const char *nam
   return NULL;
 }
 
+/* Of each name, one model is timed: the first that has its weights. Training is timed too where that of any seed was not steady. */
 static void begin(ch_compare_setup *setup, timed *all) {
   const ch_comparison *c = setup->comparison;
   for (int i = 0; i < c->count; i++) {
-    bool training = (setup->settings.verdict.remeasure || c->models[i].train_unsteady) &&
-                    setup->settings.workers.engine == CH_ENGINE_NATIVE;
+    bool training = setup->settings.verdict.remeasure, first = ch_compare_has_weights(setup, &c->models[i]);
+    for (int k = 0; k < c->count; k++) {
+      if (strcmp(c->models[k].name, c->models[i].name) != 0) continue;
+      training = training || c->models[k].train_unsteady;
+      first = first && (k >= i || !all[k].wanted);
+    }
+    training = training && setup->settings.workers.engine == CH_ENGINE_NATIVE;
     all[i].best = c->models[i];
-    all[i].wanted = ch_compare_has_weights(setup, &c->models[i]);
+    all[i].wanted = first;
     all[i].config = training ? config_of(setup, c->models[i].name) : NULL;
   }
 }
@@ -219,17 +243,52 @@ static ch_status take_rounds(ch_compare_setup *setup, timed *all, ch_error *erro
     }
     if (!wanted) break;
   }
-  for (int i = 0; i < count; i++)
-    if (all[i].taken) {
-      setup->comparison->models[i] = all[i].best;
-      CH_TRY(ch_compare_keep_run(setup, &all[i].best, error));
-    }
   return CH_OK;
 }
 
-ch_status ch_compare_time_in_rounds(ch_compare_setup *setup, ch_error *error) {
-  timed *all = calloc((size_t)setup->comparison->count + 1, sizeof *all);
-  ch_status status = all ? take_rounds(setup, all, error) : ch_no_memory(error);
-  free(all);
-  return status;
+/* Gives a run the speed of another of its name. `training`: that of training was measured anew. */
+static ch_status give_speed(ch_compare_setup *setup, const ch_model_result *from, bool training,
+                            ch_model_result *run, ch_error *error) {
+  copy_decoding(from, run);
+  if (training && (run->train_unsteady || setup->settings.verdict.remeasure)) copy_training(from, run);
+  run->timing_turns = from->timing_turns;
+  return ch_compare_keep_run(setup, run, error);
+}
+
+static ch_status time_all(ch_compare_setup *setup, timed *all, ch_error *error) {
+  const ch_comparison *c = setup->comparison;
+  CH_TRY(take_rounds(setup, all, error));
+  for (int i = 0; i < c->count; i++)
+    for (int k = 0; all[i].taken && k < c->count; k++)
+      if (strcmp(c->models[k].name, all[i].best.name) == 0)
+        CH_TRY(give_speed(setup, &all[i].best, all[i].config != NULL, &c->models[k], error));
+  return CH_OK;
+}
+
+/* Returns true if no model of a name was timed in turns with the others, or all are to be timed again, and one has its weights. */
+static bool lacks_timing(const ch_compare_setup *setup) {
+  const ch_comparison *c = setup->comparison;
+  for (int i = 0; i < c->count; i++)
+    if ((setup->settings.verdict.remeasure || !timed_sibling(setup, c->models[i].name, true)) &&
+        ch_compare_has_weights(setup, &c->models[i]))
+      return true;
+  return false;
+}
+
+ch_status ch_compare_time_in_rounds(ch_compare_setup *setup, bool *changed, ch_error *error) {
+  const ch_comparison *c = setup->comparison;
+  *changed = lacks_timing(setup);
+  if (*changed) {
+    timed *all = calloc((size_t)c->count + 1, sizeof *all);
+    ch_status status = all ? time_all(setup, all, error) : ch_no_memory(error);
+    free(all);
+    return status;
+  }
+  for (int i = 0; i < c->count; i++) {
+    const ch_model_result *sibling = timed_sibling(setup, c->models[i].name, true);
+    if (c->models[i].timing_turns > 0 || !sibling) continue;
+    CH_TRY(give_speed(setup, sibling, false, &c->models[i], error));
+    *changed = true;
+  }
+  return CH_OK;
 }
