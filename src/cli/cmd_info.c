@@ -1,4 +1,4 @@
-/* crosshead info MODEL_OR_CONFIG: what a model is and what it costs. */
+/* crosshead info: prints the shape of models, their parameters, cache and FLOPs. */
 #include <string.h>
 
 #include <crosshead/info.h>
@@ -20,7 +20,7 @@ typedef struct arguments {
   int64_t depth, ranks;
 } arguments;
 
-/* The types of --cache-dtype, of which each model's cache must hold those that are named. */
+/* Reads --cache-dtype. Every model's cache must hold the states that it names. */
 static ch_status choose_cache(const arguments *a, const ch_info *info, ch_info_settings *settings,
                               ch_error *error) {
   unsigned held = 0;
@@ -97,7 +97,7 @@ static ch_status put_training(json_t *object, const char *name, const ch_train_m
   return CH_OK;
 }
 
-/* The figures of info, with those of training after them; *json is replaced. */
+/* Appends the figures of training to those of info; replaces *json. */
 static ch_status add_training(const arguments *a, const ch_train_memory m[TYPES], char **json,
                               ch_error *error) {
   json_t *report;

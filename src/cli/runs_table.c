@@ -1,4 +1,4 @@
-/* The list of runs: a row each, and of rows that would look the same the settings that differ. */
+/* Prints the list of runs, one row each. Settings that differ between otherwise equal rows get columns. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,14 +11,14 @@
 
 enum { FIXED = 11, MOST_MORE = 4, MOST_WIDTH = 32 };
 
-/* Columns that stand in every list, but for the mechanism, which a list has where names do not say it. */
+/* Columns of every list. The mechanism is left out if it equals the name. */
 enum { ID, FINISHED, KIND, NAME, MECHANISM, SEED, LR, PARAMETERS, TOKENS, LOSS, STATUS };
 static const char *const headings[FIXED] = {"id", "finished",   "kind",   "name", "mechanism", "seed",
                                             "lr", "parameters", "tokens", "loss", "status"};
 /* Columns that tell how a run was set up. */
 static const int settings[] = {KIND, NAME, MECHANISM, SEED, LR, PARAMETERS, TOKENS};
 
-/* The list as it is made. */
+/* The list under construction. */
 typedef struct list {
   const ch_found_runs *runs;
   int64_t count;
@@ -58,7 +58,7 @@ static void put_row(const ch_kept_run *run, ch_cell *row) {
   ch_put_cell(row[STATUS], run->status);
 }
 
-/* --- rows that look the same -------------------------------------------------------------------------------------- */
+/* --- rows that look the same -------------------------------------------------------------------------------- */
 
 /* How the run of a row was set up, as text; malloc'd. */
 static char *look_of(ch_cell *row) {
@@ -98,7 +98,7 @@ static json_t *flat_at(list *l, int64_t run) {
   return l->flat[run];
 }
 
-/* Every row is held against the first that looks like it. */
+/* Compares every row with the first that looks like it. */
 static bool tell_apart(list *l) {
   json_t *first = json_object(); /* look: the run's place in the list */
   bool fine = first != NULL;
@@ -120,7 +120,7 @@ static bool tell_apart(list *l) {
   return fine;
 }
 
-/* --- the table ---------------------------------------------------------------------------------------------------- */
+/* --- the table ---------------------------------------------------------------------------------------------- */
 
 /* The row of `run`, or of the headings if it is negative. */
 static void put_line(list *l, int64_t run, ch_table *table) {

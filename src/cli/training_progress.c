@@ -7,7 +7,7 @@
 #include "cli/training.h"
 #include "cli/work.h"
 
-/* Before what is said of a run. */
+/* Returns the words before a message about the run. */
 static const char *whose(const ch_training_view *view) {
   return view->start.control ? "control, " : "";
 }
@@ -20,7 +20,7 @@ static void show_preparation(ch_training_view *view, const char *stage, double s
   ch_progress_show(&view->line, false, "%s  %.0f %%", stage, 100 * share);
 }
 
-/* A checkpoint is 12 bytes per parameter: of a large model it takes a disk a minute. */
+/* A checkpoint has 12 bytes per parameter, so saving that of a large model can need a minute. */
 bool ch_training_stops(void *context) {
   ch_training_view *view = context;
   const double slow_bytes = 256e6, bytes = 12 * (double)view->start.parameters;
