@@ -22,9 +22,9 @@ extern "C" {
  * Static storage. */
 CH_API const char *ch_version(void);
 
-/* Fails with CH_ERROR_ARGUMENT, in a sentence that names the possible values, if an environment variable that decides how
- * to compute has a value that this machine or the library does not know: CROSSHEAD_ISA or CROSSHEAD_WORKERS. Functions that
- * open models or train check it themselves. */
+/* Fails with CH_ERROR_ARGUMENT, in a sentence that names the possible values, if an environment variable that decides
+ * how to compute has a value that this machine or the library does not know: CROSSHEAD_ISA or CROSSHEAD_WORKERS.
+ * Functions that open models or train check it themselves. */
 CH_API ch_status ch_environment_check(ch_error *error);
 
 /* Releases memory that this library handed out. NULL is fine. */
@@ -35,8 +35,8 @@ CH_API void ch_free(void *memory);
  * function then returns CH_ERROR_INTERRUPTED unless it says otherwise. */
 typedef bool (*ch_progress)(int64_t done, int64_t total, void *user);
 
-/* Told that a part of long work begins, of which ch_progress then counts anew: "documents". The name lasts until the
- * next part begins. */
+/* Called when a new stage of long work starts; ch_progress then restarts from 0. `name`, such as "documents", is valid
+ * until the next stage. */
 typedef void (*ch_stage_sink)(const char *name, void *user);
 
 /* How numbers are stored. */

@@ -54,9 +54,9 @@ static double variance_of(const ch_law_fit *fit, int shares) {
   return fit->degrees > 0 ? fit->squares / (1 + shares) / fit->degrees : NAN;
 }
 
-/* One E for all laws, unless own ones fit better. What was chosen was chosen for leaving little, so the noise is not
- * less than what own floors leave; and where those are taken, the closer the choice, the more of it is what one floor
- * leaves. */
+/* All laws share one E unless separate values fit significantly better (F test). What was chosen was chosen for leaving
+ * little, so the noise is not less than what own floors leave; and where those are taken, the closer the choice, the
+ * more of it is what one floor leaves. */
 static ch_law_fit choose_floor(const ladder *l, ch_compute_law *laws) {
   ch_law_fit one = ch_ladder_fit_laws(l->tables, l->data, l->count, true, true, laws);
   if (l->count == 1) return one;

@@ -1,5 +1,5 @@
 #!/bin/bash
-# More tokens: what is there is trained on, to the same bits as if it had been so long from the start.
+# More tokens: finished models are trained further, bit-identical to one long run.
 # unsanitized: takes long, and unit tests run the same code
 C="crosshead compare --data $DATA/../../LICENSE --params 60k --seq 32 --batch 4 --mechanisms mha \
   --schedule constant"
