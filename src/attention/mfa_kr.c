@@ -3,9 +3,8 @@
  *   write:  k = S_k x                                               [C, before RoPE: all that is kept]
  *   read:   y = W_o headnorm(softmax(q RoPE(norm(k))^T / sqrt(C)) v),   v = k + alpha * (N k)
  *
- * alpha starts at zero. In decoding the map, being linear, is applied once to the weighted sum of keys. `value_reuse` leaves
- * parts of it out, as the steps of Table 5 do: v = k + N k, v = N k, v = k.
- */
+ * alpha starts at zero. In decoding the map, being linear, is applied once to the weighted sum of keys.
+ * `value_reuse` leaves parts of it out, as the steps of Table 5 do: v = k + N k, v = N k, v = k. */
 #include <math.h>
 
 #include "attention/factored_query.h"

@@ -10,7 +10,8 @@ static bool turns(const ch_builder *builder) {
   return c->position == CH_POSITION_ROPE && !left_out;
 }
 
-/* RoPE of a part of head_dim turns the first dims of a head; mechanisms that turn a part of their own turn the last. */
+/* RoPE of a part of head_dim turns the first dims of a head; mechanisms that turn a part of their own turn
+   the last. */
 static bool leading(const ch_builder *builder) {
   return builder->config->partial_rotary_factor != 1;
 }
@@ -83,8 +84,8 @@ ch_node *ch_rotate_queries(ch_builder *builder, ch_node *q, int64_t head_dim, in
                     builder->config->rope_interleaved);
 }
 
-/* ALiBi's published slopes: 2^(-8(h+1)/H) for H a power of two; else those of the next lower power, then every second
-   one of twice that power. */
+/* ALiBi's published slopes: 2^(-8(h+1)/H) for H a power of two; else those of the next lower power, then
+   every second one of twice that power. */
 static void alibi_slopes(int64_t heads, double *slopes) {
   int64_t power = 1;
   while (power * 2 <= heads) power *= 2;

@@ -21,8 +21,8 @@ ch_status ch_preset_grouped(ch_config *config, int64_t number, const char *where
 /* Sets that number of key-value heads; the error of an impossible one names the possible ones. */
 ch_status ch_preset_groups(ch_config *config, int64_t groups, const char *where, ch_error *error);
 
-/* Presets of weight sharing, written after a mechanism and a plus sign ("mfa+masa-qkvo"); the last has no name. Experts
-   are added in the same way (experiment/lineup/presets.h). */
+/* Presets of weight sharing, written after a mechanism and a plus sign ("mfa+masa-qkvo"); the last has no
+   name. Experts are added in the same way (experiment/lineup/presets.h). */
 extern const ch_preset ch_sharing_presets[];
 
 #endif

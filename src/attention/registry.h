@@ -21,8 +21,8 @@ int64_t ch_fixed_state_elements(const ch_config *config);
 void ch_config_set_mechanism(ch_config *config, const char *type);
 /* The projections that the mechanism of a config declares (shared_projections.c). */
 ch_status ch_list_projections(const ch_config *config, ch_projection_shapes *shapes, ch_error *error);
-/* An error names an entry of "sharing.projections" that the mechanism does not have, or not in one shape and a matrix for
-   every layer. */
+/* An error names an entry of "sharing.projections" that the mechanism does not have, or not in one shape and
+   a matrix for every layer. */
 ch_status ch_check_shared_projections(const ch_config *config, const char *where, ch_error *error);
 /* Elements that one token leaves in the cache, all layers together: the width of its states. */
 int64_t ch_state_elements(const ch_config *config);

@@ -17,10 +17,12 @@ typedef struct ch_map {
 /* Maps PATH read-only; directories and special files are errors. Release with ch_map_close. */
 ch_status ch_map_open(const char *path, ch_map *map, ch_error *error);
 void ch_map_close(ch_map *map);
-/* Touches mapped memory all along, so that who reads it next does not wait for page faults; not where it would be more
-   than half of the machine's. A file that is not in the page cache is read from disk by this. */
+/* Touches mapped memory all along, so that who reads it next does not wait for page faults; not where it
+   would be more than half of the machine's. A file that is not in the page cache is read from disk by
+   this. */
 void ch_map_touch(const void *data, size_t bytes);
-/* The part of `data` that lies in the mapping need not stay in this process: reading it again takes it from the file. */
+/* The part of `data` that lies in the mapping need not stay in this process: reading it again takes it from
+   the file. */
 void ch_map_forget(const ch_map *map, const void *data, size_t bytes);
 
 /* Reads a whole text file into malloc'd memory with a closing NUL (files over `limit` bytes are errors). */

@@ -22,7 +22,7 @@ bool ch_is_lfs_pointer(const void *data, size_t size) {
          begins(data, size, "version https://hawser.github.com/spec/");
 }
 
-/* --- files ------------------------------------------------------------------------------------------------------- */
+/* --- files ---------------------------------------------------------------------------------------------- */
 
 static bool is_page(const char *data, size_t size) {
   static const char *const tags[] = {"<!doctype html", "<html", "<head", "<body", "<?xml", "<!--"};
@@ -77,11 +77,12 @@ ch_status ch_refuse_mistaken(const char *where, const void *data, size_t size, b
                  (int)(shown < SHOWN ? shown : SHOWN), at);
 }
 
-/* --- directories --------------------------------------------------------------------------------------------------- */
+/* --- directories ---------------------------------------------------------------------------------------- */
 
 /* So many of the first rows count where the weights are there. */
 enum { SIGNS_BESIDE_WEIGHTS = 3 };
-/* Names in a directory that give away its kind; the first row with a match counts. A pattern is the beginning and the end of a name. */
+/* Names in a directory that give away its kind; the first row with a match counts. A pattern is the beginning
+   and the end of a name. */
 static const struct {
   const char *first, *last, *what;
 } signs[] = {

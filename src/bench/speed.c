@@ -45,7 +45,7 @@ void ch_speed_defaults(ch_speed_settings *settings) {
   *settings = (ch_speed_settings){.batch = 1, .tokens = 32, .repeat = 5};
 }
 
-/* --- repetitions --------------------------------------------------------------------------------------------- */
+/* --- repetitions ---------------------------------------------------------------------------------------- */
 
 typedef ch_status (*repetition)(void *context, ch_error *error);
 
@@ -107,7 +107,7 @@ static ch_status median_of(repetition once, void *context, const ch_speed_settin
   return CH_OK;
 }
 
-/* --- inference ----------------------------------------------------------------------------------------------- */
+/* --- inference ------------------------------------------------------------------------------------------ */
 
 typedef struct inference {
   ch_session *session;
@@ -236,7 +236,8 @@ static void finish(const ch_speed_settings *options, ch_speed *speed) {
   speed->tokens_per_second = (double)(options->batch * options->tokens) / speed->seconds;
 }
 
-/* A token at position t looks back at t + 1 tokens, (T + 1) / 2 on average; logits are made for the last one alone. */
+/* A token at position t looks back at t + 1 tokens, (T + 1) / 2 on average; logits are made for the last one
+   alone. */
 static ch_status prefill_flops(const ch_model *model, const inference *run, double *flops, ch_error *error) {
   ch_account account;
   const ch_speed_settings *options = run->options;
@@ -340,7 +341,7 @@ ch_status ch_speed_decode(const ch_model *model, const ch_speed_settings *option
   return status;
 }
 
-/* --- training ------------------------------------------------------------------------------------------------ */
+/* --- training ------------------------------------------------------------------------------------------- */
 
 static ch_status made_up_batch(void *context, int64_t first, ch_batch *batch, ch_error *error) {
   (void)error;

@@ -1,5 +1,5 @@
-/* Timing pieces of work. Each runs once untimed; then they take turns, so that a slow moment of the machine affects
- * all of them. */
+/* Timing pieces of work. Each runs once untimed; then they take turns, so that a slow moment of the machine
+ * affects all of them. */
 #ifndef CH_BENCH_TIMING_H
 #define CH_BENCH_TIMING_H
 

@@ -1,5 +1,5 @@
-/* The configuration keys, one row each: the one place to add a key. Which mechanisms those of single mechanisms belong
- * to stands with the mechanisms: ch_mechanism.keys. */
+/* The configuration keys, one row each: the one place to add a key. Which mechanisms those of single
+ * mechanisms belong to stands with the mechanisms: ch_mechanism.keys. */
 #include "attention/registry.h"
 #include "model/network.h"
 #include "model/norm.h"
@@ -46,7 +46,8 @@ static const char *const *families(void) {
   return names;
 }
 
-/* Feed-forward networks of Hugging Face's families of text, and of its vit: an activation alone has no gate there. */
+/* Feed-forward networks of Hugging Face's families of text, and of its vit: an activation alone has no gate
+   there. */
 static const char *const *ffn_of_families(void) {
   static const char *const names[] = {"silu", NULL};
   return names;
@@ -155,8 +156,7 @@ const ch_config_key ch_config_keys[] = {
     {"", "position", CH_KEY_CHOICE, OURS, IMAGES, MEMBER(position), CHOICES("none"),
      .first = CH_POSITION_NONE, .otherwise = CH_POSITION_NONE},
 
-    /* rope_scaling, or Hugging Face's newer rope_parameters; of the two names of the type the later row wins.
-     */
+    /* rope_scaling, or Hugging Face's newer rope_parameters. If both name the type, the later row wins. */
     {"rope", "type", CH_KEY_CHOICE, EVERYWHERE, .nullable = true, .alias = true, MEMBER(rope_scaling.type),
      CHOICES("default", "linear", "llama3", "yarn", "longrope")},
     {"rope", "rope_type", CH_KEY_CHOICE, EVERYWHERE, .nullable = true, MEMBER(rope_scaling.type),

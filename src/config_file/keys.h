@@ -36,8 +36,8 @@ typedef struct ch_config_key {
   ch_key_type type;
   int files; /* CH_KEY_OURS | CH_KEY_HUGGING_FACE */
   ch_key_models models;
-  bool
-      required; /* if its object is present and, for a key of mechanisms, the attention type is one of them */
+  /* if its object is present and, for a key of mechanisms, the attention type is one of them */
+  bool required;
   bool nullable;    /* null means absent; written only when it is not at its default */
   bool alias;       /* another name of the key below it: read, never written */
   size_t offset;    /* of the member of ch_config, or CH_KEY_NO_MEMBER */
@@ -70,15 +70,15 @@ ch_status ch_config_read_key(const json_t *object, const char *group, const char
                              const char *where, ch_config *config, ch_error *error);
 /* Checks the ranges of the members themselves, for configs that were made and not read. */
 ch_status ch_config_check_ranges(const ch_config *config, const char *where, ch_error *error);
-/* Sets every member that has a row to its default; where rows of text and of images share one, the model type that the
-   config has decides (none: text). */
+/* Sets every member that has a row to its default; where rows of text and of images share one, the model type
+   that the config has decides (none: text). */
 void ch_config_apply_defaults(ch_config *config);
 /* Writes the rows of `group` that stand in `files` as the inside of an object, a line each with `indent`
    spaces; rows that other attention types own and nullable rows at their default are left out. */
 void ch_config_put_group(const char *group, int indent, int files, const ch_config *config, ch_text *json);
 
-/* --- keys that are lists (config_lists.c): CH_KEY_SPAN, CH_KEY_COMPONENTS, CH_KEY_PROJECTIONS, CH_KEY_GROUPS, CH_KEY_LAYERS,
-   CH_KEY_LAYER_TYPES, CH_KEY_FACTORS ------------------------------------ */
+/* --- lists (lists.c): CH_KEY_SPAN, CH_KEY_COMPONENTS, CH_KEY_PROJECTIONS, CH_KEY_GROUPS, CH_KEY_LAYERS,
+   CH_KEY_LAYER_TYPES, CH_KEY_FACTORS --------------------------------------------------------------------- */
 
 /* Reads the list; false if the value is no such list. */
 bool ch_config_read_list(const ch_config_key *key, const json_t *json, ch_config *config);

@@ -1,9 +1,10 @@
-/* The rules of layers that differ: sliding windows, states of a fixed size, and groups that share keys and values. */
+/* The rules of layers that differ: sliding windows, states of a fixed size, and groups that share keys and
+   values. */
 #include "config_file/layers.h"
 
 #include "attention/registry.h"
 
-/* --- windows ----------------------------------------------------------------------------------------------------- */
+/* --- windows -------------------------------------------------------------------------------------------- */
 
 /* The list of types beside the window that it speaks of. */
 static ch_status check_types(const ch_config *c, const char *where, ch_error *error) {
@@ -71,7 +72,7 @@ static ch_status check_sink_logits(const ch_config *c, const char *where, ch_err
   return CH_OK;
 }
 
-/* --- linear layers ------------------------------------------------------------------------------------------------ */
+/* --- linear layers -------------------------------------------------------------------------------------- */
 
 enum { MOST_LINEAR_WIDTH = 1 << 24, MOST_LINEAR_STATE = 1 << 30 };
 
@@ -127,7 +128,7 @@ static ch_status check_linear(const ch_config *c, const char *where, ch_error *e
   return check_linear_sizes(c, where, error);
 }
 
-/* --- groups of layers -------------------------------------------------------------------------------------------- */
+/* --- groups of layers ----------------------------------------------------------------------------------- */
 
 /* The mechanism's own key for groups, or the general one. */
 static bool has_own_groups(const ch_config *c) {

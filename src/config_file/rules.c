@@ -169,7 +169,8 @@ static ch_status check_expert_groups(const ch_moe_config *m, const char *where, 
   return CH_OK;
 }
 
-/* The layers that are listed as dense: layers that there are, behind the first dense ones, and not all of those. */
+/* The layers that are listed as dense: layers that there are, behind the first dense ones, and not all of
+   those. */
 static ch_status check_dense_layers(const ch_config *c, const char *where, ch_error *error) {
   const ch_moe_config *m = &c->moe;
   for (int layer = 0; layer < CH_MAX_LISTED_LAYERS; layer++)

@@ -59,7 +59,8 @@ static void close_model(void *context) {
   ch_model_unload(context);
 }
 
-/* The type in the file, where the model's may be a converted copy; blocks are of use where the model has them too. */
+/* The type in the file, where the model's may be a converted copy; blocks are of use where the model has them
+   too. */
 static ch_dtype stored_dtype(const ch_model *model, const char *name) {
   for (int i = 0; i < model->weights.shard_count; i++) {
     const ch_stored_tensor *stored = ch_safetensors_find(&model->weights.shards[i], name);

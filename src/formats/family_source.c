@@ -1,4 +1,5 @@
-/* A model of ours as files of its family have it: other names, several matrices in one tensor, transposed, differences from 1. */
+/* A model of ours as files of its family have it: other names, several matrices in one tensor, transposed,
+   differences from 1. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@ typedef struct family_source {
   int held;
 } family_source;
 
-/* --- values ---------------------------------------------------------------------------------------------------- */
+/* --- values --------------------------------------------------------------------------------------------- */
 
 /* Returns true if the part is all of its tensor, in the same order. */
 static bool is_all(const part *p, const ch_param *own) {
@@ -87,7 +88,7 @@ static ch_status rows(const ch_source *source, int index, int64_t first, int64_t
   return CH_OK;
 }
 
-/* --- opening --------------------------------------------------------------------------------------------------- */
+/* --- opening -------------------------------------------------------------------------------------------- */
 
 static void shape(ch_param *outer, const ch_tensor_place *place, const ch_param *own) {
   outer->rank = 0;

@@ -15,7 +15,8 @@ typedef struct ch_metadata {
 
 /* The whole key of a name, until the next call. */
 const char *ch_metadata_key(ch_metadata *m, const char *name);
-/* Values as ch_gguf_ gives them; numbers with the fewest digits that are the same F32, 1e-06 of 9.99999997e-07. */
+/* Values as ch_gguf_ gives them; numbers with the fewest digits that are the same F32, 1e-06 of
+   9.99999997e-07. */
 ch_status ch_metadata_whole(ch_metadata *m, const char *name, bool required, int64_t *value);
 ch_status ch_metadata_number(ch_metadata *m, const char *name, bool required, double *value);
 /* The number with the fewest digits that is the same F32. */

@@ -9,7 +9,7 @@
 #include "formats/pieces.h"
 #include "text/tokenizer_internal.h"
 
-/* --- how it cuts text: what only the file says --------------------------------------------------------------------- */
+/* --- how it cuts text: what only the file says ---------------------------------------------------------- */
 
 /* The parts of a tokenizer.json before its model. */
 typedef struct habits {
@@ -101,7 +101,7 @@ static ch_status find_words(const ch_tokenizer *tokenizer, const habits *h, ch_p
                  tokenizer->file);
 }
 
-/* --- what is lost ------------------------------------------------------------------------------------------------- */
+/* --- what is lost --------------------------------------------------------------------------------------- */
 
 static bool has_inner_mark(const ch_piece *piece) {
   return piece->kind == CH_PIECE_NORMAL && piece->size > 1 &&
@@ -153,7 +153,7 @@ static const char *loss_of(const ch_tokenizer *tokenizer, const habits *h, const
   return loss_of_added(tokenizer);
 }
 
-/* --- pieces ------------------------------------------------------------------------------------------------------- */
+/* --- pieces --------------------------------------------------------------------------------------------- */
 
 static int by_rank(const void *a, const void *b) {
   const ch_merge *x = a, *y = b;

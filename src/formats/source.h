@@ -43,12 +43,12 @@ void ch_source_close(ch_source *source);
 ch_status ch_llama2c_open(const char *path, ch_source *source, ch_error *error);
 ch_status ch_gguf_source_open(const char *path, bool vocabulary, ch_source *source, ch_error *error);
 ch_status ch_directory_source_open(const char *path, bool vocabulary, ch_source *source, ch_error *error);
-/* A source of our own tensors with those of its family (config_file/adopted.h): names, fused and transposed matrices. inner and
-   config_json, the family's, are taken over, even on failure. */
+/* A source of our own tensors with those of its family (config_file/adopted.h): names, fused and transposed
+   matrices. inner and config_json, the family's, are taken over, even on failure. */
 ch_status ch_family_source_open(ch_source *inner, const char *family, ch_text *config_json, ch_source *source,
                                 ch_error *error);
-/* Opens what `path` turns out to be. tokenizer: a tokenizer.json or tokenizer.bin to take instead of the model's own; or
-   NULL. */
+/* Opens what `path` turns out to be. tokenizer: a tokenizer.json or tokenizer.bin to take instead of the
+   model's own; or NULL. */
 ch_status ch_source_open(const char *path, const char *tokenizer, ch_source *source, ch_error *error);
 
 typedef struct ch_source_writing {

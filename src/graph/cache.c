@@ -205,7 +205,7 @@ void ch_cache_append(const ch_cache *cache, const ch_kernels *kernels, const ch_
     kernels->convert_to(team, count * width, x, view->dtype, to);
 }
 
-/* --- rings ------------------------------------------------------------------------------------------------------ */
+/* --- rings ---------------------------------------------------------------------------------------------- */
 
 /* Rows of a ring that hold tokens, after `length` of them. */
 static int64_t rows_held(const ch_cache *cache, int64_t length) {
@@ -222,7 +222,8 @@ static void begin_in_ring(const ch_cache *cache, int64_t token, int32_t *rows_be
   if (token == row) *places = (ch_row_places){.turn = INT64_MAX};
 }
 
-/* A pass of several tokens reads a copy: the sinks, the window - 1 tokens before its first one, then its own. */
+/* A pass of several tokens reads a copy: the sinks, the window - 1 tokens before its first one, then its
+   own. */
 static void begin_staged(const ch_cache *cache, int64_t first, int32_t *rows_before, ch_row_places *places) {
   int64_t sinks = first < cache->sinks ? first : cache->sinks, recent = first - sinks;
   if (recent > cache->window - 1) recent = cache->window - 1;
@@ -364,8 +365,8 @@ void ch_cache_selection_keep(const ch_cache_selection *selection) {
   for (int64_t s = 0; s < cache->sequences; s++) selection->whole->length[cache->order[s]] = cache->length[s];
 }
 
-/* Bytes of a part of a sequence that hold something, if so many of its tokens are wanted and it holds `held`. A fixed part is one
-   row. */
+/* Bytes of a part of a sequence that hold something, if so many of its tokens are wanted and it holds `held`.
+   A fixed part is one row. */
 static size_t held_bytes(const ch_cache *cache, int layer, int part, int64_t held, int64_t wanted) {
   const ch_state_view *view = &cache->views[layer][part];
   const int64_t rows = cache->rings[layer] ? rows_held(cache, held) : wanted;

@@ -7,7 +7,7 @@
 #include "graph/layout.h"
 #include "graph/plan_private.h"
 
-/* --- schedule ------------------------------------------------------------------------------------------------ */
+/* --- schedule ------------------------------------------------------------------------------------------- */
 
 /* Which nodes the root's value depends on. */
 static void mark_needed(const ch_plan *plan, bool *needed) {
@@ -170,9 +170,9 @@ static void mark_parameter_only(const ch_plan *plan, const bool *needed) {
   }
 }
 
-/* Values worth recomputing: cheap ones whose inputs are kept for the backward pass anyway (their own backward reads
-   them). Dropping them frees memory and costs one more pass over it. A value without a gradient, such as a rounded one,
-   is treated like its input. */
+/* Values worth recomputing: cheap ones whose inputs are kept for the backward pass anyway (their own backward
+   reads them). Dropping them frees memory and costs one more pass over it. A value without a gradient, such
+   as a rounded one, is treated like its input. */
 static void choose_dropped(ch_plan *plan, const bool *needed) {
   for (int id = 0; id <= plan->root->id; id++) {
     const ch_node *node = plan->graph->nodes[id];
@@ -193,7 +193,7 @@ static void choose_dropped(ch_plan *plan, const bool *needed) {
   }
 }
 
-/* --- lifetimes ----------------------------------------------------------------------------------------------- */
+/* --- lifetimes ------------------------------------------------------------------------------------------ */
 
 static bool has_value_buffer(const ch_node *node) {
   return node->kind == CH_NODE_OP && (!node->streamed || node->op->staged);
@@ -214,7 +214,8 @@ static void use_or_define(ch_buffer *buffer, int t, int64_t elements, const ch_p
     ch_buffer_define(buffer, t, (size_t)elements * ch_dtype_size(plan->graph->dtype));
 }
 
-/* Marks the buffers that a step reads: its inputs, and everything that streamed inputs are computed from, up to the cache. */
+/* Marks the buffers that a step reads: its inputs, and everything that streamed inputs are computed from, up
+   to the cache. */
 static void use_inputs(ch_buffer *buffers, const ch_node *node, int t) {
   for (int i = 0; i < node->inputs; i++) {
     const ch_node *input = node->in[i];
@@ -279,7 +280,7 @@ static size_t scratch_bytes(const ch_plan *plan, const ch_kernels *kernels, cons
   return most;
 }
 
-/* --- the plan ------------------------------------------------------------------------------------------------ */
+/* --- the plan ------------------------------------------------------------------------------------------- */
 
 static size_t all_inputs(const ch_graph *graph) {
   size_t inputs = 0;

@@ -6,7 +6,7 @@
 /* Values of a block of states (CH_Q8_0, CH_Q4_0). */
 enum { STATE_BLOCK = 32 };
 
-/* --- collecting ---------------------------------------------------------------------------------------------- */
+/* --- collecting ----------------------------------------------------------------------------------------- */
 
 static int place_of(const ch_stream *stream, const ch_node *node) {
   int i = 0;
@@ -62,7 +62,8 @@ static ch_stream_end slice_of(const ch_node *node, int i) {
   return (ch_stream_end){node->in[i], slice.offset, slice.stride, slice.width};
 }
 
-/* Heads that are columns of another value are read there; keys that are columns of two values of one type, from both. */
+/* Heads that are columns of another value are read there; keys that are columns of two values of one type,
+   from both. */
 static void read_slices(ch_stream *stream) {
   ch_stream_end *keys = &stream->end[CH_STREAM_KEYS], *values = &stream->end[CH_STREAM_VALUES];
   while (keys->node->inputs == 1 && is_slices(keys)) *keys = slice_of(keys->node, 0);
@@ -102,7 +103,7 @@ ch_status ch_stream_open(ch_stream *stream, const ch_run *run, const ch_stream_e
   return CH_OK;
 }
 
-/* --- which columns ------------------------------------------------------------------------------------------- */
+/* --- which columns -------------------------------------------------------------------------------------- */
 
 ch_column_range ch_groups_of(ch_column_range wanted, int64_t width, int64_t other_width) {
   int64_t first = wanted.first / width, end = (wanted.first + wanted.count + width - 1) / width;
@@ -149,7 +150,7 @@ static void find_columns(const ch_stream *stream, int64_t head, int64_t heads, c
   }
 }
 
-/* --- evaluating ---------------------------------------------------------------------------------------------- */
+/* --- evaluating ----------------------------------------------------------------------------------------- */
 
 /* An arena of scratch, in elements of one type; with base NULL it only counts them. */
 typedef struct scratch_arena {
@@ -172,7 +173,8 @@ void ch_stream_parts(const ch_stream *stream, ch_state_view parts[CH_MAX_STATE_P
       parts[count++] = stream->node[n]->op->states(stream->run, stream->node[n]);
 }
 
-/* States as they lie in the cache. Block-quantised ones are converted into `space` [count, columns], unless it is NULL. */
+/* States as they lie in the cache. Block-quantised ones are converted into `space` [count, columns], unless
+   it is NULL. */
 static ch_stream_value of_cache(const ch_stream *stream, const ch_node *node, const ch_tile_span *span,
                                 ch_column_range columns, void *space) {
   const ch_kernels *kernels = stream->run->kernels;
@@ -186,8 +188,8 @@ static ch_stream_value of_cache(const ch_stream *stream, const ch_node *node, co
   return (ch_stream_value){space, kernels->dtype, made.count, made};
 }
 
-/* `wanted` columns of a value as dense rows of `dtype`, [count, wanted.count]: what they are, or a copy in `space`. dtype is
-   the kernels' type, or another one if the value has that type. */
+/* `wanted` columns of a value as dense rows of `dtype`, [count, wanted.count]: what they are, or a copy in
+   `space`. dtype is the kernels' type, or another one if the value has that type. */
 static ch_stream_value made_dense(const ch_run *run, const ch_stream_value *value, ch_dtype dtype,
                                   ch_column_range wanted, int64_t count, void *space) {
   const ch_kernels *kernels = run->kernels;
@@ -207,8 +209,8 @@ static ch_stream_value made_dense(const ch_run *run, const ch_stream_value *valu
   return (ch_stream_value){space, dtype, wanted.count, wanted};
 }
 
-/* How the values of a span are made: the columns of every node; whether block-quantised states may stay as they are; many
-   tokens by all threads, or a few by one. */
+/* How the values of a span are made: the columns of every node; whether block-quantised states may stay as
+   they are; many tokens by all threads, or a few by one. */
 typedef struct making {
   const ch_stream *stream;
   int64_t count;
@@ -337,7 +339,7 @@ static int64_t scratch_elements(const ch_attend *args, int64_t heads, int64_t co
 const ch_tile_producer ch_tile_producer_stream = {
     .name = "stream", .produce = produce, .scratch_elements = scratch_elements};
 
-/* --- laid out for many queries --------------------------------------------------------------------------------- */
+/* --- laid out for many queries -------------------------------------------------------------------------- */
 
 double ch_stream_flops(const ch_stream *stream) {
   double flops = 0;

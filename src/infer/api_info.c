@@ -49,7 +49,7 @@ ch_status ch_info_cache_roles(const ch_info *info, unsigned *roles, ch_error *er
   return ch_api_cache_roles(&info->config, roles, error);
 }
 
-/* --- figures -------------------------------------------------------------------------------------------------- */
+/* --- figures -------------------------------------------------------------------------------------------- */
 
 /* The settings, checked, and what the cache stores by them. */
 typedef struct chosen {
@@ -87,7 +87,7 @@ ch_status ch_info_account(const ch_info *info, const ch_info_settings *settings,
   return CH_OK;
 }
 
-/* --- texts ---------------------------------------------------------------------------------------------------- */
+/* --- texts ---------------------------------------------------------------------------------------------- */
 
 /* Appends "q8_0". */
 static void put_type(char name[TYPES_SIZE], ch_dtype dtype) {
@@ -208,7 +208,7 @@ ch_status ch_info_table_json(const ch_info *const *infos, size_t count, const ch
   return status;
 }
 
-/* --- of an open model ------------------------------------------------------------------------------------------ */
+/* --- of an open model ----------------------------------------------------------------------------------- */
 
 ch_status ch_model_info(const ch_model *model, char **json, ch_error *error) {
   if (!model || !json) return ch_refuse_null(error, "the model or where the figures go");

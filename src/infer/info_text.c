@@ -9,7 +9,7 @@
 #include "model/moe.h"
 #include "model/network.h"
 
-/* --- what a model is ----------------------------------------------------------------------------------------------- */
+/* --- what a model is ------------------------------------------------------------------------------------ */
 
 /* "k, v" of CH_ON_ bits. */
 static void put_states(unsigned on, ch_text *text) {
@@ -196,7 +196,7 @@ static void put_model(const ch_config *c, ch_text *text) {
       positions[c->position], c->max_position_embeddings);
 }
 
-/* --- the page ------------------------------------------------------------------------------------------------------ */
+/* --- the page ------------------------------------------------------------------------------------------- */
 
 static void put_parameters(const char *name, int64_t count, int64_t total, ch_text *text) {
   char shown[32];
@@ -271,7 +271,7 @@ void ch_info_put_page(const ch_info_row *row, int64_t depth, const char *cache_n
   ch_text_printf(text, "  %-24s %16" PRId64 "\n", "shared latent dimension", a->shared_latent_dim);
 }
 
-/* --- the table ----------------------------------------------------------------------------------------------------- */
+/* --- the table ------------------------------------------------------------------------------------------ */
 
 typedef struct column {
   const char *heading, *unit;

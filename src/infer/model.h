@@ -1,4 +1,5 @@
-/* A model opened for inference: configuration, parameter table, mapped weights. Immutable; shared by threads. */
+/* A model opened for inference: configuration, parameter table, mapped weights. Immutable; shared by
+   threads. */
 #ifndef CH_INFER_MODEL_H
 #define CH_INFER_MODEL_H
 

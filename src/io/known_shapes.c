@@ -1,4 +1,5 @@
-/* Tensors whose shape, or being there, a configuration leaves to the files: declared as the files have them. */
+/* Tensors whose shape, or being there, a configuration leaves to the files: declared as the files have
+   them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +9,7 @@
 #include "model/transformer.h"
 #include "tensor/kernels.h"
 
-/* --- a head of its own --------------------------------------------------------------------------------------------- */
+/* --- a head of its own ---------------------------------------------------------------------------------- */
 
 enum { PIECE = 4096 };
 
@@ -69,13 +70,14 @@ ch_status ch_config_read_stored(const char *path, ch_config *config, ch_error *e
   return CH_OK;
 }
 
-/* --- shapes -------------------------------------------------------------------------------------------------------- */
+/* --- shapes --------------------------------------------------------------------------------------------- */
 
 static int by_name(const void *a, const void *b) {
   return strcmp(((const ch_known_shape *)a)->name, ((const ch_known_shape *)b)->name);
 }
 
-/* The shapes of all tensors in the files whose names begin with `prefix`, without it; names stay the files'. */
+/* The shapes of all tensors in the files whose names begin with `prefix`, without it; names stay the
+   files'. */
 static ch_status collect(const ch_safetensors *files, int file_count, const char *prefix,
                          ch_known_shapes *shapes, ch_error *error) {
   int64_t count = 0;

@@ -18,7 +18,8 @@ const char *const *ch_norm_names(void);
 void ch_model_norm_declare(const ch_config *config, ch_params *params, const char *name);
 ch_node *ch_model_norm(ch_builder *builder, ch_node *x, const char *name);
 
-/* The norm before the head, "model.norm". Models whose blocks end in a norm have none: x is returned as it is. */
+/* The norm before the head, "model.norm". Models whose blocks end in a norm have none: x is returned as it
+   is. */
 void ch_final_norm_declare(const ch_config *config, ch_params *params);
 ch_node *ch_final_norm(ch_builder *builder, ch_node *x);
 

@@ -41,9 +41,10 @@ int ch_ranks_expected_rank(void) {
   return expected_count() > 1 ? number_in(ranks, 0) : 0;
 }
 
-/* --- the module -------------------------------------------------------------------------------------------------- */
+/* --- the module ----------------------------------------------------------------------------------------- */
 
-/* Beside this library or program; where the installed library keeps it, seen from the program; where it was built to lie. */
+/* Beside this library or program; where the installed library keeps it, seen from the program; where it was
+   built to lie. */
 static void *open_module(void) {
   static const char *const places[] = {"", "crosshead/", "../lib/crosshead/", NULL};
   const char *named = getenv("CROSSHEAD_MPI");

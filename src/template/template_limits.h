@@ -1,5 +1,5 @@
-/* Limits of templates: the descriptions of tasks are files from anywhere, and none may crash the program, fill the
- * memory or keep it busy for long. Real descriptions stay far below every limit. */
+/* Limits of templates: the descriptions of tasks are files from anywhere, and none may crash the program,
+ * fill the memory or keep it busy for long. Real descriptions stay far below every limit. */
 #ifndef CH_TEMPLATE_LIMITS_H
 #define CH_TEMPLATE_LIMITS_H
 

@@ -9,7 +9,8 @@
 #include "base/memory.h"
 #include "tensor/team.h"
 
-/* Shapes kept at once; the oldest makes room. A training step needs a few dozen, generation one set per prompt length. */
+/* Shapes kept at once; the oldest makes room. A training step needs a few dozen, generation one set per
+   prompt length. */
 enum { MOST_PREPARED = 128 };
 /* Memory that must be free for the library's generated code: without it the library crashes. */
 enum { ROOM_FOR_CODE = 32 << 20 };
@@ -47,7 +48,7 @@ static ch_status check(dnnl_status_t status, const ch_gemm_shape *shape, ch_erro
                  (int)status);
 }
 
-/* --- what differs between versions 2 and 3: descriptors are values in one, objects in the other --------------------- */
+/* --- what differs between versions 2 and 3: descriptors are values in one, objects in the other --------- */
 
 #if DNNL_VERSION_MAJOR >= 3
 
@@ -140,7 +141,7 @@ static ch_status check_room(const ch_gemm_shape *shape, ch_error *error) {
   return room ? CH_OK : check(dnnl_out_of_memory, shape, error);
 }
 
-/* --- preparing --------------------------------------------------------------------------------------------------- */
+/* --- preparing ------------------------------------------------------------------------------------------ */
 
 /* Attributes of a product: scratch memory is ours, and the result is added to C where the shape says so. */
 static dnnl_status_t make_attributes(bool accumulate, dnnl_primitive_attr_t *attributes) {
@@ -188,7 +189,8 @@ static dnnl_status_t prepare_product(prepared_product *product, matrix_desc desc
   return status;
 }
 
-/* Finds the product for a shape, or prepares it in the oldest place; scratch memory grows to what it needs. */
+/* Finds the product for a shape, or prepares it in the oldest place; scratch memory grows to what it
+   needs. */
 static ch_status find_or_prepare(ch_gemm_library *library, const ch_gemm_shape *shape,
                                  prepared_product **found, ch_error *error) {
   int threads =
@@ -225,7 +227,7 @@ static ch_status find_or_prepare(ch_gemm_library *library, const ch_gemm_shape *
   return CH_OK;
 }
 
-/* --- the interface ------------------------------------------------------------------------------------------------ */
+/* --- the interface -------------------------------------------------------------------------------------- */
 
 ch_status ch_gemm_library_create(ch_gemm_library **library, ch_error *error) {
   *library = calloc(1, sizeof **library);

@@ -23,8 +23,8 @@ typedef struct ch_gemm_library ch_gemm_library;
 ch_status ch_gemm_library_create(ch_gemm_library **library, ch_error *error);
 void ch_gemm_library_free(ch_gemm_library *library);
 
-/* Returns true if `rounded` is the library's faster way on this processor: by its matrix unit for BF16, or, where BF16 dots are known to be
-   fast, by instructions for them. */
+/* Returns true if `rounded` is the library's faster way on this processor: by its matrix unit for BF16, or,
+   where BF16 dots are known to be fast, by instructions for them. */
 bool ch_gemm_library_rounds(bool bf16_dots_are_fast);
 
 /* By a matmul primitive, prepared at the first call with this shape and number of threads. */

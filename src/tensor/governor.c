@@ -80,7 +80,8 @@ static void learn(ch_governed_class *c, int choice) {
   c->expected = c->taken = 0;
 }
 
-/* Returns true if other programs keep this process's threads from running. Also true where the system does not say. */
+/* Returns true if other programs keep this process's threads from running. Also true where the system does
+   not say. */
 static bool threads_wait(ch_governor *governor, double now, double pause) {
   ch_waiting seen;
   if (now < governor->looked + pause) return governor->waits > governor->much;
@@ -140,7 +141,8 @@ void ch_governor_observe(ch_governor *governor, ch_expected_time *expected, doub
     bool slow = c->rate[c->choice] < SLOW, wait = threads_wait(governor, now, slow ? DECISION : LOOK);
     if (slow && c->was_slow && !c->slow && wait) c->next_trial = now; /* the second look in a row */
     c->was_slow = slow;
-    /* All threads, and none waits for a processor: fewer could only help against what the system does not show. */
+    /* All threads, and none waits for a processor: fewer could only help against what the system does not
+       show. */
     double pause = c->choice == ALL && !wait ? LONGEST_PAUSE : 0;
     if (now >= c->next_trial && now >= c->last_trial + pause) start_trial(governor, c, now);
   }

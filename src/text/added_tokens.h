@@ -23,8 +23,8 @@ typedef struct ch_matcher {
   bool starts[256]; /* bytes that some text begins with */
 } ch_matcher;
 
-/* Adds a text that maps to `value` (an index of the caller's). An empty text is ignored, and of equal texts the
- * first counts. False: no memory. */
+/* Adds a text that maps to `value` (an index of the caller's). An empty text is ignored, and of equal texts
+ * the first counts. False: no memory. */
 bool ch_matcher_add(ch_matcher *matcher, const char *text, size_t size, int32_t value);
 void ch_matcher_free(ch_matcher *matcher);
 /* The first match in [p, end): its value and place; -1 when there is none. */

@@ -64,7 +64,7 @@ void ch_corpus_options_default(ch_corpus_options *options) {
   *options = (ch_corpus_options){.separator = CH_SEPARATOR_AUTO, .validation = 0.05};
 }
 
-/* --- writing ids --------------------------------------------------------------------------------------------- */
+/* --- writing ids ---------------------------------------------------------------------------------------- */
 
 static ch_status flush_stream(stream *s, ch_error *error) {
   size_t bytes = s->staged_ids * s->id_bytes;
@@ -103,7 +103,7 @@ static void close_stream(stream *s) {
   ch_ids_free(&s->pending);
 }
 
-/* --- encoding a round of items ------------------------------------------------------------------------------- */
+/* --- encoding a round of items -------------------------------------------------------------------------- */
 
 static ch_status encode_items(preparation *p, ch_error *error) {
   ch_error *errors = calloc((size_t)p->threads, sizeof *errors);
@@ -133,8 +133,8 @@ static ch_status encode_items(preparation *p, ch_error *error) {
   return status;
 }
 
-/* Packed files need whole documents: parts are joined before they are packed. What an unfinished document has beyond
-   whole windows waits for its next part. */
+/* Packed files need whole documents: parts are joined before they are packed. What an unfinished document has
+   beyond whole windows waits for its next part. */
 static ch_status pack_item(stream *s, const item *it, ch_error *error) {
   ch_ids *document = &s->pending;
   if (!ch_ids_reserve(document, it->ids.size)) return ch_no_memory(error);
@@ -177,7 +177,7 @@ static ch_status finish_round(preparation *p, ch_error *error) {
   return CH_OK;
 }
 
-/* --- from documents to items --------------------------------------------------------------------------------- */
+/* --- from documents to items ---------------------------------------------------------------------------- */
 
 static void add_item(preparation *p, const char *text, size_t size, ch_corpus_split split, bool continued,
                      bool ends) {
@@ -222,7 +222,7 @@ static ch_status encode_texts(preparation *p, ch_error *error) {
   return CH_OK;
 }
 
-/* --- the whole ----------------------------------------------------------------------------------------------- */
+/* --- the whole ------------------------------------------------------------------------------------------ */
 
 static ch_status check_packing(const ch_corpus_options *o, ch_error *error) {
   if (o->pack_length != 0 && (o->pack_length < 2 || o->pack_length > 1 << 24))

@@ -1,5 +1,5 @@
-/* Which parts of texts train and which validate: whole documents, chosen by their content, and the tails of long ones; or the texts'
-   tail. */
+/* Which parts of texts train and which validate: whole documents, chosen by their content, and the tails of
+   long ones; or the texts' tail. */
 #ifndef CH_TEXT_DIVISION_H
 #define CH_TEXT_DIVISION_H
 
@@ -36,14 +36,15 @@ typedef struct ch_division {
   uint64_t training_bytes; /* of those before `training` */
   bool by_document;        /* else the tail validates */
   uint64_t threshold;      /* without `chosen`: documents with a hash up to this validate */
-  ch_chosen_document
-      *chosen; /* [chosen_count], by rising hash; NULL: the lowest hashes are the wanted share */
+  /* [chosen_count], by rising hash; NULL: the lowest hashes are the wanted share */
+  ch_chosen_document *chosen;
   size_t chosen_count;
   uint64_t tail_start; /* byte where validation begins */
 } ch_division;
 
-/* Opens the texts, after them those that validate, and chooses: of `separator`, `validation` and `seed`, as ch_corpus_prepare says. `paths` and `options` must
-   outlive it. Release with ch_division_close, also after a failure. */
+/* Opens the texts, after them those that validate, and chooses: of `separator`, `validation` and `seed`, as
+   ch_corpus_prepare says. `paths` and `options` must outlive it. Release with ch_division_close, also after a
+   failure. */
 ch_status ch_division_open(ch_division *division, const char *const *paths, int count,
                            const ch_corpus_options *options, ch_error *error);
 void ch_division_close(ch_division *division);

@@ -10,7 +10,8 @@
 #include "text/text_file.h"
 #include "base/utf8.h"
 
-/* Words of up to 31 bytes and 7 ids are cached, each in one line of 64 bytes; a newer word replaces an older. */
+/* Words of up to 31 bytes and 7 ids are cached, each in one line of 64 bytes; a newer word replaces an
+   older. */
 enum { CACHE_ENTRIES = 1 << 15, CACHED_BYTES = 31, CACHED_IDS = 7 };
 
 enum { BEGINNINGS = CH_TEXT_BEGINS | CH_TEXT_WHOLE | CH_TEXT_BARE };
@@ -79,7 +80,8 @@ static inline uint64_t few_bytes(const unsigned char *p, size_t size) {
   return low | (uint64_t)high << (size - 4) * 8;
 }
 
-/* The bytes of a word as four integers, zero-padded, its length in the last byte. 0 < size <= CACHED_BYTES. */
+/* The bytes of a word as four integers, zero-padded, its length in the last byte. 0 < size <=
+   CACHED_BYTES. */
 static inline void key_of(const unsigned char *word, size_t size, uint64_t key[4]) {
   size_t full = size / 8, rest = size % 8;
   key[0] = key[1] = key[2] = key[3] = 0;
@@ -255,8 +257,9 @@ static ch_status encode_characters(ch_encoder *encoder, const unsigned char *wor
 static ch_status run_steps(ch_encoder *encoder, size_t index, const unsigned char *text, size_t size,
                            bool first);
 
-/* A word before the text. Hugging Face's library, whose ids models are trained with, puts a word that an empty match
- * added before the text twice: its bytes, then its characters as if they were of the byte alphabet. */
+/* A word before the text. Hugging Face's library, whose ids models are trained with, puts a word that an
+ * empty match added before the text twice: its bytes, then its characters as if they were of the byte
+ * alphabet. */
 static ch_status encode_added(ch_encoder *encoder, const unsigned char *word, size_t size) {
   ch_text *doubled = &encoder->doubled;
   doubled->size = 0;
@@ -529,7 +532,8 @@ ch_status ch_tokenizer_encode(const ch_tokenizer *tokenizer, const char *text, s
   return status;
 }
 
-/* Tokens that are looked for in normalized text are looked for as they are spelled: that may be too many places. */
+/* Tokens that are looked for in normalized text are looked for as they are spelled: that may be too many
+   places. */
 bool ch_tokenizer_find_special(const ch_tokenizer *tokenizer, const char *text, size_t size, size_t *at,
                                size_t *length) {
   *at = size;

@@ -8,7 +8,8 @@
 #include "text/hash.h"
 #include "base/utf8.h"
 
-/* Layout: int32 longest piece, then for each id: float score, int32 length, bytes. The mark U+2581 is a space. */
+/* Layout: int32 longest piece, then for each id: float score, int32 length, bytes. The mark U+2581 is a
+   space. */
 enum { UNKNOWN = 0, BEGIN = 1, END = 2, FIRST_BYTE = 3, FIRST_PIECE = FIRST_BYTE + 256 };
 
 typedef struct scored {
@@ -83,8 +84,8 @@ static bool add_pairs(ch_tokenizer *tokenizer, int32_t id, int32_t rank) {
   return true;
 }
 
-/* SentencePiece merges the pair whose piece has the highest score, the leftmost of equals: pairs of equal score
- * share a rank. Control and byte pieces take no part. */
+/* SentencePiece merges the pair whose piece has the highest score, the leftmost of equals: pairs of equal
+ * score share a rank. Control and byte pieces take no part. */
 static ch_status rank_pairs(ch_tokenizer *tokenizer, const float *scores, ch_error *error) {
   int32_t count = tokenizer->vocabulary.size, rank = -1;
   scored *order = malloc((size_t)count * sizeof *order);

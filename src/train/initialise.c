@@ -1,4 +1,5 @@
-/* Truncated normals, uniform numbers, constants and one-hot rows, every piece of a tensor from its own stream of random numbers. */
+/* Truncated normals, uniform numbers, constants and one-hot rows, every piece of a tensor from its own stream
+   of random numbers. */
 #include "train/initialise.h"
 
 #include <math.h>

@@ -5,27 +5,28 @@
 #include "config/params.h"
 #include "tensor/kernels.h"
 
-/* How each of several ranks that train one model keeps a tensor. Everything has an owner: the rank that updates it and alone has
-   its moments (ZeRO stage 1, Rajbhandari et al. 2020). */
+/* How each of several ranks that train one model keeps a tensor. Everything has an owner: the rank that
+   updates it and alone has its moments (ZeRO stage 1, Rajbhandari et al. 2020). */
 typedef enum ch_keeping {
   CH_KEPT_WHOLE, /* weight and gradient are whole on every rank; a rank owns a piece */
-  /* the same, but only the weight rounded to BF16, which is all that graphs read, is whole; the owner of a piece has it
-     in F32 */
+  /* the same, but only the weight rounded to BF16, which is all that graphs read, is whole; the owner of a
+     piece has it in F32 */
   CH_KEPT_ROUNDED,
   CH_KEPT_COLUMNS, /* a lookup table: a rank has some of the columns, of weight, gradient and moments */
   CH_KEEPINGS
 } ch_keeping;
 
-/* The elements of a tensor that a rank owns: `count` from `first` on. If a table is divided by columns: those of `columns`
-   columns from `first` on, in every row. */
+/* The elements of a tensor that a rank owns: `count` from `first` on. If a table is divided by columns: those
+   of `columns` columns from `first` on, in every row. */
 typedef struct ch_parameter_piece {
   int64_t first, count, columns;
 } ch_parameter_piece;
 
-/* The tensors that are kept in one way: blocks of memory with the same layout, of which each rank owns an equal part. */
+/* The tensors that are kept in one way: blocks of memory with the same layout, of which each rank owns an
+   equal part. */
 typedef struct ch_parameter_region {
-  int64_t elements,
-      part; /* elements of all ranks, and of one; for tables divided by columns, both are what this rank holds */
+  /* elements of all ranks, and of one; for tables divided by columns, both are what this rank holds */
+  int64_t elements, part;
   void *weights, *gradients, *masters, *m,
       *v; /* the last three are of this rank's part; masters may lie in weights */
 } ch_parameter_region;
@@ -48,8 +49,8 @@ typedef struct ch_parameter_set {
   ch_parameter_piece *pieces;     /* [params->count] what this rank owns */
   ch_keeping *keeping;            /* [params->count] */
   int rank, ranks;
-  double *
-      table_squares; /* [ranks, squares_each] of columns of gradients, of each rank's tables one after the other */
+  /* [ranks, squares_each] of columns of gradients, of each rank's tables one after the other */
+  double *table_squares;
   int64_t squares_each;
   ch_parameter_region regions[CH_KEEPINGS];
   const ch_value_memory *memory; /* where they lie */

@@ -1,4 +1,5 @@
-/* A training run: a trainer driven to its last step, with a log, evaluations, checkpoints and a final model. */
+/* A training run: a trainer driven to its last step, with a log, evaluations, checkpoints and a final
+   model. */
 #ifndef CH_TRAIN_RUN_H
 #define CH_TRAIN_RUN_H
 
@@ -31,13 +32,13 @@ typedef struct ch_train_events {
 /* The report of one step, in a run of `steps` steps, as callers of the library get it. */
 void ch_train_step_of(const ch_step_report *report, int64_t steps, ch_train_step *step);
 
-/* Drives `trainer` to its last step. DIRECTORY (created when missing) gets log.jsonl, checkpoint.safetensors and,
-   at the end, the model (config.json and model.safetensors; the caller adds the tokenizer). With `resume`, the run
-   goes on from a checkpoint found there and the log is cut back to it. Without a checkpoint it starts at the
-   beginning; a finished run is left as it is, and the call returns CH_OK at once. Without `resume`, a checkpoint
-   found there is an error. Errors: CH_ERROR_INTERRUPTED (a checkpoint was saved; the message says at which step),
-   CH_ERROR_NUMERIC and CH_ERROR_IO (the last good checkpoint stays). With a trainer over ranks every rank calls it; rank 0
-   writes the files. Curves and losses: ch_trainer_progress. */
+/* Drives `trainer` to its last step. DIRECTORY (created when missing) gets log.jsonl, checkpoint.safetensors
+   and, at the end, the model (config.json and model.safetensors; the caller adds the tokenizer). With
+   `resume`, the run goes on from a checkpoint found there and the log is cut back to it. Without a checkpoint
+   it starts at the beginning; a finished run is left as it is, and the call returns CH_OK at once. Without
+   `resume`, a checkpoint found there is an error. Errors: CH_ERROR_INTERRUPTED (a checkpoint was saved; the
+   message says at which step), CH_ERROR_NUMERIC and CH_ERROR_IO (the last good checkpoint stays). With a
+   trainer over ranks every rank calls it; rank 0 writes the files. Curves and losses: ch_trainer_progress. */
 ch_status ch_train_run(ch_trainer *trainer, const char *directory, bool resume, const ch_train_events *events,
                        ch_error *error);
 

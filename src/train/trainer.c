@@ -11,11 +11,11 @@
 #include "train/schedule.h"
 #include "train/trainer_private.h"
 
-/* The most activations of a chosen micro-batch. It is small beside the optimizer's state of models that are slow to
-   train, and large enough for matrix products at full speed. */
+/* The most activations of a chosen micro-batch. It is small beside the optimizer's state of models that are
+   slow to train, and large enough for matrix products at full speed. */
 static const size_t preferred_activations = (size_t)640 << 20;
 
-/* --- planning ------------------------------------------------------------------------------------------------ */
+/* --- planning ------------------------------------------------------------------------------------------- */
 
 /* Returns true if each rank has some columns of the lookup tables of gates. */
 static bool divides_tables(const ch_trainer *trainer) {
@@ -36,8 +36,8 @@ static ch_model_graph shape_of(const ch_trainer *trainer, int64_t sequences, boo
                           .label_smoothing = trainer->options.label_smoothing};
 }
 
-/* Bytes of the activations of `sequences`; *made: those among them of weights that are made of atoms. The plan is made, but
-   its memory is not reserved. */
+/* Bytes of the activations of `sequences`; *made: those among them of weights that are made of atoms. The
+   plan is made, but its memory is not reserved. */
 static ch_status plan_bytes(ch_trainer *trainer, int64_t sequences, bool trainable, size_t *bytes,
                             size_t *made, ch_error *error) {
   ch_model_graph shape = shape_of(trainer, sequences, trainable);
@@ -72,7 +72,7 @@ static ch_status choose_micro_batch(ch_trainer *trainer, ch_error *error) {
   return CH_OK;
 }
 
-/* --- who keeps what ------------------------------------------------------------------------------------------- */
+/* --- who keeps what ------------------------------------------------------------------------------------- */
 
 /* Clears rounded [params] of those parameters that a graph of this shape reads unrounded. */
 static ch_status find_rounded(ch_trainer *trainer, bool trainable, bool *rounded, ch_error *error) {
@@ -172,7 +172,7 @@ ch_status ch_trainer_plan_again(ch_trainer *trainer, ch_error *error) {
   return plan_runners(trainer, error);
 }
 
-/* --- creation ------------------------------------------------------------------------------------------------ */
+/* --- creation ------------------------------------------------------------------------------------------- */
 
 ch_status ch_trainer_reserve(ch_trainer *trainer, int64_t steps, int64_t points, ch_error *error) {
   if (steps > trainer->losses_capacity) {
@@ -378,7 +378,7 @@ ch_status ch_trainer_load_weights(ch_trainer *trainer, const char *directory, ch
   return ch_ranks_agree(trainer->ranks, load_weights(trainer, directory, error), error);
 }
 
-/* --- what others may see ------------------------------------------------------------------------------------- */
+/* --- what others may see -------------------------------------------------------------------------------- */
 
 const char *ch_trainer_unit(const ch_trainer *trainer) {
   return ch_config_is_vision(&trainer->config) ? "images" : "tokens";

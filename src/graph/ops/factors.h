@@ -1,12 +1,13 @@
-/* The factors of large products in a graph that computes in BF16 (graph->compute). These nodes have no gradient:
-   an operation that multiplies them also takes the unrounded value as an input, and the gradient goes there.
-   */
+/* The factors of large products in a graph that computes in BF16 (graph->compute). These nodes have no
+   gradient: an operation that multiplies them also takes the unrounded value as an input, and the gradient
+   goes there. */
 #ifndef CH_GRAPH_OPS_FACTORS_H
 #define CH_GRAPH_OPS_FACTORS_H
 
 #include "graph/ops/shapes.h"
 
-/* Returns true if a product with this many rows of x multiplies rounded factors: all do, except those with few rows in training. */
+/* Returns true if a product with this many rows of x multiplies rounded factors: all do, except those with
+   few rows in training. */
 bool ch_is_rounded(const ch_graph *graph, const ch_node *x, int64_t rows);
 /* x in BF16. */
 ch_node *ch_op_rounded(ch_graph *graph, ch_node *x);

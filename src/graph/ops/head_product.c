@@ -1,5 +1,5 @@
-/* Every head through its own rows of one matrix, or through their transpose: how absorbed attention folds a projection
- * into queries and contexts, and knocking with a map for each head. */
+/* Every head through its own rows of one matrix, or through their transpose: how absorbed attention folds a
+ * projection into queries and contexts, and knocking with a map for each head. */
 #include "graph/stream.h"
 #include "graph/ops/shapes.h"
 

@@ -1,4 +1,5 @@
-/* The states of this run's own tokens, as the cache holds them: rounded or quantised, and read back. Inference only. */
+/* The states of this run's own tokens, as the cache holds them: rounded or quantised, and read back.
+   Inference only. */
 #include "graph/ops/append.h"
 
 static ch_status own_states_shape(ch_node *node, ch_error *error) {

@@ -1,5 +1,5 @@
-/* Talking-heads attention, forward: units of queries on all threads, or, where a sequence has too few of them (decoding),
- * every unit's keys cut into one range per thread. */
+/* Talking-heads attention, forward: units of queries on all threads, or, where a sequence has too few of them
+ * (decoding), every unit's keys cut into one range per thread. */
 #include "tensor/kernels/attention/talking.h"
 
 /* The working memory of a thread. */
@@ -148,8 +148,8 @@ static void write_rows(const ch_attend *args, const talking_unit *unit, const ta
   }
 }
 
-/* A unit in three passes over its parts, one of which each of `team` has. Every part of a pass needs all parts of the pass
-   before. */
+/* A unit in three passes over its parts, one of which each of `team` has. Every part of a pass needs all
+   parts of the pass before. */
 static block_range blocks_of_part(const talking_unit *unit, int part, int parts) {
   block_range range;
   thread_range(unit->blocks, part, parts, &range.first, &range.end);

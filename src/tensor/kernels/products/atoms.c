@@ -1,4 +1,5 @@
-/* Weights that layers share: combinations of a dictionary's atoms (MASA eq. 2), and their gradient in one pass. */
+/* Weights that layers share: combinations of a dictionary's atoms (MASA eq. 2), and their gradient in one
+   pass. */
 #include "tensor/kernels/vector/stored_states.h"
 #include "tensor/kernels/vector/partials.h"
 

@@ -46,8 +46,8 @@ ALWAYS_INLINE vec sums_from(const int first, const vec sums[SUM_VECTORS]) {
 #endif
 }
 
-/* y [rows, outs], rows y_row elements apart, = the lane sums of v [rows * outs], and bias [outs] (or NULL), and y itself to
-   accumulate. */
+/* y [rows, outs], rows y_row elements apart, = the lane sums of v [rows * outs], and bias [outs] (or NULL),
+   and y itself to accumulate. */
 ALWAYS_INLINE void write_row_sums(const int rows, const int outs, const vec *v, const real *bias, real *y,
                                   int64_t y_row, bool accumulate) {
   vec sums[SUM_VECTORS] = {0};
