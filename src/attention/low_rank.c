@@ -34,11 +34,11 @@ static int64_t rank_of(ch_declaration *declaration, const char *first) {
   if (rank > 0) return rank;
   const ch_known_shape *known = ch_known_shape_of(declaration->params->known, first);
   if (known && known->rank == 2 && known->shape[0] > 0) return known->shape[0];
-  ch_params_fail(
-      declaration->params,
-      "\"sharing.rank\" is missing, and no checkpoint beside the configuration says it by the shape of "
-      "%s; set it to a whole number",
-      first);
+  ch_params_fail(declaration->params,
+                 "\"sharing.rank\" is missing, and the configuration's directory has no checkpoint that "
+                 "shows it by the shape of "
+                 "%s; set it to a whole number",
+                 first);
   return 0;
 }
 

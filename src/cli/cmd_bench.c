@@ -72,7 +72,7 @@ static ch_status parse_values(const char *option, const char *text, int64_t leas
                      "--%s needs counts from %lld to %lld with commas between, not '%s'", option,
                      (long long)least, (long long)most, word);
     if (list->count == MOST_VALUES)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "--%s takes at most %d values", option, MOST_VALUES);
+      return ch_fail(error, CH_ERROR_ARGUMENT, "--%s can have at most %d values", option, MOST_VALUES);
     list->value[list->count++] = value;
     if (p[length] == 0) return CH_OK;
     p += length + 1;
@@ -104,7 +104,7 @@ static ch_status open_model(bench *b, ch_error *error) {
   else
     CH_TRY(ch_model_open_random(path, ch_precision_of(a->dtype), 1, &settings, &b->model, error));
   if (ch_model_takes_images(b->model))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "bench is for models of text; this one, a \"%s\", takes images",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "bench is for models of text; this one, a \"%s\", is for images",
                    ch_model_type(b->model));
   CH_TRY(ch_model_cache_roles(b->model, &held, error));
   return ch_cache_choice_read(a->cache_dtype, CH_PRECISION_F32, held, &b->cache, error);

@@ -44,7 +44,7 @@ static const ch_option options[] = {
      .offset = SET(text.data),
      .metavar = "TEXT",
      .alias = "text",
-     .help = "The text to train on, UTF-8. A part of it is kept for validation."},
+     .help = "The text to train on, UTF-8. A part of it is held out for validation."},
     {.name = "images",
      .type = CH_OPTION_PATH,
      .offset = SET(vision.images),
@@ -65,9 +65,8 @@ static const ch_option options[] = {
     {.name = "dry-run",
      .type = CH_OPTION_FLAG,
      .offset = AT(dry_run),
-     .help = "Say how many runs there are, how long they take and how much memory and disk they need, from "
-             "some steps "
-             "of each model. Write nothing."},
+     .help = "Time some steps of each model and print how many runs there are, how long they will take and "
+             "how much memory and disk they need. Write nothing."},
     {.name = "remeasure",
      .type = CH_OPTION_FLAG,
      .offset = SET(verdict.remeasure),
@@ -178,8 +177,8 @@ static const ch_option options[] = {
      .metavar = "SIZES",
      .bare = "",
      .help = "Compare at other sizes too, and fit scaling laws of loss against training FLOPs. "
-             "SIZES are numbers of parameters like 100k,200k,400k,800k, which come in addition to "
-             "--params (default: a half, a quarter and an eighth of it). The number of tokens is "
+             "SIZES are numbers of parameters like 100k,200k,400k,800k, trained in addition to --params "
+             "(default: a half, a quarter and an eighth of it). The number of tokens is "
              "scaled in proportion."},
     {.name = "target",
      .type = CH_OPTION_COUNT,
@@ -203,16 +202,15 @@ static const ch_option options[] = {
     {.name = "collect",
      .type = CH_OPTION_FLAG,
      .offset = SET(schedule.collect),
-     .help = "Train nothing. Combine what all shares have trained, into the same results that a "
-             "single process writes."},
+     .help =
+         "Train nothing. Combine the runs of all shares into the results that a single process would write."},
     {.name = "", .help = "Verdict"},
     {.name = "cache-budget",
      .type = CH_OPTION_TEXT,
      .offset = AT(cache_budget),
      .metavar = "SIZE",
-     .help = "The largest cache that the answer may have: bytes per token, as in 200B or 2KiB. With "
-             "--context and "
-             "--users: of all users' contexts together, as in 8GB."},
+     .help = "The largest cache that the answer may have, in bytes per token, as in 200B or 2KiB. With "
+             "--context and --users: in bytes for all users' contexts together, as in 8GB."},
     {.name = "users",
      .type = CH_OPTION_COUNT,
      .offset = SET(verdict.users),
@@ -223,9 +221,8 @@ static const ch_option options[] = {
     {.name = "until-decided",
      .type = CH_OPTION_FLAG,
      .offset = SET(schedule.until_decided),
-     .help =
-         "Add seeds where they lower the risk of the answer most, until it is at most --risk or --budget is "
-         "spent."},
+     .help = "Add seeds where they lower the answer's risk most, until the risk is at most --risk or the "
+             "--budget is spent."},
     {.name = "risk",
      .type = CH_OPTION_NUMBER,
      .offset = AT(risk),
@@ -248,8 +245,8 @@ static const ch_option options[] = {
      .metavar = "N",
      .min = 1,
      .max = 1 << 30,
-     .help = "Length of text, in tokens, at which caches are compared. It matters where layers have sliding "
-             "windows: they keep no more tokens than the window has. (default: --seq)"},
+     .help = "Length of text, in tokens, at which caches are compared. It matters with sliding windows: "
+             "their layers cache no more tokens than the window has. (default: --seq)"},
     {.name = "tolerance",
      .type = CH_OPTION_NUMBER,
      .offset = AT(tolerance),
@@ -257,7 +254,7 @@ static const ch_option options[] = {
      .default_value = "1",
      .min = 0,
      .max = 100,
-     .help = "The verdict takes the model with the smallest cache among those whose loss is at most PERCENT "
+     .help = "The verdict picks the model with the smallest cache among those whose loss is at most PERCENT "
              "above the lowest. With --images: the model with the fewest attention parameters among those "
              "whose top-1 accuracy is at most PERCENT points below the highest."},
     {0},
@@ -614,7 +611,7 @@ const ch_command ch_cmd_compare = {
     .name = "compare",
     .positional = "",
     .meant = "data",
-    .summary = "Train attention mechanisms side by side on a text or on images and say which to take.",
+    .summary = "Train attention mechanisms side by side on a text or on images and recommend one.",
     .description =
         "Trains a small model with each mechanism on the same text, with the same tokenizer, seed, batches "
         "and number of tokens. The FFN width is adjusted so that all models have the same number of "

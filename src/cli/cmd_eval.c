@@ -307,7 +307,7 @@ static const ch_option options[] = {
      .type = CH_OPTION_PATH,
      AT(images),
      .metavar = "DIR",
-     .help = "For models of images: image files (CIFAR, IDX), or a directory whose test files are taken."},
+     .help = "For models of images: image files (CIFAR, IDX), or a directory whose test files are used."},
     {.name = "limit",
      .type = CH_OPTION_COUNT,
      AT(limit),
@@ -338,7 +338,7 @@ static const ch_option options[] = {
      .metavar = "HOW",
      .default_value = "auto",
      .choices = separators,
-     .help = "What separates documents: the marker <|endoftext|>, blank lines, or nothing. auto takes the "
+     .help = "What separates documents: the marker <|endoftext|>, blank lines, or nothing. auto uses the "
              "marker if the text has one."},
     {.name = "cache-dtype",
      .type = CH_OPTION_TEXT,
@@ -355,8 +355,8 @@ static const ch_option options[] = {
      .type = CH_OPTION_PATH,
      AT(runs),
      .metavar = "FILE",
-     .help =
-         "File in which the figures are kept for `crosshead runs` (default: CROSSHEAD_RUNS, else nowhere)."},
+     .help = "File in which the figures are recorded for `crosshead runs` (default: CROSSHEAD_RUNS, else "
+             "nowhere)."},
     CH_COMPUTE_OPTION(arguments, compute, "dtype"),
     CH_JSON_OPTION(offsetof(arguments, json)),
     CH_THREADS_OPTION(offsetof(arguments, threads)),

@@ -132,10 +132,10 @@ const ch_command ch_cmd_fit = {
         "run is fitted. The law is L(D) = (D_c/D)^alpha + L_0.\n\nWith --law size or chinchilla, CURVE is a "
         "table of parameters, tokens and losses, the results.json of `compare`, or what "
         "`crosshead runs --json` prints, with eight models or more. The law is L(N, D) = "
-        "((N_c/N)^(alpha_N/alpha_D) + D_c/D)^alpha_D, or with chinchilla E + A/N^alpha + B/D^beta, "
-        "which keeps a loss E.\n\nFits are robust against spikes and "
-        "outliers. Each quantity has a 95 % confidence interval; \"-\" stands for a bound "
-        "that the losses do not determine. A warning says when the law does not fit.",
+        "((N_c/N)^(alpha_N/alpha_D) + D_c/D)^alpha_D, or with chinchilla E + A/N^alpha + B/D^beta, where E "
+        "is the loss that remains.\n\nFits are robust against spikes and "
+        "outliers. Each quantity has a 95 % confidence interval; \"-\" marks a bound that the losses do not "
+        "determine. A warning says when the law does not fit.",
     .examples = "crosshead fit losses.csv --budget 10G\n"
                 "crosshead fit model/log.jsonl --on training\n"
                 "crosshead fit models.csv --law size --params 1G --budget 20G\n"

@@ -50,7 +50,7 @@ static ch_status read_request(const arguments *a, const ch_model *model, ch_forw
                    ch_model_type(model));
   if (!a->pixels && images)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "this model takes images; give them with --pixels FILE.safetensors");
+                   "this model is for images; give them with --pixels FILE.safetensors");
   if (a->tokens && !ch_is_file(a->tokens) && !strstr(a->tokens, ".safetensors"))
     return parse_list(a->tokens, request, error);
   return ch_forward_read(a->pixels ? a->pixels : a->tokens, model, request, error);
@@ -99,7 +99,7 @@ static ch_status check_arguments(const arguments *a, ch_error *error) {
         "--tokens is needed: ids like 5,9,2 or a .safetensors file; or --pixels, for a model of images");
   if (a->tokens && a->pixels)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--tokens and --pixels exclude each other: a model takes one of them");
+                   "--tokens and --pixels exclude each other: a model needs only one of them");
   if (a->cached > 0 && a->gradients)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--cached and --grads exclude each other: gradients need the whole pass");

@@ -102,7 +102,7 @@ static ch_status open_model(writer *w, ch_error *error) {
   }
   if (ch_model_takes_images(w->model))
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "generate is for models of text; this one, a \"%s\", takes images",
+                   "generate is for models of text; this one, a \"%s\", is for images",
                    ch_model_type(w->model));
   if (!ch_model_has_tokenizer(w->model))
     return ch_fail(error, CH_ERROR_IO, "%s holds neither tokenizer.json nor tokenizer.bin", directory);
@@ -244,14 +244,13 @@ static const ch_option options[] = {
     {.name = "chat",
      .type = CH_OPTION_FLAG,
      AT(chat),
-     .help = "Each prompt is a user's message, which the model's chat template puts into its form. Control "
-             "tokens "
-             "written in it stay text."},
+     .help = "Treat each prompt as a user's message and format it with the model's chat template. Control "
+             "tokens in the message stay plain text."},
     {.name = "system",
      .type = CH_OPTION_TEXT,
      AT(system),
      .metavar = "TEXT",
-     .help = "With --chat: the system's message before the user's."},
+     .help = "With --chat: a system message before the user's."},
     {.name = "samples",
      .type = CH_OPTION_COUNT,
      AT(samples),
@@ -292,7 +291,7 @@ static const ch_option options[] = {
      AT(top_k),
      .metavar = "COUNT",
      .default_value = "40",
-     .help = "Sample from the k most likely tokens; 0 takes all."},
+     .help = "Sample from the k most likely tokens; 0 means all."},
     {.name = "top-p",
      .type = CH_OPTION_NUMBER,
      AT(top_p),
@@ -300,7 +299,7 @@ static const ch_option options[] = {
      .default_value = "0.95",
      .min = 0,
      .max = 1,
-     .help = "Of these, sample from the fewest tokens whose probabilities sum to p; 1 takes all."},
+     .help = "Of these, sample from the fewest tokens whose probabilities sum to p; 1 means all."},
     {.name = "seed",
      .type = CH_OPTION_COUNT,
      AT(seed),

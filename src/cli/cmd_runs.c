@@ -87,7 +87,7 @@ static ch_status list(const void *given, ch_error *error) {
 #define LIMIT                                                                                                \
   {                                                                                                          \
     .name = "limit", .type = CH_OPTION_COUNT, AT(limit), .metavar = "N", .min = 1, .max = 1e15,              \
-    .help = "Take only the first N runs."                                                                    \
+    .help = "Use only the first N runs."                                                                     \
   }
 
 static const char terms_text[] =
@@ -95,8 +95,8 @@ static const char terms_text[] =
     "(contains). A run is found if it meets every KEY=VALUE and, if there are numbers, "
     "has one of them. KEY is a heading of the list (kind, name, mechanism, seed, lr, "
     "parameters, tokens, loss, status), another column (dataset, directory, "
-    "validation_loss, training_loss, started, finished, ...), or a member of the JSON "
-    "that is kept: config.hidden_size, options.batch, results.verdict, machine.cores. "
+    "validation_loss, training_loss, started, finished, ...), or a member of the recorded JSON: "
+    "config.hidden_size, options.batch, results.verdict, machine.cores. "
     "mechanism=gqa finds gqa:4 too. loss is the validation loss, or the training loss if "
     "there is no other. Quote < and > for the shell.";
 
@@ -149,7 +149,8 @@ static const ch_option show_options[] = {
 const ch_command ch_cmd_runs_show = {
     .name = "runs show",
     .positional = "FILTER...",
-    .summary = "Show all that is kept of a run: settings, machine, results; with --json the curves too.",
+    .summary =
+        "Show everything recorded about a run: settings, machine, results; with --json the curves too.",
     .description = terms_text,
     .examples = "crosshead runs show 3\ncrosshead runs show 3 --json",
     .options = show_options,

@@ -38,7 +38,7 @@ static const ch_option options[] = {
      .metavar = "TEXT",
      .alias = "text",
      .required = true,
-     .help = "The text to train on, UTF-8. A part of it is kept for validation."},
+     .help = "The text to train on, UTF-8. A part of it is held out for validation."},
     CH_LINEUP_MECHANISMS(AT(lineup)),
     {.name = "lr",
      .type = CH_OPTION_TEXT,
@@ -46,8 +46,8 @@ static const ch_option options[] = {
      .metavar = "LIST",
      .default_value = "3e-4,1e-3,3e-3,1e-2,3e-2",
      .help = "Learning rates separated by commas, or FROM..TO:N for N rates in equal ratios. A "
-             "finished sweep can be continued with more rates. A coordinate check takes one rate, "
-             "by default that of `crosshead compare`."},
+             "finished sweep can be continued with more rates. A coordinate check needs one rate, by default "
+             "that of `crosshead compare`."},
     {.name = "out",
      .type = CH_OPTION_PATH,
      .offset = SET(report.out),
@@ -105,7 +105,7 @@ static const ch_option options[] = {
      .type = CH_OPTION_TEXT,
      .offset = AT(widths),
      .metavar = "LIST",
-     .help = "Widths of a coordinate check, rising (default: 64,128,256,512)."},
+     .help = "Widths of a coordinate check in increasing order (default: 64,128,256,512)."},
     {.name = "", .help = "Size"},
     CH_LINEUP_SIZE(AT(lineup)),
     {.name = "", .help = "Text"},

@@ -43,10 +43,10 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
        .metavar = "WHAT",                                                                                    \
        .choices = ch_lineup_matches,                                                                         \
        .default_value = "parameters",                                                                        \
-       .help = "What is made equal between the models: all parameters (also called all), the active "        \
+       .help = "The quantity held equal across the models: all parameters (also called all), the active "    \
                "ones (without gate tables and experts that are not chosen), FLOPs per token, "               \
                "training time on this machine, or the cache per token (--cache-per-token). none: "           \
-               "nothing; the models have the same shape apart from their attention."},                       \
+               "no quantity; the models have the same shape apart from their attention."},                   \
       {.name = "cache-per-token",                                                                            \
        .type = CH_OPTION_COUNT,                                                                              \
        .offset = (at) + CH_LINEUP(settings.lineup.cache_per_token),                                          \
@@ -98,7 +98,7 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
    .metavar = "NAME",                                                                                        \
    .choices = ch_lineup_engines,                                                                             \
    .default_value = "native",                                                                                \
-   .help = "Who trains the models: this program, or PyTorch, on GPUs or the CPU."},                          \
+   .help = "What trains the models: this program, or PyTorch, on GPUs or the CPU."},                         \
       {.name = "device",                                                                                     \
        .type = CH_OPTION_TEXT,                                                                               \
        .offset = (at) + CH_LINEUP(settings.workers.device),                                                  \
@@ -129,7 +129,7 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
   {                                                                                                          \
     .name = "validation", .setting = "validation_text", .type = CH_OPTION_PATH,                              \
     .offset = (at) + CH_LINEUP(settings.text.validation_text), .metavar = "FILE",                            \
-    .help = "A text to validate on (default: a twentieth of --data, which then does not train)."             \
+    .help = "A text to validate on (default: a twentieth of --data, left out of training)."                  \
   }
 #define CH_LINEUP_TOKENS(at)                                                                                 \
   {                                                                                                          \

@@ -39,12 +39,12 @@ static ch_status check(const ch_compress_arguments *a, ch_error *error) {
         "masa, svd-llm, svd or basis-sharing for fewer parameters");
   if (strcmp(a->method, "mea") == 0) {
     if (a->ratio != 0)
-      return wrong(error, a->method, "takes no --ratio; give --component-heads N or --budget P%");
+      return wrong(error, a->method, "has no --ratio; give --component-heads N or --budget P%");
     if (a->keep || a->groups || a->atoms)
-      return wrong(error, a->method, "takes no --keep, --groups and --atoms; they are for --method masa");
+      return wrong(error, a->method, "has no --keep, --groups and --atoms; they are for --method masa");
     if (a->ranks || a->weighting || ch_option_given(a, "group-size"))
       return wrong(error, a->method,
-                   "takes no --ranks, --weighting and --group-size; they are for the other methods");
+                   "has no --ranks, --weighting and --group-size; they are for the other methods");
     if (!ch_option_given(a, "component-heads") && !a->budget)
       return wrong(error, a->method, "needs --component-heads N, or --budget P%");
     if ((a->budget || a->profile) && !a->calibration)
@@ -54,16 +54,16 @@ static ch_status check(const ch_compress_arguments *a, ch_error *error) {
   }
   if (a->component_heads || a->layers || a->budget || a->profile)
     return wrong(error, a->method,
-                 "takes --ratio R; --component-heads, --layers, --budget and --profile are for --method mea");
+                 "needs --ratio R; --component-heads, --layers, --budget and --profile are for --method mea");
   if (a->ratio == 0)
     return wrong(error, a->method, "needs --ratio R, the share of attention parameters to save");
   if ((a->groups || a->atoms) && strcmp(a->method, "masa") != 0)
-    return wrong(error, a->method, "takes no --groups and --atoms; they are for --method masa");
+    return wrong(error, a->method, "has no --groups and --atoms; they are for --method masa");
   if (ch_option_given(a, "group-size") && strcmp(a->method, "basis-sharing") != 0)
-    return wrong(error, a->method, "takes no --group-size; it is for --method basis-sharing");
+    return wrong(error, a->method, "has no --group-size; it is for --method basis-sharing");
   if (a->weighting && strcmp(a->method, "masa") != 0 && (!a->ranks || strcmp(a->ranks, "searched") != 0))
     return wrong(error, a->method,
-                 "takes --weighting only with --ranks searched, which is where errors are weighed");
+                 "weights errors only with --ranks searched; leave out --weighting or add that");
   bool whitens = strcmp(a->method, "svd-llm") == 0 || strcmp(a->method, "basis-sharing") == 0;
   if (whitens && (!a->calibration || a->data_free))
     return wrong(error, a->method,

@@ -162,7 +162,7 @@ ch_status ch_destinations_open(const ch_command *command, const ch_parsed *parse
   *all = (ch_destinations){0};
   if (force && flag(command, parsed, "resume"))
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--resume continues what stands in --out, and --force replaces it; give one of them");
+                   "--resume continues the run in --out, and --force replaces it; give one of them");
   if (force && flag(command, parsed, "dry-run"))
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--dry-run writes nothing, and --force replaces; give one of them");

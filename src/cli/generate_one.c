@@ -131,7 +131,7 @@ static void print_figures(const writer *w, const ch_generated *result) {
   if (w->one->keep_dictionary)
     fprintf(
         stderr,
-        "dictionary: attention's weights take %.1f MiB instead of %.1f; decoding takes %.2f times as long "
+        "dictionary: attention's weights need %.1f MiB instead of %.1f; decoding takes %.2f times as long "
         "as with a matrix for every layer\n",
         w->dictionary.bytes / (1 << 20), w->dictionary.written_bytes / (1 << 20), w->dictionary.slowdown);
 }

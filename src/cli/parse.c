@@ -157,7 +157,7 @@ static ch_status parse_option(const ch_command *command, int argc, char **argv, 
     if (!is_named(option->name, word + 2, length) && !is_named(option->alias, word + 2, length)) continue;
     const char *value = equals ? equals + 1 : NULL;
     if (option->type == CH_OPTION_FLAG && value)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "--%s takes no value; leave out '=%s'", option->name, value);
+      return ch_fail(error, CH_ERROR_ARGUMENT, "--%s has no value; leave out '=%s'", option->name, value);
     if (option->type != CH_OPTION_FLAG && !value) {
       bool absent = argc < 2 || strncmp(argv[1], "--", 2) == 0;
       if (absent && !option->bare)
@@ -259,8 +259,9 @@ static ch_status parse_words(const ch_command *command, int argc, char **argv, c
       continue;
     }
     if (positional == CH_POSITIONAL_MAX - 1)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "'%s' is one argument too many; crosshead %s takes at most %d",
-                     word, command->name, CH_POSITIONAL_MAX - 1);
+      return ch_fail(error, CH_ERROR_ARGUMENT,
+                     "'%s' is one argument too many; crosshead %s accepts at most %d", word, command->name,
+                     CH_POSITIONAL_MAX - 1);
     if (positional == most) return unexpected(command, word, most, parsed, error);
     ((const char **)parsed->arguments)[positional++] = word;
     i++;

@@ -148,9 +148,8 @@ ch_status ch_prompts_context(const ch_prompts *prompts, const ch_model *model, i
       which = i + 1;
     }
   if (asked > ch_model_context_limit(model))
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--context %lld is more than the %lld positions the model was made for", (long long)asked,
-                   (long long)most);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--context %lld is more than the model's %lld positions",
+                   (long long)asked, (long long)most);
   *context = asked > 0 ? asked : most;
   if (asked == 0 && max_tokens > 0 && longest + max_tokens < most) *context = longest + max_tokens;
   char name[40] = "the prompt";

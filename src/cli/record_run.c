@@ -62,7 +62,7 @@ static void keep_or_say(const ch_run_recorder *keeper, const char *directory, co
   char message[CH_MESSAGE_SIZE];
   ch_error error = {0};
   if (!keeper->path || keep(keeper, directory, model, json, name, &error) == CH_OK) return;
-  ch_progress_print(line, "not kept among the runs: %s", ch_message_of(&error, message));
+  ch_progress_print(line, "not saved in the file of runs: %s", ch_message_of(&error, message));
 }
 
 void ch_run_recorder_record(const ch_run_recorder *keeper, const char *directory, const char *name,

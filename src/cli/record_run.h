@@ -16,8 +16,8 @@ typedef struct ch_run_recorder {
 #define CH_RUNS_OPTION(member)                                                                               \
   {                                                                                                          \
     .name = "runs", .type = CH_OPTION_PATH, .offset = (member), .metavar = "FILE",                           \
-    .help = "File in which the run is kept for `crosshead runs`; none keeps nothing (default: "              \
-            "CROSSHEAD_RUNS, else runs.sqlite beside --out)."                                                \
+    .help = "File in which the run is recorded for `crosshead runs`; none records nothing (default: "        \
+            "CROSSHEAD_RUNS, else runs.sqlite next to --out)."                                               \
   }
 
 /* asked: --runs, or NULL; output: --out, beside which runs are kept when nothing else is said; NULL: nowhere then. A file

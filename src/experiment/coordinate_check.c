@@ -121,9 +121,10 @@ static ch_status check_names(const char *mechanisms, ch_error *error) {
   ch_status status = ch_compare_plan_names(mechanisms, &plan, error);
   for (int i = 0; status == CH_OK && i < plan.count; i++)
     if (plan.models[i].from_file)
-      status = ch_fail(error, CH_ERROR_ARGUMENT,
-                       "{mechanisms}: %.80s has a width of its own; a coordinate check takes names",
-                       plan.models[i].name);
+      status =
+          ch_fail(error, CH_ERROR_ARGUMENT,
+                  "{mechanisms}: %.80s has a width of its own; a coordinate check needs names of mechanisms",
+                  plan.models[i].name);
   ch_compare_plan_free(&plan);
   return status;
 }

@@ -149,7 +149,7 @@ static void put_experts(const ch_config *c, ch_text *text) {
   const ch_moe_config *m = &c->moe;
   ch_text_printf(text, "           %" PRId64 " SwiGLU experts of %" PRId64 ", %" PRId64 " per token",
                  m->experts, m->expert_intermediate_size, m->active);
-  if (m->shared) ch_text_printf(text, ", beside %" PRId64 " shared", m->shared);
+  if (m->shared) ch_text_printf(text, ", plus %" PRId64 " shared", m->shared);
   int64_t layers = ch_moe_layers_before(c, (int)c->num_hidden_layers);
   if (layers + m->first_dense_layers < c->num_hidden_layers)
     ch_text_printf(text, ", in %" PRId64 " of %" PRId64 " layers", layers, c->num_hidden_layers);

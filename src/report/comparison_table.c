@@ -269,7 +269,7 @@ static bool has_spread(const ch_columns *columns, const ch_summary *summary) {
 
 static void put_speed_notes(const ch_columns *columns, const ch_summary *summary, ch_text *text) {
   if (has_spread(columns, summary))
-    ch_text_puts(text, "± of a speed: about half of its measurements lie within it.\n");
+    ch_text_puts(text, "± of a speed: about half of its measurements are within it.\n");
   if (ch_columns_have_unsteady(columns, summary))
     ch_text_puts(text, "? not steady: " CH_UNSTEADY_NOTE " All models can be timed again.\n");
 }

@@ -251,7 +251,7 @@ void ch_compression_write(const ch_compression_report *r, ch_text *text) {
   if (r->cache_types)
     ch_text_printf(text, "\nUse it with a cache in %s%s.", r->cache_types,
                    r->after.cache_elements_per_token == r->before.cache_elements_per_token
-                       ? "; its weights are those of the model it was made of"
+                       ? "; its weights are those of the model it comes from"
                        : "");
   ch_text_printf(text, "\n%s: the model, report.json and report.html\n", r->out);
 }

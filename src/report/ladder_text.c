@@ -177,7 +177,8 @@ static void put_test(const ch_ladder *ladder, ch_text *text) {
         count(largest_of(ladder), size));
   else
     ch_text_printf(
-        text, "Tested on itself: %d of %d losses at %s lie in the interval that the sizes below predict.\n",
+        text,
+        "Tested on itself: %d of %d losses at %s are in the interval predicted from the smaller sizes.\n",
         within, known, count(largest_of(ladder), size));
 }
 
@@ -217,7 +218,7 @@ void ch_ladder_sentences_write(const ch_ladder *ladder, ch_text *text) {
     ch_text_printf(text, ", with one E of %.2f", floor->value);
   else
     ch_text_puts(text, ", each mechanism with its own E");
-  if (isfinite(basis.noise)) ch_text_printf(text, ". Losses lie %.4f nats from it", basis.noise);
+  if (isfinite(basis.noise)) ch_text_printf(text, ". Losses differ from it by %.4f nats", basis.noise);
   ch_text_puts(text, ".\n");
   put_test(ladder, text);
   put_crossings(ladder, text);

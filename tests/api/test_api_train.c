@@ -288,7 +288,7 @@ static void impossible_controls_are_refused_before_anything_is_written(void **st
   settings = usual(&d);
   settings.model.control = control;
   assert_int_equal(ch_train(at("none"), &settings, NULL, &error), CH_ERROR_ARGUMENT);
-  assert_int_equal(strncmp(error.message, "control is trained beside a model that exists", 45), 0);
+  assert_int_equal(strncmp(error.message, "control is trained together with an existing model", 50), 0);
 }
 
 /* What a run told beside its steps. */

@@ -407,10 +407,10 @@ static void what_cannot_be_is_said_in_a_sentence(void **state) {
       {ch_compress_svd,
        {.ratio = 0.2, .keep = unknown, .keep_count = 1},
        "it has q_proj, k_proj, v_proj, o_proj"},
-      {ch_compress_svd, {.ratio = 0.2, .keep = all, .keep_count = 4}, "nothing to compress"},
+      {ch_compress_svd, {.ratio = 0.2, .keep = all, .keep_count = 4}, "nothing remains to compress"},
       {ch_compress_masa, {.ratio = 0.9}, "a ratio of at most 0.6"},
       {ch_compress_masa, {.ratio = 0.3, .groups = 9}, "1 to 3 groups, not 9"},
-      {ch_compress_masa, {.ratio = 0.3, .groups = 1, .atoms = 3}, "save no parameters; take fewer"},
+      {ch_compress_masa, {.ratio = 0.3, .groups = 1, .atoms = 3}, "save no parameters; give fewer"},
   };
   ch_model *model = random_model(GROUPED, GQA);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -14,7 +14,7 @@ static ch_status gated_attend_shape(ch_node *node, ch_error *error) {
   const ch_gated_spec *s = &((const gated *)node->attributes)->spec;
   int64_t width = s->heads * (s->nope + s->value);
   if (node->graph->length != 1 || !node->in[LATENTS]->streamed || !node->in[GATES]->streamed)
-    return ch_fail(error, CH_ERROR_CONFIG, "takes one query a sequence, and states in the cache");
+    return ch_fail(error, CH_ERROR_CONFIG, "needs one query per sequence and states in the cache");
   if (ch_node_columns(node->in[Q]) != s->heads * (s->nope + s->rope) ||
       ch_node_columns(node->in[LATENTS]) != s->latent + s->rope ||
       ch_node_columns(node->in[GATES]) != width || ch_node_count(node->in[KV_B]) != width * s->latent)

@@ -5,7 +5,7 @@
 static ch_status own_states_shape(ch_node *node, ch_error *error) {
   const ch_node *states = node->in[0];
   if (!states->op || !states->op->stateful || states->op->stream)
-    return ch_fail(error, CH_ERROR_CONFIG, "takes states as they lie in the cache");
+    return ch_fail(error, CH_ERROR_CONFIG, "needs states in the layout of the cache");
   return ch_shape_as_input(node, 0);
 }
 

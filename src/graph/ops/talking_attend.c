@@ -30,7 +30,7 @@ static ch_status talking_attend_shape(ch_node *node, ch_error *error) {
   const ch_head_columns *columns[] = {&spec->q_columns, &spec->key_columns, &spec->value_columns};
   for (int i = 0; i < 3; i++)
     if (columns[i]->offset || columns[i]->stride)
-      return ch_fail(error, CH_ERROR_CONFIG, "heads that talk must lie side by side");
+      return ch_fail(error, CH_ERROR_CONFIG, "heads that talk must be contiguous");
   if (ch_node_columns(node->in[0]) != spec->heads * spec->key_dim ||
       ch_node_columns(node->in[1]) != spec->heads * spec->key_dim ||
       ch_node_columns(node->in[2]) != spec->heads * spec->value_dim)
