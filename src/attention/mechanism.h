@@ -1,7 +1,7 @@
 /* A mechanism defines what a token writes and what a query reads.
  *
  *   write(x) -> state      from a token's hidden state, the vectors that later tokens read
- *   read(x, states) -> y   what the query at x takes from the states of all tokens it may see
+ *   read(x, states) -> y   what the query at x reads from the states of all tokens it may see
  *
  * In training and prefill both run over whole sequences; in decoding a token is written and the cache is
  * read. The KV cache is the concatenation of the states, nothing else: its size is the width that `state`
@@ -38,7 +38,7 @@ typedef struct ch_declaration {
 } ch_declaration;
 
 /* RoPE of `rotary` dims: the table of this run's positions, that table times YaRN's factor for queries, and
-   levels for cached positions. Each is made when it is first needed. */
+   levels for cached positions. Each is created when it is first needed. */
 typedef struct ch_angles {
   int64_t rotary;
   bool local; /* of "local_rope_layers" */
@@ -53,7 +53,7 @@ typedef struct ch_builder {
   ch_graph *graph;
   const ch_config *config;
   const ch_params *params;
-  ch_node **leaves; /* [params->count] parameter leaves made so far */
+  ch_node **leaves; /* [params->count] parameter leaves created so far */
   bool trainable;
   bool causal; /* a token sees only the tokens before it; otherwise all of its sequence (an encoder) */
   /* tokens of a sequence for which layers that slide keep a ring; 0: they keep all tokens */
@@ -68,7 +68,7 @@ typedef struct ch_builder {
   int layer;
   /* Part by part, what the last layer that writes it wrote: as it is read, and as it was before the cache. */
   ch_node *states[CH_MAX_STATE_PARTS], *written[CH_MAX_STATE_PARTS];
-  struct ch_angles **angles; /* made so far, for all copies of this builder */
+  struct ch_angles **angles; /* created so far, for all copies of this builder */
 } ch_builder;
 
 /* The modules that a mechanism can be combined with; any other module in its config is an error. */
@@ -197,7 +197,7 @@ ch_node *ch_norm(ch_builder *builder, ch_node *x, const char *name);
 /* Like ch_norm, for a latent, with "attention.latent_norm_eps". */
 ch_node *ch_latent_norm(ch_builder *builder, ch_node *latent, const char *name);
 /* x with the last `rotary` dims of its heads of head_dim turned by the positions of its tokens - those of
-   this run, or of the cache when x stands for states in it; x itself where the model has no RoPE. */
+   this run, or of the cache when x is a streamed value; x itself where the model has no RoPE. */
 ch_node *ch_apply_rope(ch_builder *builder, ch_node *x, int64_t head_dim, int64_t rotary);
 /* RoPE's inverse frequencies [rotary / 2] with the config's scaling applied. */
 void ch_rope_frequencies(const ch_config *config, int64_t rotary, int64_t tokens, double *frequencies);
@@ -273,8 +273,8 @@ int ch_rows_by_head(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROW
 /* The tensors of a layer's attention, and the parts of its state: none if it reads an earlier layer's. */
 void ch_attention_declare(ch_declaration *declaration);
 int ch_layer_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]);
-/* What a query sees in the layer being built, besides document starts: ch_attend_states gives it to
-   attention. */
+/* The limits of what a query of the layer being built sees, besides document starts. ch_attend_states
+   passes them to attention. */
 typedef struct ch_seen {
   int64_t window, sinks; /* ch_attend_spec's */
   ch_node *logits;       /* of sinks [H], or NULL */

@@ -6,7 +6,7 @@
  *
  * Decoding never expands the cache: W_UK is multiplied into the query, q_h^T W_UK c, and W_UV into the
  * weighted sum of latents. A pass of many queries expands the cache instead, a few hundred tokens at a time,
- * since that takes fewer products. With an embedding gate (EG-MLA) or a QK norm neither matrix can be
+ * since that needs fewer products. With an embedding gate (EG-MLA) or a QK norm neither matrix can be
  * absorbed: latents are expanded block by block on read. The QK norm is of whole heads (nope, rope) and (k_h,
  * r); r is written unrotated then, and every key is normed and rotated as it is read.
  *
@@ -237,7 +237,7 @@ static ch_node *attend_gated(ch_builder *builder, ch_node *q, ch_node *const sta
   return ch_attend_gated(&there, q, ch_projection_weight(&there, "kv_b_proj"), states[0], states + 1);
 }
 
-/* Multiply-adds that a head's key and value of a token take. */
+/* Multiply-adds to expand one head's key and value of one token. */
 static int64_t expanding(const ch_config *config) {
   sizes s = mla_sizes_of(config);
   if (ch_mla_is_apart(config)) return ch_mla_apart_expanding(config);
@@ -245,8 +245,8 @@ static int64_t expanding(const ch_config *config) {
          (ch_is_knocked(config, CH_ON_V) ? s.value * s.value : 0);
 }
 
-/* Returns true if absorbing is possible, and takes fewer multiply-adds than making keys and values once for
-   all queries of the pass. */
+/* Returns true if absorbing is possible, and needs fewer multiply-adds than expanding keys and values once
+   for all queries of the pass. */
 static bool is_absorbed(const ch_builder *builder) {
   const ch_config *c = builder->config;
   sizes s = mla_sizes_of(c);

@@ -28,7 +28,7 @@ static void set_frequencies(const ch_builder *builder, int64_t rotary, double *f
     frequencies[i] = pow(c->local_rope_theta, -2.0 * (double)i / (double)rotary);
 }
 
-/* RoPE of `rotary` dims, made once for all layers that have it. */
+/* RoPE of `rotary` dims, created once for all layers that have it. */
 static ch_angles *angles_of(ch_builder *builder, int64_t rotary) {
   ch_angles *angles = *builder->angles;
   bool local = is_local(builder);
@@ -72,7 +72,7 @@ ch_node *ch_apply_rope(ch_builder *builder, ch_node *x, int64_t head_dim, int64_
                     builder->config->rope_interleaved);
 }
 
-/* YaRN scales cosines and sines of queries and of keys; here queries take the factor for both. */
+/* YaRN scales cosines and sines of queries and of keys; here queries are multiplied by the factor of both. */
 ch_node *ch_rotate_queries(ch_builder *builder, ch_node *q, int64_t head_dim, int64_t rotary) {
   double scale = is_local(builder) ? 1 : ch_rope_score_scale(builder->config);
   if (scale == 1 || !turns(builder) || !q) return ch_apply_rope(builder, q, head_dim, rotary);

@@ -1,4 +1,4 @@
-/* Presets: mechanisms by short names, made from a shape that all compared models share. */
+/* Presets: short names of mechanisms. Each changes a shape that all compared models share. */
 #ifndef CH_ATTENTION_PRESET_H
 #define CH_ATTENTION_PRESET_H
 
@@ -7,7 +7,7 @@
 /* One name that `compare` knows: "gqa", "gqa:4". */
 typedef struct ch_preset {
   const char *name;
-  const char *number;  /* what N of "name:N" counts, or NULL if the name takes no number */
+  const char *number;  /* what N of "name:N" counts, or NULL if the name has no number */
   const char *summary; /* one line, for --help */
   /* Turns the shared base (multi-head attention, with the type already set to the mechanism's) into this
      preset; NULL: nothing is left to do. number: N, or 0 when the user gave none. `where` names the preset in

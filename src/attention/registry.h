@@ -35,7 +35,7 @@ int64_t ch_fixed_state_bytes(const ch_config *config);
 int64_t ch_state_bytes(const ch_config *config, const ch_cache_types *types);
 /* Tokens per pass of a long prompt. */
 int64_t ch_prefill_tokens(const ch_config *config);
-/* Every layer's parts: what ch_cache_create takes. parts [num_hidden_layers]. */
+/* The parts of every layer, for ch_cache_create. parts [num_hidden_layers]. */
 void ch_state_parts(const ch_config *config, ch_layer_parts *parts);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "attention/mechanism.h"
 
-/* Llama 3.1: long wavelengths are stretched by `factor`, short ones kept, those between interpolated. */
+/* Llama 3.1: long wavelengths are stretched by `factor`, short ones unchanged, those between interpolated. */
 static double llama3(double frequency, const ch_rope_scaling *scaling) {
   const double pi = 3.14159265358979323846;
   double context = (double)scaling->original_max_position_embeddings;

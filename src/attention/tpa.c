@@ -2,13 +2,13 @@
  * of a vector over heads and a vector over dims.
  *
  *   write:  A_k [H, R_k], B_k = RoPE(W x) [R_k, d], A_v [H, R_v], B_v [R_v, d]
- *   read:   k_h = (1/R_k) sum over r of A_k[h, r] B_k[r], v_h and q_h likewise;
+ *   read:   k_h = (1/R_k) sum over r of A_k[h, r] B_k[r], v_h and q_h in the same way;
  *           y = W_o headnorm(softmax(q k^T / sqrt(d)) v)
  *
  * With "a_factors": "fixed" the A are parameters and not written; one-hot rows are then grouped-query
- * attention. In decoding no head's key or value is made: the dot products of queries with B_k serve all that
- * a head takes of them. Fixed factors are multiplied into queries and behind the sums instead. The divisions
- * by R are part of the scale and behind the sum. */
+ * attention. Decoding materialises no head's key or value: all heads share the dot products of queries with
+ * B_k. Fixed factors are multiplied into queries and behind the sums instead. The divisions by R are part of
+ * the scale and behind the sum. */
 #include <math.h>
 
 #include "attention/mechanism.h"

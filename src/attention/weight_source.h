@@ -23,7 +23,7 @@ const ch_weight_source *ch_weight_source_of(const ch_config *config, const char 
    (sequential, repeat). low_rank.c: W_l = B_l A_l. */
 extern const ch_weight_source ch_source_masa, ch_source_one_atom, ch_source_low_rank;
 
-/* residual.c: what checkpoints may hold beside any projection's matrix, W_l = What_l + b_l a_l
+/* residual.c: what checkpoints may add to any projection's matrix, W_l = What_l + b_l a_l
    ("{name}.residual.a.weight" [rank, in] and ".b." [out, rank]); declared where ch_params.known has it. */
 void ch_residual_declare(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
 bool ch_has_residual(const ch_params *params, int layer, const char *name);
@@ -36,7 +36,7 @@ ch_node *ch_add_residual_of(ch_builder *builder, ch_node *y, ch_node *x, const c
    alone. */
 int64_t ch_atom_of_layer(const ch_config *config, int layer);
 
-/* The row of the atoms that a layer's matrix is made of, or -1 if it is not made of atoms, or they were not
+/* The row of the atoms that a layer's matrix is a sum of; -1 if it is no such sum, or the atoms were not
    declared. */
 int ch_atoms_row(const ch_config *config, const ch_params *params, int layer, const char *name);
 /* The coefficients of a masa projection as a graph value: row *row of the result [L, S], or all of [S]. */

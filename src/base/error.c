@@ -17,7 +17,7 @@ const char *ch_status_name(ch_status status) {
 /* Text of a file or an argument may be quoted in a message. The message stays one short line without control
    characters. */
 enum { LONGEST_WORD = 160, HEAD = 100, TAIL = 50, ROOM = 8192 };
-/* While a message is made, these characters surround the names of settings. */
+/* While a message is written, these characters surround the names of settings. */
 enum { BEGIN = 1, END = 2 };
 
 static bool is_shown(utf8proc_int32_t character) {

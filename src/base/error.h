@@ -1,4 +1,5 @@
-/* Error helpers: every internal function returns ch_status and takes a ch_error last. */
+/* Error helpers: an internal function that can fail returns a ch_status, and its last parameter is a
+   ch_error. */
 #ifndef CH_BASE_ERROR_H
 #define CH_BASE_ERROR_H
 
@@ -13,8 +14,8 @@
 ch_status ch_fail(ch_error *error, ch_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Reports that an allocation failed: CH_ERROR_MEMORY, "out of memory". Where the user chose how much memory
-   it takes (weights, a cache), ch_fail says how many bytes that is instead. */
+/* Reports that an allocation failed: CH_ERROR_MEMORY, "out of memory". Where the user chose the size
+   (weights, a cache), ch_fail gives the number of bytes instead. */
 ch_status ch_no_memory(ch_error *error);
 /* Fails with CH_ERROR_ARGUMENT: "WHAT is NULL". */
 ch_status ch_refuse_null(ch_error *error, const char *what);

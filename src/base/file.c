@@ -1,4 +1,4 @@
-/* Mapped reading; writing beside and renaming. */
+/* Reads files by memory map. Writes them under a temporary name and renames them. */
 #define _GNU_SOURCE
 #include "base/file.h"
 

@@ -7,7 +7,7 @@
 typedef struct ch_file_bytes {
   const unsigned char *data;
   size_t size;
-  ch_map map;     /* of a file that lies as it is */
+  ch_map map;     /* of a file that is not compressed */
   void *inflated; /* or what it was unpacked to */
 } ch_file_bytes;
 

@@ -20,7 +20,7 @@ double ch_available_memory(void);
 size_t ch_peak_resident_bytes(void);
 void ch_forget_peak(void);
 
-/* Zeroed address space whose pages take memory only once they are written; NULL when there is none left.
+/* Zeroed address space whose pages use memory only once they are written; NULL when address space runs out.
    Release with ch_sparse_free. */
 void *ch_sparse_alloc(size_t bytes);
 void ch_sparse_free(void *memory, size_t bytes);

@@ -127,7 +127,7 @@ static bool is_named(const char *name, const char *first, const char *last) {
          strcmp(name + length - tail, last) == 0;
 }
 
-/* Files that a model may have beside its weights. */
+/* Files that a model directory may have besides weights. */
 static bool is_beside(const char *name) {
   static const char *const names[] = {"model.safetensors", "tokenizer.bin",         "training_args.bin",
                                       "optimizer.pt",      "scheduler.pt",          "rng_state.pth",

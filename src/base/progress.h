@@ -12,7 +12,7 @@
 typedef struct ch_progress_line {
   FILE *stream; /* NULL: silent */
   bool live;    /* the stream is a terminal: the line is overwritten */
-  bool shown;   /* a live line stands on the terminal */
+  bool shown;   /* a live line is on the terminal */
   double began, last, interval;
 } ch_progress_line;
 

@@ -38,7 +38,7 @@ const char *ch_format_count(double count, char *buffer, size_t size);
 const char *ch_format_bytes(double bytes, char *buffer, size_t size);
 /* The noun after a count: `one` after 1, else `many`. */
 const char *ch_plural(int64_t count, const char *one, const char *many);
-/* "a" or "an", as it stands before the word: by its first letter. */
+/* "a" or "an" for the word, by its first letter. */
 const char *ch_article(const char *word);
 /* 3725 -> "1h02m" into buffer. */
 const char *ch_format_duration(double seconds, char *buffer, size_t size);

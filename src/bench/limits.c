@@ -12,7 +12,7 @@
 #include "bench/timing.h"
 #include "tensor/kernels.h"
 
-/* Far larger than the caches; each pass takes a few hundredths of a second. */
+/* Far larger than the caches; a pass needs a few hundredths of a second. */
 static const int64_t READ_BYTES = INT64_C(1) << 29, PROBE_BYTES = INT64_C(1) << 28;
 enum { PAGE = 4096, ROUNDS = 1 << 20, REPEATS = 12, READ_REPEATS = 6, MOST_REPEATS = REPEATS };
 /* Bytes that a thread reads in one repetition when a cache is measured. */
@@ -96,7 +96,7 @@ static ch_read_probe open_probe(int64_t bytes) {
   if (probe.data)
     ch_kernels_best(CH_F32)->fill(
         ch_team_here(), probe.count, 1,
-        probe.data); /* by the threads that will read it, so that it lies near them */
+        probe.data); /* by the threads that will read it, so that it is in memory near them */
   return probe;
 }
 

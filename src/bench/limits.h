@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Which of several short runs counts: the best, which is what the machine can do, or the median, which is
-   what it does now, beside other programs. */
+   what it does now, next to other programs. */
 typedef enum ch_limit_kind { CH_LIMIT_BEST, CH_LIMIT_USUAL } ch_limit_kind;
 
 /* FLOP/s (two per multiply-add) of F32 fused multiply-adds in registers, with the widest instruction set in

@@ -1,4 +1,4 @@
-/* A model with random weights, made from a configuration: for measuring speed without a trained model. */
+/* A model with random weights from a configuration: for measuring speed without a trained model. */
 #ifndef CH_BENCH_RANDOM_MODEL_H
 #define CH_BENCH_RANDOM_MODEL_H
 

@@ -1,4 +1,4 @@
-/* Timed repetitions on made-up tokens and states. */
+/* Measures decoding, prefill and training: timed repetitions on arbitrary tokens and states. */
 #define _GNU_SOURCE
 #include "bench/speed.h"
 
@@ -49,14 +49,14 @@ void ch_speed_defaults(ch_speed_settings *settings) {
 
 typedef ch_status (*repetition)(void *context, ch_error *error);
 
-/* A timed work, and what is measured beside its time. */
+/* A timed work, and what is measured besides its time. */
 typedef struct repeated {
   repetition once;
   void *context;
   const ch_speed_settings *options;
   const ch_read_probe *probe;   /* or NULL */
   int begun;                    /* repetitions, the untimed first one included */
-  bool keep_events;             /* what the profile's caller asked for */
+  bool keep_events;             /* the caller's profile records events */
   double rate[MOST_REPEAT + 2]; /* read bandwidth before each repetition and after the last, with a probe */
 } repeated;
 
@@ -236,8 +236,8 @@ static void finish(const ch_speed_settings *options, ch_speed *speed) {
   speed->tokens_per_second = (double)(options->batch * options->tokens) / speed->seconds;
 }
 
-/* A token at position t looks back at t + 1 tokens, (T + 1) / 2 on average; logits are made for the last one
-   alone. */
+/* A token at position t looks back at t + 1 tokens, (T + 1) / 2 on average; logits are computed for the last
+   one alone. */
 static ch_status prefill_flops(const ch_model *model, const inference *run, double *flops, ch_error *error) {
   ch_account account;
   const ch_speed_settings *options = run->options;

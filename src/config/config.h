@@ -23,7 +23,7 @@ typedef enum ch_position {
 } ch_position;
 typedef enum ch_norm_placement {
   CH_NORM_PRE,    /* x + f(norm(x)), and a last norm before the head */
-  CH_NORM_POST,   /* norm(x + f(x)): every block ends in a norm, so none stands before the head */
+  CH_NORM_POST,   /* norm(x + f(x)): every block ends in a norm, so there is none before the head */
   CH_NORM_BRANCH, /* x + norm(f(x)), and a last norm before the head (OLMo 2) */
   CH_NORM_BOTH    /* x + norm(f(norm(x))), and a last norm before the head (Gemma 2) */
 } ch_norm_placement;
@@ -197,7 +197,7 @@ typedef struct ch_sharing {
   int group_count; /* 0: all layers are one group, and no tensor is named after it */
 } ch_sharing;
 
-/* How the loads of experts are kept even in training. */
+/* How training balances the loads of experts. */
 typedef enum ch_balance { CH_BALANCE_AUX, CH_BALANCE_LOSS_FREE, CH_BALANCE_NONE } ch_balance;
 
 /* How far a step moves the bias of loss-free balancing: each by the same, or by its share of the
@@ -266,14 +266,14 @@ typedef struct ch_config {
   int64_t sliding_window;
   ch_layer_list layer_types;
   ch_linear_attention linear_attention;
-  int64_t attention_sinks;            /* the first tokens of a text, which layers that slide see for ever */
+  int64_t attention_sinks;            /* the first tokens of a text; layers that slide always see them */
   int64_t bos_token_id, eos_token_id; /* -1 when the config has none */
   /* The family whose names and shapes of tensors the model's files have; "": ours. It has no key, because
      written files have ours. */
   char layout[CH_NAME_SIZE];
 } ch_config;
 
-/* Returns true if the model takes images (a Vision Transformer) and not text. */
+/* Returns true if the model reads images (a Vision Transformer), not text. */
 bool ch_config_is_vision(const ch_config *config);
 /* An error for such a model: "NAME is for models of text, ...". */
 ch_status ch_config_needs_text(const ch_config *config, const char *name, ch_error *error);
@@ -304,8 +304,7 @@ int ch_group_of_layer(const ch_config *config, int layer, int64_t *layers);
    differ. */
 int64_t ch_heads_of(const ch_config *config, unsigned state);
 bool ch_heads_differ(const ch_config *config);
-/* The entry of a list of component heads that stands for a layer without mixing: G, the larger one if there
-   are two. */
+/* The entry of a list of component heads for a layer without mixing: G, the larger one if there are two. */
 int64_t ch_unmixed_entry(const ch_config *config);
 /* The component heads h' that `layer` mixes into its G heads of CH_ON_K or CH_ON_V; 0 where it does not mix
    them. */

@@ -107,8 +107,8 @@ void ch_params_fail(ch_params *params, const char *format, ...) __attribute__((f
 /* CH_OK, or why declaring failed. */
 ch_status ch_params_status(const ch_params *params, ch_error *error);
 
-/* Appends a row, name made by printf. Returns its index, or -1 with `failed` set. Matrices decay, start
-   normal with `std` and are CH_PARAM_HIDDEN; use the helpers below for norms and biases. */
+/* Appends a row; the name is a printf format. Returns its index, or -1 with `failed` set. Matrices decay,
+   start normal with `std` and are CH_PARAM_HIDDEN; use the helpers below for norms and biases. */
 int ch_params_matrix(ch_params *params, ch_param_kind kind, double std, int64_t rows, int64_t columns,
                      const char *name, ...) __attribute__((format(printf, 6, 7)));
 /* Gives row `index` its role; nothing where `index` is -1. */

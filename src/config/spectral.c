@@ -15,13 +15,13 @@ static const double base_width = 128;
 /* The standard deviation of embeddings at the base width, times the square root of that width. A smaller one
    lets logits start nearer to zero, a larger one keeps tokens apart. */
 static const double embedding_scale = 0.5;
-/* Rates beside those of hidden matrices of the base width. Rows of embeddings have few gradients each, and
-   logits have as many rows to learn as there are tokens. */
+/* Rates relative to those of hidden matrices of the base width. Rows of embeddings have few gradients each,
+   and logits have as many rows to learn as there are tokens. */
 static const double embedding_rate = 8, table_rate = 4, residual_rate = 0.5;
 /* The rate of each of two matrices that are multiplied: a step changes the product through both. */
 static const double factor_rate = 0.70710678118654752440;
-/* The rate of matrices behind which a LayerNorm divides the scale out, beside other hidden ones: while they
-   grow, the same step turns them less. */
+/* The rate of matrices behind which a LayerNorm divides the scale out, relative to other hidden matrices:
+   while they grow, the same step turns them less. */
 static const double normed_rate = 2;
 
 /* The spread of embeddings: what the residual stream begins with. Where they also make the logits, a token's
@@ -36,7 +36,7 @@ static bool ends_with(const char *name, const char *end) {
   return length >= tail && strcmp(name + length - tail, end) == 0;
 }
 
-/* EG-MLA's LayerNorm takes the product of what the latents expand to and the gate. */
+/* EG-MLA's LayerNorm norms the product of the expanded latents and the gate. */
 static bool is_normed(const ch_config *config, const ch_param *row) {
   const ch_attention_config *a = &config->attention;
   if (!a->gate_embedding_dim || !a->gate_norm || a->gate_op != CH_GATE_MULTIPLY) return false;

@@ -124,7 +124,7 @@ bool ch_config_turns_by_layer(const char *model_type) {
 
 /* --- keys under other names ----------------------------------------------------------------------------- */
 
-/* A value replaces what the family assumes; null takes it away, so that our own rule applies. */
+/* A value replaces the family's default; null removes it, so that our own rule applies. */
 static void take(const json_t *root, const char *theirs, json_t *ours, const char *name) {
   json_t *value = json_object_get(root, theirs);
   if (!value) return;
@@ -226,7 +226,7 @@ static ch_status rope_of_full_layers(const json_t *root, const char *where, json
   return CH_OK;
 }
 
-/* rope_parameters, or rope_scaling of older files with theta and share beside it. */
+/* rope_parameters, or rope_scaling of older files, where theta and share are keys next to it. */
 static void take_rope(const json_t *root, const json_t *rope, const ch_adopted_family *of, json_t *ours) {
   if (of->partial_rotary_factor) {
     json_object_set_new(ours, "partial_rotary_factor", json_real(of->partial_rotary_factor));
@@ -381,8 +381,8 @@ static ch_status refuse(const json_t *root, const char *key, const char *needed,
                  ch_json_show(json_object_get(root, key), shown, sizeof shown), needed);
 }
 
-/* "su" and "yarn" are older names of longrope here. Its original context stands outside, where it counts for
-   more. */
+/* "su" and "yarn" are older names of longrope here. Its original context is outside that object, where it
+   has precedence. */
 static ch_status read_phi3(const json_t *root, const char *where, json_t *ours, ch_error *error) {
   json_t *scaling = json_object_get(ours, "rope_scaling");
   (void)where, (void)error;

@@ -17,8 +17,8 @@ typedef struct writing {
 
 /* --- keys ----------------------------------------------------------------------------------------------- */
 
-/* The value of a key that our own file leaves out: its default; null where that means none, which takes a
-   family's default away. */
+/* The value of a key that our own file leaves out: its default; null where that means none and overrides a
+   family's default. */
 static json_t *left_out(const ch_config *config, const char *name) {
   for (int i = 0; i < ch_config_key_count; i++) {
     const ch_config_key *key = &ch_config_keys[i];

@@ -1,4 +1,4 @@
-/* Reading and writing what DeepSeek's configs have beside other families'. */
+/* Reads and writes the keys that only DeepSeek's configs have. */
 #include "config_file/deepseek.h"
 
 #include <string.h>

@@ -162,9 +162,9 @@ static bool scales_by_context(const json_t *rope) {
   return name && (strcmp(name, "llama3") == 0 || strcmp(name, "yarn") == 0 || strcmp(name, "longrope") == 0);
 }
 
-/* A copy in which one object says how positions turn. transformers takes "rope_scaling" before
-   "rope_parameters", and the original context at the top of the file before the one inside; in families whose
-   layers turn in two ways it does neither. */
+/* A copy in which one object describes the rotation. transformers prefers "rope_scaling" to
+   "rope_parameters", and the original context at the top of the file to the one inside. In families with two
+   rotations it does neither. */
 static ch_status settle_rotation(const json_t *root, const char *where, const char *model_type,
                                  json_t **settled, ch_error *error) {
   static const char original[] = "original_max_position_embeddings";

@@ -240,7 +240,7 @@ static void put_value(const ch_config_key *key, double value, ch_text *json) {
 /* --- reading
  * ------------------------------------------------------------------------------------------------- */
 
-/* Where a key stands: what its messages need. */
+/* Where a key is, for messages about it. */
 typedef struct place {
   const char *where, *prefix;
   int files;
@@ -402,7 +402,7 @@ static bool applies(const ch_config_key *key, const char *group, int files, cons
   return (key->files & files) && strcmp(key->group, group) == 0 && of_models(key, config);
 }
 
-/* The name of the object that holds `group`, for "it stands in ...". */
+/* The name of the object that holds `group`, for messages that name its right place. */
 static const char *holder_of(const char *group) {
   for (int i = 0; i < ch_config_key_count; i++)
     if (ch_config_keys[i].members && strcmp(ch_config_keys[i].members, group) == 0)

@@ -6,7 +6,7 @@
 
 /* --- windows -------------------------------------------------------------------------------------------- */
 
-/* The list of types beside the window that it speaks of. */
+/* Checks the list of layer types against the window and the other keys that it needs. */
 static ch_status check_types(const ch_config *c, const char *where, ch_error *error) {
   const ch_layer_list *types = &c->layer_types;
   int64_t sliding = -1;

@@ -164,7 +164,7 @@ const ch_block_format *ch_block_format_of(uint32_t type) {
   return NULL;
 }
 
-/* Plain floats that do not lie on their alignment. */
+/* Plain floats that are not aligned. */
 static void decode_unaligned(ch_block_type type, const unsigned char *data, int64_t count, float *values) {
   for (int64_t i = 0; i < count; i++) {
     uint32_t bits;

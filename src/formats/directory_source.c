@@ -12,7 +12,7 @@ static const ch_tensor *tensor_of(const ch_source *source, int index) {
   return &model->weights.tensors[ch_params_find(&model->params, source->params.rows[index].name)];
 }
 
-/* Where row `row` of the tensor lies, in stored form. */
+/* The address of row `row` of the tensor, in stored form. */
 static const char *row_at(const ch_source *source, int index, int64_t row, int64_t columns) {
   const ch_tensor *tensor = tensor_of(source, index);
   int64_t from = ch_deepseek_row(&source->layout, source->params.rows[index].name, row);

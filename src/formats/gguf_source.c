@@ -70,7 +70,7 @@ static bool find_parts(gguf_source *g, const ch_source *source, const char *name
          has_shape(place->value_part, heads, a->v_head_dim, a->kv_lora_rank);
 }
 
-/* The norm before the feed-forward network, where the architecture names it by what stands before it:
+/* The norm before the feed-forward network, where the architecture names it after the part before it:
    gpt-oss, seed_oss. */
 static const ch_gguf_tensor *find_other_norm(const ch_gguf *file, const char *name) {
   char other[CH_GGUF_NAME_SIZE];

@@ -101,7 +101,7 @@ static ch_status read_merges(const ch_gguf *file, const ch_vocabulary *vocabular
   const ch_gguf_value *merges;
   CH_TRY(ch_gguf_list(file, "tokenizer.ggml.merges", CH_GGUF_STRING, true, &merges, error));
   pieces->pairs =
-      calloc(merges->count + 1, sizeof *pieces->pairs); /* each takes 8 bytes of the file at least */
+      calloc(merges->count + 1, sizeof *pieces->pairs); /* each has at least 8 bytes in the file */
   if (!pieces->pairs) return ch_no_memory(error);
   const unsigned char *at = merges->data;
   for (uint64_t i = 0; i < merges->count; i++)

@@ -1,8 +1,8 @@
 /* The PyTorch code of one model, from the parts in formats/pytorch.
  *
- * A part is Python with marks, each on a line of its own: what stands between `#? NAME` and `#? end` belongs
+ * A part is Python with marks, each on a line of its own: lines between `#? NAME` and `#? end` belong
  * to models with that feature, `#? A|B` to models with one of several, `#? !NAME` to those without it. `#<
- * NAME` puts the part before this one on which it builds. So the code that is written holds what the model
+ * NAME` names the part on which it builds, which is put before it. So the written code holds what the model
  * has and nothing else, and a mechanism is one part that has its name. */
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* config.json for transformers, and the files beside it. */
+/* Writes config.json for transformers and the files that go with it. */
 #include "formats/transformers.h"
 
 #include <inttypes.h>

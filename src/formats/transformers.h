@@ -1,5 +1,5 @@
-/* A model directory for transformers: beside weights and tokenizer a config.json with "auto_map", and the
- * PyTorch code of exactly this model, so that AutoModelForCausalLM.from_pretrained(DIR,
+/* A model directory for transformers: weights, tokenizer, a config.json with "auto_map", and the PyTorch code
+ * of exactly this model, so that AutoModelForCausalLM.from_pretrained(DIR,
  * trust_remote_code=True) loads it. */
 #ifndef CH_FORMATS_TRANSFORMERS_H
 #define CH_FORMATS_TRANSFORMERS_H

@@ -7,8 +7,8 @@
 #include "formats/pieces.h"
 #include "text/tokenizer_internal.h"
 
-/* Characters that patterns tell apart: a few of every category, white space of every kind, what contractions
-   are made of, and the ends of ranges that published patterns name. */
+/* Characters that patterns tell apart: a few of every category, white space of every kind, the characters
+   of contractions, and the ends of ranges that published patterns name. */
 static const uint32_t characters[] = {'a',   's',    'T',    'l',    'V',    'e',     '\'',   ' ',   '\n',
                                       '\r',  '\t',   0xa0,   '1',    '7',    '.',     '/',    '-',   '$',
                                       '_',   0xb2,   0x660,  0x2167, 0xe9,   0xc9,    0x1c5,  0x2b0, 0x5d0,

@@ -39,7 +39,7 @@ int64_t ch_token_bytes(const ch_layer_parts *parts, int layers, const ch_cache_t
   return rows_bytes(parts, layers, types, CH_PART_ELEMENTS);
 }
 
-/* Returns true if a layer's tokens lie in a ring. */
+/* Returns true if a layer stores its tokens in a ring. */
 static bool is_ring(const ch_cache_shape *shape, int layer) {
   return shape->parts[layer].slides && shape->window < shape->capacity - shape->sinks;
 }
@@ -188,7 +188,7 @@ static char *sequence_at(const ch_state_view *view, int64_t sequence) {
   return row_at(view, sequence, 0);
 }
 
-/* Where a token lies in a ring. */
+/* The row of a token in a ring. */
 static int64_t row_of(const ch_cache *cache, int64_t token) {
   return token < cache->sinks ? token : cache->sinks + (token - cache->sinks) % cache->window;
 }
@@ -241,7 +241,7 @@ int64_t ch_stage_rows(int64_t window, int64_t sinks, int64_t capacity, int64_t c
   return capacity < most ? capacity : most;
 }
 
-/* Copies rows of tokens first … end-1 between a ring and rows that lie in the tokens' order. */
+/* Copies rows of tokens first … end-1 between a ring and rows in the order of tokens. */
 static void copy_ring(const ch_cache *cache, const ch_state_view *view, int64_t sequence, int64_t first,
                       int64_t end, char *ordered, bool to_ring) {
   while (first < end) {

@@ -44,7 +44,7 @@ int64_t ch_stored_width(int64_t width, ch_dtype dtype);
 /* The parts of one layer; width 0 = no such part. */
 typedef struct ch_layer_parts {
   ch_state_part part[CH_MAX_STATE_PARTS];
-  bool slides; /* only the last `window` tokens and the first `sinks` are kept: ch_cache_shape's */
+  bool slides; /* only the last `window` tokens and the first `sinks` are stored: ch_cache_shape's */
 } ch_layer_parts;
 
 typedef struct ch_cache {
@@ -52,11 +52,11 @@ typedef struct ch_cache {
   int64_t sequences, capacity; /* capacity: tokens per sequence */
   int64_t vocabulary;          /* rows of a part by id */
   int layers;
-  ch_state_view (*views)[CH_MAX_STATE_PARTS]; /* [layers]: where each part lies: [sequence, token, width], or
+  ch_state_view (*views)[CH_MAX_STATE_PARTS]; /* [layers]: the data of each part: [sequence, token, width], or
                                                  [id, width] */
   int32_t *length;                            /* [sequences] tokens that each holds */
   const int32_t *order; /* [sequences] of a selection: which sequence of the whole cache each is; else NULL */
-  /* A layer with a window keeps a ring of window + sinks tokens, if the capacity is larger: token t lies in
+  /* A layer with a window keeps a ring of window + sinks tokens, if the capacity is larger: token t is in
      row t, or, from token window + sinks on, in row sinks + (t - sinks) mod window. */
   int64_t window, sinks;
   bool *rings; /* [layers] */
@@ -73,9 +73,9 @@ typedef struct ch_cache {
   void *data;
   size_t data_bytes;                   /* bytes of elements, scalars and fixed parts */
   int64_t token_elements, token_bytes; /* bytes per token of all layers */
-  char *by_id;                         /* all parts by id; takes memory as rows are written */
+  char *by_id;                         /* all parts by id; memory is used as rows are written */
   size_t by_id_bytes;
-  const ch_value_memory *memory; /* where data and by_id lie; everything else is in the host's memory */
+  const ch_value_memory *memory; /* holds data and by_id; everything else is in the host's memory */
 } ch_cache;
 
 typedef struct ch_cache_shape {
@@ -114,7 +114,7 @@ void ch_cache_put_by_id(const ch_cache *cache, const ch_kernels *kernels, const 
                         int part, int64_t count, const int32_t *ids, int64_t width, const void *x);
 void ch_cache_get_by_id(const ch_cache *cache, int layer, int part, int64_t count, const int32_t *ids,
                         int64_t first, int64_t width, void *rows);
-/* Fills a part of all sequences with made-up states: `bytes` of stored elements, in the cache's memory,
+/* Fills a part of all sequences with arbitrary states: `bytes` of stored elements, in the cache's memory,
    repeated. */
 void ch_cache_fill(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer, int part,
                    const void *stored, size_t bytes);
@@ -134,8 +134,8 @@ void ch_cache_selection_free(ch_cache_selection *selection);
 void ch_cache_select(ch_cache_selection *selection, const int32_t *order, int64_t count);
 /* Makes the lengths that the selection's sequences have now those of the whole cache. */
 void ch_cache_selection_keep(const ch_cache_selection *selection);
-/* Whether a sequence can be truncated to its first `length` tokens: a ring may have overwritten some that the
-   next token sees, and a fixed part has only its last state. */
+/* Returns true if a sequence can be truncated to its first `length` tokens: a ring may have overwritten some
+   that the next token sees, and a fixed part has only its last state. */
 bool ch_cache_can_go_back(const ch_cache *cache, int64_t sequence, int32_t length);
 /* Sequence `to` becomes a copy of the first `length` tokens of sequence `from`, which must be able to be
    truncated to them. */

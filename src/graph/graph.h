@@ -2,7 +2,7 @@
  *
  * A graph is built once for a shape (so many sequences of so many tokens), planned (graph/plan.h), and run
  * any number of times. Values are row-major matrices [rows, columns]; a row is a token (rows = sequences *
- * length) and heads lie side by side in the columns. Parameters keep their own shape.
+ * length) and heads are side by side in the columns. Parameters keep their own shape.
  *
  * Building never fails half way: an impossible node gives NULL, every builder takes NULL inputs and gives
  * NULL, and ch_plan_create reports the first sentence recorded in graph->error. */
@@ -35,7 +35,7 @@ typedef struct ch_op {
   const char *name;
   /* Sets node->rank and node->shape from inputs and attributes, or explains why it cannot. */
   ch_status (*shape)(ch_node *node, ch_error *error);
-  /* Elements (of the graph's type) kept from forward to backward beside the value; NULL for none. */
+  /* Elements (of the graph's type) saved by forward for backward besides the value; NULL for none. */
   int64_t (*saved)(const ch_node *node);
   /* Bytes of scratch a call needs; NULL for none. */
   size_t (*scratch)(const ch_run *run, const ch_node *node, bool backward);
@@ -59,28 +59,29 @@ typedef struct ch_op {
   bool cheap;    /* memory-bound: the planner may drop the value and compute it again for the backward pass */
   bool fused;    /* backward also computes the value: as the root of training, forward is left out */
   bool late;     /* for backward passes only: computed just before the first one that reads it */
-  bool stateful; /* the value lies in the cache, not in the workspace (append) */
-  /* For stateful operations: where the states of all tokens lie; and below, the type they are stored in. */
+  bool stateful; /* the value is in the cache, not in the workspace (append) */
+  /* For stateful operations: the address of the states of all tokens; and below, the type they are stored
+     in. */
   ch_state_view (*states)(const ch_run *run, const ch_node *node);
-  /* Bytes of the workspace that a stateful value takes, if it does not lie in the cache alone; NULL: none. */
+  /* Bytes of workspace for a stateful value that is not in the cache alone; NULL: none. */
   size_t (*staged)(const ch_node *node);
   ch_dtype (*state_type)(const ch_node *node);
-  /* On states of the cache (graph/stream.h): makes the value of a block of tokens; NULL: only on values of
-     this run. stream_needs says which columns of streamed input i the columns `wanted` are made of; NULL: the
-     same ones. */
+  /* On states of the cache (graph/stream.h): computes the value of a block of tokens; NULL: only on values of
+     this run. stream_needs says which columns of streamed input i are needed for the columns `wanted`; NULL:
+     the same ones. */
   void (*stream)(const ch_stream_call *call);
   /* Like stream, for many tokens, with all threads; NULL: stream does it. */
   ch_status (*stream_many)(const ch_stream_call *call);
-  /* stream_many takes inputs of the run's type where others get them rounded to BF16 */
+  /* stream_many reads inputs of the run's type where others get them rounded to BF16 */
   bool stream_unrounded;
   ch_column_range (*stream_needs)(const ch_node *node, int i, ch_column_range wanted);
-  /* For values that are columns of their inputs, head by head: which columns of input i, side by side, every
-     head is made of. Attention reads them where they are. */
+  /* For values that are columns of their inputs, head by head: which columns of input i, side by side, make
+     up every head. Attention reads them where they are. */
   ch_head_slice (*stream_slice)(const ch_node *node, int i);
   bool stream_source; /* a function of the tokens' places in the cache: streamed without a streamed input */
-  bool stream_raw;    /* streamed inputs as they lie in the cache: its type, any stride, more columns */
+  bool stream_raw;    /* streamed inputs as the cache stores them: its type, any stride, more columns */
   bool stream_whole;  /* it reads and computes all columns or none, as a norm over the row does */
-  bool reads_states;  /* takes streamed inputs and gives values of this run (attend) */
+  bool reads_states;  /* reads streamed inputs and gives values of this run (attend) */
 } ch_op;
 
 enum { CH_MOST_TOGETHER = 8 };

@@ -9,7 +9,7 @@
 /* [N] ids, weight [V, D] -> [N, D]. */
 ch_node *ch_op_embedding(ch_graph *graph, ch_node *ids, ch_node *weight);
 /* Like ch_op_embedding, where `shares` processes have some columns of the table each and have looked up the
-   rows: in the place of `weight` lie rows of this run, share after share (graph/ops/joined_rows.c). */
+   rows: `weight` is then the rows of this run, share after share (graph/ops/joined_rows.c). */
 ch_node *ch_op_joined_rows(ch_graph *graph, ch_node *ids, ch_node *weight, int shares);
 
 /* y = x W^T (+ bias): x [N, in], weight [out, in], bias [out] or NULL -> [N, out]. If a row of x is n times
@@ -56,7 +56,7 @@ ch_node *ch_op_collapse_heads(ch_graph *graph, ch_node *x, ch_node *mix, int64_t
 
 enum { CH_MAX_JOINED = 4 };
 
-/* Heads made of one slice of each input, side by side -> [N, heads * (sum of widths)]; at most CH_MAX_JOINED
+/* Joins one slice of each input, head by head -> [N, heads * (sum of widths)]; at most CH_MAX_JOINED
    parts. */
 ch_node *ch_op_join_heads(ch_graph *graph, int64_t heads, int parts, ch_node *const *in,
                           const ch_head_slice *slices);
@@ -144,7 +144,7 @@ ch_node *ch_op_append(ch_graph *graph, ch_node *x, int layer, int part, ch_part_
 ch_node *ch_op_rows_by_id(ch_graph *graph, ch_node *ids, int layer, int part, int64_t width);
 
 /* Mean and 1/sqrt(variance + eps) of every row -> [N, 2]; and (x - mean) / std * weight + bias with them, on
-   states. Inference only: together they are a layernorm whose columns can be made apart. */
+   states. Inference only: together they are a layernorm whose columns can be computed apart. */
 ch_node *ch_op_moments(ch_graph *graph, ch_node *x, double eps);
 ch_node *ch_op_normalise_states(ch_graph *graph, ch_node *x, ch_node *moments, ch_node *weight,
                                 ch_node *bias);
@@ -184,7 +184,7 @@ ch_node *ch_op_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *value
 ch_node *ch_op_talking_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *logit_mix,
                               ch_node *weight_mix, ch_node *document_start, const ch_attend_spec *spec);
 
-/* The spec of an attention node, made by one of the two operations above; its first inputs are queries and
+/* The spec of an attention node, of one of the two operations above; its first inputs are queries and
    keys. NULL for other nodes. */
 const ch_attend_spec *ch_attend_spec_of(const ch_node *node);
 
@@ -212,8 +212,8 @@ typedef struct ch_factor_spec {
 } ch_factor_spec;
 
 /* Queries [N, heads * d] over the cached factors of keys and values, a_k [heads * k_rank], b_k [k_rank * d],
-   a_v and b_v likewise; document_start [N] or NULL, sinks [heads] or NULL as ch_op_attend's -> [N, heads *
-   d]. Causal. Has no gradient. */
+   a_v [heads * v_rank], b_v [v_rank * d]; document_start [N] or NULL, sinks [heads] or NULL as ch_op_attend's
+   -> [N, heads * d]. Causal. Has no gradient. */
 ch_node *ch_op_factor_attend(ch_graph *graph, ch_node *q, ch_node *a_k, ch_node *b_k, ch_node *a_v,
                              ch_node *b_v, ch_node *document_start, ch_node *sinks,
                              const ch_factor_spec *spec);
@@ -227,8 +227,8 @@ typedef struct ch_kept_state {
 } ch_kept_state;
 
 /* silu(sum over j of w_j x_{t-j}), channel by channel: x [N, C], weight [C, 1, taps], the token itself last,
-   or NULL: silu(x); document_start [N] or NULL -> [N, C]. kept: the taps - 1 rows of x before a pass; NULL:
-   it begins a text. */
+   or NULL: silu(x); document_start [N] or NULL -> [N, C]. kept: the stored taps - 1 rows of x before a pass;
+   NULL: it begins a text. */
 ch_node *ch_op_short_conv(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *document_start,
                           const ch_kept_state *kept);
 

@@ -73,7 +73,7 @@ static void schedule_recompute(ch_plan *plan, ch_node *reader, bool *back) {
     if (reads_input(reader, i)) bring_back(plan, reader->in[i], back);
 }
 
-/* Backward steps of the nodes made of parameters alone, or of all others, from the root on. */
+/* Backward steps of the nodes that depend on parameters alone, or of all others, from the root on. */
 static bool *schedule_part(ch_plan *plan, const bool *needed, bool *reached, bool *back, bool parameter_only,
                            bool *accumulate) {
   for (int id = plan->root->id; id >= 0; id--) {
@@ -145,7 +145,7 @@ static void number_sums(ch_plan *plan, int *numbers) {
   }
 }
 
-/* Nodes made of parameters alone come last: their own gradients are sums over all micro-batches. */
+/* Nodes that depend on parameters alone come last: their own gradients are sums over all micro-batches. */
 static void schedule_backward(ch_plan *plan, const bool *needed, bool *reached, bool *back) {
   reached[plan->root->id] = plan->root->needs_gradient;
   bool *accumulate = schedule_part(plan, needed, reached, back, false, plan->accumulate);
@@ -170,9 +170,9 @@ static void mark_parameter_only(const ch_plan *plan, const bool *needed) {
   }
 }
 
-/* Values worth recomputing: cheap ones whose inputs are kept for the backward pass anyway (their own backward
-   reads them). Dropping them frees memory and costs one more pass over it. A value without a gradient, such
-   as a rounded one, is treated like its input. */
+/* Values worth recomputing: cheap ones whose inputs stay in memory for the backward pass anyway (their own
+   backward reads them). Dropping them frees memory and costs one more pass over it. A value without a
+   gradient, such as a rounded one, is treated like its input. */
 static void choose_dropped(ch_plan *plan, const bool *needed) {
   for (int id = 0; id <= plan->root->id; id++) {
     const ch_node *node = plan->graph->nodes[id];

@@ -14,7 +14,7 @@ typedef struct ch_plan_step {
   ch_node *node;
   /* steps from this one on that are run by one call: 1, or several of an operation that joins them */
   int together;
-  ch_expected_time expected; /* kept by the governor of the engine that runs the plan */
+  ch_expected_time expected; /* belongs to the governor of the engine that runs the plan */
   /* Backward steps only, [inputs]: */
   bool *accumulate;  /* whether the gradient of input i already holds something */
   bool *makes_final; /* whether input i is a parameter whose gradient no later step writes */
@@ -38,8 +38,8 @@ struct ch_plan {
   ch_gradient_sum *sums;
   int sum_count;
   bool *dropped; /* [nodes] computed again for the backward pass */
-  /* [nodes] made of parameters alone, or a parameter that only such nodes use. All false unless the plan is
-     for gradient accumulation. */
+  /* [nodes] depends on parameters alone, or is a parameter that only such nodes use. All false unless the
+     plan is for gradient accumulation. */
   bool *parameter_only;
   size_t *offsets; /* [nodes][BUFFERS] bytes from the workspace's start */
   size_t scratch_offset, bytes, parameter_only_bytes;

@@ -186,7 +186,7 @@ typedef struct states {
   double bytes;
 } states;
 
-/* The states in the cache that a streamed value is made of, each once. */
+/* The states in the cache that a streamed value is computed from, each once. */
 static void find_states(const ch_run *run, const ch_node *node, states *found) {
   for (int i = 0; i < node->inputs; i++) {
     const ch_node *in = node->in[i];

@@ -26,7 +26,7 @@ static ch_status collect(ch_stream *stream, const ch_node *node) {
   return CH_OK;
 }
 
-/* Rows lie token after token; parts by id are gathered. */
+/* Rows are stored token after token; parts by id are gathered. */
 static bool lies_in_cache(const ch_node *node) {
   return node->op->stateful && !node->op->stream;
 }
@@ -173,7 +173,7 @@ void ch_stream_parts(const ch_stream *stream, ch_state_view parts[CH_MAX_STATE_P
       parts[count++] = stream->node[n]->op->states(stream->run, stream->node[n]);
 }
 
-/* States as they lie in the cache. Block-quantised ones are converted into `space` [count, columns], unless
+/* States as the cache stores them. Block-quantised ones are converted into `space` [count, columns], unless
    it is NULL. */
 static ch_stream_value of_cache(const ch_stream *stream, const ch_node *node, const ch_tile_span *span,
                                 ch_column_range columns, void *space) {
@@ -209,8 +209,8 @@ static ch_stream_value made_dense(const ch_run *run, const ch_stream_value *valu
   return (ch_stream_value){space, dtype, wanted.count, wanted};
 }
 
-/* How the values of a span are made: the columns of every node; whether block-quantised states may stay as
-   they are; many tokens by all threads, or a few by one. */
+/* How the values of a span are computed: the columns of every node; whether block-quantised states may stay
+   as they are; many tokens by all threads, or a few by one. */
 typedef struct making {
   const ch_stream *stream;
   int64_t count;
@@ -313,7 +313,7 @@ static void produce(const ch_attend *args, const ch_tile_span *span, void *scrat
   make_tiles(&m, span, scratch, tiles); /* fails only if many tokens are computed at once */
 }
 
-/* Elements that the values of some heads take. */
+/* Elements of the values of some heads. */
 static int64_t elements_of(making *m, int64_t head, int64_t heads) {
   scratch_arena arena = {.element = ch_dtype_size(m->stream->run->kernels->dtype)};
   find_columns(m->stream, head, heads, m->columns);
@@ -324,7 +324,7 @@ static int64_t elements_of(making *m, int64_t head, int64_t heads) {
   return arena.used;
 }
 
-/* The requested heads decide how many columns are made for them: a head's columns may lie in one block of
+/* The requested heads decide how many columns are computed for them: a head's columns may be in one block of
    states or in two. */
 static int64_t scratch_elements(const ch_attend *args, int64_t heads, int64_t count) {
   making m = {.stream = args->context, .count = count, .takes_blocks = args->takes_blocks};

@@ -1,12 +1,12 @@
-/* States read block by block: what lies between the cache and the tiles of keys and values that attention
- * reads.
+/* States read block by block: the operations between the cache and the tiles of keys and values that
+ * attention reads.
  *
  * A graph with a cache has values that cover all tokens of the cache: the cached states themselves, and what
- * a mechanism makes of them before attending (rotated keys, mixed heads, expanded latents ...). Such streamed
- * values are never stored. The operation that reads them asks for the tiles of a block of tokens, and every
- * operation between makes its value for that block, for the columns that the requested heads need, in scratch
- * that stays in cache. A mechanism writes one equation; training computes it over the sequence, decoding as
- * it reads. */
+ * a mechanism computes from them before attending (rotated keys, mixed heads, expanded latents ...). Such
+ * streamed values are never stored. The operation that reads them asks for the tiles of a block of tokens,
+ * and every operation between computes its value for that block, for the columns that the requested heads
+ * need, in scratch that stays in cache. A mechanism writes one equation; training computes it over the
+ * sequence, decoding as it reads. */
 #ifndef CH_GRAPH_STREAM_H
 #define CH_GRAPH_STREAM_H
 
@@ -30,7 +30,7 @@ typedef struct ch_stream_value {
 /* The arguments of an operation's `stream`. Streamed inputs are dense rows of the run's type, [count,
    in[i].columns.count], unless the operation is a stream_raw; other inputs come from ch_run_value as usual.
    One thread; but in stream_many, whose inputs are rounded to BF16 if the graph computes in BF16 and the
-   operation takes them so. */
+   operation accepts that. */
 struct ch_stream_call {
   const ch_run *run;
   const ch_node *node;
@@ -62,7 +62,7 @@ typedef struct ch_stream {
 ch_status ch_stream_open(ch_stream *stream, const ch_run *run, const ch_stream_end *keys,
                          const ch_stream_end *values);
 
-/* Where the states lie from which tiles are computed, so that attention can prefetch them. */
+/* The addresses of the states from which tiles are computed, so that attention can prefetch them. */
 void ch_stream_parts(const ch_stream *stream, ch_state_view parts[CH_MAX_STATE_PARTS]);
 
 /* Tiles through a stream: ch_attend.context is the ch_stream. */

@@ -106,7 +106,7 @@ static int by_path(const void *a, const void *b) {
   return strcmp(((const part *)a)->path, ((const part *)b)->path);
 }
 
-/* The file of a directory, unless it is packed and lies there unpacked too. */
+/* The file of a directory, unless it is packed and the unpacked one is there too. */
 static ch_status add_entry(ch_image_set *set, const char *directory, const char *name, ch_error *error) {
   char *path = ch_path_join(directory, name);
   if (!path) return ch_no_memory(error);

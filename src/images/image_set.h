@@ -8,8 +8,8 @@ typedef struct ch_image_set ch_image_set;
 typedef enum ch_image_split { CH_IMAGES_TRAIN, CH_IMAGES_VALIDATION } ch_image_split;
 
 /* Opens a directory, a file, or several files with commas between. Of a directory its *.bin and *ubyte files
-   are taken, also with .gz behind; an IDX file's labels are found beside it by name. Files whose names say
-   "test" or "t10k" validate when there are others to train on; else the share `validation` of all images
+   are used, also compressed (.gz); an IDX file's labels are found by name in its directory. Files whose names
+   say "test" or "t10k" validate when there are others to train on; else the share `validation` of all images
    does, evenly spread (1: all of them). Errors name the file: none there, kinds or sizes mixed, labels
    missing, and what ch_image_file_parse says. */
 ch_status ch_image_set_open(const char *names, double validation, ch_image_set **set, ch_error *error);

@@ -44,7 +44,7 @@ static ch_status open_tokenizer(const char *directory, const ch_model_settings *
   return ch_tokenizer_open(directory, tokenizer, error);
 }
 
-/* All matrices except the lookup tables of embedding gates: only the rows of tokens in use should take
+/* All matrices except the lookup tables of embedding gates: only the rows of tokens in use should occupy
    memory. */
 static void read_weights(const ch_model *model) {
   for (int i = 0; i < model->params.count; i++) {
@@ -68,8 +68,8 @@ static ch_status open_weights(const char *directory, const ch_model_settings *se
   return status;
 }
 
-/* Reading a large vocabulary and mapping large files take about the same time: together they take half of
-   it. */
+/* Reading a large vocabulary takes about as long as mapping large files, so both run at the same
+   time. */
 static ch_status open_files(const char *directory, const ch_model_settings *settings, ch_model **model,
                             ch_tokenizer **tokenizer, ch_error *error) {
   ch_error errors[2] = {{0}};

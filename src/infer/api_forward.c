@@ -247,7 +247,7 @@ typedef struct passes {
   const int32_t *targets;
   int32_t *chunk; /* [sequences, CACHED_PASS] */
   ch_forward_result *result;
-  double sum; /* of losses, where logits are not kept */
+  double sum; /* of losses, where logits are not saved */
 } passes;
 
 /* Takes the logits [count, V] of `count` tokens from row `first` on. */

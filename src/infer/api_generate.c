@@ -67,7 +67,7 @@ static ch_status prepare(const ch_session *session, ch_batch_text *text, const c
   return CH_OK;
 }
 
-/* The random state goes on where this text left it. */
+/* Saves the random state, so that the next text continues from it. */
 static void advance_sampler(const ch_generation_text *to) {
   ch_sampler *sampler = to->asked->sampler;
   if (sampler) memcpy(sampler->state, to->sampler.state, sizeof sampler->state);

@@ -116,7 +116,7 @@ static ch_status name_types(const ch_config *config, const ch_cache_types *types
   return CH_OK;
 }
 
-/* Hands over a text, or says that memory was out while it was made. */
+/* Passes a text to the caller, or reports that memory ran out while it was written. */
 static ch_status give(ch_text *text, char **out, ch_error *error) {
   if (text->failed) {
     ch_text_free(text);

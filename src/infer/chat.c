@@ -1,4 +1,4 @@
-/* Messages to a prompt: the model's template, with control tokens in contents kept apart from its own. */
+/* Messages to a prompt: the model's template, where control tokens spelled in contents stay plain text. */
 #define _GNU_SOURCE
 #include <crosshead/chat.h>
 
@@ -200,7 +200,7 @@ static ch_status check_request(const ch_chat *chat, const ch_chat_request *reque
   return CH_OK;
 }
 
-/* What the template sees. */
+/* The variables of the template. */
 static ch_status fields_of(const ch_chat *chat, const ch_chat_request *request, spellings *all,
                            json_t **fields, ch_error *error) {
   *fields = json_copy(chat->names);

@@ -25,16 +25,16 @@ typedef struct ch_generation_text {
    ended, the next takes its place. Each text is what it would be alone (ch_session_step). Sinks are called by
    the calling thread. Neighbouring texts whose prompts are the same memory share its computation. What the
    session held is lost. A text whose logits are broken ends alone, with CH_END_ERROR and the `status`
-   asked->status; the others go on, and the first such status is returned when all have ended. Other errors as
-   of ch_generate_tokens: CH_ERROR_FULL and CH_ERROR_ARGUMENT before anything is fed; errors that concern no
-   single text end all. */
+   asked->status; the others continue, and the first such status is returned when all have ended. Other errors
+   as of ch_generate_tokens: CH_ERROR_FULL and CH_ERROR_ARGUMENT before anything is fed; errors that concern
+   no single text end all. */
 ch_status ch_generate_texts(ch_session *session, const ch_tokenizer *tokenizer, ch_generation_text *texts,
                             int64_t count, ch_error *error);
 
 /* Feeds the prompt of one text (at least one token) to a session of one sequence and generates from there.
    Afterwards the session holds the prompt and every generated token, so that a second call continues.
-   tokenizer may be NULL: then no text is made. Errors: CH_ERROR_FULL when the prompt does not fit (nothing is
-   fed then), CH_ERROR_NUMERIC when a logit is not a number. */
+   tokenizer may be NULL: then no text is decoded. Errors: CH_ERROR_FULL when the prompt does not fit (nothing
+   is fed then), CH_ERROR_NUMERIC when a logit is not a number. */
 ch_status ch_generate_tokens(ch_session *session, const ch_tokenizer *tokenizer, ch_generation_text *text,
                              ch_error *error);
 

@@ -738,7 +738,7 @@ bool ch_generation_at(const ch_generation *g, int32_t index, ch_generation_place
 
 /* --- opening -------------------------------------------------------------------------------------------- */
 
-/* A chunk's pass takes long: the watch may cancel its request. */
+/* A chunk's pass can be long: the watch may cancel its request. */
 static bool watch_pass(int64_t done, int64_t total, void *user) {
   ch_generation *g = user;
   (void)done, (void)total;

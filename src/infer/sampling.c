@@ -1,5 +1,5 @@
 /* Sampling by thresholds: partial selection finds where to cut the ranking, then the loop walks the tokens by
-   id. The vocabulary is read once, for the largest logit of every block; blocks without a kept token are not
+   id. The vocabulary is read once, for the largest logit of every block; blocks without a candidate are not
    read again. */
 #include "infer/sampling.h"
 
@@ -11,7 +11,7 @@
 
 enum { BLOCK = 64, LANES = 4 };
 
-/* The cut of a ranking: every weight above `value` is kept, and the first `ties` that equal it. */
+/* The cut of a ranking: every weight above `value` passes, and the first `ties` that equal it. */
 typedef struct cut {
   float value;
   int64_t ties;
@@ -124,8 +124,8 @@ static ch_status find_likeliest(const float *logits, int64_t n, float *peaks, in
   return CH_OK;
 }
 
-/* exp(x) for x <= 0 to a few ulp, 0 below exp(-87). Comparisons are made on the bits, which order negative
-   numbers by size, so that the compiler vectorises it. */
+/* exp(x) for x <= 0 to a few ulp, 0 below exp(-87). Comparisons are of the bits, which order negative numbers
+   by size, so that the compiler vectorises it. */
 static inline float exp_of_negative(float x) {
   const uint32_t least = 0xc2ae0000u; /* -87 */
   uint32_t bits = bits_of(x);

@@ -1,4 +1,4 @@
-/* Prefill in chunks, decoding token by token: one planned pass each, kept between calls. */
+/* Prefill in chunks, decoding token by token: one planned pass each, reused between calls. */
 #include "infer/session.h"
 
 #include "base/progress.h"
@@ -165,9 +165,10 @@ static ch_status check_tokens(const ch_session *session, int64_t first, int64_t 
   return CH_OK;
 }
 
-/* How far a feed is: passes of a large model take minutes, so progress is asked within them too. */
+/* How far a feed is: passes of a large model take minutes, so the progress callback is called within them
+   too. */
 typedef struct reading {
-  const ch_session *session;   /* whose callback is asked, if it has one */
+  const ch_session *session;   /* whose callback is called, if it has one */
   int64_t done, length, total; /* tokens per sequence: before this pass, of this pass, of the text */
   ch_head head;                /* of the passes */
   double share;                /* of this pass */
@@ -447,7 +448,7 @@ static void pretend_tokens(ch_session *session, int64_t length, ch_random *rando
    differ. */
 enum { MADE_UP = 2047 * 32 };
 
-/* Fills a part of the cache with rows of those in its type. numbers and block lie in the kernels' memory. */
+/* Fills a part of the cache with rows of those in its type. numbers and block are in the kernels' memory. */
 static void pretend_part(const ch_session *session, int layer, int part, const float *numbers, char *block) {
   const ch_kernels *kernels = session->engine.kernels;
   ch_dtype dtype = session->cache->views[layer][part].dtype;

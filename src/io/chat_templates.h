@@ -30,8 +30,8 @@ ch_status ch_chat_templates_add(ch_chat_templates *templates, const char *where,
 /* The index of a name, or -1. */
 int ch_chat_templates_find(const ch_chat_templates *templates, const char *name);
 
-/* A JSON file beside a tokenizer: *root NULL if there is none. Such files may name tokens with the character
-   U+0000, which the project's own JSON may not. */
+/* Reads a JSON file in a tokenizer's directory; *root is NULL if there is none. Such files may name tokens
+   with the character U+0000, which the project's own JSON may not. */
 ch_status ch_tokenizer_json_read(const char *directory, const char *file, json_t **root, ch_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* What a model directory holds beside weights and configuration. */
+/* The files of a model directory other than weights and configuration. */
 #ifndef CH_IO_EXTRA_FILES_H
 #define CH_IO_EXTRA_FILES_H
 

@@ -30,7 +30,7 @@ static const ch_tensor *find_row(const ch_weights *files, const ch_config *confi
 
 /* `n` values from `first` on, widened. */
 static void widen(const ch_tensor *tensor, int64_t first, int64_t n, double *values) {
-  char straight[PIECE * sizeof(double)]; /* the data may lie off its alignment */
+  char straight[PIECE * sizeof(double)]; /* the data may be unaligned */
   memcpy(straight, (const char *)tensor->data + ch_dtype_bytes(tensor->dtype, first),
          ch_dtype_bytes(tensor->dtype, n));
   ch_kernels_best(CH_F64)->convert_from(&ch_alone, n, straight, tensor->dtype, values);

@@ -38,8 +38,8 @@ static ch_status open_shard(const char *directory, const char *name, ch_weights 
   return status;
 }
 
-/* A shard's name must be a plain file name: nothing that leads out of the directory. (A symbolic link is the
-   user's own doing: the Hugging Face cache is made of them.) */
+/* A shard's name must be a plain file name: nothing that leads out of the directory. (Symbolic links are the
+   user's choice: the Hugging Face cache consists of them.) */
 static bool plain_name(const char *name) {
   return *name && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
@@ -177,8 +177,8 @@ static ch_status tensor_error(const opening *o, ch_status code, const char *name
   return code;
 }
 
-/* Returns true if a tensor has the row's elements in its order: the same shape, but that leading ones may
-   stand before it and its last dimension may be cut into several, as in a convolution's weight. */
+/* Returns true if a tensor has the row's elements in its order: the same shape, but there may be leading
+   dimensions of 1, and its last dimension may be cut into several, as in a convolution's weight. */
 static bool same_elements(const ch_tensor *tensor, const ch_param *row) {
   int first = 0;
   while (tensor->rank - first > row->rank && tensor->shape[first] == 1) first++;
@@ -440,8 +440,8 @@ static bool all_finite(const void *values, int64_t n, ch_dtype dtype) {
   return finite;
 }
 
-/* Copies n values as `to`, the stored type or F32 or F64; false when one is not finite. `in` may lie off its
-   alignment. */
+/* Copies n values as `to`, the stored type or F32 or F64; false when one is not finite. `in` may be
+   unaligned. */
 static bool copy_piece(const char *in, ch_dtype from, ch_dtype to, int64_t n, char *out) {
   double straight[PIECE];
   if (!aligned(in, from)) in = memcpy(straight, in, ch_dtype_bytes(from, n));

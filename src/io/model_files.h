@@ -54,22 +54,22 @@ ch_status ch_model_declare_saved(const char *path, const char *prefix, const ch_
 
 /* Puts tensor `index` of a parameter table into the file, all its values as `dtype`. */
 typedef ch_status ch_tensor_put(void *context, int index, ch_dtype dtype, ch_writer *writer, ch_error *error);
-/* Writes DIR/model.safetensors alone, beside and renamed, tensor by tensor as `put` gives them: dtypes
-   [params->count]. */
+/* Writes DIR/model.safetensors alone, under a temporary name and renamed, tensor by tensor as `put` gives
+   them: dtypes [params->count]. */
 ch_status ch_weights_write(const char *directory, const ch_params *params, const ch_dtype *dtypes,
                            ch_tensor_put *put, void *context, ch_error *error);
 /* Writes DIR/config.json, whose layout is that of config->model_type, ours or a Hugging Face family's. Last
    of all: a directory without it is no model. */
 ch_status ch_config_store(const char *directory, const ch_config *config, ch_error *error);
 typedef struct ch_model_writing {
-  const ch_weights *read; /* that tensors may lie in, and which are let go of as they are written; or NULL */
+  const ch_weights *read; /* mappings that tensors may be in, released as they are written; or NULL */
   ch_status (*step)(void *context, const char *what, double done, double total,
                     ch_error *error); /* bytes; not CH_OK ends the writing with it; or NULL */
   void *context;
 } ch_model_writing;
 
-/* Both, beside and renamed; tensors [params->count] of any float type, stored as dtypes [params->count] say,
-   or all of them as `dtype`. */
+/* Writes both, under temporary names and renamed; tensors [params->count] of any float type, stored as dtypes
+   [params->count] say, or all of them as `dtype`. */
 ch_status ch_model_write_as(const char *directory, const ch_config *config, const ch_params *params,
                             const ch_tensor *tensors, const ch_dtype *dtypes, const ch_model_writing *writing,
                             ch_error *error);

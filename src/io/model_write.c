@@ -68,8 +68,8 @@ static ch_status damaged(const converter *convert, int index, ch_error *error) {
                  convert->params->rows[index].name);
 }
 
-/* Checks n values that were stored in convert->out: a type whose numbers end earlier made infinities of
-   finite values, whose largest was `most`. */
+/* Checks n values that were stored in convert->out: a type with a smaller range turned finite values
+   into infinities, whose largest was `most`. */
 static ch_status check_stored(converter *convert, int index, ch_dtype dtype, bool wide, int64_t n,
                               double most, ch_error *error) {
   const double most_of_bf16 = 0x1.FFp127;

@@ -1,4 +1,4 @@
-/* safetensors files: hostile-proof reading by memory map, writing beside and renaming. */
+/* safetensors files: hostile-proof reading by memory map; writing under a temporary name, then renaming. */
 #ifndef CH_IO_SAFETENSORS_H
 #define CH_IO_SAFETENSORS_H
 

@@ -77,7 +77,7 @@ static double *term_of(const ch_node *node, const bool *moves, ch_flops *flops) 
 }
 
 /* FLOPs of a node per unit (token or image) of the graph, if a query sees `context` tokens. A streamed value
-   is made once per run for each of these tokens. */
+   is computed once per run for each of these tokens. */
 static double arithmetic(ch_graph *graph, const ch_node *node, double context, double units) {
   graph->context = context;
   double flops = node->op->flops(node) / units;

@@ -14,7 +14,7 @@ void ch_account_parameters(const ch_config *config, const ch_params *params, ch_
 /* params: the config's table. depth: tokens of context. cache: what it stores. */
 ch_status ch_account_model(const ch_config *config, const ch_params *params, int64_t depth,
                            ch_cache_types cache, ch_account *account, ch_error *error);
-/* Appends the account as a JSON object, with the depth and the name of the cache's types it was made for;
+/* Appends the account as a JSON object, with the depth and the name of the cache types that it is for;
    name: first of its keys, or NULL. */
 void ch_account_json(const char *name, const ch_config *config, const ch_account *account, int64_t depth,
                      const char *cache_dtype, ch_text *json);

@@ -7,7 +7,7 @@
 /* A kind of norm over rows of hidden_size. */
 typedef struct ch_norm_kind {
   const char *name; /* "norm" in config.json */
-  bool biased;      /* it has a "{name}.bias" beside its "{name}.weight" */
+  bool biased;      /* it has a "{name}.bias" besides its "{name}.weight" */
   ch_node *(*build)(const ch_builder *builder, ch_node *x, ch_node *weight, ch_node *bias);
 } ch_norm_kind;
 

@@ -17,7 +17,7 @@ typedef struct ch_engine {
   ch_watch watch;       /* while ch_engine_watch is in force */
   ch_gemm *gemm;
   ch_workspace workspace;
-  /* ch_graph's, of runners made from now on: CH_BF16, or the engine's own type (as it begins) */
+  /* ch_graph's, of runners created from now on: CH_BF16, or the engine's own type (as it begins) */
   ch_dtype compute;
   struct ch_token_groups *groups; /* of the cache of the last run that needed them */
   ch_engine_copies placed;        /* weights of files, where the kernels' memory is not the host's */
@@ -25,7 +25,7 @@ typedef struct ch_engine {
 } ch_engine;
 
 /* dtype: CH_F32 (the fastest kernels there are) or CH_F64 (the reference path). The team has as many threads
-   as OpenMP would give the calling thread now (ch_team_of); ch_engine_init_threads takes the number. */
+   as OpenMP would give the calling thread now (ch_team_of); ch_engine_init_threads has a parameter for it. */
 ch_status ch_engine_init(ch_engine *engine, ch_dtype dtype, ch_error *error);
 ch_status ch_engine_init_threads(ch_engine *engine, ch_dtype dtype, int threads, ch_error *error);
 /* An engine that computes in the host's memory, for work that looks at values as they are computed. */

@@ -43,8 +43,8 @@ int ch_ranks_expected_rank(void) {
 
 /* --- the module ----------------------------------------------------------------------------------------- */
 
-/* Beside this library or program; where the installed library keeps it, seen from the program; where it was
-   built to lie. */
+/* In the directory of this library or program; where an installed library has it, relative to the program;
+   where it was built to be installed. */
 static void *open_module(void) {
   static const char *const places[] = {"", "crosshead/", "../lib/crosshead/", NULL};
   const char *named = getenv("CROSSHEAD_MPI");

@@ -192,8 +192,8 @@ bool ch_ranks_decide(ch_rank_group *ranks, bool of_rank_0) {
   return decision;
 }
 
-/* The rank whose failure is told: the first that failed otherwise than by an interruption, else the first;
-   -1: none failed. */
+/* The rank whose failure is reported: the first that failed otherwise than by an interruption, else the
+   first; -1: none failed. */
 static int spokesman(const ch_rank_group *ranks) {
   int first = -1;
   for (int r = ranks->count - 1; r >= 0; r--) {

@@ -1,7 +1,7 @@
 /* The ranks of a job: processes that work on one thing together, on one machine or several.
  *
  * A `ch_rank_group *` of NULL is a process alone: it has rank 0 of 1, agrees with itself, and every exchange
- * is done at once. Whoever takes one need not tell the cases apart. */
+ * is done at once. Callers need no special case. */
 #ifndef CH_RANKS_RANKS_H
 #define CH_RANKS_RANKS_H
 

@@ -20,7 +20,7 @@ typedef struct ch_transfer {
 typedef struct ch_transport {
   void (*send)(void *context, int to, int tag, const void *data, size_t bytes, uint64_t *handle);
   void (*receive)(void *context, int from, int tag, void *data, size_t bytes, uint64_t *handle);
-  /* Everyone's `bytes_each` at `all` + rank * bytes_each, where one's own already lie. */
+  /* Everyone's `bytes_each` at `all` + rank * bytes_each, where one's own are already. */
   void (*gather)(void *context, void *all, size_t bytes_each, uint64_t *handle);
   void (*broadcast)(void *context, int root, void *data, size_t bytes, uint64_t *handle);
   bool (*done)(void *context, uint64_t *handle);
@@ -29,7 +29,7 @@ typedef struct ch_transport {
   /* Divides the group: ranks with the same `group` form one, in the order of their ranks here. Returns its
      context. */
   void *(*split)(void *context, int group, int *rank, int *count);
-  /* Leaves a group that `split` made, or the first one and with it the transport. */
+  /* Leaves a group that `split` created, or the first one and with it the transport. */
   void (*leave)(void *context);
 } ch_transport;
 

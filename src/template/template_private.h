@@ -194,7 +194,7 @@ json_t *ch_template_callable(void);
    `buffer` that no text of a template equals. */
 enum { CH_TEMPLATE_KEY = 24 };
 const char *ch_template_key(const json_t *value, char buffer[CH_TEMPLATE_KEY]);
-/* The value that a key stands for: a new text or whole number. */
+/* A key as a value: a new text or whole number. */
 json_t *ch_template_key_value(const char *key);
 /* Python's str(): a new string. "" for undefined. NULL with *error filled when memory is out. */
 json_t *ch_template_text(const json_t *value, ch_error *error);

@@ -111,7 +111,7 @@ static json_t *replace(const call *c) {
   return NULL;
 }
 
-/* Letters with case, and what may stand in a word between them without ending it (Unicode's Cased and
+/* Letters with case, and characters between them that do not end a word (Unicode's Cased and
    Case_Ignorable). */
 static bool has_case(uint32_t code) {
   utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)code);

@@ -1,10 +1,10 @@
 /* The streaming attention loop's interface: queries, states behind a tile producer, mask, outputs.
  *
- * Softmax attention over blocks of tokens with a running maximum and sum; T x T scores are never stored. What
- * a block of states looks like in memory is the producer's business: it hands the loop a tile of keys and
+ * Softmax attention over blocks of tokens with a running maximum and sum; T x T scores are never stored. The
+ * producer knows how a block of states is stored: it gives the loop a tile of keys and
  * values for one key-value head, in place when the memory already is one, or written into cache-resident
  * scratch (converted, rotated, mixed, expanded ...). The backward pass recomputes tiles from the log-sum-exp
- * kept by the forward pass. */
+ * saved by the forward pass. */
 #ifndef CH_TENSOR_ATTEND_H
 #define CH_TENSOR_ATTEND_H
 
@@ -15,7 +15,7 @@
 #include "tensor/team.h"
 #include "tensor/tensor.h"
 
-/* Tokens per block. Few queries that share keys take longer blocks, so that the queries are laid out less
+/* Tokens per block. Few queries that share keys have longer blocks, so that the queries are laid out less
    often. */
 enum { CH_ATTEND_BLOCK = 64, CH_ATTEND_LONG_BLOCK = 128, CH_MAX_STATE_PARTS = 4 };
 
@@ -26,7 +26,7 @@ typedef struct ch_state_view {
   int64_t token_stride;    /* elements between tokens */
   int64_t sequence_stride; /* elements between sequences */
   int64_t head_stride;     /* elements between key-value heads; 0: side by side */
-  const int32_t *order;    /* [sequences] [host] places in memory of the sequences; NULL: they lie in order */
+  const int32_t *order;    /* [sequences] [host] places in memory of the sequences; NULL: they are in order */
 } ch_state_view;
 
 /* Elements before token t of a sequence. */
@@ -46,7 +46,7 @@ typedef struct ch_head_strides {
 
 /* A tile: row t of head g starts at data + g * head_stride + t * stride, in elements of `dtype`. That is the
    table's own type, or F16 or BF16, which the loop widens as it reads; or a block-quantised type, if the loop
-   takes it (takes_blocks). */
+   accepts it (takes_blocks). */
 typedef struct ch_tile {
   const void *data;
   ch_dtype dtype;
@@ -61,7 +61,7 @@ typedef struct ch_tile_span {
 struct ch_attend;
 
 /* The keys and values of a span: [heads, count, key_dim] and [heads, count, value_dim]. The last tail_dim
-   elements of the keys may lie in `tail`, of the same type as `keys`, as those that all heads share do. The
+   elements of the keys may be in `tail`, of the same type as `keys`: those that all heads share are. The
    number of the other elements is then a multiple of CH_TAIL_UNIT. */
 enum { CH_TAIL_UNIT = 16 };
 typedef struct ch_tiles {
@@ -80,7 +80,7 @@ typedef struct ch_tile_producer {
   int64_t (*scratch_elements)(const struct ch_attend *args, int64_t heads, int64_t count);
 } ch_tile_producer;
 
-/* Which tokens the rows of a sequence's states are, where the states lie in a ring: row r is token r before
+/* Maps the rows of a ring to tokens: row r is token r before
    row `sinks`, token r + newer from there to row `turn` - 1, and token r + older from `turn` on. */
 typedef struct ch_row_places {
   int64_t sinks, turn, newer, older;
@@ -106,7 +106,7 @@ typedef struct ch_attend {
   const void *q; /* [sequences, queries, heads, key_dim] */
   ch_head_strides q_strides;
   void *out; /* [sequences, queries, heads, value_dim] */
-  void *lse; /* [sequences, heads, queries], kept for the backward pass; or NULL */
+  void *lse; /* [sequences, heads, queries], saved for the backward pass; or NULL */
   double scale;
   /* c: scores are c tanh(scale q k / c), before their bias; 0: none. Not for talking heads */
   double soft_cap;
@@ -135,8 +135,8 @@ typedef struct ch_attend {
 
 /* Gradients, of the table's type, in the layout of what they are the gradients of. The states must be in
    memory of that type, and all of them must be of this pass (training): parts[0] and parts[1] are read in
-   place, past is NULL. Nothing is written between heads that lie apart. A query that sees no key has output
-   0, log-sum-exp -infinity and no gradient. Gradients may share memory if all that share it are
+   place, past is NULL. Nothing is written between heads that are not adjacent. A query that sees no key has
+   output 0, log-sum-exp -infinity and no gradient. Gradients may share memory if all that share it are
    accumulated. */
 typedef struct ch_attend_gradient {
   const void *dout; /* as out */

@@ -14,7 +14,7 @@
 
 #include "tensor/team.h"
 
-/* Tokens that matrix products take together. Between two chunks the state goes on. */
+/* Tokens of one matrix product. The state passes from chunk to chunk. */
 enum { CH_DELTA_CHUNK = 64 };
 
 typedef struct ch_delta_rule {
@@ -27,7 +27,7 @@ typedef struct ch_delta_rule {
   const int32_t *document_start;
   /* The states before the first token, which become those after the last one: of sequence s [value_heads,
      key_dim, value_dim] at s * state_stride, or order[s] * state_stride, if order [sequences] [host] is not
-     NULL. NULL: they begin at zero and are not kept. Zero is also where tokens_before [sequences] [host] is
+     NULL. NULL: they begin at zero and are not saved. Zero is also where tokens_before [sequences] [host] is
      0. */
   void *states;
   int64_t state_stride;

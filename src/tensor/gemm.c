@@ -162,8 +162,8 @@ static void count_tried(const ch_gemm_shape *s, size_t bytes[TRIED]) {
   bytes[RESULT] = bytes[OTHER] = (size_t)span(s->m, s->n, s->ldc) * sizeof(float);
 }
 
-/* Computes products of the shape by all threads and by the workers, and keeps the verdict. Factors are made
-   up: those of a run may hold zeros or few tokens, whose sums are the same in any order. */
+/* Computes products of the shape by all threads and by the workers, and saves the verdict. Factors are
+   arbitrary: those of a run may hold zeros or few tokens, whose sums are the same in any order. */
 static ch_status try_workers(ch_gemm *gemm, const ch_gemm_shape *s, ch_gemm_verdict *verdict,
                              ch_error *error) {
   const ch_team *team = gemm->team;

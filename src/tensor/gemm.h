@@ -27,10 +27,10 @@ ch_status ch_gemm_run_bf16(ch_gemm *gemm, bool transpose_a, bool transpose_b, in
                            bool accumulate, ch_error *error);
 
 /* A second factor B [k, n] that many products read, packed for them once: so many elements of BF16. It is
-   made of W [rows, columns] in the table's type or BF16: `factor` is W itself, `transposed` its transpose,
-   made in one pass over W; either may be NULL. Then C [m, n] = A packed (+ C), A [m, k] (or [k, m],
-   transposed) in BF16. On a processor that multiplies BF16 the layout is the library's, and packed factors
-   lie at multiples of 64 bytes. */
+   packed from W [rows, columns] in the table's type or BF16: `factor` is W itself, `transposed` its
+   transpose, both in one pass over W; either may be NULL. Then C [m, n] = A packed (+ C), A [m, k] (or [k,
+   m], transposed) in BF16. On a processor that multiplies BF16 the layout is the library's, and packed
+   factors are at multiples of 64 bytes. */
 int64_t ch_gemm_packed_count(int64_t k, int64_t n);
 ch_status ch_gemm_pack(ch_gemm *gemm, int64_t rows, int64_t columns, const void *w, ch_dtype dtype,
                        int64_t ld, void *factor, void *transposed, ch_error *error);

@@ -9,8 +9,8 @@
 #include "base/memory.h"
 #include "tensor/team.h"
 
-/* Shapes kept at once; the oldest makes room. A training step needs a few dozen, generation one set per
-   prompt length. */
+/* Shapes prepared at once; a new one replaces the oldest. A training step needs a few dozen, generation one
+   set per prompt length. */
 enum { MOST_PREPARED = 128 };
 /* Memory that must be free for the library's generated code: without it the library crashes. */
 enum { ROOM_FOR_CODE = 32 << 20 };
@@ -195,7 +195,7 @@ static ch_status find_or_prepare(ch_gemm_library *library, const ch_gemm_shape *
                                  prepared_product **found, ch_error *error) {
   int threads =
       ch_team_of(0)
-          .threads; /* those of ch_team_enter: the library divides the work when a primitive is made */
+          .threads; /* those of ch_team_enter: the library divides the work when a primitive is created */
   for (int i = 0; i < library->count; i++) {
     prepared_product *product = &library->prepared[i];
     if (product->threads == threads && ch_gemm_same_shape(&product->shape, shape)) {
@@ -263,7 +263,7 @@ ch_status ch_gemm_library_matmul(ch_gemm_library *library, const ch_gemm_shape *
                                  const void *b, float *c, ch_error *error) {
   prepared_product *product = NULL;
   CH_TRY(find_or_prepare(library, shape, &product, error));
-  /* The interface takes writable pointers also for what it only reads. */
+  /* The interface has writable pointers also for what it only reads. */
   dnnl_status_t status = dnnl_memory_set_data_handle(product->a, (void *)(uintptr_t)a);
   if (!status) status = dnnl_memory_set_data_handle(product->b, (void *)(uintptr_t)b);
   if (!status) status = dnnl_memory_set_data_handle(product->c, c);

@@ -2,8 +2,8 @@
  *
  * The library divides a product among threads as it likes: some shapes it divides along the sum, which
  * changes the order of additions. A team that has fewer workers for a while (tensor/governor.h) must not
- * change results, so each shape is tried with both numbers of threads, on numbers made for that. A shape that
- * differs keeps all threads. */
+ * change results, so each shape is tried with both numbers of threads, on arbitrary factors. A shape that
+ * differs always has all threads. */
 #ifndef CH_TENSOR_GEMM_TRIALS_H
 #define CH_TENSOR_GEMM_TRIALS_H
 
@@ -11,7 +11,7 @@
 
 #include "tensor/gemm_library.h"
 
-/* Shapes kept. An expert's gradients alone have a hundred: one for each number of tokens that is left
+/* Shapes remembered. An expert's gradients alone have a hundred: one for each number of tokens that is left
    over. */
 enum { CH_GEMM_TRIALS = 1 << 11 };
 

@@ -9,7 +9,7 @@
 static const double TRIAL = 0.012;
 static const double DOUBLING = 60;      /* in which the expected time may double: contexts grow */
 static const double DECISION = 0.02;    /* between two looks at the choice in use */
-static const double SHORT_PAUSE = 0.25; /* the first pause when steps take longer than expected, */
+static const double SHORT_PAUSE = 0.25; /* the first pause when steps are slower than expected, */
 static const double BUSY_PAUSE = 2;     /* and what it grows to while trials change nothing */
 static const double BUSY_START = 1;     /* the first pause where others ran from the start */
 static const double LONG_PAUSE = 2;     /* the first pause when they do not; it doubles up to LONGEST_PAUSE */

@@ -3,7 +3,7 @@
  * Threads of one step wait for one another. If another program takes the processor from one of them, all wait
  * for its next turn, which is thousands of times longer than a step of decoding. Then one thread alone is
  * faster than two. The governor finds out by measuring: it times steps, now and then tries another number of
- * workers for some milliseconds, and keeps the number that got more done. Steps are told apart by their
+ * workers for some milliseconds, and keeps the number that got more done. Steps are distinguished by their
  * length, because long steps suffer less. Numbers that come out of a step never depend on the number of
  * workers (tensor/team.h).
  *

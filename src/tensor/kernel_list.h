@@ -75,7 +75,7 @@ CH_KERNEL(COMMON, void, swiglu_backward,
 CH_KERNEL(COMMON, void, gelu_forward, (const ch_team *team, int64_t n, const void *x, void *y))
 CH_KERNEL(COMMON, void, gelu_backward,
           (const ch_team *team, int64_t n, const void *x, const void *dy, void *dx, bool accumulate))
-/* A soft cap, y = cap tanh(x / cap) (y may be x); backward takes what forward gave. */
+/* A soft cap, y = cap tanh(x / cap) (y may be x); backward reads the y of forward. */
 CH_KERNEL(COMMON, void, soft_cap_forward,
           (const ch_team *team, int64_t n, double cap, const void *x, void *y))
 CH_KERNEL(COMMON, void, soft_cap_backward,
@@ -118,7 +118,8 @@ CH_KERNEL(COMMON, void, subtract_scaled_backward,
 /* y = (+=) factor * x. */
 CH_KERNEL(COMMON, void, scale,
           (const ch_team *team, int64_t n, double factor, const void *x, void *y, bool accumulate))
-/* lambda = exp(v0 . v1) - exp(v2 . v3) + start; exponentials [2] (or NULL) are kept for the backward pass. */
+/* lambda = exp(v0 . v1) - exp(v2 . v3) + start; exponentials [2] (or NULL) are saved for the backward
+   pass. */
 CH_KERNEL(COMMON, void, diff_lambda_forward,
           (int64_t n, const void *const vectors[4], double start, void *lambda, void *exponentials))
 /* The gradient of vector `which`; partner: the other one of its pair. */
@@ -238,7 +239,7 @@ CH_KERNEL(COMMON, void, cross_entropy,
           (const ch_team *team, int64_t rows, int64_t vocabulary, double smoothing, double cap, void *logits,
            const int32_t *targets, void *loss, const void *dscale))
 /* ranks[r]: how many logits come before the target's, that is larger ones, and equal ones at smaller indices.
-   0 means that the target is the first choice; -1 stands where target < 0. */
+   0 means that the target is the first choice; -1 where target < 0. */
 CH_KERNEL(COMMON, void, target_ranks,
           (const ch_team *team, int64_t rows, int64_t vocabulary, const void *logits, const int32_t *targets,
            void *ranks))
@@ -261,7 +262,7 @@ CH_KERNEL(ONLY_BF16_DOT, void, gemv_bf16,
 CH_KERNEL(ONLY_SPLIT_BF16, void, gemv_split,
           (const ch_team *team, int64_t rows, int64_t in, const void *x, ch_dtype x_dtype, void *room,
            int count, const ch_product *products, bool accumulate))
-/* Like gemv, with block-quantised weights (CH_Q8_0 … CH_Q6_K). Each row of x takes ch_quantised_bytes(in)
+/* Like gemv, with block-quantised weights (CH_Q8_0 … CH_Q6_K). Each row of x has ch_quantised_bytes(in)
    bytes (tensor/quantised.h); quantise_rows makes them from x [rows, n] for weights of that type. Values of x
    are rounded to one part in 254 of the largest of their 32. */
 CH_KERNEL(OWN_BYTE_DOT, void, gemv_blocks,
@@ -416,8 +417,8 @@ CH_KERNEL(COMMON, void, widen_blocks, (const ch_team *team, int64_t n, const voi
 /* Rounds W [rows, columns], of the table's type or BF16, with rows `ld` elements apart, to BF16 in the layout
    of a product's second factor. `factor` is W [k = rows, n = columns], `transposed` is W^T [k = columns, n =
    rows]; either may be NULL. The layout is oneDNN's BA16a64b2a: blocks of 32 x 64 with zeros past the ends;
-   blocks of the same columns follow each other; in a block the elements of rows 2i and 2i + 1 lie side by
-   side, column by column. The results lie at multiples of 64 bytes. */
+   blocks of the same columns follow each other; in a block the elements of rows 2i and 2i + 1 are side by
+   side, column by column. The results are at multiples of 64 bytes. */
 CH_KERNEL(OWN_BF16_DOT, void, pack_bf16,
           (const ch_team *team, int64_t rows, int64_t columns, const void *w, ch_dtype dtype, int64_t ld,
            void *factor, void *transposed))

@@ -49,7 +49,7 @@ typedef struct ch_routing_rule {
   int64_t experts, active; /* 1 <= active <= experts <= CH_MAX_EXPERTS */
   bool renormalise;
   double scale;
-  bool sigmoid; /* the sigmoid of each logit takes the place of the softmax */
+  bool sigmoid; /* the sigmoid of each logit replaces the softmax */
   /* groups > 1: only experts of the best groups are chosen from. A group is as good as its best expert, with
      sigmoid as the sum of its best two */
   int64_t groups, active_groups;
@@ -76,7 +76,7 @@ typedef struct ch_rope_states {
 typedef struct ch_kernels {
   const char *name;              /* "f32 avx512" */
   ch_dtype dtype;                /* CH_F32 or CH_F64: what `real` is */
-  const ch_value_memory *memory; /* where what they read and write lies */
+  const ch_value_memory *memory; /* the memory that they read and write */
   /* It has dot products of bytes, the fastest way to multiply by block-quantised weights, whatever the number
      of rows. */
   bool multiplies_bytes;

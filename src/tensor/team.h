@@ -20,7 +20,7 @@ typedef struct ch_team {
   struct ch_watch *watch; /* may stop what the team computes (tensor/watch.h); or NULL */
 } ch_team;
 
-/* Returns true if the team was told to stop. Loops over long tasks leave the rest out then: results are
+/* Returns true if the team was stopped. Loops over long tasks then skip the rest: results are
    incomplete, and the run ends with CH_ERROR_INTERRUPTED. */
 bool ch_team_stops(const ch_team *team);
 

@@ -1,4 +1,4 @@
-/* Training a byte-level BPE vocabulary: pair counts are kept up to date where a merge changes them, a heap
+/* Training a byte-level BPE vocabulary: pair counts are updated where a merge changes them, a heap
  * with lazy updates gives the most frequent pair. */
 #include "text/bpe_train.h"
 
@@ -88,7 +88,7 @@ static bool grow_pairs(trainer *t) {
   return true;
 }
 
-/* The index of a pair, which is made when it is new. */
+/* The index of a pair, created when it is new. */
 static uint32_t pair_index(trainer *t, int32_t left, int32_t right) {
   if (t->pair_count == t->pair_capacity && !grow_pairs(t)) {
     t->failed = true;
@@ -228,7 +228,7 @@ static size_t token_slot(const trainer *t, const char *bytes, size_t size) {
   return slot;
 }
 
-/* The token of some bytes, which is made when it is new. */
+/* The token of some bytes, created when it is new. */
 static int32_t token_of(trainer *t, const char *bytes, size_t size) {
   size_t slot = token_slot(t, bytes, size);
   if (t->token_slots[slot] == 0) {

@@ -13,7 +13,7 @@
 
 typedef struct ch_corpus_options {
   ch_separator separator;
-  double validation; /* share of the text kept for validation, 0 … 0.5 */
+  double validation; /* share of the text for validation, 0 … 0.5 */
   /* texts that validate, in place of a share, which must be 0; NULL: none */
   const char *const *validation_paths;
   int validation_count;
@@ -28,12 +28,12 @@ void ch_corpus_options_default(ch_corpus_options *options);
 /* Progress of the preparation. Returning true stops it (CH_ERROR_INTERRUPTED); may be NULL. */
 typedef bool (*ch_corpus_progress)(void *context, uint64_t bytes_done, uint64_t bytes_total, int64_t tokens);
 
-/* Encodes UTF-8 text files into the token file OUT (written beside and renamed), with all cores, in bounded
-   memory. With at least 20 documents, those validate whose content's hash says so, and equal documents go to
-   one side; of a document that is longer than two such validation parts, the tail validates. With fewer
-   documents, or where so many are equal that no whole ones make up half of the share, the text's tail
-   validates. The tokenizer must name an end token, or have "<|endoftext|>". Errors: a file that is empty or
-   not text, an impossible option, a full disk. */
+/* Encodes UTF-8 text files into the token file OUT (written under a temporary name and renamed), with all
+   cores, in bounded memory. With at least 20 documents, those validate whose content's hash says so, and
+   equal documents go to one side; of a document that is longer than two such validation parts, the tail
+   validates. With fewer documents, or where so many are equal that no whole ones make up half of the share,
+   the text's tail validates. The tokenizer must name an end token, or have "<|endoftext|>". Errors: a file
+   that is empty or not text, an impossible option, a full disk. */
 ch_status ch_corpus_prepare(const char *const *paths, int count, const ch_tokenizer *tokenizer,
                             const ch_corpus_options *options, const char *out, ch_corpus_progress progress,
                             void *context, ch_error *error);
@@ -50,7 +50,7 @@ bool ch_corpus_recognise(const char *path);
 typedef struct ch_corpus_info {
   int64_t train_tokens, validation_tokens, documents, vocab_size, pack_length;
   uint64_t text_bytes;
-  uint64_t tokenizer; /* ch_tokenizer_fingerprint of the tokenizer that made it */
+  uint64_t tokenizer; /* ch_tokenizer_fingerprint of its tokenizer */
   uint64_t content;   /* a hash of ids and options: equal files train equally */
   int32_t end_token;
 } ch_corpus_info;

@@ -245,7 +245,7 @@ static ch_status create_workers(preparation *p, ch_error *error) {
   return CH_OK;
 }
 
-/* Appends the validation ids, which were kept in a file of their own, and puts the header in front. */
+/* Appends the validation ids from their own file and writes the header in front. */
 static ch_status join(preparation *p, ch_writer *writer, FILE *validation, ch_error *error) {
   for (int s = 0; s < 2; s++) {
     if (p->options->pack_length > 0) CH_TRY(ch_packer_finish(&p->streams[s].packer, error));
@@ -274,7 +274,7 @@ static ch_status join(preparation *p, ch_writer *writer, FILE *validation, ch_er
   return ch_writer_put(writer, &header, sizeof header, error);
 }
 
-/* A file without a name, beside `path`. */
+/* Opens a file without a name in the directory of `path`. */
 static ch_status open_nameless(const char *path, FILE **file, ch_error *error) {
   char *name = NULL;
   *file = NULL;

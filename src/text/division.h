@@ -11,7 +11,7 @@
 #include "text/text_file.h"
 #include "text/text_spans.h"
 
-/* A text being read; what lies before `released` was given back to the system. */
+/* A text being read; pages before `released` were returned to the system. */
 typedef struct ch_source_text {
   ch_text_file file;
   ch_separator separator;
@@ -19,7 +19,7 @@ typedef struct ch_source_text {
   size_t released;
 } ch_source_text;
 
-/* Marks what lies before `place` as not needed for now; its pages are released in large steps. */
+/* Marks the text before `place` as not needed for now; its pages are released in large steps. */
 void ch_source_text_release(ch_source_text *text, size_t place);
 
 typedef struct ch_chosen_document {
@@ -58,7 +58,7 @@ typedef struct ch_text_part {
 
 /* A way through one text. Zero-initialise. */
 typedef struct ch_division_walk {
-  size_t place; /* what lies before it has been returned */
+  size_t place; /* the parts before it were returned */
   ch_text_part rest;
 } ch_division_walk;
 

@@ -35,7 +35,7 @@ struct ch_encoder {
   ch_error *error; /* of the call in progress */
   unsigned flags;
   const unsigned char *normalized_text; /* the segment in progress, normalized */
-  size_t added;             /* bytes at the beginning of the segment that stand for no part of the text */
+  size_t added;             /* bytes at the beginning of the segment that come from no part of the text */
   bool at_start, continued; /* of the segment in progress: it begins the text, or continues an earlier one */
   ch_merge_scratch merge;
   ch_regex_scratch regex;
@@ -379,7 +379,7 @@ static bool is_plain(const ch_encoder *encoder, const unsigned char *begin, cons
 
 typedef ch_status segment_function(ch_encoder *encoder, const unsigned char *text, size_t size, bool first);
 
-/* Finds added tokens, puts their ids, and hands what lies between to `segment`. */
+/* Finds added tokens, appends their ids, and passes the text between them to `segment`. */
 static ch_status split_added(ch_encoder *encoder, const ch_matcher *matcher, const unsigned char *text,
                              size_t size, bool first, segment_function *segment) {
   const unsigned char *from = text, *search = text, *end = text + size, *begin, *stop;
@@ -398,7 +398,7 @@ static ch_status split_added(ch_encoder *encoder, const ch_matcher *matcher, con
     if (begin >= stop) continue;
     if (begin > from) CH_TRY(segment(encoder, from, (size_t)(begin - from), first && from == text));
     CH_TRY(put_ids(encoder, &token->id, 1));
-    from = stop; /* which may lie within an earlier token's white space, as in Hugging Face's library */
+    from = stop; /* which may be within an earlier token's white space, as in Hugging Face's library */
   }
   return from < end ? segment(encoder, from, (size_t)(end - from), first && from == text) : CH_OK;
 }

@@ -257,7 +257,7 @@ static bool same_unicode(void) {
   return same;
 }
 
-/* When the library is loaded: what Oniguruma prepares is not made for threads. */
+/* When the library is loaded: Oniguruma's initialisation is not thread-safe. */
 __attribute__((constructor)) static void prepare_oniguruma(void) {
   OnigEncoding encodings[] = {ONIG_ENCODING_UTF8};
   onig_initialize(encodings, 1);
@@ -365,7 +365,7 @@ void ch_regex_slow_down(ch_regex *regex) {
 /* --- matching ------------------------------------------------------------------------------------------- */
 
 /* Steps back within one place of the text are limited as Oniguruma limits them by default; MOST_RETRIES of a
-   search are some seconds. An entry of the stack takes about 40 bytes. */
+   search are some seconds. An entry of the stack has about 40 bytes. */
 enum { MOST_RETRIES_AT_ONCE = 10000000, MOST_RETRIES = 500000000, MOST_STACKED = 1 << 24 };
 
 ch_status ch_regex_scratch_open(ch_regex_scratch *scratch, ch_error *error) {

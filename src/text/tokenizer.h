@@ -24,8 +24,8 @@ enum { CH_TEXT_NO_SCANNER = 1 << 30 };
 /* CH_ERROR_ARGUMENT for bits outside `known`: "flags ... mean nothing for WHAT". */
 ch_status ch_text_check_flags(unsigned flags, unsigned known, const char *what, ch_error *error);
 
-/* The first place in a text where the spelling of a special token stands, of several there the longest. False
-   if there is none. */
+/* The first place in a text where the spelling of a special token begins; of several there, the longest.
+   Returns false if there is none. */
 bool ch_tokenizer_find_special(const ch_tokenizer *tokenizer, const char *text, size_t size, size_t *at,
                                size_t *length);
 

@@ -85,7 +85,7 @@ static bool add_pairs(ch_tokenizer *tokenizer, int32_t id, int32_t rank) {
 }
 
 /* SentencePiece merges the pair whose piece has the highest score, the leftmost of equals: pairs of equal
- * score share a rank. Control and byte pieces take no part. */
+ * score share a rank. Control and byte pieces are excluded. */
 static ch_status rank_pairs(ch_tokenizer *tokenizer, const float *scores, ch_error *error) {
   int32_t count = tokenizer->vocabulary.size, rank = -1;
   scored *order = malloc((size_t)count * sizeof *order);

@@ -24,7 +24,7 @@ void ch_expert_balance_begin(ch_expert_balance *balance, int64_t sequences);
 /* For ch_runner_call.routing in every micro-batch of the step; NULL where tokens choose nothing. */
 ch_routing *ch_expert_balance_routing(ch_expert_balance *balance);
 /* Moves every bias by 1e-3 sign(mean load - load), or 1e-3 (mean load - load) over the root of its mean
-   square, where the model has biases. The weights lie in `memory`. */
+   square, where the model has biases. The weights are in `memory`. */
 void ch_expert_balance_end(const ch_expert_balance *balance, const ch_value_memory *memory,
                            const ch_tensor *weights);
 /* The smallest and largest share of a layer's choices that an expert had in the last step. */

@@ -13,14 +13,14 @@ typedef struct ch_batch {
   int64_t sequences, length;
   int32_t *tokens;
   int32_t *targets; /* the token after each; -1 where there is none to predict */
-  /* the first position each token may see, counted from its sequence's first; NULL when documents are not
-     kept apart */
+  /* the first position each token may see, counted from its sequence's first; NULL when attention crosses
+     documents */
   int32_t *document_start;
   float *pixels; /* [sequences, channels, size, size]: images in place of tokens, which then are NULL */
 } ch_batch;
 
-/* Training and validation text, or images. Both functions must give the same data whenever they are asked for
-   the same place. They are called by one thread at a time and allocate nothing. */
+/* Training and validation text, or images. Both functions must give the same data on every call for the
+   same place. They are called by one thread at a time and allocate nothing. */
 typedef struct ch_batch_source {
   void *context;
   /* The sequences first … first + batch->sequences − 1 of the endless training stream (it repeats,

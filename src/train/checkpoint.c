@@ -377,7 +377,7 @@ static ch_status match_config(const ch_trainer *trainer, const checkpoint *facts
   return status;
 }
 
-/* Options that the caller left to be chosen take the checkpoint's values. */
+/* Options that the caller left to be chosen get the checkpoint's values. */
 static ch_status adopt(ch_trainer *trainer, const ch_train_options *stored, ch_error *error) {
   if (trainer->chosen_warmup) trainer->options.warmup = stored->warmup;
   bool other = trainer->options.micro_batch != stored->micro_batch;

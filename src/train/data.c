@@ -1,4 +1,4 @@
-/* From a text to batches: tokenizer, token file, and a record of what they were made from. */
+/* From a text to batches: tokenizer, token file, and a record of their sources. */
 #define _GNU_SOURCE
 #include "train/data.h"
 
@@ -26,7 +26,7 @@ struct ch_data_parts {
   char **texts;            /* of the text files; NULL for a token file */
   char **validation_texts; /* text files that validate; NULL: none */
   size_t text_count, validation_count;
-  json_t *record; /* what the files should have been made from */
+  json_t *record; /* what the files should be derived from */
   ch_tokenizer *tokenizer;
   ch_corpus *corpus;
   uint64_t seed;
@@ -65,7 +65,7 @@ static double share_of(const ch_data_options *o) {
 }
 
 /* Fills p->record with everything that the tokenizer and the token file depend on: for a trained tokenizer
-   the text and the vocabulary size asked for, for a given one its content. */
+   the text and the requested vocabulary size, for a given one its content. */
 static ch_status describe(struct ch_data_parts *p, ch_error *error) {
   const ch_data_options *o = p->options;
   static const char *const separators[] = {"auto", "marker", "blank-lines", "none"};
@@ -92,7 +92,7 @@ static ch_status describe(struct ch_data_parts *p, ch_error *error) {
   return failed ? ch_no_memory(error) : CH_OK;
 }
 
-/* The record that lies in the directory, NULL when there is none or it cannot be read. */
+/* The record in the directory, NULL when there is none or it cannot be read. */
 static json_t *stored_record(const struct ch_data_parts *p) {
   enum { MOST = 1 << 20 };
   json_t *record = NULL;
@@ -116,7 +116,7 @@ static bool same_origin(const struct ch_data_parts *p, const json_t *stored) {
                : json_equal(json_object_get(stored, "trained"), json_object_get(p->record, "trained"));
 }
 
-/* True when the directory's files were made from what p->record describes and have not been changed since. */
+/* Returns true if the directory's files are those that p->record describes and have not changed since. */
 static bool files_fit(const struct ch_data_parts *p) {
   json_t *stored = stored_record(p);
   ch_corpus *corpus = NULL;
@@ -239,7 +239,7 @@ static ch_status lock_directory(const struct ch_data_parts *p, int *descriptor, 
   return ch_fail(error, CH_ERROR_IO, "%s is in use: another run prepares its text there", p->directory);
 }
 
-/* The record is removed first and written last, because files without a record are made anew. */
+/* The record is removed first and written last, because files without a record are written anew. */
 static ch_status make_files_alone(struct ch_data_parts *p, ch_error *error) {
   static const char *const written_files[] = {CH_DATA_TOKENS, CH_DATA_RECORD, "tokenizer.json", NULL};
   ch_remove_leftovers(p->directory, written_files);
@@ -365,7 +365,7 @@ static ch_status open_tokenizer_of(struct ch_data_parts *p, ch_error *error) {
                        o->data);
 }
 
-/* A token file that was made elsewhere is not copied; the record names it. */
+/* A token file from elsewhere is not copied; the record names it. */
 static ch_status take_token_file(struct ch_data_parts *p, ch_error *error) {
   if (p->options->validation_text)
     return ch_fail(

@@ -1,4 +1,4 @@
-/* Images at random access: the seed determines which image stands at a place of the endless stream, and how
+/* Images at random access: the seed determines which image is at a place of the endless stream, and how
  * it is augmented. */
 #define _GNU_SOURCE
 #include "train/image_data.h"

@@ -53,7 +53,7 @@ ch_status ch_train_options_check(const ch_train_options *options, const ch_confi
 ch_dtype ch_train_real(const ch_train_options *options);
 /* Tokens of one optimizer step: batch * accumulate * sequence. */
 int64_t ch_train_step_tokens(const ch_train_options *options);
-/* Steps that take at least `tokens` tokens. */
+/* The fewest steps that train on at least `tokens` tokens. */
 int64_t ch_train_steps_for(const ch_train_options *options, int64_t tokens);
 
 #endif

@@ -1,4 +1,4 @@
-/* The weights, gradients and moments that a rank holds, and where they lie. */
+/* The weights, gradients and moments that a rank holds, and their layout. */
 #include "train/parameter_set.h"
 
 #include <stdlib.h>

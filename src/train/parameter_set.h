@@ -22,13 +22,13 @@ typedef struct ch_parameter_piece {
   int64_t first, count, columns;
 } ch_parameter_piece;
 
-/* The tensors that are kept in one way: blocks of memory with the same layout, of which each rank owns an
+/* The tensors that are stored in one way: blocks of memory with the same layout, of which each rank owns an
    equal part. */
 typedef struct ch_parameter_region {
   /* elements of all ranks, and of one; for tables divided by columns, both are what this rank holds */
   int64_t elements, part;
   void *weights, *gradients, *masters, *m,
-      *v; /* the last three are of this rank's part; masters may lie in weights */
+      *v; /* the last three are of this rank's part; masters may be in weights */
 } ch_parameter_region;
 
 /* Bytes that a rank holds. */
@@ -53,7 +53,7 @@ typedef struct ch_parameter_set {
   double *table_squares;
   int64_t squares_each;
   ch_parameter_region regions[CH_KEEPINGS];
-  const ch_value_memory *memory; /* where they lie */
+  const ch_value_memory *memory; /* the memory that holds them */
 } ch_parameter_set;
 
 /* All zero, of the kernels' type, in their memory. Release with ch_parameter_set_free. */
@@ -63,7 +63,7 @@ ch_status ch_parameter_set_create(ch_parameter_set *set, const ch_params *params
 ch_status ch_parameter_set_create_part(ch_parameter_set *set, const ch_params *params,
                                        const ch_kernels *kernels, int rank, int ranks,
                                        const ch_keeping *keeping, ch_error *error);
-/* Returns true if a tensor is a lookup table of a gate, which can be kept by columns. */
+/* Returns true if a tensor is a lookup table of a gate, which can be divided by columns. */
 bool ch_parameter_is_table(const ch_param *param);
 /* The memory of a set, computed without allocating it. */
 ch_parameter_bytes ch_parameter_bytes_of(const ch_params *params, ch_dtype dtype, int rank, int ranks,

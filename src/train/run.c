@@ -56,7 +56,7 @@ static ch_status check_space(const run *r, ch_error *error) {
   const ch_params *params = ch_trainer_params(r->trainer);
   for (int p = 0; p < params->count; p++)
     weights += (size_t)ch_param_count(&params->rows[p]) * ch_dtype_size(ch_train_real(r->options));
-  /* A new checkpoint (weights and two moments) is written beside the old one, which is then replaced; the
+  /* A new checkpoint (weights and two moments) is written next to the old one, which is then replaced; the
      model is written last. */
   int copies = r->saved_step >= 0 ? 3 : 6;
   double needed = (double)copies * (double)weights, left = (double)disk.f_bavail * (double)disk.f_frsize;
@@ -203,7 +203,7 @@ static ch_status begin_files(run *r, ch_error *error) {
   return ch_log_start(&r->log, r->trainer, error);
 }
 
-/* Removes what a worker found that made no step, where nothing was there before. */
+/* Removes the files of a worker that computed no step, where nothing was there before. */
 static void withdraw(const run *r) {
   static const char *const files[] = {CH_TRAIN_CHECKPOINT,
                                       CH_WORKER_SETTINGS,

@@ -202,7 +202,7 @@ void ch_shards_begin(ch_shards *shards, int64_t micro_batches, const int32_t *to
   shards->posted = shards->left = shards->added = 0;
 }
 
-/* Lets a run read the rows of this round, and write gradients beside them. */
+/* Lets a run read the rows of this round, and write their gradients. */
 static void bind(ch_shards *shards, int64_t round) {
   const ch_shard_round *r = round_at(shards, round);
   for (int t = 0; t < shards->count; t++) {

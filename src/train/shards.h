@@ -50,14 +50,14 @@ typedef struct ch_shards {
       added; /* rounds whose rows are under way, whose gradients are, and whose gradients were added */
 } ch_shards;
 
-/* For the tables of `set` that are kept by columns, if there are any; micro-batches have `rows` tokens.
+/* For the tables of `set` that are divided by columns, if there are any; micro-batches have `rows` tokens.
    Messages have tags from first_tag on. `stop` ends waiting. Release with ch_shards_free. */
 ch_status ch_shards_create(ch_shards *shards, ch_rank_group *ranks, const ch_engine *engine,
                            const ch_parameter_set *set, int64_t rows, int first_tag, ch_stop_test stop,
                            void *stop_context, ch_error *error);
 void ch_shards_free(ch_shards *shards);
 size_t ch_shards_bytes(const ch_shards *shards);
-/* Like ch_shards_bytes, for shards that are not made, for one rank of several. */
+/* Like ch_shards_bytes, without creating shards, for one rank of several. */
 size_t ch_shards_bytes_of(const ch_params *params, ch_dtype dtype, int64_t rows, int rank, int ranks);
 
 /* A step begins, the tokens of all whose micro-batches are known; or an evaluation, `tokens` of which change

@@ -263,7 +263,7 @@ const ch_gradient_listener *ch_relay_listener(const ch_relay *relay) {
   return relay->ranks ? &relay->listener : NULL;
 }
 
-/* Waits even if asked to stop. It then tells the others once, so that their passes end sooner. */
+/* Waits even if it should stop. It then notifies the others once, so that their passes end sooner. */
 static ch_status await_telling(ch_relay *relay, ch_transfer *transfer, ch_status status, ch_error *error) {
   if (await(relay, transfer, status != CH_OK)) return status;
   ch_alarm_raise(&relay->alarm);

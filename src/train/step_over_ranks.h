@@ -7,8 +7,8 @@
  * The last micro-batch has the gradients of the step. It hands each rank the part that this rank updates
  * (ch_parameter_set), and the updated weights are gathered.
  *
- * A rank that fails tells the others, which end their pass, and goes on to receive and send what the rest of
- * the step asks for. So nobody waits for a message that never comes, and all ranks come to the agreement at
+ * A rank that fails notifies the others, which end their pass. It continues to receive and send what the rest
+ * of the step needs. So nobody waits for a message that never comes, and all ranks come to the agreement at
  * the step's end. */
 #ifndef CH_TRAIN_STEP_OVER_RANKS_H
 #define CH_TRAIN_STEP_OVER_RANKS_H
@@ -45,7 +45,7 @@ typedef struct ch_relay {
   bool *handed_out;    /* [params] */
   ch_pass_sums taken_sums, given_sums;
   ch_transfer taking, giving;
-  int64_t asked, taken, given; /* own micro-batches whose rows' sums were asked for, received, and sent on */
+  int64_t asked, taken, given; /* own micro-batches whose rows' sums were requested, received, and sent on */
   ch_alarm alarm;              /* of a rank that fails */
   ch_stop_test stop;
   void *stop_context;

@@ -11,8 +11,8 @@
 #include "train/schedule.h"
 #include "train/trainer_private.h"
 
-/* The most activations of a chosen micro-batch. It is small beside the optimizer's state of models that are
-   slow to train, and large enough for matrix products at full speed. */
+/* The most activations of a chosen micro-batch. It is small compared with the optimizer's state of models
+   that are slow to train, and large enough for matrix products at full speed. */
 static const size_t preferred_activations = (size_t)640 << 20;
 
 /* --- planning ------------------------------------------------------------------------------------------- */
@@ -36,8 +36,8 @@ static ch_model_graph shape_of(const ch_trainer *trainer, int64_t sequences, boo
                           .label_smoothing = trainer->options.label_smoothing};
 }
 
-/* Bytes of the activations of `sequences`; *made: those among them of weights that are made of atoms. The
-   plan is made, but its memory is not reserved. */
+/* Bytes of the activations of `sequences`; *made: those among them of weights that are sums of atoms. The
+   plan is created, but its memory is not reserved. */
 static ch_status plan_bytes(ch_trainer *trainer, int64_t sequences, bool trainable, size_t *bytes,
                             size_t *made, ch_error *error) {
   ch_model_graph shape = shape_of(trainer, sequences, trainable);
@@ -61,7 +61,7 @@ static ch_status choose_micro_batch(ch_trainer *trainer, ch_error *error) {
   size_t one = 0, two = 0, made = 0;
   trainer->options.micro_batch = 1;
   if (batch == 1) return CH_OK;
-  /* Every further sequence takes the same number of bytes (apart from the loss's chunk of logits). */
+  /* Every further sequence adds the same number of bytes (apart from the loss's chunk of logits). */
   CH_TRY(plan_bytes(trainer, 1, true, &one, &made, error));
   one -= made;
   CH_TRY(plan_bytes(trainer, 2, true, &two, &made, error));

@@ -21,7 +21,7 @@ typedef struct ch_trainer ch_trainer;
    needed. */
 ch_status ch_trainer_create(const ch_config *config, const ch_train_options *options,
                             const ch_batch_source *source, ch_trainer **trainer, ch_error *error);
-/* Like ch_trainer_create, for a configuration whose shapes are partly told by existing tensors
+/* Like ch_trainer_create, for a configuration whose shapes partly follow from existing tensors
    (ch_model_declare_stored): those of `stored`, a model directory or a checkpoint file. */
 ch_status ch_trainer_create_like(const char *stored, const ch_config *config, const ch_train_options *options,
                                  const ch_batch_source *source, ch_trainer **trainer, ch_error *error);
@@ -29,7 +29,7 @@ ch_status ch_trainer_create_like(const char *stored, const ch_config *config, co
 typedef struct ch_trainer_start {
   ch_rank_group *ranks; /* NULL: this process alone */
   const char *stored;   /* NULL: the configuration tells all shapes */
-  ch_stop_test stop;    /* asked while the initial weights are drawn; may be NULL */
+  ch_stop_test stop;    /* called while the initial weights are drawn; may be NULL */
   void *stop_context;
 } ch_trainer_start;
 
@@ -68,14 +68,14 @@ typedef struct ch_step_report {
   const int64_t *expert_load;
 } ch_step_report;
 
-/* Told some four times a second how much of a step or an evaluation is done, of those that take longer than a
-   second. */
+/* Called some four times a second with the share of a step or an evaluation that is done, if it lasts longer
+   than a second. */
 typedef void (*ch_share_sink)(void *context, double share);
 /* `sink` may be NULL. */
 void ch_trainer_tell_share(ch_trainer *trainer, ch_share_sink sink, void *context);
 
 /* One optimizer step: the gradient of options->accumulate batches, agreement with other ranks, clipping,
-   AdamW. `stop` is asked some twenty times a second, also within passes, and may be NULL. Errors leave the
+   AdamW. `stop` is called some twenty times a second, also within passes, and may be NULL. Errors leave the
    weights and the step number as they were: CH_ERROR_NUMERIC when the loss or a gradient is not finite (the
    message names the step and the first such tensor), CH_ERROR_INTERRUPTED when `stop` returned true,
    CH_ERROR_ARGUMENT when the run's last step is done. */
@@ -84,7 +84,7 @@ ch_status ch_trainer_step(ch_trainer *trainer, ch_stop_test stop, void *stop_con
 
 /* The mean loss over the first options->eval_tokens of the validation text with the current weights. The
    result becomes a point of the validation curve, in place of an earlier one at the same step.
-   CH_ERROR_ARGUMENT without validation text. `stop` is asked as by ch_trainer_step. */
+   CH_ERROR_ARGUMENT without validation text. `stop` is called as by ch_trainer_step. */
 ch_status ch_trainer_evaluate(ch_trainer *trainer, ch_stop_test stop, void *stop_context, double *loss,
                               ch_error *error);
 
@@ -116,8 +116,8 @@ void ch_trainer_progress(const ch_trainer *trainer, ch_progress_record *record);
    the fingerprint of the source. The file is written under another name and renamed, so a crash leaves the
    old file or the new one. */
 ch_status ch_trainer_save(const ch_trainer *trainer, const char *path, ch_error *error);
-/* Loads a checkpoint into a trainer that was made with the same config, options and source. Errors name the
-   file and the first difference; the trainer is then unusable. Options that do not decide the result may
+/* Loads a checkpoint into a trainer that was created with the same config, options and source. Errors name
+   the file and the first difference; the trainer is then unusable. Options that do not decide the result may
    differ (evaluations, checkpoints, recompute), and options->steps of a constant schedule. */
 ch_status ch_trainer_resume(ch_trainer *trainer, const char *path, ch_error *error);
 /* Reads the options (micro_batch resolved), config and step of a checkpoint. Each pointer may be NULL. */
@@ -143,7 +143,7 @@ ch_status ch_trainer_read_weights(const ch_trainer *trainer, ch_host_tensors *ho
 const ch_train_options *ch_trainer_options(const ch_trainer *trainer);
 const ch_config *ch_trainer_config(const ch_trainer *trainer);
 ch_engine *ch_trainer_engine(ch_trainer *trainer);
-/* The ranks that it was made for, or NULL. */
+/* The ranks that it was created for, or NULL. */
 ch_rank_group *ch_trainer_ranks(const ch_trainer *trainer);
 /* Bytes held by this rank: weights, gradients, moments and activations. */
 size_t ch_trainer_bytes(const ch_trainer *trainer);

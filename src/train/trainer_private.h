@@ -36,14 +36,14 @@ struct ch_trainer {
   int64_t validation_points, validation_capacity;
 };
 
-/* Plans both runners anew, with new weights, gradients and moments, all zero. How they are kept can depend on
-   the micro-batch. */
+/* Plans both runners anew, with new weights, gradients and moments, all zero. How they are stored can depend
+   on the micro-batch. */
 ch_status ch_trainer_plan_again(ch_trainer *trainer, ch_error *error);
 /* Bytes of the largest tensor. */
 size_t ch_trainer_largest(const ch_trainer *trainer);
 /* Makes room for `steps` losses, or `points` validation points. */
 ch_status ch_trainer_reserve(ch_trainer *trainer, int64_t steps, int64_t points, ch_error *error);
-/* Elements of an image; 0 where the model takes text. */
+/* Elements of an image; 0 if the model reads text. */
 int64_t ch_trainer_image_elements(const ch_trainer *trainer);
 
 /* From here to ch_trainer_unwatch the relay's `stop` may end a pass, and the sink hears how much of `passes`

@@ -37,7 +37,7 @@ typedef struct process {
   char *line; /* the part of a line that was read */
   size_t used, room;
   int64_t step;      /* the last that it reported */
-  bool began, ended; /* it made a step; its output has ended */
+  bool began, ended; /* it completed a step; its output has ended */
   bool terminated;   /* it was sent SIGTERM */
   ch_status failed;  /* what it reported */
   char reason[sizeof(((ch_error *)NULL)->message)];

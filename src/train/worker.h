@@ -20,10 +20,10 @@ typedef struct ch_worker {
 } ch_worker;
 
 /* Trains the run in `directory` to its end: writes the worker's files there, starts it, and passes what it
-   reports to `events`. checkpoint.safetensors must hold the trainer's state. Then the trainer takes the
-   worker's last checkpoint over. Errors: CH_ERROR_INTERRUPTED, when events->interrupted returned true and the
+   reports to `events`. checkpoint.safetensors must hold the trainer's state. Then the trainer loads the
+   worker's last checkpoint. Errors: CH_ERROR_INTERRUPTED, when events->interrupted returned true and the
    worker has saved a checkpoint; CH_ERROR_NUMERIC, CH_ERROR_MEMORY and CH_ERROR_IO as the worker says, and
-   CH_ERROR_IO when it cannot be started or dies. *began: it made a step. */
+   CH_ERROR_IO when it cannot be started or dies. *began: it completed a step. */
 ch_status ch_worker_train(const ch_worker *worker, ch_trainer *trainer, const char *directory,
                           const ch_train_events *events, bool *began, ch_error *error);
 

@@ -180,7 +180,7 @@ static void attend_bind(const ch_run *run, const ch_node *node, const ch_stream 
 /* --- many queries through tiles that take products ------------------------------------------------------ */
 
 /* From this many queries per head on, tiles are laid out once for all of them, a span of tokens at a time;
-   and the most memory that these tiles take. */
+   and the most memory for these tiles. */
 enum { MANY_QUERIES = 65, LAID_TOKENS = 512, LAID_ELEMENTS = 4 << 20 };
 
 /* Tokens whose tiles are laid out at once; 0: each query block makes its own tiles. */

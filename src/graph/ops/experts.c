@@ -1,7 +1,7 @@
 /* SwiGLU experts on exactly the tokens that chose them: y_n = sum over n's choices of w down(silu(gate x_n) *
  * up x_n). The three may add biases, and SwiGLU may have clamps.
  *
- * Choices are sorted by expert, in the order of their tokens; an expert's rows then lie together and go
+ * Choices are sorted by expert, in the order of their tokens; an expert's rows are then adjacent and go
  * through its three matrices in one product each. The weight w multiplies what down reads, so that rows
  * coming back only have to be added. Inputs: x, weights, chosen, then gate, up and down of every expert, then
  * their biases if there are any. M = N * active choices. */
@@ -86,7 +86,7 @@ typedef struct work {
   char *weight, *dweight;            /* [M] by place */
   char *rows, *x;  /* [M, D] what comes back from the experts; an expert's own tokens (backward) */
   char *hidden;    /* [an expert's choices, F] */
-  char *gate, *up; /* [M, F], where they are not kept for the backward pass */
+  char *gate, *up; /* [M, F], unless they are saved for the backward pass */
   char *sums;      /* of rows, as gradients of biases are */
 } work;
 

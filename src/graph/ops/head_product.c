@@ -180,7 +180,7 @@ static int64_t next_piece(int64_t left) {
   return piece < LEAST_ROWS ? 0 : piece;
 }
 
-/* The library takes factors of one type. */
+/* The library multiplies factors of one type only. */
 static ch_status head_product_stream_many(const ch_stream_call *call) {
   const ch_run *run = call->run;
   const ch_node *node = call->node;

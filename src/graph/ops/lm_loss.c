@@ -41,7 +41,7 @@ static size_t lm_loss_scratch(const ch_run *run, const ch_node *node, bool backw
 /* Rows with a target that are computed together. */
 typedef struct row_chunk {
   const int32_t *known; /* targets of all rows, for the host */
-  int64_t begin, end;   /* the rows between which they lie */
+  int64_t begin, end;   /* the rows between them */
   int64_t count;
   bool adjacent; /* every row between them has a target */
   char *logits, *rows, *losses, *ranks;
@@ -92,7 +92,7 @@ static void scatter(const ch_run *run, const row_chunk *c, const char *packed, s
     }
 }
 
-/* The chunk's rows of an input: where they lie, if they are adjacent, else copied to `packed`. */
+/* The chunk's rows of an input: in place if they are adjacent, else copied to `packed`. */
 static const void *lm_loss_rows_of(const ch_run *run, const ch_node *input, const row_chunk *c, size_t bytes,
                                    void *packed) {
   const char *value = ch_run_value(run, input);

@@ -57,7 +57,7 @@ static ch_status lm_loss_bf16_forward(ch_run *run, const ch_node *node) {
                  node->op->name);
 }
 
-/* The losses of `count` rows of logits from row `first` on, whose gradients take their place, and these
+/* The losses of `count` rows of logits from row `first` on. Their gradients replace them, and are also
    rounded. */
 static void find_losses(ch_run *run, const ch_node *node, int64_t first, int64_t count, char *logits,
                         char *rounded) {

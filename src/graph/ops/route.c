@@ -1,10 +1,10 @@
-/* The weights of a token's chosen experts, and the loss that keeps the experts' loads even.
+/* The weights of a token's chosen experts, and the loss that balances the experts' loads.
  *
  * The balance loss of a sequence of T tokens is the Switch Transformer's (eqs. 4-6) for `active` choices per
  * token:
  *   coefficient * E * sum over e of f_e P_e,  f_e = choices of e / (T active),  P_e = mean softmax(logits)_e.
- * It is no part of the graph's value: only its gradient joins, where ch_routing.balance_seed asks for it.
- * Taken for each sequence by itself, it does not depend on how many sequences are computed at a time. */
+ * It is no part of the graph's value: only its gradient is added, times ch_routing.balance_seed. It is
+ * computed per sequence, so it does not depend on how many sequences are computed at a time. */
 #include "graph/ops/shapes.h"
 
 typedef struct route {

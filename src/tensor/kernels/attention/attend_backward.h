@@ -10,7 +10,7 @@
    head has several tasks, else one per thread. */
 typedef struct backward_plan {
   int64_t columns, panels, parts, tasks;
-  int64_t chunk; /* tasks that a thread takes at once */
+  int64_t chunk; /* tasks that a thread fetches at once */
   int64_t key_padded, value_padded;
   bool buffered, bf16_dot; /* bf16_dot: products are BF16 dot products */
 } backward_plan;

@@ -113,9 +113,9 @@ ALWAYS_INLINE void add_four_bf16_dots(const bool shuffled, const char *keys, con
   *odd = _mm512_dpbf16_ps(*odd, q[3], pair[3]);
 }
 
-/* scores [tokens] of a tile of keys; rows[1] has the last elements of the keys if they lie elsewhere.
-   Meanwhile the lines at `ahead` are prefetched. If keys are block-quantised (`dtype` is not CH_BF16), the
-   next tile is converted instead. */
+/* scores [tokens] of a tile of keys; rows[1] has the last elements of the keys if they are stored
+   elsewhere. Meanwhile the lines at `ahead` are prefetched. If keys are block-quantised (`dtype` is not
+   CH_BF16), the next tile is converted instead. */
 ALWAYS_INLINE void score_tile(const ch_dtype dtype, const int tokens, const pair_rows rows[2],
                               const int32_t *q, __mmask16 columns, real *scores, int64_t ld,
                               const char *ahead, widening *next) {

@@ -41,9 +41,9 @@ typedef struct query_columns {
   int64_t count, padded; /* padded to whole vectors */
   real *first_key, *last_key, *position, *slope, *sink_key, *sink_end;
   bool biased;
-  const ch_row_places *places; /* of the sequence's rows, or NULL */
-  int64_t first, end;          /* keys that any column sees lie in first … end-1 */
-  int64_t first_sink, end_sink; /* sinks that any column sees lie in first_sink … end_sink-1 (may be empty) */
+  const ch_row_places *places;  /* of the sequence's rows, or NULL */
+  int64_t first, end;           /* range of the keys that any column sees: first … end-1 */
+  int64_t first_sink, end_sink; /* the same of sinks: first_sink … end_sink-1 (may be empty) */
   int64_t all_first, all_end;   /* every column sees all of all_first … all_end-1 (may be empty) */
   real *max, *sum;              /* running, per column; the maximum may be up to STALE too low */
 } query_columns;

@@ -9,7 +9,7 @@ enum { MAX_PANELS = 8 };
 typedef struct forward_plan {
   int64_t columns, width, panels; /* columns of a key-value head */
   int64_t tasks_per_head, tasks;
-  int64_t chunk; /* tasks that a thread takes at once */
+  int64_t chunk; /* tasks that a thread fetches at once */
   bool in_place; /* tiles are the memory itself */
   bool bf16_dot; /* products are BF16 dot products */
 } forward_plan;

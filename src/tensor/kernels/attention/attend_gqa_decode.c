@@ -115,7 +115,7 @@ typedef struct key_rows {
 } key_rows;
 
 /* scores [KEYS * vectors, columns], `ld` apart, (+)= the products of the keys with the repeated queries.
-   rows[1] has the last elements of the keys if they lie elsewhere. */
+   rows[1] has the last elements of the keys if they are stored elsewhere. */
 ALWAYS_INLINE void score_tile(const ch_dtype dtype, const int columns, const key_rows rows[2], const real *q,
                               real *scores, int64_t ld, bool accumulate, fetch_stream *stream) {
   const int vectors = TILE_VECTORS_OF(columns);
@@ -126,7 +126,7 @@ ALWAYS_INLINE void score_tile(const ch_dtype dtype, const int columns, const key
     for (int c = 0; c < columns; c++) sum[v][c] = splat(0);
   const char *keys = rows[0].keys;
   int64_t stride = rows[0].stride, dim = rows[0].dim, k = 0;
-  for (; is_block_quantised(dtype) && k < dim; k += GROUP) { /* block-quantised keys lie in one place */
+  for (; is_block_quantised(dtype) && k < dim; k += GROUP) { /* block-quantised keys are in one place */
     const char *block = keys + bytes_of(dtype, k);
     vec scales[MOST_VECTORS];
 #pragma GCC unroll 4

@@ -10,7 +10,7 @@
 enum { EACH = VL < 8 ? VL : 8, KEYS = VL / EACH };
 
 /* MOST_COLUMNS: columns whose sums fit in registers at once. TILE_VECTORS_OF: vectors of keys or values that
-   fit beside them: columns * vectors sums, the vectors, and one register for queries or weights. */
+   fit besides them: columns * vectors sums, the vectors, and one register for queries or weights. */
 enum { MOST_COLUMNS = VEC_BYTES == 64 ? 14 : 6, MOST_VECTORS = 4, TILE_KEYS = MOST_VECTORS * KEYS };
 #define TILE_VECTORS_OF(columns) ((columns) <= (VEC_BYTES == 64 ? 6 : 2) ? 4 : 2)
 

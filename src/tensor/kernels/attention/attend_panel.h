@@ -33,8 +33,8 @@ static inline void next_column(column_place *at) {
   at->query++;
 }
 
-/* Where the rows [dim] of a tensor [sequences, queries, heads, dim] lie. Queries and their gradients have the
-   call's strides; outputs and theirs are contiguous. */
+/* Strides of the rows [dim] of a tensor [sequences, queries, heads, dim]. Queries and their gradients have
+   the call's strides; outputs and theirs are contiguous. */
 typedef struct token_rows {
   const real *data;
   int64_t dim, head, token; /* elements between heads, and between tokens */
@@ -101,7 +101,7 @@ ALWAYS_INLINE void copy_row(const real *x, int64_t dim, real scale, real *y) {
 }
 
 /* Rows [count, dim] of a list, each padded to whole vectors with zeros, times scale. For BF16 dots, two rows
-   share lanes; if the last one has no partner, zeros take its place: [ceil(count / 2)]. */
+   share lanes; if the last one has no partner, zeros replace it: [ceil(count / 2)]. */
 ALWAYS_INLINE void copy_columns(const bool bf16_dot, const row_list *list, int64_t count, int64_t dim,
                                 real scale, real *y) {
   int64_t padded = round_up(dim, VL);

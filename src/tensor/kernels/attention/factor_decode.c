@@ -1,7 +1,7 @@
 /* Attention over factors of keys and values (tensor/factor_attend.h). Queries are few, so the tokens of each
  * are divided into parts, one for every thread if there are enough. A part goes through its tokens in blocks:
- * the rows B_k of a block times the queries of all heads in one product, what the heads take of them, a
- * running softmax, and its weights times what the heads take of B_v in another product. */
+ * the rows B_k of a block times the queries of all heads in one product, each head's combination of them, a
+ * running softmax, and its weights times each head's combination of B_v in another product. */
 #include "tensor/kernels/attention/attend_columns.h"
 #include "tensor/kernels/vector/stored_states.h"
 #include "tensor/kernels/vector/lanes.h"
@@ -82,7 +82,7 @@ static const real *take_rows(const ch_factor_attend *a, int factor, int64_t sequ
     for (int64_t t = 1; t < count && stored != width; t++)
       memmove(wide + t * width, wide + t * stored, (size_t)width * sizeof(real));
   } else {
-    int64_t elements = count * width; /* rows lie side by side */
+    int64_t elements = count * width; /* rows are adjacent */
     for (int64_t i = 0; i < elements; i += VL)
       store(wide + i, view->dtype == CH_F16 ? load_state(CH_F16, rows, i, elements - i)
                                             : load_state(CH_BF16, rows, i, elements - i));

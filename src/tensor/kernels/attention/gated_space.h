@@ -62,7 +62,7 @@ static inline const real *gates_of(const ch_gated_attend *a, int32_t id) {
   return (const real *)a->gates.data + id * a->gates.token_stride;
 }
 
-/* Prefetches a head's gates for some ids, which lie far apart; a head past the last one has none. */
+/* Prefetches a head's gates for some ids, which are far apart; a head past the last one has none. */
 static inline void fetch_gates(const ch_gated_attend *a, const int32_t *id, int64_t count, int64_t head) {
   int64_t width = head_width(a);
   for (int64_t i = 0; i < count && head < a->heads; i++)

@@ -10,7 +10,7 @@
  * A tile holds one of S, L, P, W for all heads, a unit's queries and a block's keys: [heads, rows, ld] with
  * keys in the lanes, so that mixing heads is one product [heads, heads] x [heads, rows ld]. Weights are mixed
  * after they are normalised, so a unit goes through its keys twice: once for the softmax's sums, once for the
- * values. Logits of the first pass are kept for the second as far as KEPT goes; those beyond are computed
+ * values. Logits of the first pass are saved for the second as far as KEPT allows; later ones are computed
  * again. T x T of them never exist. */
 #ifndef CH_KERNELS_ATTENTION_TALKING_H
 #define CH_KERNELS_ATTENTION_TALKING_H
@@ -31,7 +31,7 @@ typedef struct talking_shape {
 /* Consecutive queries of one sequence, and the keys each of them sees. */
 typedef struct talking_unit {
   int64_t sequence, query, rows;
-  int64_t first, end;           /* keys that any query sees lie in first … end-1, */
+  int64_t first, end;           /* range of the keys that any query sees: first … end-1, */
   int64_t first_sink, end_sink; /* or are sinks before `first` (may be none) */
   int64_t blocks, sink_blocks;  /* the first sink_blocks of them are the sinks' */
   visible_keys keys[PANEL];

@@ -7,7 +7,7 @@
  *   dA[g, h] = sum over pairs of dL_g S_h                dB[o, g] = sum over pairs of dW_o P_g
  *
  * Where weights are mixed, delta is known only when a unit has met all its keys, so that it meets them twice;
- * S, P and dP are kept from the first time as far as KEPT goes. Else delta = dO . O and once is enough. A
+ * S, P and dP are saved the first time as far as KEPT allows. Else delta = dO . O and once is enough. A
  * task goes through units of one sequence and adds up dK and dV as it goes: in place when the sequence is its
  * own, else in a buffer that is then added to the others' in a fixed order. */
 #include "tensor/kernels/attention/talking.h"

@@ -1,4 +1,4 @@
-/* The chunked form of the gated delta rule: what its forward and backward passes have in common.
+/* The chunked form of the gated delta rule, for its forward and backward passes.
  *
  * Of a chunk of n tokens after the state S_0, with c_i = a_1 ... a_i and G_ij = a_{j+1} ... a_i for i >= j, a
  * state is S_i = c_i S_0 + sum over j <= i of G_ij k_j (b_j e_j)^T, where the errors e_i = v_i - (a_i
@@ -8,15 +8,14 @@
  *   O = diag(c) Q S_0 + P diag(b) E,         P = G o Q K^T on and below it
  *   S_n = c_n S_0 + sum over j of G_nj k_j (b_j e_j)^T
  *
- * All of it is products of small matrices, which lie in scratch memory with rows filled up to whole vectors
- * by zeros. */
+ * All of it is products of small matrices, in scratch memory, with rows padded to whole vectors by zeros. */
 #ifndef CH_KERNELS_DELTA_RULE_DELTA_CHUNK_H
 #define CH_KERNELS_DELTA_RULE_DELTA_CHUNK_H
 
 #include "tensor/kernels/vector/math.h"
 #include "tensor/kernels/products/tile_product.h"
 
-enum { CHUNK = CH_DELTA_CHUNK, STRIP = 16 /* rows of a triangular matrix that one product takes */ };
+enum { CHUNK = CH_DELTA_CHUNK, STRIP = 16 /* rows of a triangular matrix in one product */ };
 
 /* Sizes of one call: rows of keys and values, in scratch memory. */
 typedef struct delta_sizes {
@@ -190,7 +189,7 @@ static inline int64_t strip_end(const delta_chunk *c, int64_t i) {
   return end < c->count ? end : c->count;
 }
 
-/* P, and the matrix that solving takes: -M with columns (or rows) times b. */
+/* P, and the matrix of the triangular system: -M with columns (or rows) times b. */
 static inline void weigh_chunk(delta_chunk *c, bool by_rows) {
   for (int64_t i = 0; i < c->count; i++) {
     const int64_t row = i * CHUNK, end = strip_end(c, i);

@@ -1,4 +1,4 @@
-/* The gated delta rule token by token: decoding, in the memory where the states lie. */
+/* The gated delta rule token by token: decoding, in the memory of the states. */
 #include "tensor/kernels/delta_rule/delta_parts.h"
 
 enum { STEP_VECTORS = VEC_BYTES == 64 ? 8 : 4 };

@@ -9,7 +9,7 @@
 
 #include "tensor/kernels/vector/variant.h"
 
-/* As the table's quantise_rows and gemv_blocks; rows lie in their own order. */
+/* As the table's quantise_rows and gemv_blocks; rows are in their own order. */
 void KERNEL(quantise_many)(const ch_team *team, int64_t rows, int64_t n, const void *x, ch_dtype weight_dtype,
                            void *quantised);
 void KERNEL(gemm_blocks)(const ch_team *team, int64_t rows, int64_t in, const void *quantised,

@@ -242,7 +242,7 @@ ALWAYS_INLINE void add_fours(const int rows, const int first, const int last, co
   }
 }
 
-/* sum[r] += what integers stand for. */
+/* sum[r] += the integers times their scales. */
 ALWAYS_INLINE void add_scaled(const int rows, const __m512i *products, __m512 scale, const group_of_rows *x,
                               __m512 sum[MOST_ROWS]) {
 #pragma GCC unroll 8

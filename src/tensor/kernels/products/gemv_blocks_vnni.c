@@ -14,7 +14,7 @@
 #ifdef __AVX512VNNI__
 
 enum {
-  MOST_ROWS = 2,         /* rows of x that share a pass over the weights; gemm_blocks_vnni.c takes more */
+  MOST_ROWS = 2,         /* rows of x that share a pass over the weights; gemm_blocks_vnni.c handles more */
   MOST_OUTS = 4,         /* rows of weights that share a pass over x */
   MOST_SUMS = 4,         /* of each with each */
   PREFETCH_BYTES = 8192, /* prefetch distance of weights, at least, */
@@ -46,7 +46,7 @@ static lanes_row lanes_of(const void *rows, int64_t n, int64_t r) {
   return (lanes_row){row.q, row.start, row.scale, row.sum};
 }
 
-/* Where the piece of 16 values that is number `piece` lies in its 128 values (Q4_0) or 256. Q4_0: the first
+/* The place of piece number `piece`, of 16 values, in its 128 values (Q4_0) or 256. Q4_0: the first
    halves of four blocks, which are the low four bits of one vector, then their second halves. Q4_K: groups 0
    and 2, the low bits of a vector, 1 and 3, its high bits. Q6_K: a group of each half, in whose vector of two
    bits they are neighbours. */
@@ -166,7 +166,7 @@ ALWAYS_INLINE __m512i products(__m512i w, const int8_t *x, __m512i start) {
   return _mm512_dpbusd_epi32(start, w, _mm512_load_si512(x));
 }
 
-/* The sums of one row of x with one row of weights. Two of them take turns, because an addition has a latency
+/* The sums of one row of x with one row of weights. Two of them alternate, because an addition has a latency
    of several cycles. */
 typedef struct sums {
   __m512 part[2];

@@ -1,14 +1,14 @@
 /* Skinny GEMM with BF16 weights, computed in F32: y = x W^T. It serves processors whose BF16 dot products are
  * missing or no faster than F32.
  *
- * Widening should cost little beside the products. Of 32 weights, a shift makes F32 of those at even places,
- * and a mask of those at odd ones. x is packed once in the same order: step by step of 32 elements, row by
- * row of a group, even elements first. A group of up to eight rows of x is multiplied with three rows of
- * weights at a time. Its part of x stays in L1 while it passes over a block of weights. The block stays in L2
- * for all groups, and meanwhile the next block is prefetched.
+ * Widening should cost little compared with the products. Of 32 weights, a shift makes F32 of those at even
+ * places, and a mask of those at odd ones. x is packed once in the same order: step by step of 32 elements,
+ * row by row of a group, even elements first. A group of up to eight rows of x is multiplied with three rows
+ * of weights at a time. Its part of x stays in L1 while it passes over a block of weights. The block stays in
+ * L2 for all groups, and meanwhile the next block is prefetched.
  *
  * Each element of y is one chain of sums along its row of weights, whatever the number of rows: the result
- * for a row does not depend on the rows beside it. */
+ * for a row does not depend on the other rows. */
 #include <omp.h>
 
 #include "tensor/kernels/vector/halves.h"

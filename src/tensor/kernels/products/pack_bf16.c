@@ -6,7 +6,7 @@
 
 /* A factor [k, n] is divided into blocks of BLOCK_K rows and BLOCK_N columns, with zeros past its ends. All
    blocks of the same columns follow each other. In a block, two rows are interleaved: the two elements of
-   each column lie side by side. */
+   each column are side by side. */
 enum { BLOCK_K = 32, BLOCK_N = 64, PAIR = 2 * BLOCK_N };
 
 /* Elements that are packed at once: whole lines of a block both for W and for W^T. */

@@ -6,7 +6,7 @@
 #include "tensor/kernels/vector/variant.h"
 
 enum {
-  MOST_SUMS = VEC_BYTES == 64 ? 24 : 8, /* of a tile: as many as stay in registers beside its factors */
+  MOST_SUMS = VEC_BYTES == 64 ? 24 : 8, /* of a tile: as many as stay in registers besides its factors */
   SUM_VECTORS = (MOST_SUMS + VL - 1) / VL
 };
 

@@ -1,9 +1,9 @@
 /* Skinny GEMM, y = x W^T with few rows of x and W read from memory: the loops that gemv and gemv_bf16 share.
  *
- * Rows of weights are taken in strips. A strip is multiplied with all rows of x, some at a time, while the
+ * Rows of weights are read in strips. A strip is multiplied with all rows of x, some at a time, while the
  * next strips are prefetched, so that memory is read once and during the arithmetic. Each element of y is the
  * same chains of sums along its row of weights, whatever the number of rows: the result for a row does not
- * depend on the rows beside it.
+ * depend on the other rows.
  *
  * With BF16 dot products, arithmetic is so fast that L1 has to deliver two vectors per cycle. Several rows of
  * x are then packed in the order of their use (gemv_bf16.c); otherwise rows that begin at the same offset in
@@ -21,7 +21,7 @@ enum {
   GROUP = 4,
   X_BYTES = 32 << 10,        /* bytes of x that stay in L1 while the weights stream by */
   LEAST_VECTORS = 32,        /* vectors of a piece, at least */
-  MOST_KEPT = 32,            /* rows of x whose sums are kept between pieces */
+  MOST_KEPT = 32,            /* rows of x whose sums stay in memory between pieces */
   PREFETCH_BYTES = 8192,     /* prefetch distance of weights, at least, with few rows of x */
   MOST_PREFETCHED = 3,       /* rows of a strip that one tile prefetches */
   LONG_STRIP = 16 << 10,     /* bytes of a strip above which prefetching two strips ahead does not pay */
@@ -34,7 +34,7 @@ _Static_assert(STRIP *GROUP <= MOST_SUMS, "a tile's sums are written at once");
    both BF16, with BF16 dot products. */
 typedef enum skinny_kind { SKINNY_REAL, SKINNY_F16, SKINNY_BF16, SKINNY_BF16_DOT } skinny_kind;
 
-/* Independent chains of sums. If weights are widened, a step takes two vectors of them, because one chain
+/* Independent chains of sums. If weights are widened, a step has two vectors of them, because one chain
    would be slower than memory. */
 ALWAYS_INLINE int skinny_chains(const skinny_kind kind) {
   return kind == SKINNY_F16 || kind == SKINNY_BF16 ? 2 : 1;
@@ -52,7 +52,7 @@ typedef struct skinny_call {
 } skinny_call;
 
 /* Before a part is read, prefetches into L2 the first weights of the product after it. The loops only
-   prefetch what follows their own rows, and these weights lie elsewhere. */
+   prefetch what follows their own rows, and these weights are elsewhere. */
 static inline void skinny_prefetch_after(const skinny_call *call, const product_part *part) {
   if (!part->after) return;
   const char *weight = part->after->weight;
@@ -220,7 +220,7 @@ ALWAYS_INLINE void skinny_tile_write(const skinny_kind kind, const int rows, con
                  c->accumulate);
 }
 
-/* Elements from ... to - 1 of a tile. The sums are kept from piece to piece. */
+/* Elements from ... to - 1 of a tile. The sums are carried from piece to piece. */
 ALWAYS_INLINE void skinny_tile(const skinny_kind kind, const int rows, const int outs, const int prefetched,
                                const skinny_call *c, skinny_place at, int64_t from, int64_t to,
                                skinny_ahead ahead, vec *kept) {
@@ -306,7 +306,8 @@ ALWAYS_INLINE void skinny_strips(const skinny_kind kind, const int outs, const i
                    c->in - from < piece ? c->in : from + piece, kept);
 }
 
-/* A single row of x: weights are read in their order in memory, and only the chains of sums are kept. */
+/* A single row of x: weights are read in their order in memory, and only the chains of sums stay in
+   registers. */
 ALWAYS_INLINE void skinny_one(const skinny_kind kind, const skinny_call *c, int64_t first, int64_t last) {
   const int step = skinny_step(kind);
   const size_t size = skinny_weight_size(kind),

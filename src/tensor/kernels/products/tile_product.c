@@ -1,7 +1,7 @@
 /* Products of tiles in cache: C (+)= A B with A strided, in register tiles. */
 #include "tensor/kernels/products/tile_product.h"
 
-/* One of the two ways A lies in memory: its rows, or its columns `stride` apart. */
+/* One of the two layouts of A: its rows, or its columns, are `stride` apart. */
 typedef struct tile_factor {
   const real *row[TILE_ROWS];
   int64_t stride;

@@ -19,7 +19,7 @@ static real *states_of(const ch_short_conv *a, int64_t sequence) {
   return (real *)a->states + (a->order ? a->order[sequence] : sequence) * a->state_stride;
 }
 
-/* The row of x that lies j places before token t, or NULL where it is zero. */
+/* The row of x that is j places before token t, or NULL where it is zero. */
 static const real *row_before(const ch_short_conv *a, int64_t sequence, int64_t t, int64_t j) {
   const int64_t start = a->document_start ? a->document_start[sequence * a->length + t] : 0;
   if (t - j >= start) return (const real *)a->x + (sequence * a->length + t - j) * a->channels;

@@ -83,8 +83,8 @@ ALWAYS_INLINE vec vec_exp(vec x) {
 }
 
 /* e^(x - base) for a softmax: x - base at most about 100. Within 1.6e-7, and for values far below 1 |x| 6e-8
-   more, of e^(x - base): nothing beside the largest weight. In half the operations of vec_exp: the power of 2
-   in one step, its fraction by a polynomial (Remez, degree 5). 0 where x is -infinity. */
+   more, of e^(x - base): nothing compared with the largest weight. In half the operations of vec_exp: the
+   power of 2 in one step, its fraction by a polynomial (Remez, degree 5). 0 where x is -infinity. */
 ALWAYS_INLINE vec vec_exp_distance(vec x, vec base) {
   const float log2e = 1.44269504088896341f, magic = 12582912.0f; /* 1.5 * 2^23: see vec_exponent */
   vec y = vec_max(splat(-151.0f), vec_fma(x, splat(log2e), -(base * log2e)));

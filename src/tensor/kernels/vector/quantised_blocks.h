@@ -1,4 +1,4 @@
-/* ggml's blocks, piece by piece: where their integers and scales lie. */
+/* ggml's blocks, piece by piece: the places of their integers and scales. */
 #ifndef CH_KERNELS_VECTOR_QUANTISED_BLOCKS_H
 #define CH_KERNELS_VECTOR_QUANTISED_BLOCKS_H
 

@@ -113,7 +113,7 @@ ALWAYS_INLINE void fetch(const char *memory, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(memory + i, 0, 2);
 }
 
-/* The prefetch distance of loops over states, in bytes: so much arithmetic lies between the loads that the
+/* The prefetch distance of loops over states, in bytes: so much arithmetic is between the loads that the
    hardware prefetcher does not look far enough. */
 enum { CH_FETCH_AHEAD = 4096 };
 
@@ -146,7 +146,7 @@ ALWAYS_INLINE void fetch_share(const upcoming *next, int64_t part, int64_t parts
 }
 
 /* The memory that the next work will read, piece by piece. Loops that have nothing of their own to prefetch
-   take pieces from here. */
+   fetch pieces from here. */
 typedef struct fetch_queue {
   upcoming piece[16];
   int count, taken;

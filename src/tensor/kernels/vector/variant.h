@@ -63,7 +63,7 @@ typedef int32_t real_bits;
 /* Elements in a vector. */
 enum { VL = VEC_BYTES / (int)sizeof(real) };
 typedef real vec __attribute__((vector_size(VEC_BYTES)));
-/* Integers beside a vec: what comparisons of vecs give (0 or -1 per lane), and lane bits. */
+/* The integers of a vec: results of its comparisons (0 or -1 per lane), and lane bits. */
 typedef real_bits ivec __attribute__((vector_size(VEC_BYTES)));
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -270,9 +270,9 @@ enum { CH_PARALLEL_ELEMENTS = 1 << 14 };
       statement;                                                                                             \
   } while (0)
 
-/* Sums over rows are made in parts, one per thread of the team, and added in their order: the result depends
-   on the number of parts. It does not depend on how many workers share them. EACH_PART runs its body for
-   every part, inside a parallel region or outside. */
+/* Sums over rows are computed in parts, one per thread of the team, and added in their order: the result
+   depends on the number of parts. It does not depend on how many workers share them. EACH_PART runs its body
+   for every part, inside a parallel region or outside. */
 static inline int parts_of_team(const ch_team *team, bool parallel) {
   return parallel && !omp_in_parallel() ? team->threads : 1;
 }
