@@ -30,11 +30,6 @@ static double dense_std(const ch_config *config, int64_t n) {
                                                                 : ch_initial_std(config, n);
 }
 
-/* Heads that a map of these states acts on. */
-static int64_t knocking_heads_of(const ch_config *config, unsigned on) {
-  return on == CH_ON_Q ? config->num_attention_heads : ch_heads_of(config, on);
-}
-
 /* A map [n, n], or one for each head [heads, n, n], that starts as the identity, or at zero, if the config
    does not want random ones. */
 static void declare_map(ch_declaration *declaration, unsigned on, const char *what, int64_t n,
@@ -50,7 +45,7 @@ static void declare_map(ch_declaration *declaration, unsigned on, const char *wh
   if (!row) return;
   if (c->attention.knocking.per_head) {
     row->rank = 3;
-    row->shape[0] = knocking_heads_of(c, on);
+    row->shape[0] = on == CH_ON_Q ? c->num_attention_heads : ch_heads_of(c, on);
     row->shape[1] = row->shape[2] = n;
   }
   if (identity) row->decay_to_identity = c->attention.knocking.decay_to_identity;

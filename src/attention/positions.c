@@ -21,13 +21,6 @@ static bool is_local(const ch_builder *builder) {
   return builder->layer < CH_MAX_LISTED_LAYERS && builder->config->local_rope_layers[builder->layer];
 }
 
-static void set_frequencies(const ch_builder *builder, int64_t rotary, double *frequencies) {
-  const ch_config *c = builder->config;
-  ch_rope_frequencies(c, rotary, builder->context, frequencies);
-  for (int64_t i = 0; is_local(builder) && i < rotary / 2; i++)
-    frequencies[i] = pow(c->local_rope_theta, -2.0 * (double)i / (double)rotary);
-}
-
 /* RoPE of `rotary` dims, created once for all layers that have it. */
 static ch_angles *angles_of(ch_builder *builder, int64_t rotary) {
   ch_angles *angles = *builder->angles;
@@ -41,7 +34,10 @@ static ch_angles *angles_of(ch_builder *builder, int64_t rotary) {
     ch_graph_no_memory(builder->graph);
     return NULL;
   }
-  set_frequencies(builder, rotary, frequencies);
+  const ch_config *c = builder->config;
+  ch_rope_frequencies(c, rotary, builder->context, frequencies);
+  for (int64_t i = 0; is_local(builder) && i < rotary / 2; i++)
+    frequencies[i] = pow(c->local_rope_theta, -2.0 * (double)i / (double)rotary);
   *angles =
       (ch_angles){.rotary = rotary, .local = local, .frequencies = frequencies, .next = *builder->angles};
   return *builder->angles = angles;

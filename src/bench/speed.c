@@ -154,10 +154,6 @@ void ch_speed_matrices_of(const ch_model *model, ch_speed_matrices *matrices) {
     matrices->parameters += (double)ch_param_count(&model->params.rows[i]);
 }
 
-static double cache_bytes_per_token(const ch_cache *cache) {
-  return (double)cache->bytes / (double)(cache->sequences * cache->capacity);
-}
-
 static void random_tokens(int64_t count, int64_t vocabulary, int32_t *tokens) {
   ch_random random;
   ch_random_seed(&random, SEED, 0);
@@ -322,7 +318,9 @@ static ch_status decode_often(const ch_model *model, const ch_speed_settings *op
   ch_status status = repeat_it(&r, seconds, bandwidth, error);
   ch_read_probe_close(&probe);
   CH_TRY(status);
-  speed->cache_bytes = passes * batch * held * cache_bytes_per_token(ch_session_cache(run->session));
+  const ch_cache *cache = ch_session_cache(run->session);
+  speed->cache_bytes =
+      passes * batch * held * ((double)cache->bytes / (double)(cache->sequences * cache->capacity));
   speed->bytes = passes * ch_speed_matrix_bytes(model, options->batch) + speed->cache_bytes;
   if (options->limits) find_decoding_share(model, run, seconds, bandwidth, speed);
   speed->seconds = ch_median(seconds, options->repeat);

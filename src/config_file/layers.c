@@ -130,11 +130,6 @@ static ch_status check_linear(const ch_config *c, const char *where, ch_error *e
 
 /* --- groups of layers ----------------------------------------------------------------------------------- */
 
-/* The mechanism's own key for groups, or the general one. */
-static bool has_own_groups(const ch_config *c) {
-  return ch_mechanism_has_key(ch_mechanism_of(c), "layer_group_size");
-}
-
 static ch_status check_group_length(const ch_config *c, const char *key, int64_t layers, const char *where,
                                     ch_error *error) {
   if (layers <= c->num_hidden_layers) return CH_OK;
@@ -145,7 +140,8 @@ static ch_status check_group_length(const ch_config *c, const char *key, int64_t
 
 ch_status ch_config_settle_layer_groups(ch_config *config, const char *where, ch_error *error) {
   ch_attention_config *a = &config->attention;
-  if (a->kv_layer_group <= 1 || !has_own_groups(config)) return CH_OK;
+  if (a->kv_layer_group <= 1 || !ch_mechanism_has_key(ch_mechanism_of(config), "layer_group_size"))
+    return CH_OK;
   CH_TRY(check_group_length(config, "kv_layer_group", a->kv_layer_group, where, error));
   if (a->layer_group_size > 1 && a->layer_group_size != a->kv_layer_group)
     return ch_fail(

@@ -66,16 +66,11 @@ static ch_status hold(family_source *f, const ch_source *source, int index, ch_e
   return status;
 }
 
-static int first_part(const family_source *f, int index) {
-  int i = 0;
-  while (f->parts[i].of != index) i++;
-  return i;
-}
-
 static ch_status rows(const ch_source *source, int index, int64_t first, int64_t count, float *values,
                       ch_error *error) {
   family_source *f = source->context;
-  int own = first_part(f, index);
+  int own = 0; /* the first part of the tensor */
+  while (f->parts[own].of != index) own++;
   int64_t all, columns;
   ch_rows_of(&source->params.rows[index], &all, &columns);
   if (!is_all(&f->parts[own], &f->inner.params.rows[own])) {

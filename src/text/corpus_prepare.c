@@ -97,12 +97,6 @@ static ch_status open_stream(preparation *p, stream *s, FILE *file, const char *
   return CH_OK;
 }
 
-static void close_stream(stream *s) {
-  free(s->staged);
-  ch_packer_free(&s->packer);
-  ch_ids_free(&s->pending);
-}
-
 /* --- encoding a round of items -------------------------------------------------------------------------- */
 
 static ch_status encode_items(preparation *p, ch_error *error) {
@@ -188,10 +182,6 @@ static void add_item(preparation *p, const char *text, size_t size, ch_corpus_sp
   p->round_bytes += size;
 }
 
-static bool round_is_full(const preparation *p) {
-  return p->item_count == ROUND_ITEMS || p->round_bytes >= ROUND_BYTES;
-}
-
 static ch_status add_document(preparation *p, const char *text, size_t size, ch_corpus_split split,
                               ch_error *error) {
   for (size_t first = 0; first < size;) {
@@ -200,7 +190,7 @@ static ch_status add_document(preparation *p, const char *text, size_t size, ch_
       CH_TRY(ch_encoder_safe_cut(p->encoders[0], text, size, first + SEGMENT_BYTES, &cut, error));
     add_item(p, text + first, cut - first, split, first > 0, cut == size);
     first = cut;
-    if (round_is_full(p)) CH_TRY(finish_round(p, error));
+    if (p->item_count == ROUND_ITEMS || p->round_bytes >= ROUND_BYTES) CH_TRY(finish_round(p, error));
   }
   return CH_OK;
 }
@@ -306,7 +296,11 @@ static ch_status write_corpus(preparation *p, const char *out, ch_error *error) 
 static void release(preparation *p) {
   for (int t = 0; p->encoders && t < p->threads; t++) ch_encoder_free(p->encoders[t]);
   for (int i = 0; p->items && i < ROUND_ITEMS; i++) ch_ids_free(&p->items[i].ids);
-  for (int s = 0; s < 2; s++) close_stream(&p->streams[s]);
+  for (int s = 0; s < 2; s++) {
+    free(p->streams[s].staged);
+    ch_packer_free(&p->streams[s].packer);
+    ch_ids_free(&p->streams[s].pending);
+  }
   ch_division_close(&p->division);
   free(p->encoders);
   free(p->items);

@@ -23,16 +23,15 @@ static ch_status format_error(const ch_tokenizer *tokenizer, ch_error *error, co
                  tokenizer->file, problem, at);
 }
 
-static ch_status add_control(ch_tokenizer *tokenizer, int32_t id, const char *name, ch_error *error) {
-  CH_TRY(ch_vocabulary_add(&tokenizer->vocabulary, name, strlen(name), id, tokenizer->file, error));
-  ch_added_token token = {.content = (char *)name, .size = strlen(name), .id = id, .special = true};
-  return ch_tokenizer_add_token(tokenizer, token, error);
-}
-
 static ch_status add_piece(ch_tokenizer *tokenizer, int32_t id, const char *piece, size_t size,
                            ch_error *error) {
   static const char *const controls[] = {"<unk>", "<s>", "</s>"};
-  if (id < FIRST_BYTE) return add_control(tokenizer, id, controls[id], error);
+  if (id < FIRST_BYTE) {
+    size_t length = strlen(controls[id]);
+    CH_TRY(ch_vocabulary_add(&tokenizer->vocabulary, controls[id], length, id, tokenizer->file, error));
+    ch_added_token token = {.content = (char *)controls[id], .size = length, .id = id, .special = true};
+    return ch_tokenizer_add_token(tokenizer, token, error);
+  }
   return ch_vocabulary_add(&tokenizer->vocabulary, piece, size, id, tokenizer->file, error);
 }
 

@@ -11,10 +11,6 @@
 /* Elements drawn from one stream: small enough to share a tensor among threads. */
 enum { PIECE = 1 << 16 };
 
-static int64_t pieces_of(const ch_param *param) {
-  return (ch_param_count(param) + PIECE - 1) / PIECE;
-}
-
 static double truncated_normal(ch_random *random) {
   double x;
   do x = ch_random_normal(random);
@@ -68,7 +64,7 @@ static void fill_piece(const ch_param *param, uint64_t seed, int64_t piece, cons
 
 bool ch_initialise_one(const ch_param *param, uint64_t seed, const ch_tensor *weight, ch_stop_test stop,
                        void *context) {
-  int64_t pieces = pieces_of(param);
+  int64_t pieces = (ch_param_count(param) + PIECE - 1) / PIECE;
   atomic_bool stopped = false;
 #pragma omp parallel for schedule(dynamic) if (pieces > 1)
   for (int64_t piece = 0; piece < pieces; piece++) {

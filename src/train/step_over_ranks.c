@@ -33,10 +33,6 @@ static int owner_of(const ch_relay *relay, int64_t micro_batch) {
   return (int)(micro_batch % ranks_of(relay));
 }
 
-static bool is_last_owner(const ch_relay *relay) {
-  return owner_of(relay, relay->micro_batches - 1) == ch_ranks_rank(relay->ranks);
-}
-
 int64_t ch_relay_first(const ch_relay *relay) {
   return ch_ranks_rank(relay->ranks);
 }
@@ -283,7 +279,7 @@ ch_status ch_relay_end_step(ch_relay *relay, ch_status status, ch_error *error) 
   double start = ch_clock(), received = 0;
   for (int s = 0; s < relay->count; s++) status = await_telling(relay, &relay->sums[s].out, status, error);
   status = await_telling(relay, &relay->giving, status, error);
-  bool last = is_last_owner(relay);
+  bool last = owner_of(relay, relay->micro_batches - 1) == ch_ranks_rank(relay->ranks);
   if (!last) receive_pieces(relay);
   int pieces = relay->set->params->count * (last ? ranks_of(relay) : 1);
   for (int i = 0; i < pieces; i++) status = await_telling(relay, &relay->pieces[i], status, error);

@@ -220,10 +220,6 @@ static ch_status declare(const char *stored, const ch_config *config, ch_params 
   return ch_model_declare_saved(stored, "weight.", config, params, error);
 }
 
-static const ch_value_memory *memory_of(const ch_trainer *trainer) {
-  return trainer->engine.kernels->memory;
-}
-
 static ch_status initialise(ch_trainer *trainer, const ch_trainer_start *start, ch_error *error) {
   const ch_parameter_set *set = &trainer->set;
   ch_tensor whole = {.dtype = set->dtype, .data = malloc(ch_trainer_largest(trainer))};
@@ -406,7 +402,8 @@ ch_status ch_trainer_export(const ch_trainer *trainer, const char *directory, ch
 }
 
 ch_status ch_trainer_read_weights(const ch_trainer *trainer, ch_host_tensors *host, ch_error *error) {
-  return ch_host_tensors_read(memory_of(trainer), trainer->params.count, trainer->set.weights, host, error);
+  return ch_host_tensors_read(trainer->engine.kernels->memory, trainer->params.count, trainer->set.weights,
+                              host, error);
 }
 
 const ch_params *ch_trainer_params(const ch_trainer *trainer) {
