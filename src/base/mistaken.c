@@ -1,4 +1,4 @@
-/* Recognising what people give by mistake: by first bytes, and by the names in a directory. */
+/* Recognises files that are given by mistake, by their first bytes, and directories, by the names in them. */
 #define _GNU_SOURCE
 #include "base/mistaken.h"
 

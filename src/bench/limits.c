@@ -1,4 +1,4 @@
-/* Measuring the machine's limits: arithmetic in registers, and reading from memory and caches. */
+/* Measures the machine's limits: arithmetic in registers, and reading from memory and caches. */
 #define _GNU_SOURCE
 #include "bench/limits.h"
 

@@ -1,4 +1,4 @@
-/* Random weights in memory that the model owns. */
+/* Draws random weights into memory that the model owns. */
 #include "bench/random_model.h"
 
 #include <crosshead/bench.h>

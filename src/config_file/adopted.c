@@ -1,4 +1,5 @@
-/* Hugging Face families in the words of our own configurations. */
+/* Translates the configuration of a Hugging Face family into our own keys. families.c is for families that
+   are read by their own keys. */
 #include "config_file/adopted_family.h"
 
 #include <math.h>

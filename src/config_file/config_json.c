@@ -1,4 +1,5 @@
-/* Reading and writing config.json: which keys are read, and what the file leaves out. */
+/* Reads and writes config.json: chooses the keys of the file's family and fills in what it leaves out.
+   rules.c checks the result. */
 #include "config_file/config_json.h"
 
 #include <ctype.h>

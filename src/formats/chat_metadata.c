@@ -1,4 +1,4 @@
-/* Chat templates and the tokens that end turns, between model directories and GGUF. */
+/* Copies chat templates and the tokens that end turns between model directories and GGUF. */
 #include "formats/chat_metadata.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* Reading GGUF's metadata: which model it is and its sizes. */
+/* Reads the kind and the sizes of a model from GGUF's metadata. */
 #include "formats/gguf_config.h"
 #include "formats/gguf_families.h"
 #include "formats/gguf_metadata.h"

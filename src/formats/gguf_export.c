@@ -1,4 +1,5 @@
-/* A model as GGUF: metadata, vocabulary, and tensors in the architecture's order of rows. */
+/* Writes a model as GGUF: metadata, vocabulary, and tensors in the architecture's order of rows. gguf_write.c
+   knows the file format. */
 #include "formats/gguf_export.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* The table of tensor names. */
+/* The table of tensor names, used in both directions. */
 #include "formats/gguf_names.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Reading vocabularies: GGUF's lists, and llama2.c's tokenizer.bin. */
+/* Reads vocabularies: GGUF's lists, and llama2.c's tokenizer.bin. */
 #include "formats/pieces.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
-/* The vocabulary of a tokenizer that is open here, for writing it elsewhere. */
+/* Extracts the vocabulary of an open tokenizer, for writing it in another format. Refuses tokenizers that the
+   format cannot express. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Finding out which format a model is in. */
+/* Finds out the format of a model and opens it as a source. */
 #include <stdlib.h>
 #include <string.h>
 

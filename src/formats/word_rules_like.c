@@ -1,5 +1,5 @@
-/* Finding the rule of words that a tokenizer follows, however its patterns are spelled: by what they do to
-   texts. */
+/* Finds the pre-tokenizer that a tokenizer's patterns are equal to, however they are spelled: compares what
+   they do to texts. */
 #include <string.h>
 
 #include "base/text.h"

@@ -1,4 +1,5 @@
-/* Cache storage: one allocation, cut into parts. */
+/* Stores a cache: one allocation, divided into the parts of all layers. Mechanisms decide what a part
+   holds. */
 #include "graph/cache.h"
 
 #include <stdlib.h>

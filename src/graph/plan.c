@@ -1,4 +1,5 @@
-/* The schedule of a run and the lifetimes of its buffers. */
+/* Plans a run: the order of steps, what is recomputed, and the lifetimes of buffers. layout.c places them;
+   run_plan.c runs. */
 #include "graph/plan.h"
 
 #include <stdlib.h>

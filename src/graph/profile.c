@@ -1,4 +1,4 @@
-/* Times by operation, and what each call read, wrote and computed. */
+/* Adds up the time of every operation, and the bytes and FLOPs of each call. */
 #include "graph/profile.h"
 
 #include <stdio.h>

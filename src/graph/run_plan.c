@@ -1,4 +1,4 @@
-/* Running a plan, and what operations see of the run. */
+/* Runs a plan, and answers what operations ask about the run: values, gradients, scratch memory. */
 #include <string.h>
 
 #include "base/progress.h"

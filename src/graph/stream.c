@@ -1,4 +1,5 @@
-/* Evaluating streamed values for a block of tokens. */
+/* Evaluates streamed values for a block of tokens. The attention loop asks for blocks; the operations'
+   `stream` functions compute them. */
 #include "graph/stream.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* The two layouts, checked before anything of them is believed. */
+/* Reads both layouts. Sizes and counts are checked before they are used. */
 #include "images/image_file.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Finding files, pairing images with labels, and dividing them into two. */
+/* Finds the files of a set, pairs images with labels, and divides them into training and validation. */
 #include "images/image_set.h"
 
 #include <dirent.h>

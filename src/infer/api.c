@@ -1,5 +1,5 @@
-/* The public functions for models and their text: checks of what callers pass, and the internal calls behind
-   them. */
+/* The public functions for models and their text: they check the arguments and call the internal
+   functions. */
 #include "infer/api.h"
 
 #include <stdlib.h>

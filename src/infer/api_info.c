@@ -1,4 +1,4 @@
-/* The public functions that tell what a model is and costs. */
+/* The public functions for the figures of a model. */
 #include "infer/info.h"
 
 #include <ctype.h>

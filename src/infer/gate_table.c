@@ -1,4 +1,4 @@
-/* The product of an embedding table and a projection, chunk by chunk. */
+/* Computes the product of an embedding table and a projection, chunk by chunk. */
 #include "infer/gate_table.h"
 
 #include <stdio.h>

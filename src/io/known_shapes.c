@@ -1,5 +1,4 @@
-/* Tensors whose shape, or being there, a configuration leaves to the files: declared as the files have
-   them. */
+/* Declares tensors whose shape or existence a configuration leaves to the files. */
 #include <stdlib.h>
 #include <string.h>
 

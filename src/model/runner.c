@@ -1,4 +1,4 @@
-/* Binding a plan's inputs and running it. */
+/* Binds a plan's inputs and runs it, for training, evaluation, prefill and decoding. */
 #include "model/runner.h"
 
 #include "attention/registry.h"

@@ -1,4 +1,4 @@
-/* Embedding, blocks, a final norm and a head. */
+/* Declares and builds the model: embedding, blocks, a final norm and a head. */
 #include "model/transformer.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* One empty message to each other rank. */
+/* Sends an alarm: one empty message to each other rank. */
 #include "ranks/alarm.h"
 
 #include <stdlib.h>

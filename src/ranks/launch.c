@@ -1,4 +1,5 @@
-/* Joining the job that a launcher (mpirun, srun) started this process in. */
+/* Joins the job that a launcher (mpirun, srun) started this process in. Without a launcher no module is
+   loaded. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <limits.h>

@@ -1,4 +1,4 @@
-/* Appending states to the cache, for later tokens to read. */
+/* Appends states to the cache, for later tokens to read. */
 #include "graph/ops/append.h"
 
 static ch_status append_shape(ch_node *node, ch_error *error) {
