@@ -129,7 +129,7 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
   {                                                                                                          \
     .name = "validation", .setting = "validation_text", .type = CH_OPTION_PATH,                              \
     .offset = (at) + CH_LINEUP(settings.text.validation_text), .metavar = "FILE",                            \
-    .help = "A text to validate on (default: a twentieth of --data, left out of training)."                  \
+    .help = "A text to validate on (default: a tenth of --data, left out of training)."                  \
   }
 #define CH_LINEUP_TOKENS(at)                                                                                 \
   {                                                                                                          \
