@@ -154,7 +154,7 @@ chroot "$system" useradd --create-home --shell /bin/bash user
 for name in $who; do
   home=$system/root
   [ "$name" = root ] || home=$system/home/$name
-  git clone -q --no-hardlinks "file://$here" "$home/crosshead"
+  git -c advice.detachedHead=false clone -q --no-hardlinks "file://$here" "$home/crosshead"
   [ ${#copies[@]} = 0 ] || cp -r "${copies[@]}" "$home"
   [ "$name" = root ] || chroot "$system" chown -R "$name:$name" "/home/$name"
 done

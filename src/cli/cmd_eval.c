@@ -32,7 +32,7 @@ typedef struct evaluation {
   double began;
   ch_model *model;
   ch_progress_line line;
-  char part[64]; /* of the work that goes on: "documents", a task's name */
+  char part[64]; /* the current part of the work: "documents", a task's name */
   ch_sample_log log;
   json_t *report;
 } evaluation;
@@ -134,7 +134,7 @@ static ch_status measure(evaluation *e, ch_error *error) {
 
 /* --- figures ------------------------------------------------------------------------------------------------- */
 
-/* null: too large for JSON. */
+/* Formats a figure; null is a number too large for JSON. */
 static double figure(const json_t *report, const char *name) {
   const json_t *value = json_object_get(report, name);
   return json_is_number(value) ? json_number_value(value) : HUGE_VAL;
@@ -213,7 +213,7 @@ static ch_status evaluate(const arguments *a, const ch_run_recorder *keeper, ch_
   ch_map text;
   ch_status status = CH_OK;
   if (a->text && (status = ch_map_open(a->text, &text, error)) == CH_OK)
-    ch_map_close(&text); /* a mistyped name is said before anything is opened */
+    ch_map_close(&text); /* report a mistyped name before anything is opened */
   CH_TRY(ch_job_agree(status, error));
   status = measure(&e, error);
   if (status == CH_OK && ch_job_leads()) {
@@ -226,7 +226,7 @@ static ch_status evaluate(const arguments *a, const ch_run_recorder *keeper, ch_
   return status;
 }
 
-/* Options of tasks are wrong without one. */
+/* Refuses options of tasks without --task. */
 static ch_status check_no_task(const arguments *a, ch_error *error) {
   static const char *const names[] = {"task-file",   "fewshot", "fewshot-file",
                                       "log-samples", "length",  "seed"};

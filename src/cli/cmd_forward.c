@@ -1,4 +1,5 @@
-/* crosshead forward: logits, loss and gradients of given tokens or images - the parity door. */
+/* crosshead forward: computes logits, loss and gradients of given tokens or images, to compare other
+   implementations. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>

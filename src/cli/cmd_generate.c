@@ -1,4 +1,4 @@
-/* crosshead generate: text from a model, streamed, with the rates of prefill and decoding and the cache's size. */
+/* crosshead generate: writes text with a model and prints the rates of prefill and decoding and the cache's size. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -25,7 +25,7 @@ typedef struct arguments {
   bool chat, ignore_eos, precompute_gates, keep_dictionary, echo, json, force;
 } arguments;
 
-/* Everything one run holds. */
+/* The objects of one run. */
 typedef struct writer {
   const arguments *arguments;
   ch_model *model;
@@ -42,7 +42,7 @@ static bool is_many(const arguments *a) {
   return a->prompts || a->samples > 1;
 }
 
-/* A pipe or a file, which somebody put there; not a terminal, which would wait for typing, nor /dev/null. */
+/* Returns true if standard input is a pipe or a file. A terminal would wait for typing. */
 static bool is_piped_to(void) {
   struct stat input;
   return fstat(STDIN_FILENO, &input) == 0 &&

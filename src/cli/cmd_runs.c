@@ -1,4 +1,4 @@
-/* crosshead runs: what was trained, with which settings, and what came of it. */
+/* crosshead runs: lists, shows, compares, adds and deletes recorded runs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -235,7 +235,7 @@ const ch_command ch_cmd_runs_delete = {
 
 /* --- add --------------------------------------------------------------------------------------------------------- */
 
-/* The number that a run got, and its directory as it is kept. */
+/* Prints the number of an added run and its recorded directory. */
 static ch_status print_added(ch_runs *file, int64_t id, ch_error *error) {
   char term[32];
   const char *terms[] = {term};

@@ -1,4 +1,4 @@
-/* crosshead tokenize TOKENIZER FILE: text to token ids, a line of ids a line of text, and back. */
+/* crosshead tokenize: turns lines of text into lines of token ids, and back. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <stdio.h>
@@ -62,7 +62,7 @@ static ch_status not_an_id(const conversion *c, const char *word, const char *en
                  c->line_number, length, word, ch_tokenizer_vocab_size(c->tokenizer) - 1);
 }
 
-/* Ids between spaces or commas. */
+/* Reads ids separated by spaces or commas. */
 static ch_status read_ids(conversion *c, const char *text, size_t size, ch_error *error) {
   const char *end = text + size;
   c->ids.size = 0;

@@ -1,4 +1,4 @@
-/* Reading prompts and making tokens of them. */
+/* Reads prompts and turns them into tokens. */
 #include "cli/prompts.h"
 
 #include <jansson.h>
