@@ -56,7 +56,7 @@ typedef struct bench {
   int64_t id_count;
 } bench;
 
-/* --- arguments ----------------------------------------------------------------------------------------------- */
+/* --- arguments ---------------------------------------------------------------------------------------------- */
 
 /* "128,512" */
 static ch_status parse_values(const char *option, const char *text, int64_t least, int64_t most, values *list,
@@ -110,7 +110,7 @@ static ch_status open_model(bench *b, ch_error *error) {
   return ch_cache_choice_read(a->cache_dtype, CH_PRECISION_F32, held, &b->cache, error);
 }
 
-/* --- output -------------------------------------------------------------------------------------------------- */
+/* --- output ------------------------------------------------------------------------------------------------- */
 
 static ch_status keep_row(bench *b, const ch_bench_row *r, ch_error *error) {
   json_t *object = ch_bench_row_json(r), *profile = NULL;
@@ -163,7 +163,7 @@ static ch_status print_json(bench *b, ch_error *error) {
   return ch_print_json(json_incref(object), JSON_REAL_PRECISION(7), error);
 }
 
-/* --- measuring ----------------------------------------------------------------------------------------------- */
+/* --- measuring ---------------------------------------------------------------------------------------------- */
 
 static ch_speed_settings settings_of(bench *b, int64_t batch, int64_t tokens, int64_t depth) {
   return (ch_speed_settings){.batch = batch,

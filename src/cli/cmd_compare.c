@@ -260,7 +260,7 @@ static const ch_option options[] = {
     {0},
 };
 
-/* --- progress ----------------------------------------------------------------------------------------------------- */
+/* --- progress ----------------------------------------------------------------------------------------------- */
 
 typedef struct display {
   const arguments *arguments;
@@ -454,7 +454,7 @@ static bool on_event(const ch_compare_event *event, void *user) {
   return true;
 }
 
-/* --- the command -------------------------------------------------------------------------------------------------- */
+/* --- the command -------------------------------------------------------------------------------------------- */
 
 static ch_status print(const arguments *a, const ch_comparison *comparison, ch_error *error) {
   char *text;

@@ -10,7 +10,7 @@
 #include "cli/typed_command.h"
 #include "cli/work.h"
 
-/* --- progress ---------------------------------------------------------------------------------------------------- */
+/* --- progress ----------------------------------------------------------------------------------------------- */
 
 /* The current part of the work: the share that was done when it began, and the time when it began. */
 typedef struct shown {
@@ -40,7 +40,7 @@ static bool show_progress(int64_t done, int64_t total, void *context) {
   return !ch_interrupted();
 }
 
-/* --- options ----------------------------------------------------------------------------------------------------- */
+/* --- options ------------------------------------------------------------------------------------------------ */
 
 #define AT(member) .offset = offsetof(ch_compress_arguments, member)
 static const ch_option options[] = {

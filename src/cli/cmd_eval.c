@@ -39,7 +39,7 @@ typedef struct evaluation {
 
 static const char *const separators[] = {"auto", "marker", "blank-lines", "none", NULL};
 
-/* --- progress ------------------------------------------------------------------------------------------------ */
+/* --- progress ----------------------------------------------------------------------------------------------- */
 
 static void begin_part(const char *name, void *context) {
   evaluation *e = context;
@@ -68,7 +68,7 @@ static bool log_sample(const char *json, void *context) {
   return ch_sample_log_put(&e->log, json);
 }
 
-/* --- measuring ----------------------------------------------------------------------------------------------- */
+/* --- measuring ---------------------------------------------------------------------------------------------- */
 
 static ch_status open_model(evaluation *e, ch_error *error) {
   const arguments *a = e->arguments;
@@ -132,7 +132,7 @@ static ch_status measure(evaluation *e, ch_error *error) {
   return CH_OK;
 }
 
-/* --- figures ------------------------------------------------------------------------------------------------- */
+/* --- figures ------------------------------------------------------------------------------------------------ */
 
 /* Formats a figure; null is a number too large for JSON. */
 static double figure(const json_t *report, const char *name) {
@@ -183,7 +183,7 @@ static ch_status print_page(const evaluation *e, ch_error *error) {
   return ch_print_text(&text, error);
 }
 
-/* --- the command --------------------------------------------------------------------------------------------- */
+/* --- the command -------------------------------------------------------------------------------------------- */
 
 /* Adds to the report what the library does not know: the time to open the model, and the cache types as typed. */
 static void complete_report(evaluation *e) {

@@ -35,7 +35,7 @@ typedef struct writer {
   double open_seconds;
 } writer;
 
-/* --- the prompt ---------------------------------------------------------------------------------------------- */
+/* --- the prompt --------------------------------------------------------------------------------------------- */
 
 /* Returns true if there is more than one text to write: the figures then are of all of them. */
 static bool is_many(const arguments *a) {
@@ -85,7 +85,7 @@ static ch_status read_prompts(const arguments *a, writer *w, ch_error *error) {
   return CH_OK;
 }
 
-/* --- opening ------------------------------------------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------------------------------------------ */
 
 static ch_status open_model(writer *w, ch_error *error) {
   const arguments *a = w->arguments;
@@ -160,7 +160,7 @@ static void close_all(writer *w) {
   ch_prompts_free(&w->prompts);
 }
 
-/* --- writing ------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------ */
 
 static ch_sampler sampler_of(const arguments *a) {
   ch_sampler sampler;
@@ -205,7 +205,7 @@ static ch_status write_many(const writer *w, ch_error *error) {
   return ch_generate_many(&many, error);
 }
 
-/* --- the command --------------------------------------------------------------------------------------------- */
+/* --- the command -------------------------------------------------------------------------------------------- */
 
 static ch_status run(const void *given, ch_error *error) {
   const arguments *a = given;

@@ -143,7 +143,7 @@ static const ch_option options[] = {
     {0},
 };
 
-/* --- progress ----------------------------------------------------------------------------------------------------- */
+/* --- progress ----------------------------------------------------------------------------------------------- */
 
 typedef struct display {
   const arguments *arguments;
@@ -230,7 +230,7 @@ static bool on_event(const ch_sweep_event *event, void *user) {
   return true;
 }
 
-/* --- the command -------------------------------------------------------------------------------------------------- */
+/* --- the command -------------------------------------------------------------------------------------------- */
 
 static ch_status print(const arguments *a, const ch_sweep *sweep, ch_error *error) {
   char *text;
@@ -290,7 +290,7 @@ static ch_status sweep_rates(const arguments *a, ch_error *error) {
   return status;
 }
 
-/* --- the coordinate check ----------------------------------------------------------------------------------------- */
+/* --- the coordinate check ----------------------------------------------------------------------------------- */
 
 static bool on_coordinate_event(const ch_coordinate_event *event, void *user) {
   display *d = user;

@@ -30,7 +30,7 @@ typedef struct conversion {
   ch_text out;
 } conversion;
 
-/* --- one text --------------------------------------------------------------------------------------------------- */
+/* --- one text ----------------------------------------------------------------------------------------------- */
 
 static void put_id(ch_text *out, int32_t id) {
   char digits[12], *p = digits + sizeof digits;
@@ -102,7 +102,7 @@ static ch_status convert_text(conversion *c, const char *text, size_t size, bool
   return CH_OK;
 }
 
-/* --- the whole input -------------------------------------------------------------------------------------------- */
+/* --- the whole input ---------------------------------------------------------------------------------------- */
 
 static ch_status read_error(const conversion *c, ch_error *error) {
   return ch_fail(error, CH_ERROR_IO, "cannot read %s: %s", c->path, strerror(errno));

@@ -15,7 +15,7 @@
 #include "base/file_names.h"
 #include "cli/recognise.h"
 
-/* --- what may be replaced ---------------------------------------------------------------------------------------- */
+/* --- what may be replaced ----------------------------------------------------------------------------------- */
 
 static ch_status refuse(const char *option, const char *path, const ch_occupant *s, ch_error *error) {
   bool directory = s->kind == CH_HOLDS_DIRECTORY;
@@ -43,7 +43,7 @@ static bool lies_in(const char *inner, const char *outer) {
   return strncmp(inner, outer, length) == 0 && (!inner[length] || inner[length] == '/');
 }
 
-/* --- what the command reads -------------------------------------------------------------------------------------- */
+/* --- what the command reads --------------------------------------------------------------------------------- */
 
 static ch_status check_input(const ch_destination *d, const char *whole, const char *input, ch_error *error) {
   char inside[PATH_MAX];
@@ -85,7 +85,7 @@ static ch_status check_all_inputs(const ch_destination *d, const ch_command *com
   return CH_OK;
 }
 
-/* --- opening ----------------------------------------------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------------------------------------------ */
 
 /* Returns the path without symbolic links, and of a new output without slashes at its end. */
 static char *resolve(const char *path) {
@@ -187,7 +187,7 @@ const char *ch_destinations_path(const ch_destinations *all, const char *option)
   return NULL;
 }
 
-/* --- closing ----------------------------------------------------------------------------------------------------- */
+/* --- closing ------------------------------------------------------------------------------------------------ */
 
 static ch_status put_in_place(ch_destination *d, ch_error *error) {
   struct stat info;
@@ -238,7 +238,7 @@ ch_status ch_destinations_close(ch_destinations *all, ch_status status, ch_error
   return status;
 }
 
-/* --- jobs -------------------------------------------------------------------------------------------------------- */
+/* --- jobs --------------------------------------------------------------------------------------------------- */
 
 ch_status ch_check_job(const char *option, const char *path, const char *settings, ch_error *error) {
   ch_occupant_kind kind = ch_recognise(path).kind;

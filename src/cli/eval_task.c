@@ -23,7 +23,7 @@ bool ch_list_task(int index, ch_text *entry, ch_text *meaning) {
   return true;
 }
 
-/* --- samples ------------------------------------------------------------------------------------------------- */
+/* --- samples ------------------------------------------------------------------------------------------------ */
 
 bool ch_sample_log_put(ch_sample_log *log, const char *json) {
   if (!log->open) log->status = ch_writer_open(&log->writer, log->path, &log->error);
@@ -40,7 +40,7 @@ ch_status ch_sample_log_end(ch_sample_log *log, ch_status status, ch_error *erro
   return status;
 }
 
-/* --- figures ------------------------------------------------------------------------------------------------- */
+/* --- figures ------------------------------------------------------------------------------------------------ */
 
 /* Prints a number and its standard error, if known; null is a number too large for JSON. */
 static void put_figure(const json_t *figures, const char *name, ch_text *text) {

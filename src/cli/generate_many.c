@@ -88,7 +88,7 @@ static void release(batch *b) {
   free(b->texts);
 }
 
-/* --- what is printed ----------------------------------------------------------------------------------------- */
+/* --- what is printed ---------------------------------------------------------------------------------------- */
 
 static void print_texts(const batch *b) {
   int64_t samples = b->many->samples;

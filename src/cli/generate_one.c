@@ -94,7 +94,7 @@ static ch_status write_text(writer *w, ch_generated *result, ch_error *error) {
   return status;
 }
 
-/* --- figures ------------------------------------------------------------------------------------------------- */
+/* --- figures ------------------------------------------------------------------------------------------------ */
 
 /* Returns why the text ended, if it ended early. */
 static void print_end(const writer *w, const ch_generated *result) {

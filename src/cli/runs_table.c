@@ -58,7 +58,7 @@ static void put_row(const ch_kept_run *run, ch_cell *row) {
   ch_put_cell(row[STATUS], run->status);
 }
 
-/* --- rows that look the same -------------------------------------------------------------------------------------- */
+/* --- rows that look the same -------------------------------------------------------------------------------- */
 
 /* How the run of a row was set up, as text; malloc'd. */
 static char *look_of(ch_cell *row) {
@@ -120,7 +120,7 @@ static bool tell_apart(list *l) {
   return fine;
 }
 
-/* --- the table ---------------------------------------------------------------------------------------------------- */
+/* --- the table ---------------------------------------------------------------------------------------------- */
 
 /* The row of `run`, or of the headings if it is negative. */
 static void put_line(list *l, int64_t run, ch_table *table) {

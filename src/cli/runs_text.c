@@ -12,7 +12,7 @@
 
 enum { MOST_COMPARED_WIDTH = 32 };
 
-/* --- one run ----------------------------------------------------------------------------------------------------- */
+/* --- one run ------------------------------------------------------------------------------------------------ */
 
 void ch_runs_page(const ch_kept_run *run, ch_text *text) {
   json_t *flat = ch_flat_run(run), *value;
@@ -34,7 +34,7 @@ void ch_runs_page(const ch_kept_run *run, ch_text *text) {
   json_decref(flat);
 }
 
-/* --- differences ------------------------------------------------------------------------------------------------- */
+/* --- differences -------------------------------------------------------------------------------------------- */
 
 json_t *ch_runs_differences_json(const ch_found_runs *found) {
   int64_t count = ch_found_runs_count(found);

@@ -341,7 +341,7 @@ const ch_option ch_training_option_table[] = {
     {.name = NULL},
 };
 
-/* --- as settings -------------------------------------------------------------------------------------------------- */
+/* --- as settings -------------------------------------------------------------------------------------------- */
 
 static size_t size_of(ch_option_type type) {
   return type == CH_OPTION_FLAG                               ? sizeof(bool)

@@ -1,5 +1,5 @@
-/* docs/mechanisms: every mechanism has its page, which says what its code says; every page has an example, and what it says
- * of the example is counted. */
+/* docs/mechanisms: every mechanism has its page, which says what its code says; every page has an example, and what it
+ * says of the example is counted. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>

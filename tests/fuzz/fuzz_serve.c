@@ -1,5 +1,6 @@
-/* Fuzz target: requests of the server. The first byte chooses the route, the rest is the body. What the threads of the server do
- * with an exchange is done in turn: the desk reads the body, the engine writes, the desk answers or a stream is read. */
+/* Fuzz target: requests of the server. The first byte chooses the route, the rest is the body. What the threads of the
+ * server do with an exchange is done in turn: the desk reads the body, the engine writes, the desk answers or a stream
+ * is read. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Clients that ask for more choices leave at once: an input must take little time, and a stream is read once all is written. */
+/* Clients that ask for more choices leave at once: an input must take little time, and a stream is read once all is
+   written. */
 enum { CONTEXT = 20, PLACES = 4, MOST_CHOICES = 6 };
 
 static const char chat_template[] =
