@@ -14,7 +14,7 @@ extern "C" {
 typedef struct ch_batches ch_batches;
 
 typedef struct ch_batches_info {
-  bool images;                  /* the model takes images */
+  bool images;                  /* the model reads images */
   bool documents;               /* attention stays inside documents */
   int64_t length;               /* tokens of a sequence; 1 with images, which then are the sequences */
   int64_t pixels;               /* elements of an image, channels * size * size; 0 for text */

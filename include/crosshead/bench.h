@@ -1,5 +1,5 @@
-/* Measuring speed: prefill, decoding and training beside the machine's limits, profiles and traces. Link
- * libcrosshead-train. */
+/* Measures speed: prefill, decoding and training, compared with the machine's limits; profiles and traces.
+ * Link libcrosshead-train. */
 #ifndef CROSSHEAD_BENCH_H
 #define CROSSHEAD_BENCH_H
 
@@ -27,7 +27,7 @@ typedef struct ch_speed_limits {
   double read_bandwidth, l3_bandwidth, l2_bandwidth; /* bytes/s */
 } ch_speed_limits;
 
-/* Measures them, which takes some seconds. */
+/* Measures the limits, in some seconds. */
 CH_API void ch_speed_limits_measure(ch_speed_limits *limits);
 
 /* ---- The speed of a model ---- */
@@ -56,7 +56,7 @@ typedef struct ch_speed_settings {
   int64_t batch; /* sequences that are computed together; default 1 */
   /* per sequence: of the prompt, decoded in one repetition, or of a training step; default 32 */
   int64_t tokens;
-  /* decoding: tokens in the cache before the first; it is filled with made-up states; default 0 */
+  /* decoding: tokens in the cache before the first; it is filled with arbitrary states; default 0 */
   int64_t depth;
   int32_t repeat; /* timed repetitions, after an untimed one; the median is reported; 1 ... 1000, default 5 */
   ch_precision cache; /* what the cache stores; default F32 */
@@ -65,7 +65,7 @@ typedef struct ch_speed_settings {
   ch_precision compute;  /* arithmetic of large products: F32 (default) or BF16 */
   bool precompute_gates; /* of models with embedding gates: as in ch_session_settings */
   bool expand_gates;     /* decode by expanding every gated latent, to compare with grouping equal ids */
-  /* [id_count] ids of the tokens in the cache, repeated, where its states depend on them; NULL: made-up
+  /* [id_count] ids of the tokens in the cache, repeated, where its states depend on them; NULL: arbitrary
      ones. */
   const int32_t *ids;
   int64_t id_count;
@@ -117,15 +117,15 @@ typedef struct ch_dictionary_cost {
   double written_bytes; /* and with matrices */
 } ch_dictionary_cost;
 
-/* Decodes single tokens of one sequence with both, in turns. The matrices are not made: the atoms are read in
- * their place, which takes as many bytes. The model must have been opened with keep_dictionary. */
+/* Decodes single tokens of one sequence with both, in turns. The matrices are not computed; the atoms, which
+ * have as many bytes, are read instead. The model must have been opened with keep_dictionary. */
 CH_API ch_status ch_dictionary_cost_measure(const ch_model *model, ch_dictionary_cost *cost, ch_error *error);
 
 /* ---- Profiles ---- */
 
-/* A table of a profile's operations, those that took longest first: calls, milliseconds, rates, share of the
- * limit. `steps`: of what calls and times are told (tokens, prompts, training steps). *text is NUL-terminated
- * and the caller's: release it with ch_free. */
+/* Writes a table of a profile's operations, the slowest first: calls, milliseconds, rates, share of the
+ * limit. Calls and times are per step; `steps` is the number of steps (tokens, prompts, training steps).
+ * *text is NUL-terminated and the caller's: release it with ch_free. */
 CH_API ch_status ch_profile_table(const ch_profile *profile, const char *title, double steps,
                                   const ch_speed_limits *limits, char **text, ch_error *error);
 

@@ -33,7 +33,7 @@ CH_API ch_status ch_environment_check(ch_error *error);
 CH_API void ch_free(void *memory);
 
 /* Long work calls it now and then, in the thread that called the library. `done` of `total` units are
- * finished; the function that takes the callback names the unit. Returning false cancels the work: the
+ * finished; the documentation of the function names the unit. Returning false cancels the work: the
  * function then returns CH_ERROR_INTERRUPTED unless it says otherwise. */
 typedef bool (*ch_progress)(int64_t done, int64_t total, void *user);
 

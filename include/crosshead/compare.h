@@ -48,8 +48,8 @@ typedef enum ch_match {
   CH_MATCH_PARAMETERS = 0, /* all parameters, embeddings included */
   CH_MATCH_ACTIVE =
       1, /* those that a token uses: no lookup tables of gates, no experts that are not chosen */
-  /* FLOPs of a forward pass for a token, attention at the training length included: those of the first
-   * mechanism, which gets the parameters that are asked for. */
+  /* FLOPs of a forward pass per token, including attention at the training length: those of the first
+   * mechanism, which gets `parameters`. */
   CH_MATCH_FLOPS = 2,
   /* Seconds of training on this machine: what the first mechanism needs for its tokens. Steps of each model
    * are timed to find out how many fit in. */
@@ -126,7 +126,7 @@ typedef struct ch_compare_rates {
   int64_t tune;
 } ch_compare_rates;
 
-/* Which runs there are beside the first ones, and which of them this call trains. */
+/* Further runs, and which of all runs this call trains. */
 typedef struct ch_compare_schedule {
   /* Adds seeds, one at a time and to those models where they lower the risk of the answer most, until that is
    * at most `risk` or `budget` seconds of training are spent; those of all runs count, also of runs that were
@@ -179,10 +179,10 @@ typedef struct ch_compare_verdict {
   /* For models of text: tasks that every trained model is evaluated on (ch_evaluate_task), with commas
    * between; after an = the file or directory of items, which tasks of RULER need not have:
    * "ruler:vt@256,hellaswag=items.jsonl". RULER's are `sequence` tokens long unless an @ says otherwise. The
-   * verdict does not follow them. A finished comparison can be given tasks; answers that it has are kept.
-   * Models whose weights are gone are not evaluated. NULL (default): none. */
+   * verdict does not follow them. A finished comparison can be given tasks; answers that exist are not
+   * computed again. Models whose weights are gone are not evaluated. NULL (default): none. */
   const char *tasks;
-  int64_t task_items; /* the most items of each task (RULER: so many are made); default 100, 0 = all */
+  int64_t task_items; /* the most items of each task (RULER: so many are generated); default 100, 0 = all */
   bool remeasure;     /* time training and decoding of all models again, also of those that are finished */
 } ch_compare_verdict;
 
@@ -194,7 +194,7 @@ typedef struct ch_compare_report {
 
 typedef struct ch_compare_event ch_compare_event;
 
-/* Called in the thread that made the call, on rank 0 alone. Returning false stops as ch_compare_settings.stop
+/* Called by the calling thread, on rank 0 alone. Returning false stops as ch_compare_settings.stop
  * does. */
 typedef bool (*ch_compare_event_sink)(const ch_compare_event *event, void *user);
 
@@ -259,7 +259,7 @@ CH_API ch_status ch_comparison_page(const ch_comparison *comparison, char **html
 
 /* ---- The runs ---- */
 
-/* What models are trained on: a text, or images; members about tokens then count images. */
+/* The training data: a text, or images; members about tokens then count images. */
 typedef struct ch_comparison_data {
   const char *file; /* as it was given */
   int64_t bytes, train_tokens, validation_tokens, vocab_size;
@@ -284,7 +284,7 @@ typedef struct ch_task_result {
   /* "acc", "exact_match", "recall", "perplexity": as `crosshead eval --task --json` names it */
   const char *metric;
   double value, error; /* value of the metric, and its standard error over the items; 0 if it is not known */
-  int64_t items;       /* that were asked */
+  int64_t items;       /* that were answered */
   int64_t limit;       /* settings->verdict.task_items then */
 } ch_task_result;
 
@@ -370,7 +370,7 @@ typedef enum ch_verdict_kind {
 /* "take", "not_distinguishable", "undecided"; static storage. */
 CH_API const char *ch_verdict_kind_name(ch_verdict_kind kind);
 
-/* The model to take for caches from cache_bytes_per_token up to that of the choice before. */
+/* The best model for caches from cache_bytes_per_token up to that of the choice before. */
 typedef struct ch_comparison_choice {
   const char *name;             /* as `mechanisms` spells it */
   double cache_bytes_per_token; /* at 16 bits per element; of images, parameters of attention */
@@ -385,7 +385,7 @@ typedef struct ch_comparison_choice {
   int32_t tied_count;
 } ch_comparison_choice;
 
-/* Which model to take, and the risk of it. */
+/* The recommended model, and the risk of choosing it. */
 typedef struct ch_comparison_decision {
   ch_verdict_kind kind;
   const char *const *names; /* [name_count], the choice first, then others that it may turn out to be */
@@ -438,13 +438,12 @@ typedef enum ch_compare_event_kind {
   CH_COMPARE_EVENT_RUNG = 2,        /* the models of another size of settings->schedule.ladder are next */
   CH_COMPARE_EVENT_BEGIN = 3,       /* a run begins or continues */
   CH_COMPARE_EVENT_STEP = 4,        /* a training step is done */
-  CH_COMPARE_EVENT_SHARE =
-      5, /* now and then within a step or an evaluation that takes longer than a second */
-  CH_COMPARE_EVENT_MODEL = 6,  /* a run is finished */
-  CH_COMPARE_EVENT_FAILED = 7, /* over several ranks: a run has failed, while others go on */
-  CH_COMPARE_EVENT_TIMING = 8, /* after the last run: a model is timed */
-  CH_COMPARE_EVENT_TIMED = 9,  /* the speed of a model is known */
-  CH_COMPARE_EVENT_ASKING = 10 /* now and then while a trained model works on a task */
+  CH_COMPARE_EVENT_SHARE = 5,       /* now and then within a step or an evaluation longer than a second */
+  CH_COMPARE_EVENT_MODEL = 6,       /* a run is finished */
+  CH_COMPARE_EVENT_FAILED = 7,      /* over several ranks: a run has failed, while others go on */
+  CH_COMPARE_EVENT_TIMING = 8,      /* after the last run: a model is timed */
+  CH_COMPARE_EVENT_TIMED = 9,       /* the speed of a model is known */
+  CH_COMPARE_EVENT_ASKING = 10      /* now and then while a trained model works on a task */
 } ch_compare_event_kind;
 
 /* Everything that it points to lasts until the callback returns.
@@ -518,7 +517,7 @@ typedef struct ch_compare_forecast ch_compare_forecast;
 
 /* Finds out what ch_compare_mechanisms would do with the settings. Some steps of each model are timed, about
    a second each; nothing is written. A text that is not prepared yet is checked but not tokenized: its tokens
-   are made up. Errors: those of ch_compare_mechanisms that can be known before. Release *forecast with
+   are arbitrary. Errors: those of ch_compare_mechanisms that can be known before. Release *forecast with
    ch_compare_forecast_free. */
 CH_API ch_status ch_compare_foresee(const ch_compare_settings *settings, ch_compare_forecast **forecast,
                                     ch_error *error);
@@ -556,13 +555,13 @@ CH_API ch_status ch_compare_config(const ch_compare_lineup *lineup, const char *
 /* A name that comparisons know. All strings are static. */
 typedef struct ch_mechanism_name {
   const char *name;    /* "gqa" */
-  const char *number;  /* what N of "gqa:N" counts; NULL when the name takes no number */
+  const char *number;  /* what N of "gqa:N" counts; NULL when the name has no number */
   const char *summary; /* one line */
 } ch_mechanism_name;
 
 /* Name number `index` of all, from 0: mechanisms, then sharing schemes and experts, which follow a mechanism
- * and a plus sign ("mfa+masa-qkvo", "kha-mlp+moe", "gqa+masa-qkvo+moe") or stand alone. False after the
- * last. */
+ * and a plus sign ("mfa+masa-qkvo", "kha-mlp+moe", "gqa+masa-qkvo+moe") or are used alone. Returns false
+ * after the last. */
 CH_API bool ch_mechanism_name_at(int32_t index, ch_mechanism_name *name);
 
 #ifdef __cplusplus

@@ -43,10 +43,10 @@ typedef struct ch_compress_settings {
   int64_t component_heads; /* mea: key and value heads to keep, 1 to the model's; -1 = `budget` decides */
   /* mea: the first and last layer to compress, counted from 0; default 0 and -1, the last one */
   int64_t first_layer, last_layer;
-  /* mea: a share above 0 and at most 1, or 0 = none. With component_heads: of the layers, those are
-   * compressed that cost least. Without: of the cache, which is saved by a number of heads for each layer so
-   * that the loss grows least. Both are measured on the calibration text, one layer at a time (MEA, Figure
-   * 8). */
+  /* mea: a share above 0 and at most 1, or 0 = none. With component_heads: the share of layers to
+   * compress, those that cost least. Without: the share of the cache to save, by a number of heads for each
+   * layer so that the loss grows least. Both are measured on the calibration text, one layer at a time (MEA,
+   * Figure 8). */
   double budget;
   /* mea: a goal in place of component_heads, budget and layers: the share of a 16-bit cache to save, above 0
    * and below 1; 0 = none. The cheapest remedy that reaches it is taken: 8-bit elements; 4-bit values, or
@@ -55,7 +55,7 @@ typedef struct ch_compress_settings {
    * (`cache_dtype`). Needs `report` and a calibration text. */
   double cache;
   bool profile; /* mea: measure and report that without a budget too */
-  double ratio; /* all but mea: share of the attention parameters to take away, above 0 and below 1 */
+  double ratio; /* all but mea: share of the attention parameters to remove, above 0 and below 1 */
   /* all but mea: projections to leave alone, separated by commas: "q,o" or "q_proj,o_proj" */
   const char *keep;
   int64_t groups, atoms; /* masa: groups of layers, and atoms of each; 0 = chosen */
@@ -72,8 +72,8 @@ typedef struct ch_compress_settings {
   ch_precision type; /* element type of the new matrices: F32, F16 or BF16; default: the embedding's */
   /* Measure perplexity and decoding speed of both models, and write report.json and report.html to `out`. */
   bool report;
-  /* Perplexity is of this text, UTF-8; NULL = of the last fifth of the calibration text, which is then kept
-     back. */
+  /* Perplexity is of this text, UTF-8; NULL = of the last fifth of the calibration text, which is then not
+     used for calibration. */
   const char *text;
   /* For the report: the command, and the name of the output if it is first written under another one; NULL =
    * "ch_compress_model", and `out`. */
@@ -88,7 +88,7 @@ typedef struct ch_compress_settings {
    * What it writes has the same bits for any number of ranks with the same number of threads each. */
   ch_rank_group *job;
   ch_progress progress; /* or NULL; in millionths of a part of the work. false: nothing is left in `out` */
-  ch_stage_sink stage;  /* or NULL; told the parts */
+  ch_stage_sink stage;  /* called with the parts that are done; or NULL */
   void *user;           /* the two callbacks' */
 } ch_compress_settings;
 

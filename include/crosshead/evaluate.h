@@ -28,8 +28,8 @@ typedef struct ch_evaluate_settings {
   ch_precision cache;              /* for a text: read through a cache of this type; default: no cache */
   /* Types of keys, values and latents, if they differ; default: as `cache`, or F32 if only others are set. */
   ch_precision cache_keys, cache_values, cache_latents;
-  /* For a task: the file or directory with its items. Tasks of RULER generate theirs: here may be the text
-   * that needles lie in, or documents with questions; NULL = a text of Crosshead's. */
+  /* For a task: the file or directory with its items. Tasks of RULER generate theirs: this may be the text
+   * that hides the needles, or documents with questions; NULL = a built-in text. */
   const char *items;
   /* The number of items of a task, or images, from the first; 0 = all. For a text: the number of tokens, and
    * word and byte perplexity are not measured. */
@@ -39,7 +39,7 @@ typedef struct ch_evaluate_settings {
   int32_t examples;
   const char *example_file; /* the file of these examples; NULL = the description or the items */
   /* For a task of RULER: the lengths of its texts in tokens, answers included, as numbers with commas between
-   * ("4096,16k", where k is 1024); NULL = 4096. `limit` items are made for each, 100 if it is 0. */
+   * ("4096,16k", where k is 1024); NULL = 4096. `limit` items are generated for each, 100 if it is 0. */
   const char *lengths;
   uint64_t seed;   /* random seed of these texts, below 2^32; default 1 */
   int32_t threads; /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
@@ -82,8 +82,8 @@ CH_API ch_status ch_evaluate_task(const ch_model *model, const char *task,
  * static storage. False after the last. */
 CH_API bool ch_task_builtin(int index, const char **name, const char **description);
 
-/* How well a model of images classifies those of PATH: files (CIFAR, IDX) with commas between, or a
- * directory, of which the test files are taken if it has some beside others; settings may be NULL. *json
+/* Measures how well a model of images classifies those of PATH: files (CIFAR, IDX) with commas between, or a
+ * directory, of which only the test files are used if it has both kinds; settings may be NULL. *json
  * becomes the object of `crosshead eval --images --json`: top1 and top5, the shares of images whose label is
  * the first choice or among the first five, loss (mean cross entropy), images and seconds; the caller's.
  * Errors: as ch_evaluate_text; CH_ERROR_ARGUMENT for a model of text. */

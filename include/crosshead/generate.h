@@ -121,7 +121,7 @@ enum { CH_BATCH_MOST = 32 };
 
 /* Writes texts [count], as many at a time as the session has sequences (at most CH_BATCH_MOST), so that the
  * matrices are read once for all of them. They may differ in length; when one has ended, the next takes its
- * place. Each text is what ch_generate_text makes of it alone in an empty session with the same sampler and
+ * place. Each text is what ch_generate_text writes for it alone in an empty session with the same sampler and
  * number of threads (its logits bit for bit, or within rounding: block-quantised weights, talking heads,
  * embedding gates). Sinks are called by the calling thread, each with pieces of its own text. The session's
  * previous content is lost, and it is empty afterwards. Errors: those of ch_generate_text, before anything is

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* FLOPs (two per multiply-add) that one token takes; in models of images, one image. */
+/* FLOPs (two per multiply-add) of one token; in models of images, of one image. */
 typedef struct ch_flops {
   /* every matrix under self_attn and linear_attn, and states of constant size */
   double attention_projections;
@@ -41,7 +41,7 @@ typedef struct ch_account {
   /* Per layer with attention: heads times the rank of a head's query-key map, and the width of the latent
    * space that heads share; 0 if there is no such layer. */
   int64_t total_effective_rank, shared_latent_dim;
-  ch_flops flops; /* one forward pass, as in training; a training step takes three times as many */
+  ch_flops flops; /* one forward pass, as in training; a training step has three times as many */
   /* through the cache: many tokens at once, and one token; 0 for models of images */
   ch_flops prefill, decode;
 } ch_account;

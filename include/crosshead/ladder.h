@@ -54,8 +54,8 @@ typedef struct ch_ladder_law {
   bool says_nothing; /* the rungs do not bound alpha: they hardly fall, or fall by no law of this form */
 } ch_ladder_law;
 
-/* Where one mechanism overtakes another at equal compute. An end of the interval that lies far from the sizes
- * and the target is open: 0, or INFINITY. */
+/* Where one mechanism overtakes another at equal compute. An end of the interval far from the sizes and the
+ * target is open: 0, or INFINITY. */
 typedef struct ch_ladder_crossing {
   int32_t below, above; /* laws: which has the lower loss with less compute than `flops`, and with more */
   ch_estimate flops;

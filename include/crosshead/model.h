@@ -23,8 +23,8 @@ CH_API ch_status ch_model_open(const char *directory, ch_model **model, ch_error
 typedef struct ch_model_settings {
   /* A tokenizer.json, tokenizer.bin or a directory with one, in place of the model's; or NULL. */
   const char *tokenizer;
-  /* Of a model whose layers share atoms (MASA): its matrices are combined as they are used, which takes less
-   * memory and more time. By default they are written out when the model is opened. */
+  /* Of a model whose layers share atoms (MASA): its matrices are computed on use, with less memory and more
+   * time. By default they are materialised when the model is opened. */
   bool keep_dictionary;
   bool preload;      /* read the weights now, not when they are first used */
   bool no_tokenizer; /* leave the tokenizer in the files: for a model that gets tokens and gives tokens */
@@ -50,7 +50,7 @@ CH_API const char *ch_model_type(const ch_model *model);
 /* The number of its layers. */
 CH_API int64_t ch_model_layers(const ch_model *model);
 
-/* The longest sequence the model was made for, in tokens. */
+/* The longest sequence that the model supports, in tokens. */
 CH_API int64_t ch_model_context_length(const ch_model *model);
 
 /* The most tokens that a sequence can have: the context length of models with rotary positions; INT64_MAX for

@@ -48,14 +48,14 @@ CH_API bool ch_device_at(int32_t index, ch_device *device);
  * or missing. */
 CH_API ch_status ch_device_read(const char *text, ch_device *device, ch_error *error);
 
-/* The machine that this runs on. Measures its limits with all threads, which takes some seconds; compute:
+/* Describes the machine that this runs on. Measures its limits with all threads, in some seconds; compute:
  * arithmetic of large products, F32 (default) or BF16. Errors: CH_ERROR_ARGUMENT, CH_ERROR_MEMORY. */
 CH_API ch_status ch_device_measure(ch_precision compute, ch_device *device, ch_error *error);
 
 /* ---- The question ---- */
 
-/* Fill with ch_capacity_defaults, then set what is asked: members may be added in later versions. All that it
- * points to is the caller's and must last until ch_capacity_plan has returned. */
+/* Fill with ch_capacity_defaults, then set what should differ: members may be added in later versions. All
+ * that it points to is the caller's and must last until ch_capacity_plan has returned. */
 typedef struct ch_capacity_settings {
   const char *const *models; /* [model_count] model directories and config.json files */
   size_t model_count;
@@ -101,7 +101,7 @@ typedef struct ch_capacity_candidate {
   int64_t step_weight_bytes;        /* bytes that one decoding step of all users reads */
   int64_t cache_elements_per_token; /* of all layers */
   int64_t cache_bytes_per_token;
-  int64_t cache_bytes_per_user; /* at the context asked for */
+  int64_t cache_bytes_per_user; /* at the requested context */
   int64_t cache_bytes;          /* of all users */
   int64_t gate_bytes;           /* rows of embedding gates by token id, at most */
   int64_t work_bytes;           /* activations, logits and scratch */
@@ -122,7 +122,8 @@ typedef struct ch_capacity_expected {
   double tokens_per_second; /* decoded tokens per second, of all users together */
   double user_tokens_per_second;
   double prompt_seconds; /* prefill of one prompt of the context's length, alone */
-  const char *bound;     /* what takes most of a step: "weights", "cache", "arithmetic" or "layers"; static */
+  /* the largest part of a step's time: "weights", "cache", "arithmetic" or "layers"; static */
+  const char *bound;
 } ch_capacity_expected;
 
 typedef struct ch_capacity ch_capacity;

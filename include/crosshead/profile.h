@@ -13,7 +13,7 @@ extern "C" {
  * thread at a time. */
 typedef struct ch_profile ch_profile;
 
-/* An empty profile. keep_events: each call of an operation is kept too, for a trace. */
+/* An empty profile. keep_events: each call of an operation is recorded too, for a trace. */
 CH_API ch_status ch_profile_new(bool keep_events, ch_profile **profile, ch_error *error);
 
 /* NULL is fine. */

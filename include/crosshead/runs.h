@@ -119,7 +119,7 @@ CH_API void ch_found_runs_free(ch_found_runs *found);
 /* How many were found. */
 CH_API int64_t ch_found_runs_count(const ch_found_runs *found);
 
-/* Run `index` of 0 ... count - 1, in the order that was asked for; it belongs to `found`. NULL for another
+/* Run `index` of 0 ... count - 1, in the requested order; it belongs to `found`. NULL for another
  * index. */
 CH_API const ch_kept_run *ch_found_run(const ch_found_runs *found, int64_t index);
 

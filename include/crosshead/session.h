@@ -22,7 +22,7 @@ typedef struct ch_session_settings {
   ch_precision cache_keys, cache_values, cache_latents;
   ch_precision compute; /* arithmetic of large products: F32 (default) or BF16 */
   /* Models with embedding gates: tabulate the gates of all ids when the session is created. Decodes faster,
-   * and takes a row of memory per id. */
+   * and needs a row of memory per id. */
   bool precompute_gates;
 } ch_session_settings;
 
@@ -86,7 +86,7 @@ CH_API ch_status ch_session_step_some(ch_session *session, const int32_t *sequen
                                       const int32_t *tokens, const float **logits, ch_error *error);
 
 /* From now on ch_session_feed and ch_session_feed_one call `progress` between their passes of some hundred
- * tokens and, within a pass that takes long, some twenty times a second; so does generation while it reads a
+ * tokens and, within a long pass, some twenty times a second; so does generation while it reads a
  * prompt. The unit is tokens per sequence. When it returns false, a feed ends with CH_ERROR_INTERRUPTED and
  * *logits is not set. The tokens of the passes that are complete stay (ch_session_length says how many); but
  * where a pass was interrupted that moves a full sliding window or a state of a fixed size, the sequences are
@@ -137,8 +137,8 @@ CH_API int64_t ch_session_cache_token_bytes(const ch_session *session);
 /* The ids that end a text in this session: *ids [returned count], the session's, valid until they are set. */
 CH_API size_t ch_session_end_tokens(const ch_session *session, const int32_t **ids);
 
-/* Sets them (a copy is kept): at most 16; a count of 0 means that no token ends a text. Errors:
- * CH_ERROR_ARGUMENT for more, and for an id outside 0 ... V - 1. */
+/* Sets the end tokens (the array is copied): at most 16; a count of 0 means that no token ends a text.
+ * Errors: CH_ERROR_ARGUMENT for more, and for an id outside 0 ... V - 1. */
 CH_API ch_status ch_session_set_end_tokens(ch_session *session, const int32_t *ids, size_t count,
                                            ch_error *error);
 

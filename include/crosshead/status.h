@@ -23,7 +23,7 @@ typedef enum ch_status {
   CH_ERROR_CONFIG = 4,      /* a configuration contradicts itself or is not supported */
   CH_ERROR_MEMORY = 5,      /* an allocation failed */
   CH_ERROR_NUMERIC = 6,     /* a loss, gradient or weight is not finite */
-  CH_ERROR_INTERRUPTED = 7, /* a signal or the caller asked to stop; work so far is kept */
+  CH_ERROR_INTERRUPTED = 7, /* a signal or the caller stopped it; work so far is saved */
   CH_ERROR_FULL = 8         /* a cache or a context window has no room for more tokens */
 } ch_status;
 

@@ -142,7 +142,7 @@ CH_API ch_status ch_sweep_check(const ch_sweep_settings *settings, ch_error *err
 /* Trains each mechanism at every learning rate and with every seed, several runs at a time; counts loss
  * spikes, finds the largest rate at which all runs are stable, and fits scaling laws to the validation losses
  * of stable runs. OUT gets results.json and report.html whenever a run is finished. The same settings
- * continue what lies in OUT, and more rates and seeds may be added.
+ * continue the sweep in OUT, and more rates and seeds may be added.
  *
  * *sweep (may be NULL) becomes what was found; release it with ch_sweep_free. Errors: CH_ERROR_INTERRUPTED
  * when a callback stopped it (all work is saved), CH_ERROR_ARGUMENT for settings out of range and an OUT with
@@ -281,7 +281,7 @@ CH_API ch_status ch_coordinates_check(const ch_coordinate_settings *settings, ch
  * Sizes after a loss that is not finite are NaN.
  *
  * *coordinates (may be NULL) becomes what was found; release it with ch_coordinates_free. Errors:
- * CH_ERROR_INTERRUPTED when `stop` returned true (nothing is kept but the prepared text), CH_ERROR_ARGUMENT
+ * CH_ERROR_INTERRUPTED when `stop` returned true (only the prepared text remains), CH_ERROR_ARGUMENT
  * for settings out of range, and those of ch_train. */
 CH_API ch_status ch_coordinates_measure(const ch_coordinate_settings *settings, ch_coordinates **coordinates,
                                         ch_error *error);

@@ -13,7 +13,7 @@ extern "C" {
 typedef struct ch_tokenizer ch_tokenizer;
 
 /* Opens a Hugging Face tokenizer.json, a llama2.c tokenizer.bin, or a directory that holds one of the two. A
- * tokenizer_config.json beside a tokenizer.json names the beginning and the end token.
+ * tokenizer_config.json in the same directory names the beginning and the end token.
  * Errors: CH_ERROR_IO, CH_ERROR_FORMAT, CH_ERROR_MEMORY; each names the file. */
 CH_API ch_status ch_tokenizer_open(const char *path, ch_tokenizer **tokenizer, ch_error *error);
 
@@ -122,8 +122,8 @@ CH_API ch_status ch_tokenizer_decode(const ch_tokenizer *tokenizer, const int32_
 CH_API const char *ch_tokenizer_bytes(const ch_tokenizer *tokenizer, int32_t id, size_t *size);
 
 /* Decodes a text id by id into pieces that are whole UTF-8 characters. Bytes that begin a character wait for
- * its end, and bytes that may begin a stop string wait until it is clear; U+FFFD stands for bytes that are no
- * character. It belongs to one thread at a time; the tokenizer must outlive it. */
+ * its end, and bytes that may begin a stop string wait until it is clear; bytes that are no character become
+ * U+FFFD. It belongs to one thread at a time; the tokenizer must outlive it. */
 typedef struct ch_text_stream ch_text_stream;
 
 /* stops: [stop_count] NUL-terminated UTF-8, none empty, copied; or NULL with a count of 0. `flags` are of
@@ -169,7 +169,7 @@ CH_API void ch_tokenizer_train_defaults(ch_tokenizer_train_settings *settings);
 
 /* The results of a training. */
 typedef struct ch_tokenizer_report {
-  /* reached: smaller than asked for if the text has no more pairs that occur min_count times */
+  /* reached: smaller than requested if the text has no more pairs that occur min_count times */
   int32_t vocab_size;
   size_t text_bytes, distinct_words;
 } ch_tokenizer_report;

@@ -1,4 +1,4 @@
-/* Training a model of text or of images. Link libcrosshead-train.
+/* Trains a model of text or of images. Link libcrosshead-train.
  *
  * From simple to advanced: settings and one call; events while it runs; the memory that it takes.
  *
@@ -69,7 +69,7 @@ typedef struct ch_train_text {
   const char *tokenizer;
   ch_document_separator documents; /* what separates documents */
   bool documents_apart;            /* attention stays inside documents */
-  /* share of the data that is kept for validation, if there are no validation files; 0 = a twentieth */
+  /* share of the data for validation, if there are no validation files; 0 = a twentieth */
   double validation;
   /* Text files as `data` has them, which validate in place of a share, so that all of `data` trains; NULL:
      the share. */
@@ -179,7 +179,7 @@ CH_API ch_status ch_train(const char *out, const ch_train_settings *settings, ch
 
 /* A run that is ready to begin. With images, members that count tokens, here and below, count images. */
 typedef struct ch_train_start {
-  bool images;  /* the model takes images */
+  bool images;  /* the model reads images */
   bool resumed; /* from a checkpoint */
   bool control; /* this is the run of settings->model.control, after the main one */
   int64_t step; /* finished steps; the next one is step + 1 */
@@ -198,7 +198,7 @@ typedef struct ch_train_step {
   double seconds, tokens_per_second; /* of this step */
 } ch_train_step;
 
-/* An evaluation on the part of the data that is kept for validation. */
+/* An evaluation on the validation data. */
 typedef struct ch_train_evaluation {
   int64_t step;
   double loss; /* mean cross entropy */
@@ -221,8 +221,7 @@ typedef enum ch_train_event_kind {
       0, /* now and then while the text is prepared; a later call reuses the finished stages */
   CH_TRAIN_EVENT_START = 1, /* once for each model that is trained: before the first step */
   CH_TRAIN_EVENT_STEP = 2,  /* a step is done */
-  CH_TRAIN_EVENT_SHARE =
-      3, /* some four times a second within steps and evaluations that take longer than a second */
+  CH_TRAIN_EVENT_SHARE = 3, /* some four times a second within steps and evaluations longer than a second */
   CH_TRAIN_EVENT_EVALUATING = 4, /* an evaluation begins: up to its end, shares are those of the evaluation */
   CH_TRAIN_EVENT_EVALUATION = 5  /* an evaluation is done */
 } ch_train_event_kind;

@@ -1,4 +1,5 @@
-/* crosshead compress MODEL --method METHOD --out DIR: a smaller model without training, and a report of what was lost. */
+/* crosshead compress MODEL --method METHOD --out DIR: a smaller model without training, and a report of what was
+   lost. */
 #include <string.h>
 
 #include "cli/compress_request.h"
@@ -9,9 +10,9 @@
 #include "cli/typed_command.h"
 #include "cli/work.h"
 
-/* --- progress ---------------------------------------------------------------------------------------------------- */
+/* --- progress ----------------------------------------------------------------------------------------------- */
 
-/* The part of the work that goes on: how much of it was done when it began, and when that was. */
+/* The current part of the work: the share that was done when it began, and the time when it began. */
 typedef struct shown {
   ch_work work;
   bool fresh;
@@ -34,11 +35,12 @@ static bool show_progress(int64_t done, int64_t total, void *context) {
   }
   double gained = share - s->share, seconds = ch_clock() - s->began;
   ch_progress_show_share(&s->work.line, s->work.what, gained > 0 ? share : 0,
-                         gained > 0 ? seconds * share / gained : seconds); /* as if at one pace from 0 on */
+                         gained > 0 ? seconds * share / gained
+                                    : seconds); /* assumes a constant pace from 0 */
   return !ch_interrupted();
 }
 
-/* --- options ----------------------------------------------------------------------------------------------------- */
+/* --- options ------------------------------------------------------------------------------------------------ */
 
 #define AT(member) .offset = offsetof(ch_compress_arguments, member)
 static const ch_option options[] = {

@@ -1,4 +1,5 @@
-/* crosshead forward: logits, loss and gradients of given tokens or images - the parity door. */
+/* crosshead forward: computes logits, loss and gradients of given tokens or images, to compare other
+   implementations. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@ typedef struct arguments {
   bool gradients, json, force;
 } arguments;
 
-/* --- what the model is given ---------------------------------------------------------------------------------- */
+/* --- what the model is given -------------------------------------------------------------------------------- */
 
 static ch_status parse_list(const char *text, ch_forward_request *request, ch_error *error) {
   int32_t *ids = malloc((strlen(text) + 1) * sizeof *ids);
@@ -69,7 +70,7 @@ static ch_status choose_cache(const arguments *a, const ch_model *model, ch_forw
   return CH_OK;
 }
 
-/* --- results ------------------------------------------------------------------------------------------------- */
+/* --- results ------------------------------------------------------------------------------------------------ */
 
 static ch_status print_result(bool json, bool cached, const ch_forward_result *result, ch_error *error) {
   if (!json) {
@@ -90,7 +91,7 @@ static ch_status print_result(bool json, bool cached, const ch_forward_result *r
   return ch_print_json(object, 0, error);
 }
 
-/* --- the command --------------------------------------------------------------------------------------------- */
+/* --- the command -------------------------------------------------------------------------------------------- */
 
 static ch_status check_arguments(const arguments *a, ch_error *error) {
   if (!a->tokens && !a->pixels)

@@ -1,4 +1,4 @@
-/* crosshead generate: text from a model, streamed, with the rates of prefill and decoding and the cache's size. */
+/* crosshead generate: writes text with a model and prints the rates of prefill and decoding and the cache's size. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -25,7 +25,7 @@ typedef struct arguments {
   bool chat, ignore_eos, precompute_gates, keep_dictionary, echo, json, force;
 } arguments;
 
-/* Everything one run holds. */
+/* The objects of one run. */
 typedef struct writer {
   const arguments *arguments;
   ch_model *model;
@@ -35,14 +35,14 @@ typedef struct writer {
   double open_seconds;
 } writer;
 
-/* --- the prompt ---------------------------------------------------------------------------------------------- */
+/* --- the prompt --------------------------------------------------------------------------------------------- */
 
 /* Returns true if there is more than one text to write: the figures then are of all of them. */
 static bool is_many(const arguments *a) {
   return a->prompts || a->samples > 1;
 }
 
-/* A pipe or a file, which somebody put there; not a terminal, which would wait for typing, nor /dev/null. */
+/* Returns true if standard input is a pipe or a file. A terminal would wait for typing. */
 static bool is_piped_to(void) {
   struct stat input;
   return fstat(STDIN_FILENO, &input) == 0 &&
@@ -85,7 +85,7 @@ static ch_status read_prompts(const arguments *a, writer *w, ch_error *error) {
   return CH_OK;
 }
 
-/* --- opening ------------------------------------------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------------------------------------------ */
 
 static ch_status open_model(writer *w, ch_error *error) {
   const arguments *a = w->arguments;
@@ -160,7 +160,7 @@ static void close_all(writer *w) {
   ch_prompts_free(&w->prompts);
 }
 
-/* --- writing ------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------ */
 
 static ch_sampler sampler_of(const arguments *a) {
   ch_sampler sampler;
@@ -205,7 +205,7 @@ static ch_status write_many(const writer *w, ch_error *error) {
   return ch_generate_many(&many, error);
 }
 
-/* --- the command --------------------------------------------------------------------------------------------- */
+/* --- the command -------------------------------------------------------------------------------------------- */
 
 static ch_status run(const void *given, ch_error *error) {
   const arguments *a = given;

@@ -1,4 +1,4 @@
-/* crosshead plan MODEL... --context N: what fits into a memory, and how fast it will be. */
+/* crosshead plan: predicts which models fit into a memory, and how fast they run. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@
 enum { MOST_DEVICES = 16 };
 
 static const char *const weight_types[] = {"f32", "f16", "bf16", "q8_0", "q6_k", "q4_k", "q4_0", NULL};
-/* For a cache that may hold any states. */
+/* Reads --cache-dtype for a cache that may hold any states. */
 static const unsigned all_roles = CH_CACHE_KEYS | CH_CACHE_VALUES | CH_CACHE_LATENTS;
 
 static const char *const matches[] = {
@@ -40,7 +40,7 @@ typedef struct plan {
   ch_device devices[MOST_DEVICES];
 } plan;
 
-/* An argument with a slash, one that ends in .json and a directory are models; any other is a mechanism by name. */
+/* Sorts the arguments: those with a slash or that end in .json, and directories, are models; others are mechanisms. */
 static void sort_candidates(plan *p) {
   const arguments *a = p->arguments;
   if (a->mechanisms) ch_text_puts(&p->mechanisms, a->mechanisms);
@@ -75,7 +75,7 @@ static ch_status add_device(plan *p, const char *text, ch_error *error) {
   return ch_device_read(text, device, error);
 }
 
-/* Names with commas between, or lines of figures; semicolons between lines. */
+/* Reads --device: names separated by commas, or machines by figures, separated by semicolons. */
 static ch_status read_devices(plan *p, ch_error *error) {
   char *list = strdup(p->arguments->device), *rest = list, *part, *name;
   ch_status status = list ? CH_OK : ch_no_memory(error);

@@ -1,4 +1,4 @@
-/* crosshead runs: what was trained, with which settings, and what came of it. */
+/* crosshead runs: lists, shows, compares, adds and deletes recorded runs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static ch_status print_runs_json(const selection *s, bool curves, ch_error *erro
   return ch_print_json(json_pack("{so}", "runs", list), JSON_INDENT(1) | JSON_REAL_PRECISION(9), error);
 }
 
-/* --- list -------------------------------------------------------------------------------------------------------- */
+/* --- list --------------------------------------------------------------------------------------------------- */
 
 static ch_status list(const void *given, ch_error *error) {
   const arguments *a = given;
@@ -122,7 +122,7 @@ const ch_command ch_cmd_runs = {
     .run = list,
 };
 
-/* --- show -------------------------------------------------------------------------------------------------------- */
+/* --- show --------------------------------------------------------------------------------------------------- */
 
 static ch_status show(const void *given, ch_error *error) {
   const arguments *a = given;
@@ -158,7 +158,7 @@ const ch_command ch_cmd_runs_show = {
     .run = show,
 };
 
-/* --- compare ----------------------------------------------------------------------------------------------------- */
+/* --- compare ------------------------------------------------------------------------------------------------ */
 
 static ch_status compare(const void *given, ch_error *error) {
   const arguments *a = given;
@@ -189,7 +189,7 @@ const ch_command ch_cmd_runs_compare = {
     .run = compare,
 };
 
-/* --- delete ------------------------------------------------------------------------------------------------------ */
+/* --- delete ------------------------------------------------------------------------------------------------- */
 
 static ch_status remove_found(const arguments *a, const selection *s, ch_error *error) {
   ch_text text = {0};
@@ -233,9 +233,9 @@ const ch_command ch_cmd_runs_delete = {
     .run = delete_runs,
 };
 
-/* --- add --------------------------------------------------------------------------------------------------------- */
+/* --- add ---------------------------------------------------------------------------------------------------- */
 
-/* The number that a run got, and its directory as it is kept. */
+/* Prints the number of an added run and its recorded directory. */
 static ch_status print_added(ch_runs *file, int64_t id, ch_error *error) {
   char term[32];
   const char *terms[] = {term};

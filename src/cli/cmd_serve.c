@@ -1,4 +1,4 @@
-/* crosshead serve: a model behind OpenAI's API over HTTP. */
+/* crosshead serve: serves a model over HTTP with OpenAI's API. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ static ch_status choose_cache(const char *dtype, unsigned roles, ch_session_sett
   return CH_OK;
 }
 
-/* Before the server listens there is nothing to complete. */
+/* Ends the program after a signal: before the server listens there is nothing to complete. */
 static void leave(void *user) {
   (void)user;
   fprintf(stderr, "crosshead serve: interrupted\n");

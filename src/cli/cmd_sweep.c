@@ -1,5 +1,5 @@
-/* crosshead sweep --data TEXT: which learning rates are stable, and where the losses go; or whether activations keep their
- * sizes over widths. */
+/* crosshead sweep: finds stable learning rates and extrapolates losses; or checks the sizes of activations over
+   widths. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,7 +143,7 @@ static const ch_option options[] = {
     {0},
 };
 
-/* --- progress ----------------------------------------------------------------------------------------------------- */
+/* --- progress ----------------------------------------------------------------------------------------------- */
 
 typedef struct display {
   const arguments *arguments;
@@ -223,14 +223,14 @@ static bool on_event(const ch_sweep_event *event, void *user) {
   case CH_SWEEP_EVENT_FAILED:
     show_failed(d, event->as.failed.name, event->as.failed.error);
     break;
-  case CH_SWEEP_EVENT_PREPARED: /* the outline says more */
+  case CH_SWEEP_EVENT_PREPARED: /* reported by the outline */
   case CH_SWEEP_EVENT_BEGIN:
     break;
   }
   return true;
 }
 
-/* --- the command -------------------------------------------------------------------------------------------------- */
+/* --- the command -------------------------------------------------------------------------------------------- */
 
 static ch_status print(const arguments *a, const ch_sweep *sweep, ch_error *error) {
   char *text;
@@ -290,7 +290,7 @@ static ch_status sweep_rates(const arguments *a, ch_error *error) {
   return status;
 }
 
-/* --- the coordinate check ----------------------------------------------------------------------------------------- */
+/* --- the coordinate check ----------------------------------------------------------------------------------- */
 
 static bool on_coordinate_event(const ch_coordinate_event *event, void *user) {
   display *d = user;
@@ -302,7 +302,7 @@ static bool on_coordinate_event(const ch_coordinate_event *event, void *user) {
   return true;
 }
 
-/* The options of a sweep over rates that a coordinate check does not have. */
+/* Refuses options of a sweep that a coordinate check does not have. */
 static ch_status check_options(const arguments *a, ch_error *error) {
   static const char *const of_sweeps[] = {
       "params",      "match",  "hidden",      "tokens",      "schedule", "warmup",

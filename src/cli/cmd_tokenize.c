@@ -1,4 +1,4 @@
-/* crosshead tokenize TOKENIZER FILE: text to token ids, a line of ids a line of text, and back. */
+/* crosshead tokenize: turns lines of text into lines of token ids, and back. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ typedef struct conversion {
   ch_text out;
 } conversion;
 
-/* --- one text --------------------------------------------------------------------------------------------------- */
+/* --- one text ----------------------------------------------------------------------------------------------- */
 
 static void put_id(ch_text *out, int32_t id) {
   char digits[12], *p = digits + sizeof digits;
@@ -62,7 +62,7 @@ static ch_status not_an_id(const conversion *c, const char *word, const char *en
                  c->line_number, length, word, ch_tokenizer_vocab_size(c->tokenizer) - 1);
 }
 
-/* Ids between spaces or commas. */
+/* Reads ids separated by spaces or commas. */
 static ch_status read_ids(conversion *c, const char *text, size_t size, ch_error *error) {
   const char *end = text + size;
   c->ids.size = 0;
@@ -102,7 +102,7 @@ static ch_status convert_text(conversion *c, const char *text, size_t size, bool
   return CH_OK;
 }
 
-/* --- the whole input -------------------------------------------------------------------------------------------- */
+/* --- the whole input ---------------------------------------------------------------------------------------- */
 
 static ch_status read_error(const conversion *c, ch_error *error) {
   return ch_fail(error, CH_ERROR_IO, "cannot read %s: %s", c->path, strerror(errno));

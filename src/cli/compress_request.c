@@ -14,7 +14,7 @@ static ch_status wrong(ch_error *error, const char *method, const char *sentence
   return ch_fail(error, CH_ERROR_ARGUMENT, "--method %s %s", method, sentence);
 }
 
-/* --cache decides on all that another method would be given. */
+/* Refuses options of methods with --cache, which chooses the method. */
 static ch_status check_goal(const ch_compress_arguments *a, ch_error *error) {
   static const char *const decided[] = {"method",  "component-heads", "layers", "budget",
                                         "profile", "ratio",           "keep",   "groups",
@@ -81,7 +81,7 @@ static ch_status no_range(const ch_compress_arguments *a, ch_error *error) {
   return CH_ERROR_ARGUMENT;
 }
 
-/* "11-34", or "11": layers from 0 on, as in the names of tensors; both ends are meant. */
+/* Reads "11-34" or "11": layers counted from 0, both ends included. */
 static ch_status read_layers(const ch_compress_arguments *a, ch_compress_settings *settings,
                              ch_error *error) {
   long long first, last;
@@ -96,7 +96,7 @@ static ch_status read_layers(const ch_compress_arguments *a, ch_compress_setting
   return CH_OK;
 }
 
-/* "50%", "50" or "0.5", of --`option`, as a share from above 0 to `most` percent. */
+/* Reads "50%", "50" or "0.5" of --`option` as a share above 0 and at most `most` percent. */
 static ch_status read_share(const char *option, const char *text, double most, double *share,
                             ch_error *error) {
   char number[32];
@@ -111,7 +111,7 @@ static ch_status read_share(const char *option, const char *text, double most, d
   return CH_OK;
 }
 
-/* The place of a name in its list; NULL: `otherwise`. */
+/* Returns the index of a name in its list; of NULL `otherwise`. */
 static int place_of(const char *name, const char *const *names, int otherwise) {
   int place = 0;
   if (!name) return otherwise;

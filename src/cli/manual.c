@@ -1,11 +1,11 @@
-/* The man page crosshead(1), made from the command tables. */
+/* Writes the manual page crosshead(1) from the command tables. */
 #include <string.h>
 
 #include <crosshead/version.h>
 
 #include "cli/help.h"
 
-/* Text in roff: backslashes, dashes and leading dots are not markup here. */
+/* Writes text in roff, with backslashes, dashes and leading dots escaped. */
 static void put_escaped(ch_text *page, const char *text, size_t size) {
   bool at_start = true;
   for (size_t i = 0; i < size; i++) {

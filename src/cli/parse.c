@@ -1,4 +1,4 @@
-/* Parsing of GNU long options by table. */
+/* Parses GNU long options by table. */
 #include "cli/parse.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ static int option_count(const ch_command *command) {
   return count;
 }
 
-/* The names of a table's options, and "help"; malloc'd. */
+/* Returns the names of a table's options, and "help"; malloc'd. */
 static const char **option_names(const ch_command *command) {
   int count = option_count(command), used = 0;
   const char **names = malloc(((size_t)count + 2) * sizeof *names);
@@ -146,7 +146,7 @@ static bool is_named(const char *name, const char *word, size_t length) {
   return name && *name && strlen(name) == length && memcmp(name, word, length) == 0;
 }
 
-/* One option word, with its value in the same word or the next; *used says how many words it took. */
+/* Reads one option, with its value in the same word or the next; sets *used to the number of words. */
 static ch_status parse_option(const ch_command *command, int argc, char **argv, ch_parsed *parsed, int *used,
                               ch_error *error) {
   const char *word = argv[0], *equals = strchr(word, '=');
@@ -196,7 +196,7 @@ static void positional_name(const ch_command *command, int n, char *name, size_t
   name[length] = 0;
 }
 
-/* Required options and positional arguments that are not there. */
+/* Refuses missing required options and positional arguments. */
 static ch_status check_complete(const ch_command *command, const ch_parsed *parsed, int positional,
                                 ch_error *error) {
   int least, most;

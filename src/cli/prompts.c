@@ -1,4 +1,4 @@
-/* Reading prompts and making tokens of them. */
+/* Reads prompts and turns them into tokens. */
 #include "cli/prompts.h"
 
 #include <jansson.h>
@@ -53,7 +53,7 @@ ch_status ch_prompts_read_one(const char *text, const char *file, ch_prompts *pr
   return status;
 }
 
-/* --- lines --------------------------------------------------------------------------------------------------- */
+/* --- lines -------------------------------------------------------------------------------------------------- */
 
 static ch_status add_json(ch_prompts *prompts, const char *path, int64_t number, const char *line,
                           size_t size, ch_error *error) {
@@ -99,7 +99,7 @@ ch_status ch_prompts_read_lines(const char *path, ch_prompts *prompts, ch_error 
   return status;
 }
 
-/* --- tokens -------------------------------------------------------------------------------------------------- */
+/* --- tokens ------------------------------------------------------------------------------------------------- */
 
 static ch_status encode(ch_prompt *prompt, const ch_tokenizer *tokenizer, ch_error *error) {
   CH_TRY(ch_tokenizer_encode(tokenizer, prompt->text ? prompt->text : "", prompt->size,

@@ -341,7 +341,7 @@ const ch_option ch_training_option_table[] = {
     {.name = NULL},
 };
 
-/* --- as settings -------------------------------------------------------------------------------------------------- */
+/* --- as settings -------------------------------------------------------------------------------------------- */
 
 static size_t size_of(ch_option_type type) {
   return type == CH_OPTION_FLAG                               ? sizeof(bool)
@@ -350,14 +350,14 @@ static size_t size_of(ch_option_type type) {
                                                               : sizeof(const char *);
 }
 
-/* The place of a name among an option's choices. */
+/* Returns the index of a name among an option's choices. */
 static int place_of(const char *name, const char *const *choices) {
   int i = 0;
   while (strcmp(choices[i], name) != 0) i++;
   return i;
 }
 
-/* A share, or the name of a text. */
+/* Reads a share, or the name of a text. */
 static ch_status read_validation(const char *text, ch_train_settings *settings, ch_error *error) {
   double share;
   if (!ch_parse_number(text, &share)) {

@@ -154,7 +154,7 @@ static void given_back(const void *memory) {
   unlock();
 }
 
-/* --- what programs call -------------------------------------------------------------------------------------- */
+/* --- what programs call ------------------------------------------------------------------------------------- */
 
 void *malloc(size_t size) {
   return fails(__builtin_return_address(0)) ? NULL : taken(__libc_malloc(size), __builtin_return_address(0));
@@ -199,7 +199,7 @@ void free(void *memory) {
   __libc_free(memory);
 }
 
-/* --- preloaded ----------------------------------------------------------------------------------------------- */
+/* --- preloaded ---------------------------------------------------------------------------------------------- */
 
 __attribute__((constructor)) static void begin(void) {
   dl_iterate_phdr(exclude_library, NULL);

@@ -1,5 +1,5 @@
-/* An allocator whose n-th allocation fails, in the place of the C library's: for a program that links it, or one that is
- * started with it in LD_PRELOAD. Only with glibc, and not under sanitizers, which have allocators of their own. */
+/* An allocator whose n-th allocation fails, in the place of the C library's: for a program that links it, or one that
+ * is started with it in LD_PRELOAD. Only with glibc, and not under sanitizers, which have allocators of their own. */
 #ifndef TESTS_ALLOCATIONS_FAILING_H
 #define TESTS_ALLOCATIONS_FAILING_H
 

@@ -4,7 +4,7 @@
 #include "text/bpe_train.h"
 #include "text/tokenizer.h"
 
-/* --- tasks --------------------------------------------------------------------------------------------------- */
+/* --- tasks -------------------------------------------------------------------------------------------------- */
 
 static const char task_text[] =
     "{\"task\":\"t\",\"output_type\":\"multiple_choice\",\"metrics\":[\"acc\"],\"forms\":[{\"fields\":[\"q\","
@@ -46,7 +46,7 @@ static void tasks(void **state) {
   unlink(path);
 }
 
-/* --- tokenizers ---------------------------------------------------------------------------------------------- */
+/* --- tokenizers --------------------------------------------------------------------------------------------- */
 
 static ch_status use_tokenizer(const char *path, ch_error *error) {
   static const char text[] = "Once upon a time 12345  caf\xc3\xa9 <s>";

@@ -1,4 +1,5 @@
-/* What fits into a memory and how fast it will be, through the public interface: sizes against bytes counted by hand. */
+/* What fits into a memory and how fast it will be, through the public interface: sizes against bytes counted by
+   hand. */
 #include "api_testing.h"
 
 enum { VOCABULARY = 256, LAYERS = 2, USERS = 3, CONTEXT = 100 };

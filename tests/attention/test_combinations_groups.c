@@ -1,6 +1,6 @@
-/* Keys and values of unequal numbers of heads, on grouped-query and on gated attention: each of the two alone in groups,
- * both in groups of different sizes, numbers that do not divide each other; norms, knocking, mixed heads, positions,
- * biases, shared matrices. */
+/* Keys and values of unequal numbers of heads, on grouped-query and on gated attention: each of the two alone in
+ * groups, both in groups of different sizes, numbers that do not divide each other; norms, knocking, mixed heads,
+ * positions, biases, shared matrices. */
 #include "harness/combinations.h"
 
 #define GROUPS(keys, values) "'num_key_heads': " #keys ", 'num_value_heads': " #values

@@ -1,5 +1,6 @@
-/* Gated DeltaNet layers beside every mechanism: heads alone and in groups, with and without convolutions, gates and negative
- * eigenvalues, between windows, in every layer, with experts, other norms and positions; texts longer than a chunk. */
+/* Gated DeltaNet layers beside every mechanism: heads alone and in groups, with and without convolutions, gates and
+ * negative eigenvalues, between windows, in every layer, with experts, other norms and positions; texts longer than a
+ * chunk. */
 #include "harness/combinations.h"
 
 #define GDN(more) "'linear_attention': {'type': 'gdn', " more "}"

@@ -1,5 +1,5 @@
-/* docs/mechanisms: every mechanism has its page, which says what its code says; every page has an example, and what it says
- * of the example is counted. */
+/* docs/mechanisms: every mechanism has its page, which says what its code says; every page has an example, and what it
+ * says of the example is counted. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -87,7 +87,7 @@ static void check_example(const char *page, const char *text, const char *json) 
 
 static void check_page(const char *page) {
   char *text = read_page(page), *json = between(text, "```json\n", "```");
-  static const char *const parts[] = {"\n```\n", "| parameters of a layer |", "\n## When to take it\n"};
+  static const char *const parts[] = {"\n```\n", "| parameters of a layer |", "\n## When to use it\n"};
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
     if (!strstr(text, parts[i])) fail_msg("%s has no \"%s\"", page, parts[i]);
   if (!json) fail_msg("%s has no example", page);

@@ -1,4 +1,5 @@
-/* Short training runs on real text: every preset and every module learns, and knocking starts as if it were not there. */
+/* Short training runs on real text: every preset and every module learns, and knocking starts as if it were not
+   there. */
 #include "train/training.h"
 
 #include <omp.h>
@@ -165,8 +166,8 @@ static double first_loss(const ch_config *config) {
   return loss;
 }
 
-/* KHA: at the start the transforms are identities, and the other tensors start from their own names. Every kind that the
-   mechanism takes, on all that it lets them change. */
+/* KHA: at the start the transforms are identities, and the other tensors start from their own names. Every kind that
+   the mechanism takes, on all that it lets them change. */
 static void assert_starts_unknocked(const char *name, ch_config config) {
   static const ch_knocking_type types[] = {CH_KNOCKING_LINEAR, CH_KNOCKING_MLP, CH_KNOCKING_GATE};
   const ch_mechanism *mechanism = ch_mechanism_of(&config);

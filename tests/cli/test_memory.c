@@ -133,8 +133,8 @@ static long number_after(const char *text, const char *before) {
   return strtol(at + strlen(before), NULL, 10);
 }
 
-/* Returns true if the program's libraries find the memory that they start with in so much address space. OpenBLAS 0.3.29
-   asks for it again and again, for ever. */
+/* Returns true if the program's libraries find the memory that they start with in so much address space. OpenBLAS
+   0.3.29 asks for it again and again, for ever. */
 static bool starts(size_t limit) {
   const struct rlimit most = {limit, limit}, seconds = {2, 2};
   pid_t child = fork();
@@ -198,8 +198,8 @@ static void a_limit_ends_in_a_sentence(void **state) {
   assert_true(started);
 }
 
-/* Tens of thousands of tokens are done in what a few are, with the same room in the cache; and use no more of it than what
-   the others leave in the cache, and their text. */
+/* Tens of thousands of tokens are done in what a few are, with the same room in the cache; and use no more of it than
+   what the others leave in the cache, and their text. */
 static void compare_prompts(const char *what, size_t limit) {
   ran few = run("short", 0), many = run("long", limit);
   if (!succeeded(&few) || !succeeded(&many)) fail_msg("%s: %s%s", what, few.said, many.said);

@@ -75,7 +75,8 @@ static void queries_keys_and_values_share_their_input_and_outputs_have_their_own
   unload(model);
 }
 
-/* With value and output matrices of zero no block's attention says anything; with the FFN's last too, blocks do nothing. */
+/* With value and output matrices of zero no block's attention says anything; with the FFN's last too, blocks do
+   nothing. */
 static void drift_is_the_divergence_of_what_blocks_would_say(void **state) {
   (void)state;
   ch_model *model = random_model(sizes, "'type': 'gqa'");
@@ -107,8 +108,8 @@ static double share_of_first(double factor) {
   return share;
 }
 
-/* With A = E|a|^2, B = E(x a), X = E|x|^2, f times a has the share f^2 A / (X + 2 f B + f^2 A). Two shares give X / A and
-   B / A, and with them all others. */
+/* With A = E|a|^2, B = E(x a), X = E|x|^2, f times a has the share f^2 A / (X + 2 f B + f^2 A). Two shares give X / A
+   and B / A, and with them all others. */
 static void the_share_of_attention_is_what_it_adds_among_what_goes_on(void **state) {
   (void)state;
   const double base = 1.0 / 16;

@@ -1,5 +1,5 @@
-/* Matrix PCA with residuals, and low-rank factors by SVD: exact where nothing need go, right by an independent SVD, never
- * more parameters than asked for. */
+/* Matrix PCA with residuals, and low-rank factors by SVD: exact where nothing need go, right by an independent SVD,
+ * never more parameters than asked for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@
 #define GROUPED "'num_attention_heads': 4, 'num_key_value_heads': 2, 'head_dim': 8"
 #define GQA "'type': 'gqa', 'qk_norm': true"
 
-/* --- linear algebra against plain loops ---------------------------------------------------------------------------- */
+/* --- linear algebra against plain loops --------------------------------------------------------------------- */
 
 static double *random_matrix(int64_t rows, int64_t columns, uint64_t stream) {
   double *m = malloc((size_t)(rows * columns) * sizeof *m);
@@ -142,7 +142,7 @@ static void inputs_of_zeros_have_no_factor_and_say_so(void **state) {
   assert_int_equal(ch_cholesky(2, bad, r, &ridge, &error), CH_ERROR_NUMERIC);
 }
 
-/* --- groups and ranks ---------------------------------------------------------------------------------------------- */
+/* --- groups and ranks --------------------------------------------------------------------------------------- */
 
 static void groups_are_cut_where_layers_drift(void **state) {
   (void)state;
@@ -173,7 +173,7 @@ static void ranks_go_where_a_parameter_helps_most(void **state) {
   assert_true(m[0].rank == 3 && m[1].rank == 2);
 }
 
-/* --- methods -------------------------------------------------------------------------------------------------------- */
+/* --- methods ------------------------------------------------------------------------------------------------ */
 
 typedef struct method {
   const char *name;
@@ -301,7 +301,8 @@ static void ranks_in_proportion_respect_what_is_least_and_most(void **state) {
   assert_int_equal(ch_proportional_ranks(m, parts, 3, 0, 260), 0);
   assert_true(m[0].rank == 2 && m[1].rank == 6 && m[2].rank == 9);
   const double few[] = {0.01, 1, 1};
-  /* The first has its one; the 50 left pay for 1.7 of the others: 1 and 1, then one more of the second and of the first. */
+  /* The first has its one; the 50 left pay for 1.7 of the others: 1 and 1, then one more of the second and of the
+     first. */
   assert_int_equal(ch_proportional_ranks(m, few, 3, 1, 60), 0);
   assert_true(m[0].rank == 2 && m[1].rank == 2 && m[2].rank == 1);
 }

@@ -1,5 +1,5 @@
-/* Whitening: whoever weighs errors by the inputs of a text loses least of the outputs on that text. Values come from numpy,
- * errors from plain loops. */
+/* Whitening: whoever weighs errors by the inputs of a text loses least of the outputs on that text. Values come from
+ * numpy, errors from plain loops. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

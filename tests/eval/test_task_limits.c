@@ -161,7 +161,7 @@ static void work_that_real_prompts_need_goes_through(void **state) {
   assert_fills("{% for i in range(100) %}{% set y=t|regex_replace('a' ~ i, '') %}{% endfor %}.");
 }
 
-/* --- tasks --------------------------------------------------------------------------------------------------- */
+/* --- tasks -------------------------------------------------------------------------------------------------- */
 
 static ch_status read_task(const char *form, int forms, ch_error *error) {
   ch_text text = {0};

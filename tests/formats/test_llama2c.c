@@ -77,7 +77,7 @@ static void its_tokenizer_becomes_a_tokenizer_json_with_the_same_ids(void **stat
   scratch_end(directory);
 }
 
-/* --- damaged files ---------------------------------------------------------------------------------------------- */
+/* --- damaged files ------------------------------------------------------------------------------------------ */
 
 static void refuse(const char *path, const char *part) {
   ch_source source;

@@ -1,5 +1,5 @@
-/* Fuzz target: checkpoints. What says how it was made is read, and a trainer made that way takes it or refuses it with a
- * sentence. */
+/* Fuzz target: checkpoints. What says how it was made is read, and a trainer made that way takes it or refuses it with
+ * a sentence. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>

@@ -28,7 +28,7 @@ typedef struct gradient_case {
   ch_node *(*build)(ch_graph *graph, ch_node *const *p);
 } gradient_case;
 
-/* --- running a case ------------------------------------------------------------------------------------------ */
+/* --- running a case ----------------------------------------------------------------------------------------- */
 
 typedef struct bench {
   const gradient_case *c;
@@ -129,7 +129,8 @@ static inline void fill(bench *b, const gradient_case *c) {
   }
 }
 
-/* Three micro-batches of one step, which compute once what parameters alone determine, give three times the gradient. */
+/* Three micro-batches of one step, which compute once what parameters alone determine, give three times the
+   gradient. */
 static inline void compare_with_accumulation(bench *b, bool recompute, double *const *once) {
   plan_case(b, true, recompute, true);
   for (int i = 0; i < b->c->leaves; i++) memset(b->gradients[i], 0xff, ch_tensor_bytes(&b->params[i]));

@@ -101,7 +101,7 @@ static void release(mixture *m) {
   ch_workspace_free(&m->workspace);
 }
 
-/* --- worked out by hand -------------------------------------------------------------------------------------- */
+/* --- worked out by hand ------------------------------------------------------------------------------------- */
 
 static void softmax(const double *logits, double p[EXPERTS]) {
   double sum = 0;
@@ -154,7 +154,7 @@ static double balance_loss(const mixture *m, const spec *s) {
   return loss;
 }
 
-/* --- tests --------------------------------------------------------------------------------------------------- */
+/* --- tests -------------------------------------------------------------------------------------------------- */
 
 static void every_token_goes_through_its_best_experts(void **state) {
   (void)state;

@@ -151,7 +151,7 @@ static void what_makes_no_set_is_refused(void **state) {
   remove_directory();
 }
 
-/* --- augmentation -------------------------------------------------------------------------------------------- */
+/* --- augmentation ------------------------------------------------------------------------------------------- */
 
 enum { SIZE = 6, CHANNELS = 2, COUNT = CHANNELS * SIZE * SIZE };
 

@@ -85,7 +85,7 @@ static ch_status write_greedy(ch_batch_text *text, page *p) {
   return ch_generate_text(session, text, &error);
 }
 
-/* --- stop strings -------------------------------------------------------------------------------------------- */
+/* --- stop strings ------------------------------------------------------------------------------------------- */
 
 /* Every stretch of the text as a stop string: most of them begin and end inside tokens, and span several. */
 static void the_text_ends_before_a_stop_string_wherever_tokens_part(void **state) {
@@ -212,7 +212,7 @@ static void texts_of_a_batch_have_their_own_stop_strings(void **state) {
   ch_session_free(batch);
 }
 
-/* --- why a text ends ----------------------------------------------------------------------------------------- */
+/* --- why a text ends ---------------------------------------------------------------------------------------- */
 
 static void a_text_says_why_it_ended(void **state) {
   (void)state;
@@ -302,7 +302,7 @@ static void impossible_wishes_are_refused_before_anything_is_fed(void **state) {
   }
 }
 
-/* --- probabilities ------------------------------------------------------------------------------------------- */
+/* --- probabilities ------------------------------------------------------------------------------------------ */
 
 /* Softmax in its plainest form. */
 static double plain_log_probability(const float *logits, int32_t token) {

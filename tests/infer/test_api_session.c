@@ -1,5 +1,5 @@
-/* Sessions through the public interface: logits of all positions, uneven sequences, truncating, copying, forking, progress,
-   end tokens, text with special tokens. */
+/* Sessions through the public interface: logits of all positions, uneven sequences, truncating, copying, forking,
+   progress, end tokens, text with special tokens. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -227,7 +227,7 @@ static void forks_diverge_like_two_sessions_bit_for_bit(void **state) {
   assert_int_equal(ch_session_fork(NULL, NULL, &error), CH_ERROR_ARGUMENT);
 }
 
-/* --- progress ------------------------------------------------------------------------------------------------ */
+/* --- progress ----------------------------------------------------------------------------------------------- */
 
 typedef struct watch {
   int64_t calls, done, total, stop_at; /* stop_at: cancels from there on; 0 = never */
@@ -324,7 +324,7 @@ static void a_generation_reports_its_prompt_and_stops_there(void **state) {
   ch_session_free(session);
 }
 
-/* --- end tokens and special tokens --------------------------------------------------------------------------- */
+/* --- end tokens and special tokens -------------------------------------------------------------------------- */
 
 static void end_tokens_are_those_of_the_model_until_they_are_set(void **state) {
   (void)state;

@@ -13,7 +13,7 @@
 #include "base/random.h"
 #include "infer/sampling.h"
 
-/* --- reference: sort the vocabulary, cut, normalise ------------------------------------------------------------ */
+/* --- reference: sort the vocabulary, cut, normalise --------------------------------------------------------- */
 
 static const float *sorted_logits;
 

@@ -20,7 +20,7 @@
 #include "model/transformer.h"
 #include "tensor/kernels.h"
 
-/* --- a small model in memory ----------------------------------------------------------------------------------- */
+/* --- a small model in memory -------------------------------------------------------------------------------- */
 
 typedef struct model {
   ch_config config;
@@ -64,7 +64,7 @@ static const char talking[] =
     "\"attention\": {\"type\": \"talking\"}}";
 static const char tied[] = "{\"model_type\": \"llama\", " SIZES "\"tie_word_embeddings\": true}";
 
-/* --- a scratch directory --------------------------------------------------------------------------------------- */
+/* --- a scratch directory ------------------------------------------------------------------------------------ */
 
 static char directory[64];
 
@@ -129,7 +129,7 @@ static inline void assert_refused(const model *m, ch_weights_mode mode, ch_statu
     fail_msg("status %d, \"%s\" where %d with \"%s\" is needed", status, error.message, code, words);
 }
 
-/* --- reading back ---------------------------------------------------------------------------------------------- */
+/* --- reading back ------------------------------------------------------------------------------------------- */
 
 static inline double value_at(const ch_tensor *tensor, int64_t i) {
   uint32_t bits;

@@ -1,5 +1,5 @@
-/* Comparisons with the best: Dunnett's critical values against published tables, the analysis of seeds as blocks, and how often
-   statements about made-up losses are right. */
+/* Comparisons with the best: Dunnett's critical values against published tables, the analysis of seeds as blocks, and
+   how often statements about made-up losses are right. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -121,8 +121,8 @@ static void missing_seeds_are_adjusted_for(void **state) {
   ch_arena_free(&f.arena);
 }
 
-/* Where one mechanism of five has three times the noise of the others and is the best, few seeds say little about it: three standard
-   errors of the draws below the 94 % that the mean over all statements reaches there too. */
+/* Where one mechanism of five has three times the noise of the others and is the best, few seeds say little about it:
+   three standard errors of the draws below the 94 % that the mean over all statements reaches there too. */
 enum { DRAWS = 400 };
 static const double least_unequal = 0.94 - 0.036;
 

@@ -1,5 +1,5 @@
-/* The laws of a ladder, on losses made by laws that are known: values, how often intervals cover the truth, multipliers,
-   crossings, and the prediction of the largest models. */
+/* The laws of a ladder, on losses made by laws that are known: values, how often intervals cover the truth,
+   multipliers, crossings, and the prediction of the largest models. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -16,7 +16,7 @@
 static browser chromium;
 static char directory[64];
 
-/* --- pages --------------------------------------------------------------------------------------------------------- */
+/* --- pages -------------------------------------------------------------------------------------------------- */
 
 static const char *write_page(const char *name, const ch_text *html) {
   static char path[128];
@@ -116,7 +116,7 @@ static const char *sizes_page(void) {
   return path;
 }
 
-/* --- events -------------------------------------------------------------------------------------------------------- */
+/* --- events ------------------------------------------------------------------------------------------------- */
 
 static bool is(const json_t *event, const char *method) {
   const char *name = json_string_value(json_object_get(event, "method"));
@@ -142,7 +142,7 @@ static void assert_quiet(const char *page) {
   }
 }
 
-/* --- tests --------------------------------------------------------------------------------------------------------- */
+/* --- tests -------------------------------------------------------------------------------------------------- */
 
 static void pages_draw_every_figure_and_fetch_nothing(void **state) {
   (void)state;

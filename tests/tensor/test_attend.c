@@ -257,8 +257,8 @@ static void random_shapes_masks_and_types_are_right(void **state) {
   }
 }
 
-/* Where products may round what they multiply, given what is exact in BF16: weights alone are then rounded. Dimensions and
-   tokens that leave half a pair, states of both types, of one part or two, produced or in place. */
+/* Where products may round what they multiply, given what is exact in BF16: weights alone are then rounded. Dimensions
+   and tokens that leave half a pair, states of both types, of one part or two, produced or in place. */
 static void rounded_products_are_right(void **state) {
   (void)state;
   ch_random random;

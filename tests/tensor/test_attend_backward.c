@@ -266,8 +266,8 @@ static void *run_both(const attend_data *d, const double *dout, const ch_kernels
   return all;
 }
 
-/* Queries, keys, values and output gradients that are rounded beforehand change nothing; and where a table has no pairs, or
-   nothing may be rounded, nothing is. */
+/* Queries, keys, values and output gradients that are rounded beforehand change nothing; and where a table has no
+   pairs, or nothing may be rounded, nothing is. */
 static void every_factor_is_rounded_or_none(void **state) {
   (void)state;
   ch_random random;

@@ -13,8 +13,8 @@ typedef struct product {
   bool rounded;  /* factors of BF16, the second of them also packed */
 } product;
 
-/* The F64 table, the F32 table without instructions for BF16, and the one with all that this processor has: the library does
-   the same below each of F32 but for products of BF16. */
+/* The F64 table, the F32 table without instructions for BF16, and the one with all that this processor has: the library
+   does the same below each of F32 but for products of BF16. */
 enum { TABLES = 3, BEST = 2 };
 static const ch_kernels *tables[TABLES];
 
@@ -270,7 +270,7 @@ static void one_object_serves_changing_numbers_of_threads(void **state) {
   ch_gemm_free(gemm);
 }
 
-/* --- linear layers ---------------------------------------------------------------------------------------------------- */
+/* --- linear layers ------------------------------------------------------------------------------------------ */
 
 static void check_linear(ch_gemm *gemm, const ch_kernels *kernels, ch_random *random, int64_t rows,
                          int64_t in, int64_t out, ch_dtype weight_dtype, bool with_bias, bool accumulate,

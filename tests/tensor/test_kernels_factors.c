@@ -4,7 +4,7 @@
 
 static ch_random randomness;
 
-/* --- exclusive contexts --------------------------------------------------------------------------------------------- */
+/* --- exclusive contexts ------------------------------------------------------------------------------------- */
 
 enum { ROWS = 37, HEADS = 6, GROUPS = 3, MOST_DIM = 40 };
 
@@ -92,7 +92,7 @@ static void a_value_of_zero_leaves_contexts_alone(void **state) {
   }
 }
 
-/* --- products of factors ---------------------------------------------------------------------------------------------- */
+/* --- products of factors ------------------------------------------------------------------------------------ */
 
 typedef struct factors {
   int64_t rows, heads, rank, dim;
@@ -142,7 +142,7 @@ static void products_of_factors_follow_their_equations(void **state) {
   }
 }
 
-/* --- attention over factors ------------------------------------------------------------------------------------------- */
+/* --- attention over factors --------------------------------------------------------------------------------- */
 
 typedef struct attended {
   int64_t sequences, queries, heads, dim, k_rank, v_rank, past;

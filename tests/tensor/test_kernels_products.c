@@ -2,9 +2,7 @@
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 
-/* --- gemv
- * ---------------------------------------------------------------------------------------------------------
- */
+/* --- gemv --------------------------------------------------------------------------------------------------- */
 
 /* Ways to multiply by weights of BF16, of which a table need not have all. */
 typedef enum gemv_way { PLAIN, PAIRS, SPLIT, SPLIT_HALVES, WAYS } gemv_way;

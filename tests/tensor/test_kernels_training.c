@@ -1,5 +1,4 @@
-/* Softmax cross entropy and AdamW of every table against their equations; the gradient against differences.
- */
+/* Softmax cross entropy and AdamW of every table against their equations; the gradient against differences. */
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 
@@ -149,9 +148,7 @@ static void the_cross_entropy_gradient_in_double_matches_differences(void **stat
   free(x), free(gradient);
 }
 
-/* --- AdamW
- * ----------------------------------------------------------------------------------------------------------
- */
+/* --- AdamW -------------------------------------------------------------------------------------------------- */
 
 typedef struct adamw_case {
   int64_t n;

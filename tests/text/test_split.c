@@ -192,7 +192,8 @@ static void random_pattern(ch_random *random, ch_text *pattern) {
   }
 }
 
-/* PCRE2 serves only where it knows the characters that Oniguruma knows: Debian 13 has Unicode 16 in one and 15 in the other. */
+/* PCRE2 serves only where it knows the characters that Oniguruma knows: Debian 13 has Unicode 16 in one and 15 in the
+   other. */
 static bool is_fast(const char *pattern) {
   ch_regex *regex;
   ch_error error;

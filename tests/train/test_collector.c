@@ -1,4 +1,5 @@
-/* Data of several ranks, brought together: in the order of ranks whatever their speed, and with nothing on its way after a failure. */
+/* Data of several ranks, brought together: in the order of ranks whatever their speed, and with nothing on its way
+   after a failure. */
 #include "training.h"
 
 #include <sched.h>

@@ -1,5 +1,5 @@
-/* When a gradient is final: told once per trainable parameter and step, in the last micro-batch, with the value that the update
- * takes. */
+/* When a gradient is final: told once per trainable parameter and step, in the last micro-batch, with the value that
+ * the update takes. */
 #include "training.h"
 
 #include "preset_config.h"

@@ -1,4 +1,5 @@
-/* Ranks that train one model hold the bits of one process that trains it alone; where one fails, none makes the step. */
+/* Ranks that train one model hold the bits of one process that trains it alone; where one fails, none makes the
+   step. */
 #include "training.h"
 
 #include "preset_config.h"
@@ -110,7 +111,7 @@ static void run_alone(job *j) {
   if (j->status[0] != CH_OK) fail_msg("%s: %s", j->name, j->errors[0].message);
 }
 
-/* --- the same bits ------------------------------------------------------------------------------------------------- */
+/* --- the same bits ------------------------------------------------------------------------------------------ */
 
 static void assert_same_report(const ch_step_report *a, const ch_step_report *b) {
   assert_int_equal(a->step, b->step);
@@ -252,7 +253,7 @@ static void with_experts(void **state) {
   }
 }
 
-/* --- memory ---------------------------------------------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------------------------------------------------- */
 
 static ch_config config_with_gates(void) {
   ch_config config = preset_config("egmla");
@@ -358,7 +359,7 @@ static void as_many_bytes_travel_as_the_formula_says(void **state) {
   }
 }
 
-/* --- checkpoints ------------------------------------------------------------------------------------------------------ */
+/* --- checkpoints -------------------------------------------------------------------------------------------- */
 
 /* The two files differ in the seconds that training took, at most. */
 static void assert_same_checkpoint(const char *directory, const char *a, const char *b) {
@@ -411,7 +412,7 @@ static void a_checkpoint_goes_on_with_any_number_of_ranks(void **state) {
   remove_directory(directory);
 }
 
-/* --- failures ---------------------------------------------------------------------------------------------------------- */
+/* --- failures ----------------------------------------------------------------------------------------------- */
 
 /* All ranks have the same sentence and stand where they stood before the step; the next attempt succeeds. */
 static void check_failure(job *j, int ranks, int64_t steps_done, ch_status expected, const char *sentence) {

@@ -18,7 +18,7 @@
 
 extern char **environ;
 
-/* --- helpers ------------------------------------------------------------------------------------------------- */
+/* --- helpers ------------------------------------------------------------------------------------------------ */
 
 typedef struct watcher {
   ch_trainer *trainer;
@@ -136,7 +136,7 @@ static void check_model(const char *directory, const ch_trainer *trainer) {
   free(path);
 }
 
-/* --- ordinary runs ------------------------------------------------------------------------------------------- */
+/* --- ordinary runs ------------------------------------------------------------------------------------------ */
 
 static void a_run_leaves_a_log_a_checkpoint_and_a_model(void **state) {
   (void)state;
@@ -257,7 +257,7 @@ static void a_log_ahead_of_its_checkpoint_is_cut_back(void **state) {
   remove_directory(directory);
 }
 
-/* --- SIGKILL ------------------------------------------------------------------------------------------------- */
+/* --- SIGKILL ------------------------------------------------------------------------------------------------ */
 
 enum { KILLED_STEPS = 60 };
 
@@ -324,7 +324,7 @@ static void killed_at_any_moment_a_run_can_be_resumed_to_the_same_bits(void **st
   remove_directory(other);
 }
 
-/* --- what can go wrong --------------------------------------------------------------------------------------- */
+/* --- what can go wrong -------------------------------------------------------------------------------------- */
 
 static void numbers_that_go_wrong_leave_the_last_good_checkpoint(void **state) {
   (void)state;

@@ -1,6 +1,6 @@
-/* Sequences of different lengths in one step, whatever the mechanism and its cache: each gets the logits that it gets alone,
- * bit for bit; behind an embedding gate within rounding, for there products are shared by the ids that sequences have in
- * common. */
+/* Sequences of different lengths in one step, whatever the mechanism and its cache: each gets the logits that it gets
+ * alone, bit for bit; behind an embedding gate within rounding, for there products are shared by the ids that sequences
+ * have in common. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,7 @@
 /* Lists of configurations, and what every one of them is checked for: one program a family of mechanisms.
  *
  * A family's test fills a list and hands it to run_combinations. Every property of properties.h is then a test over all
- * of the list; what fails is named by its configuration.
- */
+ * of the list; what fails is named by its configuration. */
 #ifndef TESTS_ATTENTION_COMBINATIONS_H
 #define TESTS_ATTENTION_COMBINATIONS_H
 

@@ -1,5 +1,5 @@
-/* Decoding through the cache, in F32 as the program does: whatever way tokens are fed, the logits are those of one whole
- * pass. */
+/* Decoding through the cache, in F32 as the program does: whatever way tokens are fed, the logits are those of one
+ * whole pass. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

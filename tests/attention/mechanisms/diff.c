@@ -1,4 +1,5 @@
-/* Differential attention (1.6): the definition; both lambdas, with and without its norm, grouped pairs, mixed, knocked, positions. */
+/* Differential attention (1.6): the definition; both lambdas, with and without its norm, grouped pairs, mixed, knocked,
+   positions. */
 #include <math.h>
 
 #include "mechanism.h"

@@ -1,8 +1,7 @@
 /* What tests know a mechanism by: its definition written a second time, and what it is tried on.
  *
  * A file NAME.c beside this one has `const tested_mechanism tested_NAME`; CMake finds it and makes it a program
- * test_combinations_NAME. test_mechanisms.c holds these files to the registry: a mechanism without one fails.
- */
+ * test_combinations_NAME. test_mechanisms.c holds these files to the registry: a mechanism without one fails. */
 #ifndef TESTS_ATTENTION_MECHANISM_H
 #define TESTS_ATTENTION_MECHANISM_H
 

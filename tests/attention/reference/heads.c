@@ -49,8 +49,8 @@ static int64_t turned_dims(const reference_config *c) {
   return c->rotary_share < 1 ? (int64_t)((double)c->head_dim * c->rotary_share) : c->head_dim;
 }
 
-/* Keys, rotated. Fewer components than heads are kept: turned where nothing but the mix comes before the rotation, which
-   turns all heads alike. */
+/* Keys, rotated. Fewer components than heads are kept: turned where nothing but the mix comes before the rotation,
+   which turns all heads alike. */
 static double *finished_keys(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   if (follows(run)) return run->kept_keys;

@@ -2,8 +2,7 @@
  *
  * Plain loops in double over [T][heads][dim] arrays, one sequence at a time, written from the definitions of the
  * mechanisms alone: it shares neither graph nor kernels nor the reading of configurations with src/. Nothing here is
- * fast, and everything fails the running test at once (fail_msg) instead of returning errors.
- */
+ * fast, and everything fails the running test at once (fail_msg) instead of returning errors. */
 #ifndef TESTS_ATTENTION_REFERENCE_H
 #define TESTS_ATTENTION_REFERENCE_H
 

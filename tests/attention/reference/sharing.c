@@ -46,7 +46,8 @@ static int64_t atoms_in(const reference_config *c, int group, const char *name) 
   return c->sharing.atoms < layers ? c->sharing.atoms : layers;
 }
 
-/* Returns true if the layers of a group share the first factor: where there are groups, and no factor of the layer's own. */
+/* Returns true if the layers of a group share the first factor: where there are groups, and no factor of the layer's
+   own. */
 static bool has_basis(const reference_config *c, int layer, const char *name) {
   return c->sharing.type == REFERENCE_LOW_RANK && c->sharing.group_count &&
          !stored_size(c, REFERENCE_FACTORS, layer, name);
