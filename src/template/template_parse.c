@@ -222,7 +222,8 @@ static void parse_macro(parser *p, ch_statement *s) {
   parse_block(p, &s->body, ENDS_MACRO);
 }
 
-/* Behind "{% raw": text up to {% endraw %}, with brackets in it. It begins with the line break behind {% raw %}. */
+/* Behind "{% raw": text up to {% endraw %}, with brackets in it. It begins with the line break behind {% raw
+   %}. */
 static void parse_raw(parser *p, ch_statement ***tail) {
   close_as(p, "%}", false);
   if (p->status != CH_OK) return;

@@ -47,7 +47,8 @@ static json_t *put_piece(const call *c, json_t *list, const char *from, size_t s
   return NULL;
 }
 
-/* Without a separator: the pieces between runs of white space, no empty ones. After `left` pieces the rest is one. */
+/* Without a separator: the pieces between runs of white space, no empty ones. After `left` pieces the rest is
+   one. */
 static json_t *split_words(const call *c, json_int_t left) {
   const unsigned char *p = (const unsigned char *)json_string_value(c->self);
   const unsigned char *end = p + json_string_length(c->self), *word = NULL;
@@ -113,7 +114,7 @@ static json_t *split_right(const call *c) {
   return NULL;
 }
 
-/* What is before a separator, the separator, and what is behind it. */
+/* The text before a separator, the separator, and the text behind it. */
 static json_t *partition(const call *c, bool from_end) {
   const char *separator = ch_template_text_argument(c, 0, "sep"), *text = json_string_value(c->self);
   if (!separator || !*separator) return ch_template_refuse(c, "needs a separator that is not empty");

@@ -50,7 +50,8 @@ static ch_status check(dnnl_status_t status, const ch_gemm_shape *shape, ch_erro
 
 /* --- what differs between versions 2 and 3: descriptors are values in one, objects in the other --------- */
 
-/* Versions before 2.6 (Ubuntu 22.04) do not know the layout that kernels->pack_bf16 makes: BF16 is widened there. */
+/* Versions before 2.6 (Ubuntu 22.04) do not know the layout that kernels->pack_bf16 makes: BF16 is widened
+   there. */
 #define KNOWS_PACKED (DNNL_VERSION_MAJOR > 2 || DNNL_VERSION_MINOR >= 6)
 #if !KNOWS_PACKED
 #define dnnl_BA16a64b2a dnnl_format_tag_undef

@@ -125,7 +125,8 @@ ALWAYS_INLINE vec vec_log(vec x) {
 }
 
 /* Phi(x) = (1 + erf(x / sqrt 2)) / 2 to about 1e-7 of its value (also where it is tiny), and phi(x) =
-   Phi'(x). Phi(-|x|) = e^(-x^2/2) R(|x|), where R, a smooth function, is a polynomial in 1 / (1 + 0.35 |x|). */
+   Phi'(x). Phi(-|x|) = e^(-x^2/2) R(|x|), where R, a smooth function, is a polynomial in 1 / (1 + 0.35
+   |x|). */
 ALWAYS_INLINE vec vec_normal(vec x, vec *density) {
   vec magnitude = (vec)((ivec)x & 0x7fffffff);
   magnitude = vec_min(splat(14.5f), magnitude);
