@@ -36,7 +36,7 @@ typedef struct work {
 typedef void (*work_function)(const work *w);
 
 /* All threads read the buffers. On a shared machine the rate changes from second to second, so each kernel is compared
-   with what was possible beside it. */
+   with the rate measured just before it. */
 static ch_status read_buffers(void *context, ch_error *error) {
   const bench *b = context;
   double kept = 0;
@@ -175,7 +175,7 @@ static void do_convert_to(const work *w) {
   w->b->k->convert_to(ch_team_here(), w->n, w->b->buffer[0], w->dtype, w->b->buffer[1]);
 }
 
-/* Weights [extra, n] for `rows` rows of x, which lie first in scratch; the sums come after them. Successive calls walk
+/* Weights [extra, n] for `rows` rows of x, which are first in scratch; the sums follow. Successive calls walk
  * through all buffers, so that no weight is still in a cache. */
 static ch_product next_product(const work *w) {
   static int64_t offset; /* in bytes */

@@ -1,4 +1,4 @@
-/* How often the statements of a comparison are right, on made-up losses: bench_coverage [DRAWS [MECHANISMS]]
+/* How often the statements of a comparison are right, on simulated losses: bench_coverage [DRAWS [MECHANISMS]]
  *
  * Columns: the intervals of how far each mechanism is behind the best, on average and of the mechanism that is worst
  * off; all upper bounds together; all intervals along the front together; two equal mechanisms stated as tied; and the

@@ -267,7 +267,7 @@ static ch_status read_ids(bench *b, ch_error *error) {
   for (const char *at = text + strspn(text, SPACES); status == CH_OK && *at; at = end + strspn(end, SPACES)) {
     long long id = strtoll(at, &end, 10);
     if (end == at || id < 0 || id >= vocabulary)
-      status = ch_fail(error, CH_ERROR_ARGUMENT, "%s: '%.20s' is no token id from 0 to %lld", path, at,
+      status = ch_fail(error, CH_ERROR_ARGUMENT, "%s: '%.20s' is not a token id from 0 to %lld", path, at,
                        (long long)vocabulary - 1);
     else
       b->ids[b->id_count++] = (int32_t)id;

@@ -337,7 +337,7 @@ static ch_status coordinate_settings(const arguments *a, ch_coordinate_settings 
   if (!ch_option_given(a, "lr")) return CH_OK;
   if (ch_parse_number(a->rates, &settings->lr) && settings->lr > 0) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "--lr %.80s is not one rate, and a coordinate check has one, as 3e-3 is", a->rates);
+                 "--lr %.80s is not one rate; a coordinate check needs one, such as 3e-3", a->rates);
 }
 
 static ch_status print_coordinates(const arguments *a, const ch_coordinates *coordinates, ch_error *error) {

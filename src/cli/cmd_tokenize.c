@@ -58,8 +58,8 @@ static bool is_gap(char c) {
 static ch_status not_an_id(const conversion *c, const char *word, const char *end, ch_error *error) {
   int length = 0;
   while (length < 32 && word + length < end && !is_gap(word[length])) length++;
-  return ch_fail(error, CH_ERROR_FORMAT, "%s, line %zu: '%.*s' is no token id; ids go from 0 to %d", c->path,
-                 c->line_number, length, word, ch_tokenizer_vocab_size(c->tokenizer) - 1);
+  return ch_fail(error, CH_ERROR_FORMAT, "%s, line %zu: '%.*s' is not a token id; ids go from 0 to %d",
+                 c->path, c->line_number, length, word, ch_tokenizer_vocab_size(c->tokenizer) - 1);
 }
 
 /* Reads ids separated by spaces or commas. */

@@ -64,7 +64,7 @@ static ch_status add_json(ch_prompts *prompts, const char *path, int64_t number,
       json_is_string(text)
           ? add(prompts, json_string_value(text), json_string_length(text), error)
           : ch_fail(error, CH_ERROR_FORMAT,
-                    "line %lld of %s is no prompt; it must be a JSON string, or an object with "
+                    "line %lld of %s is not a prompt; it must be a JSON string, or an object with "
                     "the string \"prompt\" and nothing else",
                     (long long)number, path);
   json_decref(value);

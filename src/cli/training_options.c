@@ -367,8 +367,8 @@ static ch_status read_validation(const char *text, ch_train_settings *settings, 
   settings->text.validation = share;
   return share >= 1e-6 && share <= 0.5
              ? CH_OK
-             : ch_fail(error, CH_ERROR_ARGUMENT, "--validation: %s is no share from 1e-06 to 0.5, nor a file",
-                       text);
+             : ch_fail(error, CH_ERROR_ARGUMENT,
+                       "--validation: %s is neither a share from 1e-06 to 0.5 nor a file", text);
 }
 
 ch_status ch_training_read(const ch_training_arguments *a, ch_train_settings *settings, ch_error *error) {

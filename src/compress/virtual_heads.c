@@ -20,7 +20,7 @@ static const char *projection_of(unsigned state) {
   return state == CH_ON_K ? "k_proj" : "v_proj";
 }
 
-/* Returns true if whole heads of head_dim lie side by side in the projection. */
+/* Returns true if whole heads of head_dim are adjacent in the projection. */
 static bool lies_by_heads(const ch_config *config, unsigned state) {
   ch_state_rows made[CH_MAX_STATE_ROWS];
   const ch_mechanism *mechanism = ch_mechanism_of(config);
@@ -89,11 +89,6 @@ static void products(const ch_head_factors *f, const float *left, const float *r
     }
 }
 
-static void plain_gram(const ch_head_factors *f, double *gram) {
-  products(f, f->weight, f->weight, f->inputs, gram);
-  if (f->bias) products(f, f->bias, f->bias, 1, gram);
-}
-
 /* E[(W_g x + b_g) . (W_j x + b_j)] = tr(W_g C W_j^T) + b_g . W_j m + b_j . W_g m + b_g . b_j with the mean m of x. */
 static ch_status weighted_gram(const ch_head_factors *f, const ch_autocorrelation *x, double *gram,
                                ch_error *error) {
@@ -125,7 +120,7 @@ static ch_status weighted_gram(const ch_head_factors *f, const ch_autocorrelatio
   return status;
 }
 
-/* The loss of a Gram matrix' trace when only the first 1 ... G columns of V are kept: tr(K) - tr(V^T K V). */
+/* The loss of a Gram matrix' trace if only the first 1 ... G columns of V remain: tr(K) - tr(V^T K V). */
 static void losses(const ch_head_factors *f, const double *gram, double *lost) {
   int64_t n = f->heads;
   double trace = 0, kept = 0;
@@ -200,7 +195,8 @@ ch_status ch_head_factors_find(const ch_model *model, int layer, unsigned state,
     plain = calloc(count, sizeof *plain);
     weighted = calloc(count, sizeof *weighted);
     status = plain && weighted ? CH_OK : ch_no_memory(error);
-    if (status == CH_OK) plain_gram(f, plain);
+    if (status == CH_OK) products(f, f->weight, f->weight, f->inputs, plain);
+    if (status == CH_OK && f->bias) products(f, f->bias, f->bias, 1, plain);
     if (status == CH_OK && x) status = weighted_gram(f, x, weighted, error);
     if (status == CH_OK) status = take_apart(f, x ? weighted : plain, error);
     if (status == CH_OK) losses(f, plain, f->plain);

@@ -1,10 +1,10 @@
 /* Intervals of distances from the best.
  *
- * Let b be the group that is truly the best. With probability 1 - error, no other mean is ahead of b's by more than `margin`
- * beyond what is true: Dunnett's one-sided test of all others against b. Whenever that holds, b is among the groups whose mean
- * is within the margin of every other, and the largest distance from one of those, plus the margin, bounds the distance from b.
- * So all upper bounds are right together, whichever group is the best. Lower bounds are right one by one: a group that is surely
- * worse than another is behind the best by at least as much. */
+ * Let b be the group that is truly the best. With probability 1 - error, no other mean is ahead of b's by more than
+ * `margin` beyond what is true: Dunnett's one-sided test of all others against b. Whenever that holds, b is among the
+ * groups whose mean is within the margin of every other, and the largest distance from one of those, plus the margin,
+ * bounds the distance from b. So all upper bounds are right together, whichever group is the best. Lower bounds are
+ * right one by one: a group that is surely worse than another is behind the best by at least as much. */
 #include "laws/best.h"
 
 #include <math.h>
@@ -12,8 +12,9 @@
 #include "laws/dunnett.h"
 #include "laws/statistics.h"
 
-/* Few mechanisms say little about how unequal their noise is. With this share of the stated error, simulated statements
-   (bench/coverage.c) have at least 94 % confidence where one mechanism of five is three times as noisy, and more elsewhere. */
+/* Few mechanisms say little about how unequal their noise is. With this share of the stated error, simulated
+ * statements (bench/coverage.c) have at least 94 % confidence where one mechanism of five is three times as noisy,
+ * and more elsewhere. */
 static const double share_of_error = 0.9;
 
 static ch_status find_margins(const ch_blocked *fit, double error, ch_arena *arena, ch_best *best,

@@ -15,6 +15,6 @@ bool failing_stop(void);
 long failing_left(void);
 
 /* In a program started with LD_PRELOAD, FAILING_ALLOCATION=n does what failing_start does before main, and
-   FAILING_UNREACHED names a file that is made when the program ends by itself without having come to n. */
+   FAILING_UNREACHED names a file that is created if the program ends before allocation n. */
 
 #endif

@@ -70,7 +70,7 @@ static ch_status use_pieces(const char *directory, ch_error *error) {
   return use_tokenizer(TEST_DATA "/text/spm.bin", error);
 }
 
-static char *tokenizer_path; /* that train_tokenizer made */
+static char *tokenizer_path; /* from train_tokenizer */
 
 static ch_status use_merges(const char *directory, ch_error *error) {
   (void)directory;

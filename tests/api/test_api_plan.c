@@ -1,5 +1,4 @@
-/* What fits into a memory and how fast it will be, through the public interface: sizes against bytes counted by
-   hand. */
+/* The planner through the public interface: sizes against bytes counted by hand. */
 #include "api_testing.h"
 
 enum { VOCABULARY = 256, LAYERS = 2, USERS = 3, CONTEXT = 100 };
@@ -97,7 +96,7 @@ static void latents_gates_and_shared_heads_are_counted(void **state) {
   ch_capacity_candidate gated =
       sizes_of(MLA ", \"gate_embedding_dim\": 8}}", CH_PRECISION_DEFAULT, CH_PRECISION_DEFAULT);
   assert_int_equal(gated.cache_bytes_per_token, mla.cache_bytes_per_token);
-  /* a token has two moments a layer and its id beside the latents */
+  /* a token has two moments per layer and its id, in addition to the latents */
   assert_int_equal(gated.cache_bytes, mla.cache_bytes + (2 * LAYERS * 4 + 4) * CONTEXT * USERS);
   /* 300 tokens can have 256 ids */
   assert_int_equal(gated.gate_bytes, VOCABULARY * LAYERS * EXPANDED * 4);

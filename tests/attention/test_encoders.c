@@ -19,7 +19,7 @@
 
 enum { IMAGES = 3, CHANNELS = 2, SIZE = 6, CLASSES = 5, PIXELS = IMAGES * CHANNELS * SIZE * SIZE };
 
-/* What stands in `attention`, and beside it; tried besides what every mechanism learns as. */
+/* Keys of `attention`, and others; tested in addition to what every mechanism learns as. */
 static const char *const tried_attention[][2] = {
     {"'type': 'gqa'", "'attention_bias': true"},
     {"'type': 'gqa'", "'hidden_act': 'silu', 'norm': 'rmsnorm', 'mlp_bias': false"},

@@ -84,7 +84,7 @@ static void collaborative_heads_of_separate_blocks_are_multi_head_attention(void
   }
 }
 
-/* Every head takes all of one factor: that of its group. */
+/* Every head reads all of one factor: that of its group. */
 static void tensor_products_of_one_hot_factors_are_grouped_query_attention(void **state) {
   (void)state;
   enum { GROUPS = 2, DIM = 6 };

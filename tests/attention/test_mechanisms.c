@@ -1,5 +1,5 @@
-/* What holds for every mechanism of the registry, whichever there are: tests know it, `compare` does, and a
- * configuration takes the modules it takes and no others. */
+/* Properties of every mechanism of the registry: tests know it, `compare` does, and a
+ * configuration accepts its modules and no others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -31,7 +31,7 @@ static int64_t first_of(int document) {
   return first;
 }
 
-/* What a document predicts of itself: its last token nothing. */
+/* Every token predicts the next one of its document; the last predicts nothing. */
 static void fill_targets(const specimen *s, int32_t *targets) {
   for (int d = 0; d < DOCUMENTS; d++)
     for (int64_t t = 0; t < lengths[d]; t++) {

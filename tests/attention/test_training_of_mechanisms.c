@@ -101,7 +101,7 @@ static ch_config parsed(const combination *from) {
   return config;
 }
 
-/* What every mechanism is to learn as. */
+/* The variants that every mechanism must learn as. */
 static void add_all_modules(combination_list *list) {
   for (const tested_mechanism *const *m = tested_mechanisms(); *m; m++)
     for (const tried *t = (*m)->learns; t->attention; t++) {

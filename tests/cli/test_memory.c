@@ -1,4 +1,4 @@
-/* Memory: a long prompt takes its cache and nothing more that grows with it; limits end in a sentence. */
+/* Memory: with a long prompt only the cache grows; limits end in a sentence. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -214,8 +214,7 @@ static void compare_prompts(const char *what, size_t limit) {
 static void a_long_prompt_takes_its_cache_and_nothing_more(void **state) {
   (void)state;
   skip_under_sanitizers();
-  const size_t arena =
-      64 * (size_t)MIB; /* address space that malloc takes for a second thread, where it can */
+  const size_t arena = 64 * (size_t)MIB; /* address space that malloc reserves for a second thread */
   compare_prompts("llama", enough ? enough + arena + 8 * MIB : 0);
 }
 

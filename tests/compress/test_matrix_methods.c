@@ -1,5 +1,5 @@
 /* Matrix PCA with residuals, and low-rank factors by SVD: exact where nothing need go, right by an independent SVD,
- * never more parameters than asked for. */
+ * never more parameters than requested. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -325,7 +325,7 @@ static void layers_of_a_group_have_one_basis_but_for_the_output(void **state) {
                                               "model.layers.0.self_attn.q_proj.weight"};
   for (int i = 0; i < 4; i++) assert_true(ch_params_find(&made.model.params, there[i]) >= 0);
   for (int i = 0; i < 3; i++) assert_true(ch_params_find(&made.model.params, absent[i]) < 0);
-  for (int m = 0; m < made.matrix_count; m++) /* layers 0 and 1 stand next to each other, then layer 2 */
+  for (int m = 0; m < made.matrix_count; m++) /* layers 0 and 1 are adjacent, then layer 2 */
     assert_int_equal(made.matrices[m].layer, m / 4);
   ch_compressed_free(&made);
   ch_calibration_free(calibration);

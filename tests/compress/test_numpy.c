@@ -107,7 +107,7 @@ static void add_product(const float *b, const float *a, int rank, double *w) {
       for (int r = 0; r < rank; r++) w[o * WIDTH + i] += (double)b[o * rank + r] * (double)a[r * WIDTH + i];
 }
 
-/* 576 attention parameters, 384 of them kept: a rank of 2 in each layer has 112. */
+/* 576 attention parameters, 384 of them unchanged: a rank of 2 in each layer has 112. */
 static void svd_llm_is_that_of_numpy(void **state) {
   (void)state;
   ch_model *model = model_by_formula(), view;

@@ -153,7 +153,7 @@ static void a_vocabulary_without_a_model_says_so(void **state) {
   assert_non_null(strstr(problem.message, "a vocabulary without a model"));
 }
 
-/* Projections that stand together in one tensor, longrope's divisors, learned positions, layers in parallel,
+/* Projections fused into one tensor, longrope's divisors, learned positions, layers in parallel,
    experts. */
 static void files_of_families_give_the_logits_of_transformers(void **state) {
   (void)state;

@@ -40,7 +40,7 @@ static void trained_checkpoints_agree_with_the_reference(void **state) {
   }
 }
 
-/* The ids that the .bin and the tokenizer.json made of it give a text. */
+/* The ids of a text by the .bin and by the tokenizer.json converted from it. */
 static void compare_tokenizers(const char *bin, const char *directory, const char *text) {
   ch_tokenizer *a, *b;
   ch_ids x = {0}, y = {0};

@@ -182,7 +182,7 @@ static inline void check(const gradient_case *c, bool recompute) {
   }
 }
 
-/* What the tests below are about: their state, of cmocka_unit_test_prestate. */
+/* The state of the tests, from cmocka_unit_test_prestate. */
 typedef struct gradient_cases {
   const gradient_case *cases;
   size_t count;

@@ -1,4 +1,4 @@
-/* Graphs that compute in BF16: values and gradients beside those of the same graph in double. */
+/* Graphs that compute in BF16: values and gradients against those of the graph in double. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

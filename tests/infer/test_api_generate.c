@@ -38,7 +38,7 @@ static int close_model(void **state) {
   return 0;
 }
 
-/* What a text's sinks were given. */
+/* The output of a text's sinks. */
 typedef struct page {
   char text[MOST_TEXT];
   size_t size;
@@ -69,7 +69,7 @@ static bool note(const ch_token_probability *token, const ch_token_probability *
   return !p->stop_after || p->count < p->stop_after;
 }
 
-/* The likeliest tokens after the prompt; `text` says what else is asked. */
+/* The likeliest tokens after the prompt; `text` has the other options. */
 static ch_status write_greedy(ch_batch_text *text, page *p) {
   ch_sampler greedy;
   ch_sampler_defaults(&greedy, 0);
@@ -316,7 +316,7 @@ static void tokens_come_with_their_log_probabilities_and_the_likeliest(void **st
   static page p;
   ch_sampler sampler;
   ch_sampler_defaults(&sampler, 11);
-  sampler.temperature = 1.5; /* what is told is before temperature and top-k */
+  sampler.temperature = 1.5; /* reported probabilities are before temperature and top-k */
   sampler.top_k = 50;
   memset(&p, 0, sizeof p);
   ch_batch_text text = {.prompt = prompt,

@@ -1,4 +1,4 @@
-/* What a model is and costs, asked as a program would: only crosshead/info.h. */
+/* Figures of a model through crosshead/info.h alone, as a program reads them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

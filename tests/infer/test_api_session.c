@@ -99,7 +99,7 @@ static void sequences_of_different_lengths_go_on_as_they_would_alone(void **stat
   must(ch_session_step(many, B, next, &logits, &error));
   for (int b = 0; b < B; b++) assert_memory_equal(logits + b * V, expected[b], sizeof expected[b]);
 
-  /* Fed together, each goes on from its own end. */
+  /* Fed together, each continues from its own end. */
   int32_t rows[B * 4];
   for (int b = 0; b < B; b++)
     for (int t = 0; t < 4; t++) rows[b * 4 + t] = text[lengths[b] + 1 + (size_t)t];

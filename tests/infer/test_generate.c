@@ -149,7 +149,7 @@ static void trained_models_write_the_ids_that_transformers_writes(void **state) 
                    SHARED_DATA "/data/reference/stories260K/ref.json", 1);
 }
 
-/* What llama2.c prints for this model with temperature 0 (from its documentation). */
+/* The output of llama2.c for this model with temperature 0 (from its documentation). */
 static void the_llama2c_model_tells_its_story(void **state) {
   (void)state;
   if (!shared_data()) skip();

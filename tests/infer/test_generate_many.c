@@ -255,7 +255,7 @@ static long allocations_of(ch_session *session, const ch_tokenizer *tokenizer, i
   return made;
 }
 
-/* Texts of different lengths come and go; what they take does not depend on how many tokens they have. */
+/* Texts of different lengths come and go; their memory does not depend on their number of tokens. */
 static void a_token_of_texts_in_step_allocates_nothing(void **state) {
   (void)state;
   if (!COUNTS_ALLOCATIONS) {
@@ -354,7 +354,7 @@ static void set_first(ch_model *model, const char *name, int64_t at, float value
   ((float *)model->weights.tensors[row].data)[at] = value;
 }
 
-/* Also the one that takes the place of the broken one finds nothing of it. */
+/* The next text in the slot of the broken one is not affected either. */
 static void a_text_whose_numbers_break_ends_alone(void **state) {
   (void)state;
   static const ch_dtype caches[] = {CH_F32, CH_BF16, CH_Q8_0};

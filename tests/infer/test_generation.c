@@ -16,7 +16,7 @@ enum { REQUESTS = 12, MOST = 160, TOP = 3, ROOM = 4096, CHUNK = 33 };
 
 static ch_error error;
 
-/* What was reported about one choice. */
+/* The events of one choice. */
 typedef struct said {
   int32_t ids[MOST];
   double log_probabilities[MOST];

@@ -291,7 +291,7 @@ static void a_decoding_step_allocates_nothing(void **state) {
   for (int t = 1; t < T; t++)
     assert_int_equal(ch_session_feed(session, f.tokens[1] + t, 1, &logits, NULL), CH_OK);
   assert_int_equal(allocations, before);
-  /* The same prompt again: its plans are still there. */
+  /* A repeated prompt reuses its plans. */
   assert_int_equal(ch_session_truncate(session, 0, NULL), CH_OK);
   assert_int_equal(ch_session_feed(session, f.tokens[0], T, &logits, NULL), CH_OK);
   assert_int_equal(allocations, before);

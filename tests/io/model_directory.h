@@ -100,7 +100,7 @@ static inline void put_tensors(const char *name, const ch_stored_tensor *tensors
   free(path);
 }
 
-/* The model's tensors as they would stand in a file. room: for more. */
+/* The model's tensors as in a file. room: for more. */
 static inline ch_stored_tensor *stored_tensors(const model *m, int room) {
   ch_stored_tensor *stored = calloc((size_t)(unsigned)(m->params.count + room), sizeof *stored);
   for (int i = 0; i < m->params.count; i++)

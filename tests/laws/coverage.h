@@ -1,5 +1,5 @@
-/* How often statements about made-up losses are right: what test_best.c checks quickly and bench/coverage.c measures at
-   length. */
+/* How often statements about simulated losses are right: what test_best.c checks quickly and bench/coverage.c measures
+   at length. */
 #ifndef TESTS_LAWS_COVERAGE_H
 #define TESTS_LAWS_COVERAGE_H
 
@@ -14,7 +14,7 @@ enum { COVERAGE_MOST_GROUPS = 9, COVERAGE_MOST_SEEDS = 10 };
 
 typedef enum coverage_noise { NOISE_EQUAL, NOISE_UNEQUAL, NOISE_SKEWED } coverage_noise;
 
-/* The truth behind made-up losses: group g has the mean means[g] and noise of deviation 1; a seed's effect is 5 times
+/* The truth behind simulated losses: group g has the mean means[g] and noise of deviation 1; a seed's effect is 5 times
    as large. Unequal: one group has three times the noise. Skewed: the noise is exponential. */
 typedef struct coverage_truth {
   int groups, seeds;

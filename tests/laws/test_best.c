@@ -1,5 +1,5 @@
 /* Comparisons with the best: Dunnett's critical values against published tables, the analysis of seeds as blocks, and
-   how often statements about made-up losses are right. */
+   how often statements about simulated losses are right. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

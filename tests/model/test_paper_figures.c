@@ -262,7 +262,7 @@ static void attention_in_kha_has_the_sizes_that_table_3_says(void **state) {
   }
 }
 
-/* What one layer of models of the field leaves in the cache, in shapes that no file of configs/papers has; effective
+/* The cache of one layer of models of the field, in shapes that no file of configs/papers has; effective
    rank and width of the shared latent space by their formulas. */
 static void caches_of_the_field_are_those_that_it_publishes(void **state) {
   (void)state;
@@ -416,7 +416,7 @@ static void sharing_saves_what_the_paper_says(void **state) {
     assert_int_equal(shared.parameters_total - shared.parameters_attention,
                      dense.parameters_total - dense.parameters_attention);
     assert_int_equal(shared.cache_elements_per_token, dense.cache_elements_per_token);
-    /* Sums of atoms are made once, before the first token; factors take what they have parameters for. */
+    /* Sums of atoms are computed once, before the first token; factors cost their parameters. */
     double saved_flops = strstr(rows[i].name, "low-rank")
                              ? 2 * (double)(dense.parameters_attention - shared.parameters_attention)
                              : 0;
@@ -463,7 +463,7 @@ static void models_of_one_table_have_one_size(void **state) {
     assert_true(fabs((double)figures(names[i]).parameters_total / mha - 1) < 0.006);
 }
 
-/* KHA, eqs. 10-12: at L = 2048, d = 1024, n = 32, d_ff = 3 d, knocking takes 0.55 % of a layer's arithmetic and 1.17 %
+/* KHA, eqs. 10-12: at L = 2048, d = 1024, n = 32, d_ff = 3 d, knocking is 0.55 % of a layer's arithmetic and 1.17 %
    of its attention's. Forward and whole training are in the same ratio. */
 static void knocking_takes_the_share_that_the_paper_says(void **state) {
   (void)state;

@@ -1,4 +1,4 @@
-/* A made-up comparison for the tests of the report. */
+/* A synthetic comparison for the tests of the report. */
 #ifndef CH_TESTS_REPORT_SAMPLE_H
 #define CH_TESTS_REPORT_SAMPLE_H
 

@@ -1,4 +1,4 @@
-/* The table for the terminal, and the rule that says which mechanism to take. */
+/* The table for the terminal, and the rule that chooses a mechanism. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@ static void the_table_is_aligned_and_sorted_with_the_best_marked(void **state) {
   ch_comparison comparison;
   ch_text text = {0};
   sample_comparison(&comparison, 4);
-  ch_model_result first = comparison.models[0]; /* the order asked for must not matter */
+  ch_model_result first = comparison.models[0]; /* the requested order must not matter */
   comparison.models[0] = comparison.models[3];
   comparison.models[3] = first;
   ch_comparison_write(&comparison, &text);
@@ -172,7 +172,7 @@ static int taken(const ch_comparison *comparison) {
   return take;
 }
 
-/* The same models, as ones that see images. */
+/* The sample's models, as models of images. */
 static void make_images(ch_comparison *comparison) {
   static const double top1[] = {0.615, 0.6093, 0.6065, 0.58};
   comparison->data.images = true;
@@ -279,7 +279,7 @@ static void one_model_or_none_is_no_comparison(void **state) {
   ch_arena_free(&comparison.arena);
 }
 
-/* The sample with three seeds, which move all models together and each by itself. */
+/* The sample with three seeds, which move all models together and each alone. */
 static void give_seeds(ch_comparison *comparison, double deviation) {
   static const double common[] = {0, 0.05, -0.02},
                       own[4][3] = {{0, 0, 0}, {0, -1, 1}, {1, 0, -1}, {-1, 1, 0}};

@@ -1,4 +1,4 @@
-/* The gated delta rule and the short convolutions beside it, on every table, against their recurrences. */
+/* The gated delta rule and its short convolutions, on every table, against their recurrences. */
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 

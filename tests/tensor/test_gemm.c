@@ -124,7 +124,7 @@ static void products_of_all_shapes_transposes_and_strides_are_right(void **state
     ch_random_seed(&random, 71, 0);
     ch_gemm *gemm;
     assert_int_equal(ch_gemm_create(tables[t], all_threads(), &gemm, &error), CH_OK);
-    for (int c = 0; c < 240; c++) /* more shapes than are kept prepared */
+    for (int c = 0; c < 240; c++) /* more shapes than the cache of primitives holds */
       check_product(gemm, tables[t], &random,
                     (product){odd[ch_random_below(&random, 10)], odd[ch_random_below(&random, 10)],
                               odd[ch_random_below(&random, 10)], c & 1, c & 2, c & 4, c % 3, c & 8});

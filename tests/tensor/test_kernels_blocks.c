@@ -1,4 +1,4 @@
-/* Block-quantised weights on every table: what they stand for, and products of few rows with them. */
+/* Block-quantised weights on every table: their values, and products of few rows with them. */
 #include "tensor/kernel_testing.h"
 
 #include "tensor/encode_blocks.h"

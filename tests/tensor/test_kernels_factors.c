@@ -73,7 +73,7 @@ static void contexts_lose_their_part_along_a_value(void **state) {
   }
 }
 
-/* A value of zero takes nothing away, and nothing becomes a NaN. */
+/* A value of zero changes nothing, and nothing becomes a NaN. */
 static void a_value_of_zero_leaves_contexts_alone(void **state) {
   (void)state;
   for (int t = 0; t < TABLE_COUNT; t++) {

@@ -387,7 +387,7 @@ static void expand_and_attend(const gated_case *c, const int32_t *id, double *co
   }
 }
 
-/* What ids tokens have: half of them one id, more tokens than are met at once, and others that come once or a few
+/* The ids of tokens: half of them one id, more tokens than are met at once, and others that come once or a few
    times; every token an id of its own; all the same. */
 enum { MIXED_IDS, DIFFERENT_IDS, ONE_ID };
 

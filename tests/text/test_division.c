@@ -28,8 +28,8 @@ static void end(scene *s) {
   remove_directory(s->directory);
 }
 
-/* Goes through both texts. Returns how many bytes validate; each part lies behind the one before and is whole
-   characters, and the spans are the parts that validate. */
+/* Goes through both texts. Returns how many bytes validate; each part follows the one before and is whole characters,
+   and the spans are the parts that validate. */
 static size_t check(const scene *s, const ch_corpus_options *options, size_t *all) {
   ch_error error;
   ch_division division;

@@ -1,4 +1,4 @@
-/* Words: the hand-written scanners against the regexes they stand for; merges against the plain algorithm; normal
+/* Words: the hand-written scanners against the regexes they replace; merges against the plain algorithm; normal
  * forms piece by piece against the whole. */
 #include "text_test.h"
 

@@ -124,7 +124,7 @@ static void assert_same_report(const ch_step_report *a, const ch_step_report *b)
                         (size_t)(b->expert_layers * b->experts) * sizeof *b->expert_load);
 }
 
-/* What a rank owns of a group has the bits of the whole tensor, and everything has one owner. */
+/* A rank's part of a group has the bits of the whole tensor, and every element has one owner. */
 static void assert_same_pieces(const job *over, int ranks, const ch_trainer *alone,
                                ch_parameter_group group) {
   const ch_parameter_set *all = &alone->set;
@@ -144,7 +144,7 @@ static void assert_same_pieces(const job *over, int ranks, const ch_trainer *alo
   }
 }
 
-/* What graphs read on every rank: the weights of one process, whole, or rounded. */
+/* The weights that graphs read on every rank: the weights of one process, whole, or rounded. */
 static void assert_same_weights(const ch_trainer *rank, const ch_trainer *alone) {
   for (int p = 0; p < alone->params.count; p++) {
     const ch_tensor *weight = &rank->set.weights[p], *whole = &alone->set.weights[p];
@@ -261,7 +261,7 @@ static ch_config config_with_gates(void) {
   return config;
 }
 
-/* Elements of all tensors that are kept in one way. */
+/* Elements of all tensors that are stored in one way. */
 static size_t elements_of(const ch_trainer *trainer, ch_keeping keeping) {
   size_t count = 0;
   for (int p = 0; p < trainer->params.count; p++)
@@ -414,7 +414,7 @@ static void a_checkpoint_goes_on_with_any_number_of_ranks(void **state) {
 
 /* --- failures ----------------------------------------------------------------------------------------------- */
 
-/* All ranks have the same sentence and stand where they stood before the step; the next attempt succeeds. */
+/* All ranks have one message and the state before the step; the next attempt succeeds. */
 static void check_failure(job *j, int ranks, int64_t steps_done, ch_status expected, const char *sentence) {
   run_ranks(ranks, train_rank, j);
   for (int r = 0; r < ranks; r++) {
@@ -475,7 +475,7 @@ static void where_one_is_stopped_no_rank_makes_the_step(void **state) {
       assert_int_equal(record.step, j.status[0] == CH_OK ? 3 : 2);
       if (asks < 3) assert_int_equal(j.status[r], CH_ERROR_INTERRUPTED);
     }
-    /* What they hold afterwards is what they held before. */
+    /* Their contents are unchanged. */
     job alone = job_of("alone", &config, &options);
     alone.steps = j.status[0] == CH_OK ? 3 : 2;
     run_alone(&alone);

@@ -79,7 +79,7 @@ static ch_trainer *unbroken_run(const ch_train_options *options, const char *dir
   return trainer;
 }
 
-/* Every line is an object; steps 1 … steps stand once each and in order; so do `evaluations` evaluations. */
+/* Every line is an object; steps 1 … steps appear once each and in order; so do `evaluations` evaluations. */
 static void check_log(const char *directory, int steps, int evaluations) {
   char *text = read_whole(directory, CH_TRAIN_LOG);
   int64_t step = 0, evaluated = 0;
@@ -269,7 +269,7 @@ static ch_train_options killed_options(void) {
   return options;
 }
 
-/* What the child process does: a run in `directory`, taken up where it was. */
+/* The child process: continues a run in `directory`. */
 static int child(const char *directory) {
   ch_train_options options = killed_options();
   ch_trainer *trainer = make_trainer(&options);

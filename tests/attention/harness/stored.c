@@ -14,7 +14,7 @@
 
 enum { BLOCK = 32 };
 
-/* What single precision leaves open, of the largest of a token's states. */
+/* The tolerance of single precision, relative to the largest of a token's states. */
 static const double noise = 2e-5;
 
 /* --- the formats, written a second time --------------------------------------------------------------------- */
@@ -127,7 +127,7 @@ static void keep(void *context, int64_t sequence, int layer, const char *part, d
   fail_msg("layer %d has no part %s in its cache", layer, part);
 }
 
-/* What the definition says of the states as they are stored. */
+/* Compares logits with those that the definition computes from the stored states. */
 static void check_against_stored(const specimen *s, const ch_session *session, const double *logits) {
   kept k = {.specimen = s, .cache = ch_session_cache(session)};
   const char *name = ch_dtype_name(k.cache->types.of[0]);

@@ -15,7 +15,7 @@ void reference_append(reference_run *run, const char *part, double *x, int64_t w
   if (memory) memory->keep(memory->context, run->sequence, run->layer, part, x, run->length, width);
 }
 
-/* What "self_attn.{name}" makes of x: heads, or the components that they are mixed from. */
+/* Projects x by "self_attn.{name}": to heads, or to the components that they are mixed from. */
 static double *projected(reference_run *run, const char *name, char which, const double *x, int64_t *count) {
   const reference_config *c = run->config;
   *count = reference_components(run, which);

@@ -58,7 +58,7 @@ double reference_sigmoid(double x);
 
 /* The matrix [out, in] of the projection "self_attn.{name}": its own, or made of what layers share. */
 const double *reference_projection(reference_run *run, const char *name, int64_t out, int64_t in);
-/* What sharing takes from the parameters of attention (negative) or adds; and what is stored beyond what counts. */
+/* The parameters of attention that sharing saves (negative) or adds, and stored numbers that do not count. */
 int64_t reference_shared_parameters(const reference_config *config);
 int64_t reference_uncounted_parameters(const reference_config *config);
 
@@ -95,7 +95,7 @@ double reference_capped(double x, double cap);
 /* Turns the scores of query t into weights, zero for what it does not see: what lies before its document, and in layers
    that slide before its window, but for the sinks. Returns ln of the sum of the exponentials. */
 double reference_softmax(reference_run *run, int64_t t, double *scores);
-/* What a learned sink logit leaves of a head's context: 1 without any. */
+/* The factor of a head's context with a learned sink logit: 1 without any. */
 double reference_sink_factor(reference_run *run, int64_t head, double log_sum);
 /* sum += factor * weighted values of what query t sees; value j at values + j * stride. */
 void reference_gather(reference_run *run, int64_t t, const double *weights, double factor,
