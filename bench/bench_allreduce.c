@@ -1,5 +1,5 @@
-/* MPI_Allreduce of as many bytes as a model's gradients have, beside which `crosshead train` sums in the order of micro-batches:
- * mpirun -n N bench_allreduce MEGABYTES. Prints the median of ten. */
+/* MPI_Allreduce of as many bytes as a model's gradients have, beside which `crosshead train` sums in the order of
+ * micro-batches: mpirun -n N bench_allreduce MEGABYTES. Prints the median of ten. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -217,7 +217,7 @@ static void close_bench(bench *b) {
   for (int i = 0; i < b->memories; i++) ch_pages_free(b->memory[i], b->bytes[i]);
 }
 
-/* What is timed, and how much of it one repetition does. */
+/* The timed call, and the amount of work of one repetition. */
 typedef struct timed_part {
   const bench *b;
   double done; /* FLOPs or bytes */

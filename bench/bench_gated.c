@@ -35,8 +35,8 @@ static float *values(int64_t count, float shift) {
   return made;
 }
 
-/* Tokens in a scattered order. With `single`, every other id comes once and the rest share the other tokens; else all ids
-   come equally often. */
+/* Tokens in a scattered order. With `single`, every other id comes once and the rest share the other tokens; else all
+   ids come equally often. */
 static ch_id_groups make_groups(int64_t tokens, int64_t ids, bool single, int32_t *memory) {
   int32_t *id = memory, *first = id + tokens, *token = first + tokens + 1;
   int64_t shared = single ? ids - ids / 2 : ids, rest = single ? tokens - ids / 2 : tokens, at = 0;

@@ -35,8 +35,8 @@ typedef struct work {
 
 typedef void (*work_function)(const work *w);
 
-/* All threads read the buffers. On a shared machine the rate changes from second to second, so each kernel is compared with
-   what was possible beside it. */
+/* All threads read the buffers. On a shared machine the rate changes from second to second, so each kernel is compared
+   with the rate measured just before it. */
 static ch_status read_buffers(void *context, ch_error *error) {
   const bench *b = context;
   double kept = 0;
@@ -94,7 +94,7 @@ static void report_flops(const bench *b, const char *name, work_function functio
   printf("%-40s %8.1f GFLOP/s  %5.1f %% of the peak\n", name, rate * 1e-9, 100 * rate / peak);
 }
 
-/* --- what is timed ---------------------------------------------------------------------------------------------------- */
+/* --- what is timed ------------------------------------------------------------------------------------------ */
 
 static void do_add(const work *w) {
   float *const *p = w->b->buffer;
@@ -175,8 +175,8 @@ static void do_convert_to(const work *w) {
   w->b->k->convert_to(ch_team_here(), w->n, w->b->buffer[0], w->dtype, w->b->buffer[1]);
 }
 
-/* Weights [extra, n] for `rows` rows of x, which lie first in scratch; the sums come after them. Successive calls walk through
- * all buffers, so that no weight is still in a cache. */
+/* Weights [extra, n] for `rows` rows of x, which are first in scratch; the sums follow. Successive calls walk
+ * through all buffers, so that no weight is still in a cache. */
 static ch_product next_product(const work *w) {
   static int64_t offset; /* in bytes */
   int64_t bytes = w->n * w->extra * (int64_t)ch_dtype_size(w->dtype);
@@ -208,7 +208,7 @@ static void do_tile(const work *w) {
     w->b->k->tile_product(m, n, k, p[0], w->flag ? 1 : k, w->flag ? m : 1, p[1], n, p[2], n, true);
 }
 
-/* --- the lists -------------------------------------------------------------------------------------------------------- */
+/* --- the lists ---------------------------------------------------------------------------------------------- */
 
 static void bench_elementwise(const bench *b) {
   const int64_t n = ELEMENTS, rows = ELEMENTS / 768;

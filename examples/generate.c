@@ -1,4 +1,4 @@
-/* Prints how a model goes on with a text: generate MODEL_DIRECTORY PROMPT */
+/* Prints how a model continues a text: generate MODEL_DIRECTORY PROMPT */
 #include <crosshead/crosshead.h>
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* Prints how likely a model finds each continuation of a text: score MODEL_DIRECTORY CONTEXT CONTINUATION...
  *
- * The context is read once. Each continuation goes on from there, and is taken back before the next. */
+ * The context is read once. Each continuation is read after it, and removed before the next. */
 #include <crosshead/crosshead.h>
 #include <stdio.h>
 #include <string.h>

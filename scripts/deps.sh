@@ -34,32 +34,54 @@ for package in $wanted; do
 done
 [ -n "$missing" ] || exit 0
 
+known() { # in the lists that apt has here
+  apt-cache show "$1" >/dev/null 2>&1
+}
+
 if [ "$(id -u)" = 0 ]; then
   as_root="env"
 elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
   as_root="sudo"
 else
-  echo "These Debian packages are missing; run: sudo apt-get install$missing" >&2
+  command="apt-get install$missing"
+  for package in $missing; do
+    known "$package" || command="$(realpath "$0") $*" # which fetches lists, and what this distribution does not have
+  done
+  echo "These Debian packages are missing; run: sudo $command" >&2
   exit 1
 fi
 echo "Installing:$missing"
-# Package lists are fetched only when the ones here do not lead to the packages.
 install() {
-  $as_root DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing
+  $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing
 }
-if apt-cache show $missing >/dev/null 2>&1 && install; then exit 0; fi
-$as_root apt-get update -q
+
+# Ubuntu 22.04 has no libjs-vega. Debian's is files of JavaScript, which serve any system.
+vega=pool/main/v/vega.js/libjs-vega_5.22.1+ds+~3.1.0-4_all.deb
+vega_sha256=d8f63c99756f86fe2e81af15fb79d9f9368efebc073c03d60a3678ff136bcd19
+fetch_vega() {
+  fetched=$(mktemp -d)
+  trap 'rm -rf "$fetched"' EXIT
+  chmod 755 "$fetched"
+  /usr/lib/apt/apt-helper download-file "http://deb.debian.org/debian/$vega" "$fetched/libjs-vega.deb" "SHA256:$vega_sha256" ||
+    { echo "deps.sh: libjs-vega could not be fetched from Debian; install it from packages.debian.org/bookworm/libjs-vega" >&2; exit 1; }
+}
+
+# Package lists are fetched only when the ones here do not lead to the packages.
 unknown=
+for package in $missing; do known "$package" || unknown="$unknown $package"; done
+if [ -z "$unknown" ] && install; then exit 0; fi
+$as_root apt-get update -q
+unknown= names=
 for package in $missing; do
-  apt-cache show "$package" >/dev/null 2>&1 || unknown="$unknown $package"
+  if known "$package"; then
+    names="$names $package"
+  elif [ "$package" = libjs-vega ]; then
+    fetch_vega
+    names="$names $fetched/libjs-vega.deb"
+  else
+    unknown="$unknown $package"
+  fi
 done
-if [ -n "$unknown" ]; then
-  echo "This distribution has no package$unknown." >&2
-  case $unknown in
-  *libjs-vega*) # Ubuntu 22.04
-    echo "Debian's libjs-vega serves here too: download it from packages.debian.org/bookworm/libjs-vega, then apt-get install ./libjs-vega_*.deb" >&2
-    ;;
-  esac
-  exit 1
-fi
+[ -z "$unknown" ] || { echo "This distribution has no package$unknown." >&2; exit 1; }
+missing=$names
 install

@@ -63,7 +63,7 @@ as_user() {
     [ -n "$ask" ] && [ "$ask" != "$asked" ] || return 1
     asked=$ask
     echo "== root: $ask"
-    enter root "DEBIAN_FRONTEND=noninteractive $ask -y -q" >"$system/tmp/installed" 2>&1 || { cat "$system/tmp/installed"; return 1; }
+    enter root "DEBIAN_FRONTEND=noninteractive $ask" >"$system/tmp/installed" 2>&1 || { cat "$system/tmp/installed"; return 1; }
   done
 }
 
@@ -147,14 +147,14 @@ if ! apart debootstrap --variant=minbase --keyring="$keyring" "$suite" "$system"
 fi
 chmod 755 "$system"
 echo force-unsafe-io >"$system/etc/dpkg/dpkg.cfg.d/fresh" # this system need not survive a power failure
-echo 'APT::Install-Recommends "false"; Acquire::Languages "none";' >"$system/etc/apt/apt.conf.d/90fresh"
+echo 'APT::Install-Recommends "false"; APT::Get::Assume-Yes "true"; Acquire::Languages "none";' >"$system/etc/apt/apt.conf.d/90fresh"
 if [ "$distribution" = ubuntu ]; then sed -i 's/main$/main universe/' "$system/etc/apt/sources.list"; fi
 cp /etc/resolv.conf "$system/etc/resolv.conf"
 chroot "$system" useradd --create-home --shell /bin/bash user
 for name in $who; do
   home=$system/root
   [ "$name" = root ] || home=$system/home/$name
-  git clone -q --no-hardlinks "file://$here" "$home/crosshead"
+  git -c advice.detachedHead=false clone -q --no-hardlinks "file://$here" "$home/crosshead"
   [ ${#copies[@]} = 0 ] || cp -r "${copies[@]}" "$home"
   [ "$name" = root ] || chroot "$system" chown -R "$name:$name" "/home/$name"
 done

@@ -29,7 +29,7 @@ if [ -f "$words" ]; then # and the names of mechanisms, from where they are regi
 fi
 [ -d "$seeds/$subject" ] && set -- "$@" "$seeds/$subject"
 result=0
-"$build/tests/fuzz/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -malloc_limit_mb=1024 \
+"$build/tests/fuzz/$target" -max_total_time="$seconds" -timeout=30 -rss_limit_mb=2048 -malloc_limit_mb=1024 \
   -max_len=65536 -print_final_stats=1 -verbosity=0 -artifact_prefix="$build/findings/$target-" \
   "$build/corpus/$subject" "$@" >"$output" 2>&1 || result=$?
 if [ "$result" = 0 ]; then verdict=passed; else verdict="FAILED with exit status $result"; fi

@@ -1,4 +1,4 @@
-/* Which golden cases (shared/vectors, beside the checkout) await a mechanism that the program does not have yet. */
+/* The golden cases (shared/vectors, next to the checkout) that await a mechanism that the program does not have yet. */
 #ifndef TESTS_GOLDEN_H
 #define TESTS_GOLDEN_H
 

@@ -1,4 +1,4 @@
-/* A directory for the files of one test program: made by the group's set-up, and removed with all it holds. */
+/* A directory for the files of one test program: created by the group's set-up, and removed with its contents. */
 #ifndef TESTS_SCRATCH_H
 #define TESTS_SCRATCH_H
 
@@ -21,7 +21,7 @@ static inline int remove_root(void **state) {
   return system(command);
 }
 
-/* ROOT/NAME; good until 64 others are asked for. */
+/* Returns ROOT/NAME, valid for the next 64 calls. */
 static inline const char *in_root(const char *name) {
   static char paths[64][160];
   static int next;

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/* The version of the library that is running, e.g. "0.1.0"; compare with CH_VERSION_STRING of the headers.
+/* The version of the library that is running, e.g. "0.2.0"; compare with CH_VERSION_STRING of the headers.
  * Static storage. */
 CH_API const char *ch_version(void);
 

@@ -36,7 +36,8 @@ CH_API void ch_generation_defaults(ch_generation_settings *settings);
 CH_API ch_status ch_generation_estimate(const ch_model *model, const ch_generation_settings *settings,
                                         ch_memory *memory, ch_error *error);
 
-/* A generation without requests. The cache of all places is allocated and touched here. The model must outlive it.
+/* A generation without requests. The cache of all places is allocated here, and its memory is in use from then on. The model must
+ * outlive it.
  * Errors: CH_ERROR_ARGUMENT, CH_ERROR_CONFIG, and CH_ERROR_MEMORY with what is needed and what would fit. */
 CH_API ch_status ch_generation_create(const ch_model *model, const ch_generation_settings *settings,
                                       ch_generation **generation, ch_error *error);

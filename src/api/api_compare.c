@@ -18,7 +18,7 @@
 #include "experiment/findings/comparison_json.h"
 #include "report/forecast_text.h"
 #include "report/page.h"
-#include "report/comparison_table.h"
+#include "report/comparison_text.h"
 #include "experiment/findings/verdict.h"
 #include "tensor/team.h"
 
@@ -217,7 +217,7 @@ ch_status ch_comparison_json(const ch_comparison *comparison, char **json, ch_er
 
 ch_status ch_comparison_table(const ch_comparison *comparison, char **text, ch_error *error) {
   ch_text table = {0};
-  ch_table_write(comparison, &table);
+  ch_comparison_write(comparison, &table);
   return ch_api_text(&table, text, error);
 }
 

@@ -29,7 +29,7 @@ static ch_status settle_model(ch_compressing *c, ch_error *error) {
   if (c->s->budget > 0 || c->s->profile || c->s->cache > 0)
     return ch_fail(error, CH_ERROR_CONFIG,
                    "%s has virtual heads already, which a profile would count anew; choose with {layers} and "
-                   "{component_heads}, or profile the model it was made of",
+                   "{component_heads}, or profile the model it comes from",
                    c->directory);
   CH_TRY(ch_absorb(c->own, &(ch_absorb_options){0}, &c->absorbed, error));
   c->plain =

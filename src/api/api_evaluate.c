@@ -47,7 +47,7 @@ static ch_status check_model(const ch_model *model, const ch_evaluate_settings *
   if (kind.images)
     return ch_config_is_vision(config)
                ? CH_OK
-               : ch_fail(error, CH_ERROR_ARGUMENT, "this model, a \"%s\", takes text and not images",
+               : ch_fail(error, CH_ERROR_ARGUMENT, "this model, a \"%s\", is for text, not images",
                          config->model_type);
   CH_TRY(ch_config_needs_text(config, kind.name, error));
   if (!model->tokenizer)

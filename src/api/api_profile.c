@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/table.h"
 
 static double seconds_of(const ch_profile_row *row) {
   return row->forward + row->backward;
@@ -46,24 +47,36 @@ ch_status ch_profile_table(const ch_profile *profile, const char *title, double 
                            const ch_speed_limits *limits, char **text, ch_error *error) {
   if (!profile || !title || !limits || !text)
     return ch_fail(error, CH_ERROR_ARGUMENT, "the profile, its title, the limits or the text is NULL");
-  ch_text table = {0};
+  static const char *const headings[] = {"operation", "calls",   "forward ms", "backward ms",
+                                         "share",     "GFLOP/s", "GB/s",       "of limit"};
+  ch_table table = {.columns = "l22r7r10r11r6r8r8r9", .gap = 1};
+  ch_text page = {0};
   const ch_profile_row *rows[sizeof profile->row / sizeof *profile->row];
   double sum = sorted(profile, rows), outside = profile->seconds - sum;
-  ch_text_printf(&table, "%s\n%-22s %7s %10s %11s %6s %8s %8s %9s\n", title, "operation", "calls",
-                 "forward ms", "backward ms", "share", "GFLOP/s", "GB/s", "of limit");
+  ch_text_printf(&page, "%s\n", title);
+  for (size_t i = 0; i < sizeof headings / sizeof *headings; i++) ch_table_cell(&table, "%s", headings[i]);
+  ch_table_end_row(&table);
   for (int i = 0; i < profile->rows; i++) {
     const ch_profile_row *row = rows[i];
     double seconds = seconds_of(row);
-    char name[64];
-    snprintf(name, sizeof name, "%s%s%s", row->name, row->matrix[0] ? " " : "", row->matrix);
-    ch_text_printf(&table, "%-22s %7.0f %10.3f %11.3f %5.1f%% %8.1f %8.1f %8.1f%%\n", name,
-                   (double)row->calls / steps, 1e3 * row->forward / steps, 1e3 * row->backward / steps,
-                   100 * seconds / profile->seconds, seconds > 0 ? 1e-9 * row->flops / seconds : 0,
-                   seconds > 0 ? 1e-9 * row->bytes / seconds : 0, 100 * share_of_limit(row, limits));
+    ch_table_cell(&table, "%s%s%s", row->name, row->matrix[0] ? " " : "", row->matrix);
+    ch_table_cell(&table, "%.0f", (double)row->calls / steps);
+    ch_table_cell(&table, "%.3f", 1e3 * row->forward / steps);
+    ch_table_cell(&table, "%.3f", 1e3 * row->backward / steps);
+    ch_table_cell(&table, "%.1f%%", 100 * seconds / profile->seconds);
+    ch_table_cell(&table, "%.1f", seconds > 0 ? 1e-9 * row->flops / seconds : 0);
+    ch_table_cell(&table, "%.1f", seconds > 0 ? 1e-9 * row->bytes / seconds : 0);
+    ch_table_cell(&table, "%.1f%%", 100 * share_of_limit(row, limits));
+    ch_table_end_row(&table);
   }
-  ch_text_printf(&table, "%-22s %7s %10.3f %11s %5.1f%%\n", "(between them)", "", 1e3 * outside / steps, "",
-                 100 * outside / profile->seconds);
-  return give(&table, text, error);
+  ch_table_cell(&table, "(between them)");
+  ch_table_cell(&table, "%s", "");
+  ch_table_cell(&table, "%.3f", 1e3 * outside / steps);
+  ch_table_cell(&table, "%s", "");
+  ch_table_cell(&table, "%.1f%%", 100 * outside / profile->seconds);
+  ch_table_end_row(&table);
+  ch_table_write(&table, &page);
+  return give(&page, text, error);
 }
 
 static json_t *list_rows(const ch_profile *profile, double steps, const ch_speed_limits *limits) {

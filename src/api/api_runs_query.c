@@ -120,7 +120,8 @@ static ch_status put_term(search *s, const char *term, ch_error *error) {
   if (length == 0 || op == 7)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "\"%.60s\" is no filter; write the number of a run, or KEY=VALUE with one of = != < <= > >= ~", term);
+        "\"%.60s\" is not a filter; write the number of a run, or KEY=VALUE with one of = != < <= > >= ~",
+        term);
   const char *value = term + length + strlen(operators[op]);
   char *key = ch_arena_printf(s->arena, "%.*s", (int)length, term);
   int64_t whole;

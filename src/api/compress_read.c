@@ -40,7 +40,7 @@ static ch_status check_goal(const ch_compress_settings *s, ch_error *error) {
 }
 
 static ch_status check_mea(const ch_compress_settings *s, ch_error *error) {
-  if (s->ratio != 0) return wrong(s, "takes component_heads or a budget, and no ratio", error);
+  if (s->ratio != 0) return wrong(s, "needs component_heads or a budget instead of a ratio", error);
   if (s->keep || s->groups || s->atoms)
     return wrong(s, "has no dictionaries: keep, groups and atoms are for the other methods", error);
   if (s->ranks || s->weighting)
@@ -48,7 +48,7 @@ static ch_status check_mea(const ch_compress_settings *s, ch_error *error) {
   if (s->cache != 0) return check_goal(s, error);
   if (s->component_heads == -1 && s->budget == 0)
     return wrong(s, "needs component_heads, a budget, or a share of the cache", error);
-  if (!(s->budget >= 0 && s->budget <= 1)) return wrong(s, "takes a budget from above 0 to 1", error);
+  if (!(s->budget >= 0 && s->budget <= 1)) return wrong(s, "needs a budget above 0 and at most 1", error);
   if ((s->budget > 0 || s->profile) && !s->calibration)
     return wrong(s, "needs a calibration text for a budget and a profile, which measure on it", error);
   return CH_OK;
@@ -58,8 +58,8 @@ static ch_status check_others(const ch_compress_settings *s, ch_error *error) {
   if (s->cache != 0)
     return wrong(s, "does not make the cache smaller; leave cache out, or set it without a method", error);
   if (s->component_heads > 0 || s->budget != 0 || s->profile || s->first_layer != 0 || s->last_layer != -1)
-    return wrong(s, "takes a ratio; component_heads, layers, budget and profile are mea's", error);
-  if (!(s->ratio > 0 && s->ratio < 1)) return wrong(s, "takes a ratio above 0 and below 1", error);
+    return wrong(s, "needs a ratio; component_heads, layers, budget and profile are mea's", error);
+  if (!(s->ratio > 0 && s->ratio < 1)) return wrong(s, "needs a ratio above 0 and below 1", error);
   if (s->method != CH_COMPRESSION_MASA && (s->groups || s->atoms))
     return wrong(s, "has no dictionaries: groups and atoms are masa's", error);
   if (s->weighting && !ch_compression_weighs(s))
@@ -88,7 +88,7 @@ ch_status ch_compressing_check(const ch_compress_settings *s, ch_error *error) {
     return ch_fail(error, CH_ERROR_ARGUMENT, "threads is %d; it must be from 1 to 4096, or 0 for the default",
                    s->threads);
   if (s->text && !s->report)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "text is for a report, which was not asked for");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "text is for a report, so set report too");
   return s->method == CH_COMPRESSION_MEA ? check_mea(s, error) : check_others(s, error);
 }
 
@@ -111,7 +111,7 @@ static ch_status read_heads(const ch_compressing *c, ch_error *error) {
   if (!c->mea || heads == -1 || (heads >= 1 && heads <= groups)) return CH_OK;
   return ch_fail(
       error, CH_ERROR_ARGUMENT,
-      "{component_heads} %lld: %s has %lld key-value heads, so 1 to %lld can be kept; the nearest is %lld",
+      "{component_heads} %lld: %s has %lld key-value heads, so 1 to %lld can remain; the nearest is %lld",
       (long long)heads, c->directory, (long long)groups, (long long)groups,
       (long long)(heads < 1 ? 1 : groups));
 }
@@ -149,7 +149,7 @@ static ch_status read_type(ch_compressing *c, ch_error *error) {
   ch_precision asked = c->s->type;
   int dtype = ch_api_dtype(asked, c->own->weights.tensors[0].dtype);
   if (asked != CH_PRECISION_DEFAULT && dtype != CH_F32 && dtype != CH_F16 && dtype != CH_BF16)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "type is %d; matrices are made in F32, F16 or BF16", (int)asked);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "type is %d; it must be F32, F16 or BF16", (int)asked);
   c->dtype = (ch_dtype)dtype;
   c->report.dtype = ch_api_type_name(c->dtype);
   return CH_OK;

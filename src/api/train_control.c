@@ -73,9 +73,9 @@ static ch_status differ(const ch_training_control *control, const char *key, int
 static ch_status check_shapes(const ch_training *t, const ch_training_control *control, ch_error *error) {
   const ch_config *a = &control->run.config, *b = &t->config;
   if (ch_config_is_vision(a) != ch_config_is_vision(b))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "{control}: %s takes %s, but the model that is trained takes %s",
-                   control->model, ch_config_is_vision(a) ? "images" : "text",
-                   ch_config_is_vision(b) ? "images" : "text");
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "{control}: %s is for %s, but the model that is trained is for %s", control->model,
+                   ch_config_is_vision(a) ? "images" : "text", ch_config_is_vision(b) ? "images" : "text");
   const struct {
     const char *key;
     int64_t its, wanted;
@@ -151,7 +151,7 @@ ch_status ch_training_find_control(const ch_training *t, ch_training_control *co
   *control = (ch_training_control){0};
   if (s->model.control && !s->model.init_from && !t->resumed)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "{control} is trained beside a model that exists: give that one with {init_from}");
+                   "{control} is trained together with an existing model; name that one with {init_from}");
   control->directory = ch_path_join(t->out, CH_TRAIN_CONTROL);
   char *record = ch_path_join(t->out, CH_TRAIN_CONTROL_RECORD);
   if (control->directory) control->run.checkpoint = ch_path_join(control->directory, CH_TRAIN_CHECKPOINT);

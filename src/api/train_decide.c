@@ -68,10 +68,9 @@ static ch_status check_out(const ch_training *t, ch_error *error) {
   char stranger[64];
   if (!ch_is_directory(t->out)) return CH_OK;
   if (!t->settings->model.resume && !ch_holds_nothing(t->out) && !ch_holds_prepared_text(t->out))
-    return ch_fail(
-        error, CH_ERROR_ARGUMENT,
-        "%s is not empty; set resume to go on with a run that lies there, or choose another directory",
-        t->out);
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "%s is not empty; set resume to continue the run in it, or choose another directory",
+                   t->out);
   if (t->settings->model.resume && ch_find_foreign_to_run(t->out, stranger, sizeof stranger))
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "%s has no checkpoint to resume but holds %s; give the directory of a run, or leave "
@@ -134,14 +133,14 @@ static ch_status check_kind(const ch_training *t, ch_error *error) {
   bool vision = ch_config_is_vision(&t->config);
   for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
     if (settings[i].given && settings[i].images != vision)
-      return i == 0 ? ch_fail(
-                          error, CH_ERROR_ARGUMENT,
-                          "{tokens} is for models of text; a \"%s\" takes images, whose length is given with "
-                          "{epochs} or {steps}",
-                          t->config.model_type)
-                    : ch_fail(error, CH_ERROR_ARGUMENT, "{%s} is for models of %s; a \"%s\" takes %s",
-                              settings[i].setting, vision ? "text" : "images", t->config.model_type,
-                              vision ? "images" : "text");
+      return i == 0
+                 ? ch_fail(
+                       error, CH_ERROR_ARGUMENT,
+                       "{tokens} is for models of text, but a \"%s\" is for images; give {epochs} or {steps}",
+                       t->config.model_type)
+                 : ch_fail(error, CH_ERROR_ARGUMENT, "{%s} is for models of %s, but a \"%s\" is for %s",
+                           settings[i].setting, vision ? "text" : "images", t->config.model_type,
+                           vision ? "images" : "text");
   return CH_OK;
 }
 

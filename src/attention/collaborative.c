@@ -10,7 +10,7 @@
 
 #include "attention/mechanism.h"
 
-static ch_status check(const ch_config *c, const char *where, ch_error *error) {
+static ch_status collaborative_check(const ch_config *c, const char *where, ch_error *error) {
   enum { MOST_WIDTH = 1 << 24 };
   int64_t shared = c->attention.shared_qk_dim, heads = c->num_attention_heads;
   if (!shared)
@@ -44,7 +44,7 @@ static double mixing_std(const ch_config *config) {
   return sqrt(2 / ((double)config->num_attention_heads + shared));
 }
 
-static void declare(ch_declaration *declaration) {
+static void collaborative_declare(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
   int64_t shared = c->attention.shared_qk_dim, heads = c->num_attention_heads, d = c->head_dim;
   ch_declare_projection(declaration, "q_proj", shared, c->hidden_size);
@@ -57,7 +57,7 @@ static void declare(ch_declaration *declaration) {
   ch_head_norm_declare(declaration, d);
 }
 
-static int state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
+static int collaborative_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
   (void)layer;
   parts[0] = (ch_state_part){.name = "k", .width = key_width(config), .role = CH_ROLE_KEY};
   parts[1] = (ch_state_part){
@@ -65,7 +65,7 @@ static int state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_
   return 2;
 }
 
-static void write(ch_builder *builder, ch_node *x, ch_node *out[]) {
+static void collaborative_write(ch_builder *builder, ch_node *x, ch_node *out[]) {
   const ch_config *c = builder->config;
   int64_t shared = c->attention.shared_qk_dim, heads = c->num_attention_heads;
   ch_node *key = ch_apply_rope(builder, ch_project(builder, x, "k_proj"), c->head_dim, c->head_dim);
@@ -90,7 +90,7 @@ static ch_node *queries(ch_builder *builder, ch_node *x) {
 }
 
 /* All heads read one key: from the cache as it is, in training repeated for every head of values. */
-static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
+static ch_node *collaborative_read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   const ch_config *c = builder->config;
   int64_t groups = c->num_key_value_heads, width = key_width(c);
   bool one = builder->cached && groups > 1;
@@ -105,7 +105,7 @@ static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   return ch_project(builder, ch_head_norm(builder, context), "o_proj");
 }
 
-static int rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) {
+static int collaborative_rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) {
   made[0] = (ch_state_rows){"v_proj", CH_ON_V, config->head_dim, 0, config->head_dim};
   return 1;
 }
@@ -141,12 +141,12 @@ const ch_mechanism ch_mechanism_collaborative = {.name = "collaborative",
                                                             CH_MODULE_KNOCK_OTHER | CH_MODULE_SINK_LOGITS,
                                                  .knocks = CH_ON_V,
                                                  .keys = keys,
-                                                 .check = check,
-                                                 .declare = declare,
-                                                 .state = state,
-                                                 .write = write,
-                                                 .read = read,
-                                                 .rows = rows,
+                                                 .check = collaborative_check,
+                                                 .declare = collaborative_declare,
+                                                 .state = collaborative_state,
+                                                 .write = collaborative_write,
+                                                 .read = collaborative_read,
+                                                 .rows = collaborative_rows,
                                                  .total_effective_rank = total_effective_rank,
                                                  .shared_latent_dim = shared_latent_dim,
                                                  .presets = presets};

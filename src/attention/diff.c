@@ -17,11 +17,11 @@ static double initial_lambda(int layer) {
   return 0.8 - 0.6 * exp(-0.3 * layer);
 }
 
-static void defaults(ch_config *config) {
+static void diff_defaults(ch_config *config) {
   config->attention.head_norm = true;
 }
 
-static ch_status check(const ch_config *c, const char *where, ch_error *error) {
+static ch_status diff_check(const ch_config *c, const char *where, ch_error *error) {
   const char *key = c->num_attention_heads % 2   ? "num_attention_heads"
                     : c->num_key_value_heads % 2 ? "num_key_value_heads"
                                                  : NULL;
@@ -30,7 +30,7 @@ static ch_status check(const ch_config *c, const char *where, ch_error *error) {
                  "%s: \"%s\" must be even with \"attention.type\" \"diff\": heads go in pairs", where, key);
 }
 
-static void declare(ch_declaration *declaration) {
+static void diff_declare(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
   int64_t queries = c->num_attention_heads * c->head_dim;
   ch_declare_projection(declaration, "q_proj", queries, c->hidden_size);
@@ -78,7 +78,7 @@ static ch_node *normed(ch_builder *builder, ch_node *context) {
   return ch_op_rmsnorm(builder->graph, context, weight, builder->config->rms_norm_eps);
 }
 
-static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
+static ch_node *diff_read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   const ch_config *c = builder->config;
   ch_node *q = ch_finish_queries(builder, ch_project(builder, x, "q_proj"), c->head_dim);
   ch_node *keys = ch_read_keys(builder, states[0]), *values = ch_read_values(builder, states[1]);
@@ -108,12 +108,12 @@ const ch_mechanism ch_mechanism_diff = {
     .knocks = CH_ON_Q | CH_ON_K | CH_ON_V,
     .mixes = CH_ON_K | CH_ON_V,
     .keys = keys,
-    .defaults = defaults,
-    .check = check,
-    .declare = declare,
+    .defaults = diff_defaults,
+    .check = diff_check,
+    .declare = diff_declare,
     .state = ch_keys_values_state,
     .write = ch_write_keys_values,
-    .read = read,
+    .read = diff_read,
     .rows = ch_rows_by_head,
     .total_effective_rank = ch_rank_of_heads,
     .shared_latent_dim = ch_width_of_shared_heads,

@@ -9,13 +9,13 @@
 
 extern const ch_mechanism ch_mechanism_gqa;
 
-static void declare(ch_declaration *declaration) {
+static void gated_declare(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
   ch_mechanism_gqa.declare(declaration);
   ch_declare_projection(declaration, "g_proj", c->num_attention_heads * c->head_dim, c->hidden_size);
 }
 
-static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
+static ch_node *gated_read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   ch_node *context = ch_attend_by_head(builder, ch_project(builder, x, "q_proj"), states);
   ch_node *gate = ch_project(builder, x, "g_proj");
   context = ch_op_sigmoid_gate(builder->graph, ch_head_norm(builder, context), gate, 1);
@@ -37,10 +37,10 @@ const ch_mechanism ch_mechanism_gated = {
     .knocks = CH_ON_Q | CH_ON_K | CH_ON_V,
     .mixes = CH_ON_K | CH_ON_V,
     .keys = keys,
-    .declare = declare,
+    .declare = gated_declare,
     .state = ch_keys_values_state,
     .write = ch_write_keys_values,
-    .read = read,
+    .read = gated_read,
     .rows = ch_rows_by_head,
     .total_effective_rank = ch_rank_of_heads,
     .shared_latent_dim = ch_width_of_shared_heads,

@@ -37,7 +37,7 @@ static void declare_convolved(ch_declaration *declaration, const char *name, con
     ch_declare_conv(declaration, conv, width, c->linear_attention.conv);
 }
 
-static void declare(ch_declaration *declaration) {
+static void gdn_declare(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
   const ch_linear_attention *l = &c->linear_attention;
   declare_convolved(declaration, "q_proj", "q_conv1d", key_width(c));
@@ -54,7 +54,7 @@ static void declare(ch_declaration *declaration) {
 
 /* --- states ------------------------------------------------------------------------------------------------------- */
 
-static int state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
+static int gdn_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
   const ch_linear_attention *l = &config->linear_attention;
   const int64_t seen = l->conv > 1 ? l->conv - 1 : 0;
   (void)layer;
@@ -97,7 +97,7 @@ static ch_node *recalled(ch_builder *builder, ch_node *x) {
   return ch_op_delta_rule(graph, &operands, builder->document_start, l->heads, &kept);
 }
 
-static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
+static ch_node *gdn_read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   (void)states;
   ch_node *o = ch_norm(builder, recalled(builder, x), "o_norm");
   if (builder->config->linear_attention.gate)
@@ -105,4 +105,5 @@ static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   return ch_project(builder, o, "o_proj");
 }
 
-const ch_mechanism ch_mechanism_gdn = {.name = "gdn", .declare = declare, .state = state, .read = read};
+const ch_mechanism ch_mechanism_gdn = {
+    .name = "gdn", .declare = gdn_declare, .state = gdn_state, .read = gdn_read};

@@ -8,7 +8,7 @@
  */
 #include "attention/grouped_latents.h"
 
-static void defaults(ch_config *config) {
+static void gla_defaults(ch_config *config) {
   config->attention.latent_heads = 2;
 }
 
@@ -28,7 +28,7 @@ const ch_mechanism ch_mechanism_gla = {.name = "gla",
                                                   CH_MODULE_KV_GROUP,
                                        .knocks = CH_ON_Q | CH_ON_K | CH_ON_V,
                                        .keys = keys,
-                                       .defaults = defaults,
+                                       .defaults = gla_defaults,
                                        .check = ch_grouped_latents_check,
                                        .declare = ch_grouped_latents_declare,
                                        .state = ch_grouped_latents_state,

@@ -8,7 +8,7 @@
  */
 #include "attention/mechanism.h"
 
-static void declare(ch_declaration *declaration) {
+static void gqa_declare(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
   int64_t queries = c->num_attention_heads * c->head_dim;
   ch_declare_projection(declaration, "q_proj", queries, c->hidden_size);
@@ -20,7 +20,7 @@ static void declare(ch_declaration *declaration) {
   ch_head_norm_declare(declaration, c->head_dim);
 }
 
-static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
+static ch_node *gqa_read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   ch_node *context = ch_attend_by_head(builder, ch_project(builder, x, "q_proj"), states);
   return ch_project(builder, ch_head_norm(builder, context), "o_proj");
 }
@@ -50,10 +50,10 @@ const ch_mechanism ch_mechanism_gqa = {
     .knocks = CH_ON_Q | CH_ON_K | CH_ON_V,
     .mixes = CH_ON_K | CH_ON_V,
     .keys = keys,
-    .declare = declare,
+    .declare = gqa_declare,
     .state = ch_keys_values_state,
     .write = ch_write_keys_values,
-    .read = read,
+    .read = gqa_read,
     .rows = ch_rows_by_head,
     .total_effective_rank = ch_rank_of_heads,
     .shared_latent_dim = ch_width_of_shared_heads,

@@ -29,7 +29,7 @@ static int64_t branches_of(const ch_config *config) {
   return config->attention.branches ? config->attention.branches : config->attention.latent_heads;
 }
 
-static sizes sizes_of(const ch_config *config) {
+static sizes grouped_latents_sizes_of(const ch_config *config) {
   const ch_attention_config *a = &config->attention;
   int64_t branches = branches_of(config);
   return (sizes){.heads = branches * config->num_attention_heads,
@@ -45,7 +45,7 @@ static sizes sizes_of(const ch_config *config) {
 
 /* The factor of normed latents with "latent_scale". */
 static double latent_scale(const ch_config *config) {
-  return sqrt((double)config->hidden_size / (double)sizes_of(config).width);
+  return sqrt((double)config->hidden_size / (double)grouped_latents_sizes_of(config).width);
 }
 
 /* --- sizes -------------------------------------------------------------------------------------------------------- */
@@ -103,7 +103,7 @@ ch_status ch_grouped_latents_check(const ch_config *config, const char *where, c
 
 void ch_grouped_latents_declare(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
-  sizes s = sizes_of(c);
+  sizes s = grouped_latents_sizes_of(c);
   ch_latent_query_declare(declaration);
   ch_declare_projection(declaration, "kv_a_proj_with_mqa", s.all + s.rope, c->hidden_size);
   ch_declare_norm(declaration, "kv_a_layernorm", s.all);
@@ -118,7 +118,7 @@ void ch_grouped_latents_declare(ch_declaration *declaration) {
 
 int ch_grouped_latents_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
   (void)layer;
-  sizes s = sizes_of(config);
+  sizes s = grouped_latents_sizes_of(config);
   parts[0] = (ch_state_part){.name = "latent", .width = s.all + s.rope, .role = CH_ROLE_LATENT};
   return 1;
 }
@@ -127,7 +127,7 @@ int ch_grouped_latents_state(const ch_config *config, int layer, ch_state_part p
 void ch_grouped_latents_write(ch_builder *builder, ch_node *x, ch_node *state[]) {
   const ch_config *c = builder->config;
   ch_graph *graph = builder->graph;
-  sizes s = sizes_of(c);
+  sizes s = grouped_latents_sizes_of(c);
   double eps = c->attention.latent_norm_eps ? c->attention.latent_norm_eps : c->rms_norm_eps;
   ch_node *both = ch_project(builder, x, "kv_a_proj_with_mqa");
   ch_node *latents = ch_op_slice_heads(graph, both, 1, (ch_head_slice){0, 0, s.all});
@@ -143,13 +143,13 @@ void ch_grouped_latents_write(ch_builder *builder, ch_node *x, ch_node *state[])
 /* --- reading -------------------------------------------------------------------------------------------------------- */
 
 static double score_scale(const ch_builder *builder) {
-  sizes s = sizes_of(builder->config);
+  sizes s = grouped_latents_sizes_of(builder->config);
   return ch_latent_score_scale(builder->config) / sqrt((double)(s.nope + s.rope));
 }
 
 /* ALiBi's slopes of the heads of all branches. */
 static const double *slopes_of(ch_builder *builder) {
-  sizes s = sizes_of(builder->config);
+  sizes s = grouped_latents_sizes_of(builder->config);
   const double *own = ch_alibi_slopes(builder, 0, 1, s.own);
   if (!own || s.branches == 1) return own;
   double *slopes = ch_arena_alloc(&builder->graph->arena, (size_t)s.heads * sizeof *slopes);
@@ -163,19 +163,19 @@ static const double *slopes_of(ch_builder *builder) {
 
 /* Something of `width` elements per head for the heads of all branches. */
 static ch_node *for_branches(ch_builder *builder, ch_node *x, int64_t width) {
-  sizes s = sizes_of(builder->config);
+  sizes s = grouped_latents_sizes_of(builder->config);
   return ch_op_repeat_heads(builder->graph, x, s.own * width, s.branches);
 }
 
 /* The part of `width` columns from `offset` on of every head of `stride`. */
 static ch_node *part(ch_builder *builder, ch_node *x, int64_t stride, int64_t offset, int64_t width) {
-  sizes s = sizes_of(builder->config);
+  sizes s = grouped_latents_sizes_of(builder->config);
   return ch_op_slice_heads(builder->graph, x, s.heads, (ch_head_slice){stride, offset, width});
 }
 
 /* (k, v) of the heads of all branches side by side, out of the latents [N, m w]. */
 static ch_node *expanded(ch_builder *builder, ch_node *latents) {
-  sizes s = sizes_of(builder->config);
+  sizes s = grouped_latents_sizes_of(builder->config);
   int64_t both = s.nope + s.value, rows = s.heads / s.latents * both;
   ch_node *kv = ch_op_head_product(builder->graph, latents, ch_projection_weight(builder, "kv_b_proj"),
                                    (ch_head_rows){s.latents, rows, 0, rows, false});
@@ -188,7 +188,7 @@ static ch_node *expanded(ch_builder *builder, ch_node *latents) {
 
 /* The latents without the key after them: one by one from the cache, so that only those that are needed are read. */
 static ch_node *latents_of(ch_builder *builder, ch_node *state) {
-  sizes s = sizes_of(builder->config);
+  sizes s = grouped_latents_sizes_of(builder->config);
   if (builder->cached)
     return ch_op_slice_heads(builder->graph, state, s.latents, (ch_head_slice){s.width, 0, s.width});
   return ch_op_slice_heads(builder->graph, state, 1, (ch_head_slice){0, 0, s.all});
@@ -196,7 +196,7 @@ static ch_node *latents_of(ch_builder *builder, ch_node *state) {
 
 /* One branch: its heads' columns of kv. */
 static ch_node *attend_branch(ch_builder *builder, ch_node *q, ch_node *kv, ch_node *rope, int64_t branch) {
-  sizes s = sizes_of(builder->config);
+  sizes s = grouped_latents_sizes_of(builder->config);
   int64_t both = s.nope + s.value, first = branch * s.own * both;
   ch_node *keys = ch_op_join_heads(builder->graph, s.own, 2, (ch_node *[]){kv, rope},
                                    (ch_head_slice[]){{both, first, s.nope}, {0, 0, s.rope}});
@@ -211,7 +211,7 @@ static ch_node *attend_branch(ch_builder *builder, ch_node *q, ch_node *kv, ch_n
 
 /* The sum of the branches' contexts. */
 static ch_node *attend_expanded(ch_builder *builder, ch_node *q, ch_node *state) {
-  sizes s = sizes_of(builder->config);
+  sizes s = grouped_latents_sizes_of(builder->config);
   ch_node *kv = expanded(builder, latents_of(builder, state)), *sum = NULL;
   ch_node *rope = ch_op_slice_heads(builder->graph, state, 1, (ch_head_slice){0, s.all, s.rope});
   for (int64_t b = 0; b < s.branches; b++) {
@@ -223,14 +223,14 @@ static ch_node *attend_expanded(ch_builder *builder, ch_node *q, ch_node *state)
 
 /* W_UK^T of every head's query, or W_UV of its sum of latents. */
 static ch_node *through_kv_b(ch_builder *builder, ch_node *x, int64_t first, int64_t rows, bool transposed) {
-  sizes s = sizes_of(builder->config);
+  sizes s = grouped_latents_sizes_of(builder->config);
   return ch_op_head_product(builder->graph, x, ch_projection_weight(builder, "kv_b_proj"),
                             (ch_head_rows){s.heads, s.nope + s.value, first, rows, transposed});
 }
 
 /* Keys (l_j, r): one latent is one key with what lies after it. */
 static ch_node *latent_keys(ch_builder *builder, ch_node *state) {
-  sizes s = sizes_of(builder->config);
+  sizes s = grouped_latents_sizes_of(builder->config);
   if (s.latents == 1) return state;
   return ch_op_join_heads(builder->graph, s.latents, 2, (ch_node *[]){state, state},
                           (ch_head_slice[]){{s.width, 0, s.width}, {0, s.all, s.rope}});
@@ -238,7 +238,7 @@ static ch_node *latent_keys(ch_builder *builder, ch_node *state) {
 
 /* The sum over branches of contexts side by side. */
 static ch_node *summed(ch_builder *builder, ch_node *contexts) {
-  sizes s = sizes_of(builder->config);
+  sizes s = grouped_latents_sizes_of(builder->config);
   int64_t width = s.own * s.value;
   ch_node *sum = NULL;
   if (s.branches == 1) return contexts;
@@ -250,7 +250,7 @@ static ch_node *summed(ch_builder *builder, ch_node *contexts) {
 }
 
 static ch_node *attend_absorbed(ch_builder *builder, ch_node *q, ch_node *state) {
-  sizes s = sizes_of(builder->config);
+  sizes s = grouped_latents_sizes_of(builder->config);
   int64_t width = s.nope + s.rope;
   ch_node *nope = ch_op_slice_heads(builder->graph, q, s.own, (ch_head_slice){width, 0, s.nope});
   nope = for_branches(builder, ch_knock_query_for_keys(builder, nope, s.nope), s.nope);
@@ -271,14 +271,14 @@ static ch_node *attend_absorbed(ch_builder *builder, ch_node *q, ch_node *state)
 
 /* Multiply-adds that a head's key and value of a token take. */
 static int64_t expanding(const ch_config *config) {
-  sizes s = sizes_of(config);
+  sizes s = grouped_latents_sizes_of(config);
   return s.width * (s.nope + s.value) + (ch_is_knocked(config, CH_ON_K) ? s.nope * s.nope : 0) +
          (ch_is_knocked(config, CH_ON_V) ? s.value * s.value : 0);
 }
 
 /* Returns true if absorbing takes fewer multiply-adds than making keys and values once for all queries of the pass. */
 static bool is_absorbed(const ch_builder *builder) {
-  sizes s = sizes_of(builder->config);
+  sizes s = grouped_latents_sizes_of(builder->config);
   return builder->cached &&
          builder->graph->length * (2 * s.width - s.nope - s.value) <= expanding(builder->config);
 }
@@ -287,7 +287,7 @@ ch_node *ch_grouped_latents_read(ch_builder *builder, ch_node *x, ch_node *const
   ch_node *q = ch_latent_queries(builder, x);
   ch_node *contexts =
       is_absorbed(builder) ? attend_absorbed(builder, q, state[0]) : attend_expanded(builder, q, state[0]);
-  sizes s = sizes_of(builder->config);
+  sizes s = grouped_latents_sizes_of(builder->config);
   if (s.branches > 1 && builder->config->attention.branch_scale)
     contexts = ch_op_scale(builder->graph, contexts, 1 / sqrt((double)s.branches));
   return ch_project(builder, ch_head_norm(builder, contexts), "o_proj");
@@ -296,7 +296,7 @@ ch_node *ch_grouped_latents_read(ch_builder *builder, ch_node *x, ch_node *const
 /* --- figures ---------------------------------------------------------------------------------------------------------- */
 
 int ch_grouped_latents_rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) {
-  sizes s = sizes_of(config);
+  sizes s = grouped_latents_sizes_of(config);
   made[0] = (ch_state_rows){config->attention.q_lora_rank ? "q_b_proj" : "q_proj", CH_ON_Q, s.nope + s.rope,
                             0, s.nope};
   made[1] = (ch_state_rows){"kv_b_proj", CH_ON_K, s.nope + s.value, 0, s.nope};
@@ -306,12 +306,12 @@ int ch_grouped_latents_rows(const ch_config *config, ch_state_rows made[CH_MAX_S
 
 /* The number of queries at which making keys and values is a quarter of the work. */
 int64_t ch_grouped_latents_long_pass(const ch_config *config) {
-  sizes s = sizes_of(config);
+  sizes s = grouped_latents_sizes_of(config);
   return 4 * expanding(config) / (s.nope + s.rope + s.value);
 }
 
 int64_t ch_grouped_latents_rank(const ch_config *config) {
-  sizes s = sizes_of(config);
+  sizes s = grouped_latents_sizes_of(config);
   return s.heads * s.nope;
 }
 

@@ -11,7 +11,7 @@
 
 #include "attention/mechanism.h"
 
-static ch_status check(const ch_config *c, const char *where, ch_error *error) {
+static ch_status gta_check(const ch_config *c, const char *where, ch_error *error) {
   int64_t divisor = c->position == CH_POSITION_ROPE ? 4 : 2;
   if (c->head_dim % divisor == 0) return CH_OK;
   return ch_fail(
@@ -21,7 +21,7 @@ static ch_status check(const ch_config *c, const char *where, ch_error *error) {
       where, (long long)c->head_dim, (long long)divisor);
 }
 
-static void declare(ch_declaration *declaration) {
+static void gta_declare(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
   int64_t queries = c->num_attention_heads * c->head_dim;
   ch_declare_projection(declaration, "q_proj", queries, c->hidden_size);
@@ -35,7 +35,7 @@ static void declare(ch_declaration *declaration) {
   ch_head_norm_declare(declaration, c->head_dim);
 }
 
-static int state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
+static int gta_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
   parts[0] = (ch_state_part){.name = "kv",
                              .width = ch_cached_heads(config, layer, CH_ON_V) * config->head_dim,
                              .role = CH_ROLE_LATENT};
@@ -47,7 +47,7 @@ static ch_node *finished(ch_builder *builder, ch_node *components) {
   return ch_knock(builder, CH_ON_V, ch_mix_heads(builder, CH_ON_V, components));
 }
 
-static void write(ch_builder *builder, ch_node *x, ch_node *out[]) {
+static void gta_write(ch_builder *builder, ch_node *x, ch_node *out[]) {
   const ch_config *c = builder->config;
   ch_node *tied = ch_project(builder, x, "kv_proj");
   out[0] = ch_mixed_on_read(c, builder->layer, CH_ON_V) ? tied : finished(builder, tied);
@@ -65,7 +65,7 @@ static ch_node *joined_keys(ch_builder *builder, ch_node *tied, ch_node *rotary)
   return ch_apply_rope(builder, ch_qk_norm(builder, CH_ON_K, keys), d, d / 2);
 }
 
-static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
+static ch_node *gta_read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   const ch_config *c = builder->config;
   int64_t d = c->head_dim;
   ch_node *q = ch_finish_queries(builder, ch_project(builder, x, "q_proj"), d / 2);
@@ -80,7 +80,7 @@ static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
 }
 
 /* Keys and values are the tied rows. */
-static int rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) {
+static int gta_rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) {
   int64_t d = config->head_dim;
   made[0] = (ch_state_rows){"q_proj", CH_ON_Q, d, 0, d};
   made[1] = (ch_state_rows){"kv_proj", CH_ON_V, d, 0, d};
@@ -99,12 +99,12 @@ const ch_mechanism ch_mechanism_gta = {
                CH_MODULE_HEAD_MIX | CH_MODULE_SINK_LOGITS | CH_MODULE_KV_GROUP,
     .knocks = CH_ON_Q | CH_ON_V,
     .mixes = CH_ON_V,
-    .check = check,
-    .declare = declare,
-    .state = state,
-    .write = write,
-    .read = read,
-    .rows = rows,
+    .check = gta_check,
+    .declare = gta_declare,
+    .state = gta_state,
+    .write = gta_write,
+    .read = gta_read,
+    .rows = gta_rows,
     .total_effective_rank = ch_rank_of_heads,
     .shared_latent_dim = ch_width_of_shared_heads,
     .presets = presets};

@@ -32,7 +32,7 @@ static double dense_std(const ch_config *config, int64_t n) {
 }
 
 /* Heads that a map of these states acts on. */
-static int64_t heads_of(const ch_config *config, unsigned on) {
+static int64_t knocking_heads_of(const ch_config *config, unsigned on) {
   return on == CH_ON_Q ? config->num_attention_heads : ch_heads_of(config, on);
 }
 
@@ -51,7 +51,7 @@ static void declare_map(ch_declaration *declaration, unsigned on, const char *wh
   if (!row) return;
   if (c->attention.knocking.per_head) {
     row->rank = 3;
-    row->shape[0] = heads_of(c, on);
+    row->shape[0] = knocking_heads_of(c, on);
     row->shape[1] = row->shape[2] = n;
   }
   if (identity) row->decay_to_identity = c->attention.knocking.decay_to_identity;

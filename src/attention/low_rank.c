@@ -34,11 +34,11 @@ static int64_t rank_of(ch_declaration *declaration, const char *first) {
   if (rank > 0) return rank;
   const ch_known_shape *known = ch_known_shape_of(declaration->params->known, first);
   if (known && known->rank == 2 && known->shape[0] > 0) return known->shape[0];
-  ch_params_fail(
-      declaration->params,
-      "\"sharing.rank\" is missing, and no checkpoint beside the configuration says it by the shape of "
-      "%s; set it to a whole number",
-      first);
+  ch_params_fail(declaration->params,
+                 "\"sharing.rank\" is missing, and the configuration's directory has no checkpoint that "
+                 "shows it by the shape of "
+                 "%s; set it to a whole number",
+                 first);
   return 0;
 }
 
@@ -59,8 +59,8 @@ static int declare_first(ch_declaration *declaration, const char *name, const ch
 
 /* The product of the factors starts with the spread of the dense matrix that it replaces: A as that matrix would without
    an output projection's division by depth, B with what makes rho times both variances its variance. */
-static void declare(ch_declaration *declaration, const char *name, int64_t out, int64_t in,
-                    ch_param_role role) {
+static void low_rank_declare(ch_declaration *declaration, const char *name, int64_t out, int64_t in,
+                             ch_param_role role) {
   const ch_config *c = declaration->config;
   ch_params *params = declaration->params;
   int layer = declaration->layer;
@@ -101,4 +101,5 @@ static ch_node *project(ch_builder *builder, ch_node *x, const char *name, ch_no
   return ch_op_linear(builder->graph, inner, second_factor(builder, name), bias);
 }
 
-const ch_weight_source ch_source_low_rank = {.declare = declare, .weight = weight, .project = project};
+const ch_weight_source ch_source_low_rank = {
+    .declare = low_rank_declare, .weight = weight, .project = project};

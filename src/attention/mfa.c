@@ -7,7 +7,7 @@
 
 #include "attention/factored_query.h"
 
-static void declare(ch_declaration *declaration) {
+static void mfa_declare(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
   ch_factored_query_declare(declaration);
   ch_keys_values_declare(declaration);
@@ -15,14 +15,14 @@ static void declare(ch_declaration *declaration) {
   ch_head_norm_declare(declaration, c->head_dim);
 }
 
-static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
+static ch_node *mfa_read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   const ch_config *c = builder->config;
   ch_node *q = ch_factored_query(builder, x);
   ch_node *context = ch_attend_keys_values(builder, q, states, 1 / sqrt((double)c->head_dim));
   return ch_project(builder, ch_head_norm(builder, context), "o_proj");
 }
 
-static int rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) {
+static int mfa_rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) {
   int count = ch_rows_by_head(config, made);
   made[0].name = "q_b_proj";
   return count;
@@ -44,11 +44,11 @@ const ch_mechanism ch_mechanism_mfa = {.name = "mfa",
                                        .keys = keys,
                                        .defaults = ch_one_key_head,
                                        .check = ch_check_one_key_head,
-                                       .declare = declare,
+                                       .declare = mfa_declare,
                                        .state = ch_keys_values_state,
                                        .write = ch_write_keys_values,
-                                       .read = read,
-                                       .rows = rows,
+                                       .read = mfa_read,
+                                       .rows = mfa_rows,
                                        .total_effective_rank = ch_rank_of_heads,
                                        .shared_latent_dim = ch_width_of_shared_heads,
                                        .presets = presets};

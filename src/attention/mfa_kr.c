@@ -10,7 +10,7 @@
 
 #include "attention/factored_query.h"
 
-static void declare(ch_declaration *declaration) {
+static void mfa_kr_declare(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
   ch_factored_query_declare(declaration);
   ch_declare_projection(declaration, "k_proj", c->head_dim, c->hidden_size);
@@ -23,13 +23,13 @@ static void declare(ch_declaration *declaration) {
   ch_head_norm_declare(declaration, c->head_dim);
 }
 
-static int state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
+static int mfa_kr_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
   (void)layer;
   parts[0] = (ch_state_part){.name = "k", .width = config->head_dim, .role = CH_ROLE_LATENT};
   return 1;
 }
 
-static void write(ch_builder *builder, ch_node *x, ch_node *out[]) {
+static void mfa_kr_write(ch_builder *builder, ch_node *x, ch_node *out[]) {
   out[0] = ch_project(builder, x, "k_proj");
 }
 
@@ -44,7 +44,7 @@ static ch_node *reuse(ch_builder *builder, ch_node *keys) {
   return ch_op_add(builder->graph, keys, mapped);
 }
 
-static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
+static ch_node *mfa_kr_read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   const ch_config *c = builder->config;
   ch_node *keys = ch_qk_norm(builder, CH_ON_K, ch_knock(builder, CH_ON_K, states[0]));
   keys = ch_apply_rope(builder, keys, c->head_dim, c->head_dim);
@@ -60,7 +60,7 @@ static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
 }
 
 /* Values are made from keys before knocking, so knocking on keys cannot be folded into the projection. */
-static int rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) {
+static int mfa_kr_rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) {
   made[0] = (ch_state_rows){"q_b_proj", CH_ON_Q, config->head_dim, 0, config->head_dim};
   return 1;
 }
@@ -81,11 +81,11 @@ const ch_mechanism ch_mechanism_mfa_kr = {.name = "mfa_kr",
                                           .keys = keys,
                                           .defaults = ch_one_key_head,
                                           .check = ch_check_one_key_head,
-                                          .declare = declare,
-                                          .state = state,
-                                          .write = write,
-                                          .read = read,
-                                          .rows = rows,
+                                          .declare = mfa_kr_declare,
+                                          .state = mfa_kr_state,
+                                          .write = mfa_kr_write,
+                                          .read = mfa_kr_read,
+                                          .rows = mfa_kr_rows,
                                           .total_effective_rank = ch_rank_of_heads,
                                           .shared_latent_dim = ch_width_of_shared_heads,
                                           .presets = presets};

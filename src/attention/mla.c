@@ -26,7 +26,7 @@ typedef struct sizes {
   int64_t heads, latent, nope, rope, value;
 } sizes;
 
-static sizes sizes_of(const ch_config *config) {
+static sizes mla_sizes_of(const ch_config *config) {
   const ch_attention_config *a = &config->attention;
   return (sizes){config->num_attention_heads, a->kv_lora_rank, a->qk_nope_head_dim, a->qk_rope_head_dim,
                  a->v_head_dim};
@@ -69,7 +69,7 @@ static ch_status check_group(const ch_config *config, const char *where, ch_erro
       where, a->k_lora_rank ? "k_lora_rank" : "v_lora_rank");
 }
 
-static ch_status check(const ch_config *config, const char *where, ch_error *error) {
+static ch_status mla_check(const ch_config *config, const char *where, ch_error *error) {
   bool apart = ch_mla_is_apart(config);
   if (!config->attention.kv_lora_rank && !apart)
     return ch_fail(
@@ -88,7 +88,7 @@ static ch_status check(const ch_config *config, const char *where, ch_error *err
 /* For one latent of keys and values. */
 static void declare_latent(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
-  sizes s = sizes_of(c);
+  sizes s = mla_sizes_of(c);
   if (leads(c, declaration->layer)) {
     ch_declare_projection(declaration, "kv_a_proj_with_mqa", s.latent + s.rope, c->hidden_size);
     ch_declare_norm(declaration, "kv_a_layernorm", s.latent);
@@ -102,9 +102,9 @@ static void declare_latent(ch_declaration *declaration) {
   ch_qk_norm_declare(declaration, CH_ON_K, s.nope + s.rope);
 }
 
-static void declare(ch_declaration *declaration) {
+static void mla_declare(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
-  sizes s = sizes_of(c);
+  sizes s = mla_sizes_of(c);
   ch_latent_query_declare(declaration);
   if (!ch_mla_is_apart(c))
     declare_latent(declaration);
@@ -115,10 +115,10 @@ static void declare(ch_declaration *declaration) {
 }
 
 /* A token's latent, of the first layer of a group; and what a gate adds, of every layer that has one. */
-static int state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
+static int mla_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
   if (expanding_layer(config, layer) != layer) return 0;
   if (ch_mla_is_apart(config)) return ch_mla_apart_state(config, parts);
-  sizes s = sizes_of(config);
+  sizes s = mla_sizes_of(config);
   int64_t width = leads(config, layer) ? s.latent + s.rope : 0;
   parts[0] = (ch_state_part){.name = "latent", .width = width, .role = CH_ROLE_LATENT};
   return 1 + ch_embedding_gate_state(config, parts + 1);
@@ -136,7 +136,7 @@ static ch_node *join(ch_builder *builder, ch_node *a, int64_t a_width, ch_node *
 }
 
 static double score_scale(const ch_builder *builder) {
-  sizes s = sizes_of(builder->config);
+  sizes s = mla_sizes_of(builder->config);
   return ch_latent_score_scale(builder->config) / sqrt((double)(s.nope + s.rope));
 }
 
@@ -144,7 +144,7 @@ static double score_scale(const ch_builder *builder) {
    any gate. */
 static ch_node *expanded(ch_builder *builder, ch_node *latent) {
   const ch_config *c = builder->config;
-  sizes s = sizes_of(c);
+  sizes s = mla_sizes_of(c);
   int64_t width = s.nope + s.value;
   ch_node *kv = ch_project(builder, latent, "kv_b_proj");
   if (!ch_is_knocked(c, CH_ON_K) && !ch_is_knocked(c, CH_ON_V)) return kv;
@@ -154,13 +154,14 @@ static ch_node *expanded(ch_builder *builder, ch_node *latent) {
 }
 
 static ch_node *latent_of(ch_builder *builder, ch_node *state) {
-  return ch_op_slice_heads(builder->graph, state, 1, (ch_head_slice){0, 0, sizes_of(builder->config).latent});
+  return ch_op_slice_heads(builder->graph, state, 1,
+                           (ch_head_slice){0, 0, mla_sizes_of(builder->config).latent});
 }
 
 /* The latent, normalised; *state: with the rotated key after it. */
 static ch_node *write_latent(ch_builder *builder, ch_node *x, ch_node **state) {
   ch_graph *graph = builder->graph;
-  sizes s = sizes_of(builder->config);
+  sizes s = mla_sizes_of(builder->config);
   ch_node *both = ch_project(builder, x, "kv_a_proj_with_mqa");
   ch_node *latent = latent_of(builder, both);
   ch_node *rope = ch_op_slice_heads(graph, both, 1, (ch_head_slice){0, s.latent, s.rope});
@@ -171,7 +172,7 @@ static ch_node *write_latent(ch_builder *builder, ch_node *x, ch_node **state) {
   return latent;
 }
 
-static void write(ch_builder *builder, ch_node *x, ch_node *out[]) {
+static void mla_write(ch_builder *builder, ch_node *x, ch_node *out[]) {
   const ch_config *c = builder->config;
   if (ch_mla_is_apart(c)) {
     ch_mla_apart_write(builder, x, out);
@@ -186,7 +187,7 @@ static void write(ch_builder *builder, ch_node *x, ch_node *out[]) {
 /* --- reading by expansion: training, long prompts, and after an embedding gate ---------------------------------------------- */
 
 static ch_node *attend_expanded(ch_builder *builder, ch_node *q, ch_node *const states[]) {
-  sizes s = sizes_of(builder->config);
+  sizes s = mla_sizes_of(builder->config);
   ch_node *latent = latent_of(builder, states[0]);
   ch_node *rope = ch_op_slice_heads(builder->graph, states[0], 1, (ch_head_slice){0, s.latent, s.rope});
   ch_builder there = at_expanding_layer(builder);
@@ -209,14 +210,14 @@ static ch_node *attend_expanded(ch_builder *builder, ch_node *q, ch_node *const 
 
 /* W_UK^T of every query head, and W_UV of every sum of latents. builder: at the layer that has the matrix. */
 static ch_node *through_kv_b(ch_builder *builder, ch_node *x, int64_t first, int64_t rows, bool transposed) {
-  sizes s = sizes_of(builder->config);
+  sizes s = mla_sizes_of(builder->config);
   ch_node *weight = ch_projection_weight(builder, "kv_b_proj");
   return ch_op_head_product(builder->graph, x, weight,
                             (ch_head_rows){s.heads, s.nope + s.value, first, rows, transposed});
 }
 
 static ch_node *attend_absorbed(ch_builder *builder, ch_node *q, ch_node *state) {
-  sizes s = sizes_of(builder->config);
+  sizes s = mla_sizes_of(builder->config);
   int64_t width = s.nope + s.rope;
   ch_builder there = at_expanding_layer(builder);
   ch_node *nope = ch_knock_query_for_keys(&there, slice(builder, q, width, 0, s.nope), s.nope);
@@ -239,7 +240,7 @@ static ch_node *attend_gated(ch_builder *builder, ch_node *q, ch_node *const sta
 
 /* Multiply-adds that a head's key and value of a token take. */
 static int64_t expanding(const ch_config *config) {
-  sizes s = sizes_of(config);
+  sizes s = mla_sizes_of(config);
   if (ch_mla_is_apart(config)) return ch_mla_apart_expanding(config);
   return s.latent * (s.nope + s.value) + (ch_is_knocked(config, CH_ON_K) ? s.nope * s.nope : 0) +
          (ch_is_knocked(config, CH_ON_V) ? s.value * s.value : 0);
@@ -248,14 +249,14 @@ static int64_t expanding(const ch_config *config) {
 /* Returns true if absorbing is possible, and takes fewer multiply-adds than making keys and values once for all queries of the pass. */
 static bool is_absorbed(const ch_builder *builder) {
   const ch_config *c = builder->config;
-  sizes s = sizes_of(c);
+  sizes s = mla_sizes_of(c);
   if (!builder->cached || c->attention.gate_embedding_dim || c->attention.qk_norm) return false;
   return builder->graph->length * (2 * s.latent - s.nope - s.value) <= expanding(c);
 }
 
 /* The number of queries at which making keys and values is a quarter of the work. */
 static int64_t long_pass(const ch_config *config) {
-  sizes s = sizes_of(config);
+  sizes s = mla_sizes_of(config);
   return 4 * expanding(config) / (s.nope + s.rope + s.value);
 }
 
@@ -264,7 +265,7 @@ static ch_node *attend_apart(ch_builder *builder, ch_node *q, ch_node *const sta
   return ch_mla_apart_attend(builder, &there, q, states, score_scale(builder));
 }
 
-static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
+static ch_node *mla_read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   ch_node *q = ch_latent_queries(builder, x);
   ch_node *context = ch_mla_is_apart(builder->config) ? attend_apart(builder, q, states)
                      : is_absorbed(builder)           ? attend_absorbed(builder, q, states[0])
@@ -273,8 +274,8 @@ static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   return ch_project(builder, ch_head_norm(builder, context), "o_proj");
 }
 
-static int rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) {
-  sizes s = sizes_of(config);
+static int mla_rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) {
+  sizes s = mla_sizes_of(config);
   const char *query = config->attention.q_lora_rank ? "q_b_proj" : "q_proj";
   made[0] = (ch_state_rows){query, CH_ON_Q, s.nope + s.rope, 0, s.nope};
   if (ch_mla_is_apart(config)) return 1 + ch_mla_apart_rows(config, made + 1);
@@ -316,12 +317,12 @@ const ch_mechanism ch_mechanism_mla = {.name = "mla",
                                                   CH_MODULE_SINK_LOGITS | CH_MODULE_KV_GROUP,
                                        .knocks = CH_ON_Q | CH_ON_K | CH_ON_V,
                                        .keys = keys,
-                                       .check = check,
-                                       .declare = declare,
-                                       .state = state,
-                                       .write = write,
-                                       .read = read,
-                                       .rows = rows,
+                                       .check = mla_check,
+                                       .declare = mla_declare,
+                                       .state = mla_state,
+                                       .write = mla_write,
+                                       .read = mla_read,
+                                       .rows = mla_rows,
                                        .long_pass = long_pass,
                                        .total_effective_rank = total_effective_rank,
                                        .shared_latent_dim = shared_latent_dim,

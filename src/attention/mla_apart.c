@@ -15,7 +15,7 @@ typedef struct sizes {
   int64_t heads, keys, values, nope, rope, value;
 } sizes;
 
-static sizes sizes_of(const ch_config *config) {
+static sizes mla_apart_sizes_of(const ch_config *config) {
   const ch_attention_config *a = &config->attention;
   return (sizes){config->num_attention_heads, a->k_lora_rank,      a->v_lora_rank,
                  a->qk_nope_head_dim,         a->qk_rope_head_dim, a->v_head_dim};
@@ -46,7 +46,7 @@ ch_status ch_mla_apart_check(const ch_config *config, const char *where, ch_erro
 
 void ch_mla_apart_declare(ch_declaration *declaration) {
   int64_t width = declaration->config->hidden_size;
-  sizes s = sizes_of(declaration->config);
+  sizes s = mla_apart_sizes_of(declaration->config);
   if (s.keys) {
     ch_declare_projection(declaration, "k_a_proj_with_mqa", s.keys + s.rope, width);
     ch_declare_norm(declaration, "k_a_layernorm", s.keys);
@@ -74,7 +74,7 @@ static int64_t written_keys(const sizes *s) {
 }
 
 int ch_mla_apart_state(const ch_config *config, ch_state_part parts[CH_MAX_STATE_PARTS]) {
-  sizes s = sizes_of(config);
+  sizes s = mla_apart_sizes_of(config);
   parts[0] = (ch_state_part){.name = s.keys ? "k_latent" : "k",
                              .width = written_keys(&s) + s.rope,
                              .role = s.keys ? CH_ROLE_LATENT : CH_ROLE_KEY};
@@ -85,7 +85,7 @@ int ch_mla_apart_state(const ch_config *config, ch_state_part parts[CH_MAX_STATE
 }
 
 int ch_mla_apart_rows(const ch_config *config, ch_state_rows made[2]) {
-  sizes s = sizes_of(config);
+  sizes s = mla_apart_sizes_of(config);
   made[0] = (ch_state_rows){s.keys ? "k_b_proj" : "k_proj", CH_ON_K, s.nope, 0, s.nope};
   made[1] = (ch_state_rows){s.values ? "v_b_proj" : "v_proj", CH_ON_V, s.value, 0, s.value};
   return 2;
@@ -93,7 +93,7 @@ int ch_mla_apart_rows(const ch_config *config, ch_state_rows made[2]) {
 
 void ch_mla_apart_write(ch_builder *builder, ch_node *x, ch_node *out[]) {
   ch_graph *graph = builder->graph;
-  sizes s = sizes_of(builder->config);
+  sizes s = mla_apart_sizes_of(builder->config);
   ch_node *keys, *rope;
   if (s.keys) {
     ch_node *both = ch_project(builder, x, "k_a_proj_with_mqa");
@@ -115,7 +115,7 @@ void ch_mla_apart_write(ch_builder *builder, ch_node *x, ch_node *out[]) {
 
 /* Multiply-adds of a head's key, or value, of a token out of its latent. */
 static int64_t expanding(const ch_config *config, unsigned on) {
-  sizes s = sizes_of(config);
+  sizes s = mla_apart_sizes_of(config);
   int64_t latent = on == CH_ON_K ? s.keys : s.values, dim = on == CH_ON_K ? s.nope : s.value;
   return latent * dim + (latent && ch_is_knocked(config, on) ? dim * dim : 0);
 }
@@ -127,7 +127,7 @@ int64_t ch_mla_apart_expanding(const ch_config *config) {
 /* Returns true if the latents of keys, or of values, are read as they are: if that takes fewer multiply-adds than making keys,
    or values, once for all queries of the pass. */
 static bool is_absorbed(const ch_builder *builder, unsigned on) {
-  sizes s = sizes_of(builder->config);
+  sizes s = mla_apart_sizes_of(builder->config);
   int64_t latent = on == CH_ON_K ? s.keys : s.values, dim = on == CH_ON_K ? s.nope : s.value;
   if (on == CH_ON_K && builder->config->attention.qk_norm) return false;
   return builder->cached && latent &&
@@ -137,7 +137,7 @@ static bool is_absorbed(const ch_builder *builder, unsigned on) {
 /* W_kb^T of every head's query, behind linear knocking. */
 static ch_node *folded_query(ch_builder *builder, ch_node *q) {
   ch_graph *graph = builder->graph;
-  sizes s = sizes_of(builder->config);
+  sizes s = mla_apart_sizes_of(builder->config);
   int64_t width = s.nope + s.rope;
   ch_node *nope = ch_op_slice_heads(graph, q, s.heads, (ch_head_slice){width, 0, s.nope});
   nope = ch_knock_query_for_keys(builder, nope, s.nope);
@@ -150,7 +150,7 @@ static ch_node *folded_query(ch_builder *builder, ch_node *q) {
 /* Keys of all heads [H (n + r)]. */
 static ch_node *keys_of(ch_builder *builder, ch_node *state) {
   ch_graph *graph = builder->graph;
-  sizes s = sizes_of(builder->config);
+  sizes s = mla_apart_sizes_of(builder->config);
   ch_node *nope = state;
   if (s.keys) {
     nope = ch_op_slice_heads(graph, state, 1, (ch_head_slice){0, 0, s.keys});
@@ -170,7 +170,7 @@ static ch_node *values_of(ch_builder *builder, ch_node *state) {
 
 ch_node *ch_mla_apart_attend(ch_builder *builder, ch_builder *there, ch_node *q, ch_node *const states[],
                              double scale) {
-  sizes s = sizes_of(builder->config);
+  sizes s = mla_apart_sizes_of(builder->config);
   bool latent_keys = is_absorbed(builder, CH_ON_K), latent_values = is_absorbed(builder, CH_ON_V),
        both = latent_keys && latent_values;
   if (latent_keys) q = folded_query(there, q);
@@ -191,7 +191,7 @@ ch_node *ch_mla_apart_attend(ch_builder *builder, ch_builder *there, ch_node *q,
 
 /* The narrower of the two spaces that keys and values of all heads lie in. */
 int64_t ch_mla_apart_shared_dim(const ch_config *config) {
-  sizes s = sizes_of(config);
+  sizes s = mla_apart_sizes_of(config);
   int64_t keys = s.keys ? s.keys : s.heads * s.nope, values = s.values ? s.values : s.heads * s.value;
   return keys < values ? keys : values;
 }

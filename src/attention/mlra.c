@@ -8,7 +8,7 @@
  */
 #include "attention/grouped_latents.h"
 
-static void defaults(ch_config *config) {
+static void mlra_defaults(ch_config *config) {
   config->attention.latent_heads = 4;
   config->attention.latent_scale = true;
 }
@@ -29,7 +29,7 @@ const ch_mechanism ch_mechanism_mlra = {.name = "mlra",
                                                    CH_MODULE_OWN_SIZES | CH_MODULE_SINK_LOGITS,
                                         .knocks = CH_ON_Q | CH_ON_K | CH_ON_V,
                                         .keys = keys,
-                                        .defaults = defaults,
+                                        .defaults = mlra_defaults,
                                         .check = ch_grouped_latents_check,
                                         .declare = ch_grouped_latents_declare,
                                         .state = ch_grouped_latents_state,

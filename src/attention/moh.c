@@ -18,7 +18,7 @@ static int64_t routed_heads(const ch_config *config) {
   return config->num_attention_heads - config->attention.shared_heads;
 }
 
-static ch_status check(const ch_config *c, const char *where, ch_error *error) {
+static ch_status moh_check(const ch_config *c, const char *where, ch_error *error) {
   const ch_attention_config *a = &c->attention;
   if (!a->active_heads)
     return ch_fail(error, CH_ERROR_CONFIG,
@@ -44,7 +44,7 @@ static ch_status check(const ch_config *c, const char *where, ch_error *error) {
   return CH_OK;
 }
 
-static void declare(ch_declaration *declaration) {
+static void moh_declare(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
   int64_t shared = c->attention.shared_heads;
   ch_mechanism_gqa.declare(declaration);
@@ -73,7 +73,7 @@ static ch_node *weights(ch_builder *builder, ch_node *x) {
                             routed_heads(builder->config), a->shared_heads);
 }
 
-static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
+static ch_node *moh_read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   const ch_config *c = builder->config;
   ch_node *context =
       ch_head_norm(builder, ch_attend_by_head(builder, ch_project(builder, x, "q_proj"), states));
@@ -108,11 +108,11 @@ const ch_mechanism ch_mechanism_moh = {
     .knocks = CH_ON_Q | CH_ON_K | CH_ON_V,
     .mixes = CH_ON_K | CH_ON_V,
     .keys = keys,
-    .check = check,
-    .declare = declare,
+    .check = moh_check,
+    .declare = moh_declare,
     .state = ch_keys_values_state,
     .write = ch_write_keys_values,
-    .read = read,
+    .read = moh_read,
     .rows = ch_rows_by_head,
     .total_effective_rank = ch_rank_of_heads,
     .shared_latent_dim = ch_width_of_shared_heads,

@@ -40,11 +40,11 @@ static int64_t atom_count(const ch_declaration *declaration, const char *full) {
   if (atoms > 0) return atoms < layers ? atoms : layers;
   const ch_known_shape *known = ch_known_shape_of(declaration->params->known, full);
   if (known && known->rank == 3 && known->shape[0] > 0) return known->shape[0];
-  ch_params_fail(
-      declaration->params,
-      "\"sharing.atoms\" is missing, and no checkpoint beside the configuration says it by the shape of "
-      "%s; set it to a whole number",
-      full);
+  ch_params_fail(declaration->params,
+                 "\"sharing.atoms\" is missing, and the configuration's directory has no checkpoint that "
+                 "shows it by the shape of "
+                 "%s; set it to a whole number",
+                 full);
   return 0;
 }
 

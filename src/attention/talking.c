@@ -13,7 +13,7 @@
 
 extern const ch_mechanism ch_mechanism_gqa;
 
-static ch_status check(const ch_config *config, const char *where, ch_error *error) {
+static ch_status talking_check(const ch_config *config, const char *where, ch_error *error) {
   if (config->num_key_value_heads == config->num_attention_heads) return CH_OK;
   return ch_fail(error, CH_ERROR_CONFIG,
                  "%s: \"attention.type\" \"talking\" needs a key-value head for every query head, but "
@@ -21,7 +21,7 @@ static ch_status check(const ch_config *config, const char *where, ch_error *err
                  where, (long long)config->num_key_value_heads, (long long)config->num_attention_heads);
 }
 
-static void declare(ch_declaration *declaration) {
+static void talking_declare(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
   int64_t heads = c->num_attention_heads;
   double std = 1 / sqrt((double)heads);
@@ -32,7 +32,7 @@ static void declare(ch_declaration *declaration) {
     ch_declare_head_matrix(declaration, "weight_mix.weight", heads, heads, CH_PARAM_INIT_NORMAL, std);
 }
 
-static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
+static ch_node *talking_read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   const ch_config *c = builder->config;
   ch_node *q = ch_finish_queries(builder, ch_project(builder, x, "q_proj"), c->head_dim);
   ch_node *logit_mix = c->attention.mix_logits ? ch_attention_param(builder, "logit_mix.weight") : NULL;
@@ -65,11 +65,11 @@ const ch_mechanism ch_mechanism_talking = {.name = "talking",
                                                       CH_MODULE_BIAS | CH_MODULE_MIXES_SCORES,
                                            .knocks = CH_ON_Q | CH_ON_K | CH_ON_V,
                                            .keys = keys,
-                                           .check = check,
-                                           .declare = declare,
+                                           .check = talking_check,
+                                           .declare = talking_declare,
                                            .state = ch_keys_values_state,
                                            .write = ch_write_keys_values,
-                                           .read = read,
+                                           .read = talking_read,
                                            .rows = ch_rows_by_head,
                                            .total_effective_rank = ch_rank_of_heads,
                                            .shared_latent_dim = ch_width_of_shared_heads,

@@ -19,7 +19,7 @@ static bool is_fixed(const ch_config *config) {
   return config->attention.a_factors == CH_FACTORS_FIXED;
 }
 
-static ch_status check(const ch_config *c, const char *where, ch_error *error) {
+static ch_status tpa_check(const ch_config *c, const char *where, ch_error *error) {
   enum { MOST_WIDTH = 1 << 24 };
   const ch_attention_config *a = &c->attention;
   const struct {
@@ -73,7 +73,7 @@ static void declare_factors(ch_declaration *declaration, char state, int64_t ran
   if (!is_fixed(c)) ch_declare_product(declaration, a, b);
 }
 
-static void declare(ch_declaration *declaration) {
+static void tpa_declare(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
   int64_t heads = c->num_attention_heads * c->head_dim;
   if (c->attention.q_rank)
@@ -95,7 +95,7 @@ static places places_of(const ch_config *config) {
   return is_fixed(config) ? (places){-1, 0, -1, 1, 2} : (places){0, 1, 2, 3, 4};
 }
 
-static int state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
+static int tpa_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
   (void)layer;
   const ch_attention_config *a = &config->attention;
   places at = places_of(config);
@@ -109,7 +109,7 @@ static int state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_
   return at.count;
 }
 
-static void write(ch_builder *builder, ch_node *x, ch_node *out[]) {
+static void tpa_write(ch_builder *builder, ch_node *x, ch_node *out[]) {
   const ch_config *c = builder->config;
   places at = places_of(c);
   if (!is_fixed(c)) {
@@ -123,7 +123,7 @@ static void write(ch_builder *builder, ch_node *x, ch_node *out[]) {
 /* --- reading --------------------------------------------------------------------------------------------------------- */
 
 /* Heads out of a token's own factor over heads or, where `a` is NULL, out of the parameter; not divided by the rank. */
-static ch_node *heads_of(ch_builder *builder, ch_node *a, ch_node *b, const char *fixed) {
+static ch_node *tpa_heads_of(ch_builder *builder, ch_node *a, ch_node *b, const char *fixed) {
   if (!a) return ch_op_head_mix(builder->graph, b, ch_attention_param(builder, fixed));
   return ch_op_factor_product(builder->graph, a, b, builder->config->num_attention_heads, 1);
 }
@@ -134,7 +134,7 @@ static ch_node *queries(ch_builder *builder, ch_node *x) {
   if (!rank) return ch_rotate_queries(builder, ch_project(builder, x, "q_proj"), d, d);
   ch_node *a = is_fixed(c) ? NULL : ch_project(builder, x, "a_q_proj");
   ch_node *b = ch_rotate_queries(builder, ch_project(builder, x, "b_q_proj"), d, d);
-  return heads_of(builder, a, b, "a_q.weight");
+  return tpa_heads_of(builder, a, b, "a_q.weight");
 }
 
 /* Scores are divided by the ranks of queries and keys too. */
@@ -146,8 +146,8 @@ static double score_scale(const ch_config *c) {
 static ch_node *attend_heads(ch_builder *builder, ch_node *q, ch_node *const states[]) {
   const ch_config *c = builder->config;
   places at = places_of(c);
-  ch_node *keys = heads_of(builder, at.a_k < 0 ? NULL : states[at.a_k], states[at.b_k], "a_k.weight");
-  ch_node *values = heads_of(builder, at.a_v < 0 ? NULL : states[at.a_v], states[at.b_v], "a_v.weight");
+  ch_node *keys = tpa_heads_of(builder, at.a_k < 0 ? NULL : states[at.a_k], states[at.b_k], "a_k.weight");
+  ch_node *values = tpa_heads_of(builder, at.a_v < 0 ? NULL : states[at.a_v], states[at.b_v], "a_v.weight");
   return ch_attend_states(builder, q, keys, values,
                           (ch_attend_spec){.heads = c->num_attention_heads,
                                            .kv_heads = c->num_attention_heads,
@@ -187,7 +187,7 @@ static ch_node *attend_fixed(ch_builder *builder, ch_node *q, ch_node *const sta
   return ch_op_collapse_heads(builder->graph, sums, ch_attention_param(builder, "a_v.weight"), heads);
 }
 
-static ch_node *read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
+static ch_node *tpa_read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   const ch_config *c = builder->config;
   ch_node *q = queries(builder, x);
   bool few = builder->cached && builder->graph->length <= FEW_QUERIES;
@@ -223,11 +223,11 @@ static const ch_preset presets[] = {
 const ch_mechanism ch_mechanism_tpa = {.name = "tpa",
                                        .modules = CH_MODULE_HEAD_NORM | CH_MODULE_SINK_LOGITS,
                                        .keys = keys,
-                                       .check = check,
-                                       .declare = declare,
-                                       .state = state,
-                                       .write = write,
-                                       .read = read,
+                                       .check = tpa_check,
+                                       .declare = tpa_declare,
+                                       .state = tpa_state,
+                                       .write = tpa_write,
+                                       .read = tpa_read,
                                        .total_effective_rank = ch_rank_of_heads,
                                        .shared_latent_dim = shared_latent_dim,
                                        .presets = presets};

@@ -103,15 +103,16 @@ static const struct {
      "the model "
      "as safetensors with transformers: AutoModelForCausalLM.from_pretrained(DIR).save_pretrained(OUT)"},
     {"consolidated", ".pth",
-     "holds %s, the format that Meta publishes; take the model in the format of Hugging Face transformers"},
+     "holds %s, the format that Meta publishes; download the model in the format of Hugging Face "
+     "transformers"},
     {"consolidated", ".safetensors",
-     "holds %s, the format that Mistral publishes; take the model in the format of Hugging Face "
+     "holds %s, the format that Mistral publishes; download the model in the format of Hugging Face "
      "transformers"},
     {"tf_model", ".h5", "holds the weights only as %s, TensorFlow's; save the model as safetensors"},
     {"flax_model", ".msgpack", "holds the weights only as %s, Flax's; save the model as safetensors"},
     {"", ".gguf", "holds %s; make a model directory of it with `crosshead import`"},
     {"", ".onnx",
-     "holds the weights only as %s, ONNX's; take the model in the format of Hugging Face transformers"},
+     "holds the weights only as %s, ONNX's; download the model in the format of Hugging Face transformers"},
     {"", ".bin",
      "holds the weights only as %s, which is not read; save the model as safetensors with transformers: "
      "save_pretrained"},

@@ -34,17 +34,22 @@ void ch_text_puts(ch_text *text, const char *string) {
   ch_text_put(text, string, strlen(string));
 }
 
-void ch_text_printf(ch_text *text, const char *format, ...) {
-  va_list args, again;
-  va_start(args, format);
-  va_copy(again, args);
-  int length = vsnprintf(NULL, 0, format, args);
-  va_end(args);
+void ch_text_vprintf(ch_text *text, const char *format, va_list list) {
+  va_list again;
+  va_copy(again, list);
+  int length = vsnprintf(NULL, 0, format, list);
   if (length >= 0 && reserve(text, (size_t)length)) {
     vsnprintf(text->data + text->size, (size_t)length + 1, format, again);
     text->size += (size_t)length;
   }
   va_end(again);
+}
+
+void ch_text_printf(ch_text *text, const char *format, ...) {
+  va_list list;
+  va_start(list, format);
+  ch_text_vprintf(text, format, list);
+  va_end(list);
 }
 
 void ch_text_free(ch_text *text) {

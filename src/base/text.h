@@ -2,6 +2,7 @@
 #ifndef CH_BASE_TEXT_H
 #define CH_BASE_TEXT_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,6 +17,7 @@ typedef struct ch_text {
 void ch_text_put(ch_text *text, const char *bytes, size_t size);
 void ch_text_puts(ch_text *text, const char *string);
 void ch_text_printf(ch_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void ch_text_vprintf(ch_text *text, const char *format, va_list list) __attribute__((format(printf, 2, 0)));
 void ch_text_free(ch_text *text);
 
 /* The name of `names` (NULL-terminated) that was meant by `word`, capitals or not: one that begins with it, one that it begins

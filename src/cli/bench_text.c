@@ -1,4 +1,4 @@
-/* Rows of `crosshead bench`, and the machine above them. */
+/* Prints the rows of `crosshead bench`, and the machine above them. */
 #include "cli/bench_text.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ double ch_bench_steps(const ch_bench_row *row) {
   return is_decode(row) ? (double)row->settings.tokens : 1;
 }
 
-/* "1083 BF16", or "no BF16". */
+/* Writes "1083 BF16", or "no BF16". */
 static void print_peak(const char *before, double peak, const char *name) {
   if (peak > 0)
     printf("%s%.0f %s", before, peak / 1e9, name);

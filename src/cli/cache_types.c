@@ -1,4 +1,4 @@
-/* --cache-dtype: what the cache stores, for all states or apart for keys, values and latents. */
+/* Parses --cache-dtype: one type for all states, or types for keys, values and latents. */
 #include "cli/cache_types.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ static bool find_type(const char *text, size_t size, ch_precision *precision) {
   return *precision >= CH_PRECISION_F32 && *precision <= CH_PRECISION_Q4_0; /* the others are for weights */
 }
 
-/* One entry of the list, TYPE or ROLE=TYPE; `named` gets a bit for each role that is named. */
+/* Parses one entry of the list, TYPE or ROLE=TYPE; sets a bit of `named` for each role that it names. */
 static bool read_entry(const char *text, size_t size, ch_cache_choice *choice, unsigned *named) {
   ch_precision *const of[ROLES] = {&choice->keys, &choice->values, &choice->latents};
   const char *equals = memchr(text, '=', size);

@@ -1,4 +1,4 @@
-/* --cache-dtype: what the cache stores, for all states or apart for keys, values and latents. */
+/* Parses --cache-dtype: one type for all states, or types for keys, values and latents. */
 #ifndef CH_CLI_CACHE_TYPES_H
 #define CH_CLI_CACHE_TYPES_H
 
@@ -14,8 +14,8 @@ typedef struct ch_cache_choice {
   ch_precision keys, values, latents;
 } ch_cache_choice;
 
-/* Types by names, from left to right: "q8_0", "k=q8_0,v=q4_0", "bf16,v=q4_0". What is not named is `otherwise`. Naming states
-   that the model's cache does not hold is an error; `held` are those that it holds (ch_model_cache_roles). */
+/* Reads types from left to right: "q8_0", "k=q8_0,v=q4_0", "bf16,v=q4_0". Roles without a type get `otherwise`. Naming
+   states that the model's cache does not hold is an error; `held` are those that it holds (ch_model_cache_roles). */
 ch_status ch_cache_choice_read(const char *text, ch_precision otherwise, unsigned held,
                                ch_cache_choice *choice, ch_error *error);
 

@@ -61,7 +61,7 @@ static void put_left(const json_t *report, bool nonlinear, ch_text *text) {
                    ch_plural(mixes, "layer", "layers"));
 }
 
-/* The output: the arguments, and whether knocking stayed because it is not linear. */
+/* The output: the arguments, and true if knocking remains because it is not linear. */
 typedef struct folded {
   const arguments *arguments;
   bool nonlinear;

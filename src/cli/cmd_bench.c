@@ -1,4 +1,4 @@
-/* crosshead bench: prefill, decoding and training rates beside the machine's limits. */
+/* crosshead bench: measures prefill, decoding and training rates and compares them with the machine's limits. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -44,11 +44,11 @@ typedef struct profiled {
 typedef struct bench {
   const arguments *arguments;
   values prompts, depths, batches;
-  ch_model *model; /* NULL once training is measured: its memory is not to count */
+  ch_model *model; /* NULL once training is measured, so that its memory does not count */
   ch_cache_choice cache;
   ch_speed_matrices matrices;
   ch_speed_limits limits;
-  profiled *profiled; /* a row each, with --profile or --trace */
+  profiled *profiled; /* one per row, with --profile or --trace */
   int profiled_count;
   ch_progress_line progress;
   json_t *rows; /* {"prefill": [...], ...} */
@@ -56,7 +56,7 @@ typedef struct bench {
   int64_t id_count;
 } bench;
 
-/* --- arguments ----------------------------------------------------------------------------------------------- */
+/* --- arguments ---------------------------------------------------------------------------------------------- */
 
 /* "128,512" */
 static ch_status parse_values(const char *option, const char *text, int64_t least, int64_t most, values *list,
@@ -72,7 +72,7 @@ static ch_status parse_values(const char *option, const char *text, int64_t leas
                      "--%s needs counts from %lld to %lld with commas between, not '%s'", option,
                      (long long)least, (long long)most, word);
     if (list->count == MOST_VALUES)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "--%s takes at most %d values", option, MOST_VALUES);
+      return ch_fail(error, CH_ERROR_ARGUMENT, "--%s can have at most %d values", option, MOST_VALUES);
     list->value[list->count++] = value;
     if (p[length] == 0) return CH_OK;
     p += length + 1;
@@ -104,13 +104,13 @@ static ch_status open_model(bench *b, ch_error *error) {
   else
     CH_TRY(ch_model_open_random(path, ch_precision_of(a->dtype), 1, &settings, &b->model, error));
   if (ch_model_takes_images(b->model))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "bench is for models of text; this one, a \"%s\", takes images",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "bench is for models of text; this one, a \"%s\", is for images",
                    ch_model_type(b->model));
   CH_TRY(ch_model_cache_roles(b->model, &held, error));
   return ch_cache_choice_read(a->cache_dtype, CH_PRECISION_F32, held, &b->cache, error);
 }
 
-/* --- output -------------------------------------------------------------------------------------------------- */
+/* --- output ------------------------------------------------------------------------------------------------- */
 
 static ch_status keep_row(bench *b, const ch_bench_row *r, ch_error *error) {
   json_t *object = ch_bench_row_json(r), *profile = NULL;
@@ -163,7 +163,7 @@ static ch_status print_json(bench *b, ch_error *error) {
   return ch_print_json(json_incref(object), JSON_REAL_PRECISION(7), error);
 }
 
-/* --- measuring ----------------------------------------------------------------------------------------------- */
+/* --- measuring ---------------------------------------------------------------------------------------------- */
 
 static ch_speed_settings settings_of(bench *b, int64_t batch, int64_t tokens, int64_t depth) {
   return (ch_speed_settings){.batch = batch,
@@ -181,7 +181,7 @@ static ch_speed_settings settings_of(bench *b, int64_t batch, int64_t tokens, in
                              .limits = &b->limits};
 }
 
-/* A profile for the row, if requested. */
+/* Starts a profile for the row, if requested. */
 static ch_status open_profile(bench *b, ch_bench_row *r, const char *title, ch_error *error) {
   const arguments *a = b->arguments;
   if (!a->profile && !a->trace) return CH_OK;
@@ -210,7 +210,7 @@ static void free_profiles(bench *b) {
   free(b->profiled);
 }
 
-/* Nobody reads more rows. */
+/* Returns true if the reader of standard output is gone. */
 static bool is_over(void) {
   return !ch_output_alive();
 }
@@ -254,7 +254,7 @@ static ch_status measure_all(bench *b, ch_error *error) {
   return CH_OK;
 }
 
-/* Whole numbers, as tokenize prints them. */
+/* Reads whole numbers, as tokenize prints them. */
 static ch_status read_ids(bench *b, ch_error *error) {
   const char *path = b->arguments->context_ids;
   char *text = NULL, *end;
@@ -267,7 +267,7 @@ static ch_status read_ids(bench *b, ch_error *error) {
   for (const char *at = text + strspn(text, SPACES); status == CH_OK && *at; at = end + strspn(end, SPACES)) {
     long long id = strtoll(at, &end, 10);
     if (end == at || id < 0 || id >= vocabulary)
-      status = ch_fail(error, CH_ERROR_ARGUMENT, "%s: '%.20s' is no token id from 0 to %lld", path, at,
+      status = ch_fail(error, CH_ERROR_ARGUMENT, "%s: '%.20s' is not a token id from 0 to %lld", path, at,
                        (long long)vocabulary - 1);
     else
       b->ids[b->id_count++] = (int32_t)id;
@@ -278,7 +278,8 @@ static ch_status read_ids(bench *b, ch_error *error) {
 
 static ch_status measure_and_print(bench *b, ch_error *error) {
   CH_TRY(read_ids(b, error));
-  ch_progress_begin(&b->progress, isatty(STDERR_FILENO) ? stderr : NULL); /* elsewhere the rows tell enough */
+  ch_progress_begin(&b->progress,
+                    isatty(STDERR_FILENO) ? stderr : NULL); /* otherwise the rows are progress enough */
   ch_progress_show(&b->progress, false, "measuring the machine's limits");
   ch_speed_limits_measure(&b->limits);
   ch_progress_end(&b->progress);

@@ -1,4 +1,4 @@
-/* crosshead compare --data TEXT, or --images DIR */
+/* crosshead compare: options, progress and messages of a comparison. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static const ch_option options[] = {
      .offset = SET(text.data),
      .metavar = "TEXT",
      .alias = "text",
-     .help = "The text to train on, UTF-8. A part of it is kept for validation."},
+     .help = "The text to train on, UTF-8. A part of it is held out for validation."},
     {.name = "images",
      .type = CH_OPTION_PATH,
      .offset = SET(vision.images),
@@ -65,9 +65,8 @@ static const ch_option options[] = {
     {.name = "dry-run",
      .type = CH_OPTION_FLAG,
      .offset = AT(dry_run),
-     .help = "Say how many runs there are, how long they take and how much memory and disk they need, from "
-             "some steps "
-             "of each model. Write nothing."},
+     .help = "Time some steps of each model and print how many runs there are, how long they will take and "
+             "how much memory and disk they need. Write nothing."},
     {.name = "remeasure",
      .type = CH_OPTION_FLAG,
      .offset = SET(verdict.remeasure),
@@ -178,8 +177,8 @@ static const ch_option options[] = {
      .metavar = "SIZES",
      .bare = "",
      .help = "Compare at other sizes too, and fit scaling laws of loss against training FLOPs. "
-             "SIZES are numbers of parameters like 100k,200k,400k,800k, which come in addition to "
-             "--params (default: a half, a quarter and an eighth of it). The number of tokens is "
+             "SIZES are numbers of parameters like 100k,200k,400k,800k, trained in addition to --params "
+             "(default: a half, a quarter and an eighth of it). The number of tokens is "
              "scaled in proportion."},
     {.name = "target",
      .type = CH_OPTION_COUNT,
@@ -203,16 +202,15 @@ static const ch_option options[] = {
     {.name = "collect",
      .type = CH_OPTION_FLAG,
      .offset = SET(schedule.collect),
-     .help = "Train nothing. Combine what all shares have trained, into the same results that a "
-             "single process writes."},
+     .help =
+         "Train nothing. Combine the runs of all shares into the results that a single process would write."},
     {.name = "", .help = "Verdict"},
     {.name = "cache-budget",
      .type = CH_OPTION_TEXT,
      .offset = AT(cache_budget),
      .metavar = "SIZE",
-     .help = "The largest cache that the answer may have: bytes per token, as in 200B or 2KiB. With "
-             "--context and "
-             "--users: of all users' contexts together, as in 8GB."},
+     .help = "The largest cache that the answer may have, in bytes per token, as in 200B or 2KiB. With "
+             "--context and --users: in bytes for all users' contexts together, as in 8GB."},
     {.name = "users",
      .type = CH_OPTION_COUNT,
      .offset = SET(verdict.users),
@@ -223,9 +221,8 @@ static const ch_option options[] = {
     {.name = "until-decided",
      .type = CH_OPTION_FLAG,
      .offset = SET(schedule.until_decided),
-     .help =
-         "Add seeds where they lower the risk of the answer most, until it is at most --risk or --budget is "
-         "spent."},
+     .help = "Add seeds where they lower the answer's risk most, until the risk is at most --risk or the "
+             "--budget is spent."},
     {.name = "risk",
      .type = CH_OPTION_NUMBER,
      .offset = AT(risk),
@@ -248,8 +245,8 @@ static const ch_option options[] = {
      .metavar = "N",
      .min = 1,
      .max = 1 << 30,
-     .help = "Length of text, in tokens, at which caches are compared. It matters where layers have sliding "
-             "windows: they keep no more tokens than the window has. (default: --seq)"},
+     .help = "Length of text, in tokens, at which caches are compared. It matters with sliding windows: "
+             "their layers cache no more tokens than the window has. (default: --seq)"},
     {.name = "tolerance",
      .type = CH_OPTION_NUMBER,
      .offset = AT(tolerance),
@@ -257,22 +254,23 @@ static const ch_option options[] = {
      .default_value = "1",
      .min = 0,
      .max = 100,
-     .help = "The verdict takes the model with the smallest cache among those whose loss is at most PERCENT "
+     .help = "The verdict picks the model with the smallest cache among those whose loss is at most PERCENT "
              "above the lowest. With --images: the model with the fewest attention parameters among those "
              "whose top-1 accuracy is at most PERCENT points below the highest."},
     {0},
 };
 
-/* --- progress ----------------------------------------------------------------------------------------------------- */
+/* --- progress ----------------------------------------------------------------------------------------------- */
 
 typedef struct display {
   const arguments *arguments;
   ch_progress_line progress;
   ch_run_recorder keeper;
-  char name[160]; /* of the model being trained, with the seed where there are several */
-  double seconds; /* smoothed, of a step */
-  double timing_began;
-  const char *out; /* of the rung that is trained */
+  char name[160];                  /* of the model being trained, with the seed where there are several */
+  double seconds;                  /* of a step, smoothed */
+  double timing_began, turn_began; /* the first turn, the present one */
+  int32_t turn;
+  const char *out; /* of the size of the ladder that is training */
 } display;
 
 static void show_preparation(display *d, const char *stage, double share) {
@@ -381,11 +379,17 @@ static void show_timing(display *d, int32_t turn, int32_t turns, const ch_model_
   char name[160];
   char left[48] = "", time[32];
   name_run(d, model->name, model->seed, name, sizeof name);
-  if (turn == 0) d->timing_began = ch_clock();
+  double now = ch_clock();
+  if (turn == 0) d->timing_began = now;
+  if (turn == 0 || turn != d->turn) d->turn_began = now;
+  d->turn = turn;
   if (!ch_progress_due(&d->progress)) return;
-  if (turn > 0)
-    snprintf(left, sizeof left, ", %s left",
-             ch_format_duration((ch_clock() - d->timing_began) * (turns - turn) / turn, time, sizeof time));
+  if (turn > 0) {
+    double of_a_turn = (d->turn_began - d->timing_began) / turn;
+    double remaining = of_a_turn * (turns - turn) - (now - d->turn_began);
+    if (remaining > 0)
+      snprintf(left, sizeof left, ", %s left", ch_format_duration(remaining, time, sizeof time));
+  }
   ch_progress_show(&d->progress, false, "timing all models in turns (%d of %d): %s%s", turn + 1, turns, name,
                    left);
 }
@@ -399,7 +403,7 @@ static void show_asking(display *d, const ch_model_result *model, const char *ta
                      100 * (double)done / (double)total);
 }
 
-/* The run is kept again, with its speed or its answers. */
+/* Records the run again, with its speed or its task scores. */
 /* `directory` lives as long as the rung's runs. */
 static void show_rung(display *d, int32_t index, int32_t rungs, int64_t parameters, const char *directory) {
   char size[32];
@@ -450,7 +454,7 @@ static bool on_event(const ch_compare_event *event, void *user) {
   return true;
 }
 
-/* --- the command -------------------------------------------------------------------------------------------------- */
+/* --- the command -------------------------------------------------------------------------------------------- */
 
 static ch_status print(const arguments *a, const ch_comparison *comparison, ch_error *error) {
   char *text;
@@ -476,7 +480,7 @@ static ch_status foresee(const arguments *a, const ch_compare_settings *settings
   return a->json ? ch_results_print_json(text, error) : ch_results_print_table(text, NULL, error);
 }
 
-/* Options that mean nothing to what is compared on. */
+/* Refuses options of text in a comparison on images, and the reverse. */
 static ch_status check_kind(const arguments *a, ch_error *error) {
   static const char *const of_text[] = {"vocab", "tokenizer", "validation", "tokens", "seq", NULL};
   static const char *const of_images[] = {"epochs", "patch", "image-size", NULL};
@@ -514,7 +518,7 @@ static ch_status read_cache_budget(const arguments *a, ch_compare_settings *sett
   return CH_OK;
 }
 
-/* A share has no results to show: those come when all are put together. */
+/* Prints the runs of a share. They have no results until --collect combines all shares. */
 static ch_status print_share(const ch_compare_settings *settings, const ch_comparison *comparison,
                              ch_error *error) {
   ch_text text = {0};
@@ -527,8 +531,8 @@ static ch_status print_share(const ch_compare_settings *settings, const ch_compa
   }
   if (count)
     ch_text_printf(&text, " %s finished in %s.", ch_plural(count, "is", "are"), settings->report.out);
-  ch_text_puts(
-      &text, " When all shares are, the same command with --collect in place of --only shows the results.\n");
+  ch_text_puts(&text, " When all shares are finished, run the same command with --collect instead of --only "
+                      "to see the results.\n");
   return ch_print_text(&text, error);
 }
 
@@ -537,13 +541,13 @@ static ch_status show(const arguments *a, const ch_compare_settings *settings,
   return settings->schedule.parts ? print_share(settings, comparison, error) : print(a, comparison, error);
 }
 
-/* Another share may be preparing the text: its files come one after another, and the settings last. */
+/* Another share may be preparing the text. It writes its files one after another, and the settings last. */
 static ch_status check_shared(const char *out, ch_error *error) {
   static const struct timespec nap = {.tv_nsec = 50000000};
   static const double patience = 5;
   char stranger[64];
   for (double begin = ch_clock();; nanosleep(&nap, NULL)) {
-    /* Looked for first: the settings may come in between. */
+    /* Test for the text first: the settings may be written in between. */
     bool foreign = ch_find_foreign_to_run(out, stranger, sizeof stranger);
     ch_status status = ch_check_job("out", out, CH_COMPARE_SETTINGS, error);
     if (status == CH_OK || foreign || ch_clock() - begin > patience) return status;
@@ -614,7 +618,7 @@ const ch_command ch_cmd_compare = {
     .name = "compare",
     .positional = "",
     .meant = "data",
-    .summary = "Train attention mechanisms side by side on a text or on images and say which to take.",
+    .summary = "Train attention mechanisms side by side on a text or on images and recommend one.",
     .description =
         "Trains a small model with each mechanism on the same text, with the same tokenizer, seed, batches "
         "and number of tokens. The FFN width is adjusted so that all models have the same number of "

@@ -1,4 +1,5 @@
-/* crosshead compress MODEL --method METHOD --out DIR: a smaller model without training, and a report of what was lost. */
+/* crosshead compress MODEL --method METHOD --out DIR: a smaller model without training, and a report of what was
+   lost. */
 #include <string.h>
 
 #include "cli/compress_request.h"
@@ -9,9 +10,9 @@
 #include "cli/typed_command.h"
 #include "cli/work.h"
 
-/* --- progress ---------------------------------------------------------------------------------------------------- */
+/* --- progress ----------------------------------------------------------------------------------------------- */
 
-/* The part of the work that goes on: how much of it was done when it began, and when that was. */
+/* The current part of the work: the share that was done when it began, and the time when it began. */
 typedef struct shown {
   ch_work work;
   bool fresh;
@@ -34,11 +35,12 @@ static bool show_progress(int64_t done, int64_t total, void *context) {
   }
   double gained = share - s->share, seconds = ch_clock() - s->began;
   ch_progress_show_share(&s->work.line, s->work.what, gained > 0 ? share : 0,
-                         gained > 0 ? seconds * share / gained : seconds); /* as if at one pace from 0 on */
+                         gained > 0 ? seconds * share / gained
+                                    : seconds); /* assumes a constant pace from 0 */
   return !ch_interrupted();
 }
 
-/* --- options ----------------------------------------------------------------------------------------------------- */
+/* --- options ------------------------------------------------------------------------------------------------ */
 
 #define AT(member) .offset = offsetof(ch_compress_arguments, member)
 static const ch_option options[] = {
@@ -46,9 +48,8 @@ static const ch_option options[] = {
      .type = CH_OPTION_TEXT,
      AT(cache),
      .metavar = "SHARE",
-     .help = "The goal: save this share of a 16-bit cache, as in 50%, by the remedy that costs least. "
-             "Smaller types "
-             "of elements come first, then fewer heads. Instead of --method; needs --calibration."},
+     .help = "Save this share of a 16-bit cache, as in 50%, in the cheapest way: smaller element types "
+             "first, then fewer heads. Used instead of --method; needs --calibration."},
     {.name = "method",
      .type = CH_OPTION_CHOICE,
      AT(method),
@@ -81,8 +82,8 @@ static const ch_option options[] = {
      .type = CH_OPTION_PATH,
      AT(calibration),
      .metavar = "FILE",
-     .help = "Text that shows the method typical inputs, so that outputs change least. Without it only the "
-             "weights decide. Without --text, its last fifth is kept to measure perplexity."},
+     .help = "Text with typical inputs; the method changes outputs on it least. Without it only the weights "
+             "decide. Without --text, its last fifth is held out to measure perplexity."},
     {.name = "text",
      .type = CH_OPTION_PATH,
      AT(text),
@@ -119,9 +120,10 @@ static const ch_option options[] = {
      .type = CH_OPTION_TEXT,
      AT(budget),
      .metavar = "P%",
-     .help = "With --component-heads: the share of layers to compress; those that cost least are taken. "
-             "Without it: the share of the cache to save; the heads of each layer are chosen so that the "
-             "loss grows least. Needs --calibration."},
+     .help =
+         "With --component-heads: the share of layers to compress; those where the loss grows least are "
+         "chosen. Without it: the share of the cache to save; the heads of each layer are chosen so that the "
+         "loss grows least. Needs --calibration."},
     {.name = "profile",
      .type = CH_OPTION_FLAG,
      AT(profile),
@@ -139,7 +141,7 @@ static const ch_option options[] = {
      .type = CH_OPTION_TEXT,
      AT(keep),
      .metavar = "LIST",
-     .help = "Projections that stay as they are, separated by commas: q,o or q_proj,o_proj."},
+     .help = "Projections to leave unchanged, separated by commas: q,o or q_proj,o_proj."},
     {.name = "groups",
      .type = CH_OPTION_COUNT,
      AT(groups),
@@ -222,9 +224,8 @@ const ch_command ch_cmd_compress = {
         "Cache: try --cache-dtype q8_0 of `generate` and `eval` first. It halves a 16-bit cache, needs no "
         "compression "
         "and hardly changes the model. --cache SHARE finds the cheapest way to save more. --method mea keeps "
-        "fewer key and value heads; the layer's heads become linear combinations of them (virtual heads), "
-        "which "
-        "costs far more. The report compares both.\n\n"
+        "fewer key and value heads; the layer's heads become linear combinations of them (virtual heads). "
+        "This raises the loss far more. The report compares both.\n\n"
         "Parameters: `crosshead quantize` stores weights in fewer bits. --method masa, svd-llm, svd and "
         "basis-sharing remove attention parameters.\n\n"
         "The result in --out runs like any other model and can be trained further with `train "

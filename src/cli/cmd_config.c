@@ -32,7 +32,7 @@ static const ch_option options[] = {{.name = "like",
                                      .offset = AT(like),
                                      .metavar = "DIR_OR_CONFIG",
                                      .help =
-                                         "Take vocabulary, context, activation, normalisation and experts "
+                                         "Copy vocabulary, context, activation, normalisation and experts "
                                          "from this model or config.json, and its "
                                          "size too unless --params, --layers, --hidden or --heads is given."},
                                     CH_LINEUP_SIZE(AT(lineup)),

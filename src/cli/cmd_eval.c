@@ -32,14 +32,14 @@ typedef struct evaluation {
   double began;
   ch_model *model;
   ch_progress_line line;
-  char part[64]; /* of the work that goes on: "documents", a task's name */
+  char part[64]; /* the current part of the work: "documents", a task's name */
   ch_sample_log log;
   json_t *report;
 } evaluation;
 
 static const char *const separators[] = {"auto", "marker", "blank-lines", "none", NULL};
 
-/* --- progress ------------------------------------------------------------------------------------------------ */
+/* --- progress ----------------------------------------------------------------------------------------------- */
 
 static void begin_part(const char *name, void *context) {
   evaluation *e = context;
@@ -68,7 +68,7 @@ static bool log_sample(const char *json, void *context) {
   return ch_sample_log_put(&e->log, json);
 }
 
-/* --- measuring ----------------------------------------------------------------------------------------------- */
+/* --- measuring ---------------------------------------------------------------------------------------------- */
 
 static ch_status open_model(evaluation *e, ch_error *error) {
   const arguments *a = e->arguments;
@@ -132,9 +132,9 @@ static ch_status measure(evaluation *e, ch_error *error) {
   return CH_OK;
 }
 
-/* --- figures ------------------------------------------------------------------------------------------------- */
+/* --- figures ------------------------------------------------------------------------------------------------ */
 
-/* null: too large for JSON. */
+/* Formats a figure; null is a number too large for JSON. */
 static double figure(const json_t *report, const char *name) {
   const json_t *value = json_object_get(report, name);
   return json_is_number(value) ? json_number_value(value) : HUGE_VAL;
@@ -183,7 +183,7 @@ static ch_status print_page(const evaluation *e, ch_error *error) {
   return ch_print_text(&text, error);
 }
 
-/* --- the command --------------------------------------------------------------------------------------------- */
+/* --- the command -------------------------------------------------------------------------------------------- */
 
 /* Adds to the report what the library does not know: the time to open the model, and the cache types as typed. */
 static void complete_report(evaluation *e) {
@@ -213,7 +213,7 @@ static ch_status evaluate(const arguments *a, const ch_run_recorder *keeper, ch_
   ch_map text;
   ch_status status = CH_OK;
   if (a->text && (status = ch_map_open(a->text, &text, error)) == CH_OK)
-    ch_map_close(&text); /* a mistyped name is said before anything is opened */
+    ch_map_close(&text); /* report a mistyped name before anything is opened */
   CH_TRY(ch_job_agree(status, error));
   status = measure(&e, error);
   if (status == CH_OK && ch_job_leads()) {
@@ -226,7 +226,7 @@ static ch_status evaluate(const arguments *a, const ch_run_recorder *keeper, ch_
   return status;
 }
 
-/* Options of tasks are wrong without one. */
+/* Refuses options of tasks without --task. */
 static ch_status check_no_task(const arguments *a, ch_error *error) {
   static const char *const names[] = {"task-file",   "fewshot", "fewshot-file",
                                       "log-samples", "length",  "seed"};
@@ -307,7 +307,7 @@ static const ch_option options[] = {
      .type = CH_OPTION_PATH,
      AT(images),
      .metavar = "DIR",
-     .help = "For models of images: image files (CIFAR, IDX), or a directory whose test files are taken."},
+     .help = "For models of images: image files (CIFAR, IDX), or a directory whose test files are used."},
     {.name = "limit",
      .type = CH_OPTION_COUNT,
      AT(limit),
@@ -338,7 +338,7 @@ static const ch_option options[] = {
      .metavar = "HOW",
      .default_value = "auto",
      .choices = separators,
-     .help = "What separates documents: the marker <|endoftext|>, blank lines, or nothing. auto takes the "
+     .help = "What separates documents: the marker <|endoftext|>, blank lines, or nothing. auto uses the "
              "marker if the text has one."},
     {.name = "cache-dtype",
      .type = CH_OPTION_TEXT,
@@ -355,8 +355,8 @@ static const ch_option options[] = {
      .type = CH_OPTION_PATH,
      AT(runs),
      .metavar = "FILE",
-     .help =
-         "File in which the figures are kept for `crosshead runs` (default: CROSSHEAD_RUNS, else nowhere)."},
+     .help = "File in which the figures are recorded for `crosshead runs` (default: CROSSHEAD_RUNS, else "
+             "nowhere)."},
     CH_COMPUTE_OPTION(arguments, compute, "dtype"),
     CH_JSON_OPTION(offsetof(arguments, json)),
     CH_THREADS_OPTION(offsetof(arguments, threads)),

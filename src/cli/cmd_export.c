@@ -50,7 +50,7 @@ static ch_status run(const void *given, ch_error *error) {
   bool gguf = strcmp(a->format, "gguf") == 0;
   if (!gguf && a->dtype && strcmp(a->dtype, "q8_0") == 0)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--dtype q8_0 is for --format gguf only; safetensors takes f32, f16 and bf16");
+                   "--dtype q8_0 is for --format gguf only; safetensors files have f32, f16 or bf16");
   ch_export_format format = format_of(a->format);
   if (a->untrained && format != CH_EXPORT_TRANSFORMERS)
     return ch_fail(error, CH_ERROR_ARGUMENT,
@@ -132,14 +132,14 @@ const ch_command ch_cmd_export = {
     .positional = "MODEL",
     .meant = "out",
     .summary = "Write a model as a Hugging Face directory or a GGUF file.",
-    .description =
-        "safetensors: the tensors that inference needs, as a Hugging Face directory. If a Hugging "
-        "Face model type describes the model, that type is used.\n\n"
-        "gguf: one file with the tokenizer, for llama.cpp. It takes models of the families that "
-        "docs/export.md lists, and Crosshead models that become one of these when knocking, head mixing "
-        "and shared matrices are folded into the weights, which export does. GGUF has no virtual heads: a "
-        "model whose "
-        "cache holds fewer heads is refused unless --expand-heads is given.",
+    .description = "safetensors: the tensors that inference needs, as a Hugging Face directory. If a Hugging "
+                   "Face model type describes the model, that type is used.\n\n"
+                   "gguf: one file with the tokenizer, for llama.cpp. It supports the model families that "
+                   "docs/export.md lists. It also supports Crosshead models that become one of these once "
+                   "knocking, head mixing and shared matrices are folded into the weights; export folds "
+                   "them. GGUF has no virtual heads: a "
+                   "model whose "
+                   "cache holds fewer heads is refused unless --expand-heads is given.",
     .examples = "crosshead export runs/compare/mla --format transformers --out mla\n"
                 "crosshead export config.json --format transformers --untrained --out large\n"
                 "crosshead export model --format gguf --dtype q8_0 --out model.gguf\n"

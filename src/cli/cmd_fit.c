@@ -24,7 +24,7 @@ static ch_status print(const arguments *a, const ch_fits *fits, ch_error *error)
   return ch_results_print_table(text, NULL, error);
 }
 
-/* A file with nothing but a curve that is too short is wrong. */
+/* Refuses a file whose only curve is too short. */
 static ch_status check_length(const char *path, const ch_fits *fits, ch_error *error) {
   const ch_curve_fit *first = ch_fits_curve(fits, 0);
   if (ch_fits_count(fits) > 1 || first->has_law || first->points >= CH_SCALING_LEAST_POINTS) return CH_OK;
@@ -38,7 +38,7 @@ static ch_status run_size(const arguments *a, const ch_fit_settings *settings, c
   return a->json ? ch_results_print_json(text, error) : ch_results_print_table(text, NULL, error);
 }
 
-/* Options of one law are nothing to the other. */
+/* Refuses options that belong to another law. */
 static ch_status check(const arguments *a, bool size, ch_error *error) {
   if (size && ch_option_given(a, "skip"))
     return ch_fail(error, CH_ERROR_ARGUMENT,
@@ -132,10 +132,10 @@ const ch_command ch_cmd_fit = {
         "run is fitted. The law is L(D) = (D_c/D)^alpha + L_0.\n\nWith --law size or chinchilla, CURVE is a "
         "table of parameters, tokens and losses, the results.json of `compare`, or what "
         "`crosshead runs --json` prints, with eight models or more. The law is L(N, D) = "
-        "((N_c/N)^(alpha_N/alpha_D) + D_c/D)^alpha_D, or with chinchilla E + A/N^alpha + B/D^beta, "
-        "which keeps a loss E.\n\nFits are robust against spikes and "
-        "outliers. Each quantity has a 95 % confidence interval; \"-\" stands for a bound "
-        "that the losses do not determine. A warning says when the law does not fit.",
+        "((N_c/N)^(alpha_N/alpha_D) + D_c/D)^alpha_D, or with chinchilla E + A/N^alpha + B/D^beta, where E "
+        "is the loss that remains.\n\nFits are robust against spikes and "
+        "outliers. Each quantity has a 95 % confidence interval; \"-\" marks a bound that the losses do not "
+        "determine. A warning says when the law does not fit.",
     .examples = "crosshead fit losses.csv --budget 10G\n"
                 "crosshead fit model/log.jsonl --on training\n"
                 "crosshead fit models.csv --law size --params 1G --budget 20G\n"

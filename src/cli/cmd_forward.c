@@ -1,4 +1,5 @@
-/* crosshead forward: logits, loss and gradients of given tokens or images - the parity door. */
+/* crosshead forward: computes logits, loss and gradients of given tokens or images, to compare other
+   implementations. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@ typedef struct arguments {
   bool gradients, json, force;
 } arguments;
 
-/* --- what the model is given ---------------------------------------------------------------------------------- */
+/* --- what the model is given -------------------------------------------------------------------------------- */
 
 static ch_status parse_list(const char *text, ch_forward_request *request, ch_error *error) {
   int32_t *ids = malloc((strlen(text) + 1) * sizeof *ids);
@@ -50,7 +51,7 @@ static ch_status read_request(const arguments *a, const ch_model *model, ch_forw
                    ch_model_type(model));
   if (!a->pixels && images)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "this model takes images; give them with --pixels FILE.safetensors");
+                   "this model is for images; give them with --pixels FILE.safetensors");
   if (a->tokens && !ch_is_file(a->tokens) && !strstr(a->tokens, ".safetensors"))
     return parse_list(a->tokens, request, error);
   return ch_forward_read(a->pixels ? a->pixels : a->tokens, model, request, error);
@@ -69,7 +70,7 @@ static ch_status choose_cache(const arguments *a, const ch_model *model, ch_forw
   return CH_OK;
 }
 
-/* --- results ------------------------------------------------------------------------------------------------- */
+/* --- results ------------------------------------------------------------------------------------------------ */
 
 static ch_status print_result(bool json, bool cached, const ch_forward_result *result, ch_error *error) {
   if (!json) {
@@ -90,7 +91,7 @@ static ch_status print_result(bool json, bool cached, const ch_forward_result *r
   return ch_print_json(object, 0, error);
 }
 
-/* --- the command --------------------------------------------------------------------------------------------- */
+/* --- the command -------------------------------------------------------------------------------------------- */
 
 static ch_status check_arguments(const arguments *a, ch_error *error) {
   if (!a->tokens && !a->pixels)
@@ -99,7 +100,7 @@ static ch_status check_arguments(const arguments *a, ch_error *error) {
         "--tokens is needed: ids like 5,9,2 or a .safetensors file; or --pixels, for a model of images");
   if (a->tokens && a->pixels)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--tokens and --pixels exclude each other: a model takes one of them");
+                   "--tokens and --pixels exclude each other: a model needs only one of them");
   if (a->cached > 0 && a->gradients)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--cached and --grads exclude each other: gradients need the whole pass");

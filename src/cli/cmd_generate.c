@@ -1,4 +1,4 @@
-/* crosshead generate: text from a model, streamed, with the rates of prefill and decoding and the cache's size. */
+/* crosshead generate: writes text with a model and prints the rates of prefill and decoding and the cache's size. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -25,7 +25,7 @@ typedef struct arguments {
   bool chat, ignore_eos, precompute_gates, keep_dictionary, echo, json, force;
 } arguments;
 
-/* Everything one run holds. */
+/* The objects of one run. */
 typedef struct writer {
   const arguments *arguments;
   ch_model *model;
@@ -35,14 +35,14 @@ typedef struct writer {
   double open_seconds;
 } writer;
 
-/* --- the prompt ---------------------------------------------------------------------------------------------- */
+/* --- the prompt --------------------------------------------------------------------------------------------- */
 
 /* Returns true if there is more than one text to write: the figures then are of all of them. */
 static bool is_many(const arguments *a) {
   return a->prompts || a->samples > 1;
 }
 
-/* A pipe or a file, which somebody put there; not a terminal, which would wait for typing, nor /dev/null. */
+/* Returns true if standard input is a pipe or a file. A terminal would wait for typing. */
 static bool is_piped_to(void) {
   struct stat input;
   return fstat(STDIN_FILENO, &input) == 0 &&
@@ -85,7 +85,7 @@ static ch_status read_prompts(const arguments *a, writer *w, ch_error *error) {
   return CH_OK;
 }
 
-/* --- opening ------------------------------------------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------------------------------------------ */
 
 static ch_status open_model(writer *w, ch_error *error) {
   const arguments *a = w->arguments;
@@ -102,7 +102,7 @@ static ch_status open_model(writer *w, ch_error *error) {
   }
   if (ch_model_takes_images(w->model))
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "generate is for models of text; this one, a \"%s\", takes images",
+                   "generate is for models of text; this one, a \"%s\", is for images",
                    ch_model_type(w->model));
   if (!ch_model_has_tokenizer(w->model))
     return ch_fail(error, CH_ERROR_IO, "%s holds neither tokenizer.json nor tokenizer.bin", directory);
@@ -160,7 +160,7 @@ static void close_all(writer *w) {
   ch_prompts_free(&w->prompts);
 }
 
-/* --- writing ------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------ */
 
 static ch_sampler sampler_of(const arguments *a) {
   ch_sampler sampler;
@@ -205,7 +205,7 @@ static ch_status write_many(const writer *w, ch_error *error) {
   return ch_generate_many(&many, error);
 }
 
-/* --- the command --------------------------------------------------------------------------------------------- */
+/* --- the command -------------------------------------------------------------------------------------------- */
 
 static ch_status run(const void *given, ch_error *error) {
   const arguments *a = given;
@@ -244,14 +244,13 @@ static const ch_option options[] = {
     {.name = "chat",
      .type = CH_OPTION_FLAG,
      AT(chat),
-     .help = "Each prompt is a user's message, which the model's chat template puts into its form. Control "
-             "tokens "
-             "written in it stay text."},
+     .help = "Treat each prompt as a user's message and format it with the model's chat template. Control "
+             "tokens in the message stay plain text."},
     {.name = "system",
      .type = CH_OPTION_TEXT,
      AT(system),
      .metavar = "TEXT",
-     .help = "With --chat: the system's message before the user's."},
+     .help = "With --chat: a system message before the user's."},
     {.name = "samples",
      .type = CH_OPTION_COUNT,
      AT(samples),
@@ -292,7 +291,7 @@ static const ch_option options[] = {
      AT(top_k),
      .metavar = "COUNT",
      .default_value = "40",
-     .help = "Sample from the k most likely tokens; 0 takes all."},
+     .help = "Sample from the k most likely tokens; 0 means all."},
     {.name = "top-p",
      .type = CH_OPTION_NUMBER,
      AT(top_p),
@@ -300,7 +299,7 @@ static const ch_option options[] = {
      .default_value = "0.95",
      .min = 0,
      .max = 1,
-     .help = "Of these, sample from the fewest tokens whose probabilities sum to p; 1 takes all."},
+     .help = "Of these, sample from the fewest tokens whose probabilities sum to p; 1 means all."},
     {.name = "seed",
      .type = CH_OPTION_COUNT,
      AT(seed),

@@ -1,4 +1,4 @@
-/* crosshead info MODEL_OR_CONFIG: what a model is and what it costs. */
+/* crosshead info: prints the shape of models, their parameters, cache and FLOPs. */
 #include <string.h>
 
 #include <crosshead/info.h>
@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/json.h"
+#include "base/table.h"
 #include "cli/cache_types.h"
 #include "cli/command.h"
 #include "cli/output.h"
@@ -19,7 +20,7 @@ typedef struct arguments {
   int64_t depth, ranks;
 } arguments;
 
-/* The types of --cache-dtype, of which each model's cache must hold those that are named. */
+/* Reads --cache-dtype. Every model's cache must hold the states that it names. */
 static ch_status choose_cache(const arguments *a, const ch_info *info, ch_info_settings *settings,
                               ch_error *error) {
   unsigned held = 0;
@@ -67,13 +68,21 @@ static void put_training_page(const arguments *a, const ch_train_memory m[TYPES]
               {"activations", m[0].activations, m[1].activations},
               {"total", m[0].total, m[1].total}};
   ch_text text = {0};
-  ch_text_printf(
-      &text, "\ntraining over %lld %s, bytes of each, micro-batches of one sequence\n  %-24s %16s   %16s\n",
-      (long long)a->ranks, ch_plural(a->ranks, "rank", "ranks"), "", "f32", "bf16");
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (rows[i].f32 || rows[i].bf16)
-      ch_text_printf(&text, "  %-24s %16lld   %16lld\n", rows[i].name, (long long)rows[i].f32,
-                     (long long)rows[i].bf16);
+  ch_table table = {.columns = "l26r16r18", .gap = 1};
+  ch_text_printf(&text, "\ntraining over %lld %s, bytes of each, micro-batches of one sequence\n",
+                 (long long)a->ranks, ch_plural(a->ranks, "rank", "ranks"));
+  ch_table_cell(&table, "%s", "");
+  ch_table_cell(&table, "f32");
+  ch_table_cell(&table, "bf16");
+  ch_table_end_row(&table);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    if (!rows[i].f32 && !rows[i].bf16) continue;
+    ch_table_cell(&table, "  %s", rows[i].name);
+    ch_table_cell(&table, "%lld", (long long)rows[i].f32);
+    ch_table_cell(&table, "%lld", (long long)rows[i].bf16);
+    ch_table_end_row(&table);
+  }
+  ch_table_write(&table, &text);
   if (!text.failed) ch_output_put(text.data, text.size, false);
   ch_text_free(&text);
 }
@@ -88,7 +97,7 @@ static ch_status put_training(json_t *object, const char *name, const ch_train_m
   return CH_OK;
 }
 
-/* The figures of info, with those of training after them; *json is replaced. */
+/* Appends the figures of training to those of info; replaces *json. */
 static ch_status add_training(const arguments *a, const ch_train_memory m[TYPES], char **json,
                               ch_error *error) {
   json_t *report;

@@ -1,4 +1,4 @@
-/* crosshead plan MODEL... --context N: what fits into a memory, and how fast it will be. */
+/* crosshead plan: predicts which models fit into a memory, and how fast they run. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@
 enum { MOST_DEVICES = 16 };
 
 static const char *const weight_types[] = {"f32", "f16", "bf16", "q8_0", "q6_k", "q4_k", "q4_0", NULL};
-/* For a cache that may hold any states. */
+/* Reads --cache-dtype for a cache that may hold any states. */
 static const unsigned all_roles = CH_CACHE_KEYS | CH_CACHE_VALUES | CH_CACHE_LATENTS;
 
 static const char *const matches[] = {
@@ -40,7 +40,7 @@ typedef struct plan {
   ch_device devices[MOST_DEVICES];
 } plan;
 
-/* An argument with a slash, one that ends in .json and a directory are models; any other is a mechanism by name. */
+/* Sorts the arguments: those with a slash or that end in .json, and directories, are models; others are mechanisms. */
 static void sort_candidates(plan *p) {
   const arguments *a = p->arguments;
   if (a->mechanisms) ch_text_puts(&p->mechanisms, a->mechanisms);
@@ -75,7 +75,7 @@ static ch_status add_device(plan *p, const char *text, ch_error *error) {
   return ch_device_read(text, device, error);
 }
 
-/* Names with commas between, or lines of figures; semicolons between lines. */
+/* Reads --device: names separated by commas, or machines by figures, separated by semicolons. */
 static ch_status read_devices(plan *p, ch_error *error) {
   char *list = strdup(p->arguments->device), *rest = list, *part, *name;
   ch_status status = list ? CH_OK : ch_no_memory(error);
@@ -178,16 +178,16 @@ static const ch_option options[] = {
      .default_value = "0",
      .min = 0,
      .max = 1e12,
-     .help = "Exclude what gives a user fewer than RATE tokens per second."},
+     .help = "Exclude candidates that give each user fewer than RATE tokens per second."},
     {.name = "device",
      .setting = "devices",
      .type = CH_OPTION_TEXT,
      AT(device),
      .metavar = "LIST",
      .default_value = "here",
-     .help =
-         "Machines, separated by commas: here, which is measured, or names from docs/plan.md; or a line of "
-         "figures, name=X,gb/s=N,flop/s=N,memory=SIZE. A semicolon separates lines."},
+     .help = "Machines, separated by commas: here, which is measured, or names from docs/plan.md. Your own "
+             "machine "
+             "is name=X,gb/s=N,flop/s=N,memory=SIZE; several are separated by semicolons."},
     {.name = "ranks",
      .type = CH_OPTION_COUNT,
      AT(ranks),
@@ -272,20 +272,21 @@ static const ch_option options[] = {
      .metavar = "WHAT",
      .choices = matches,
      .default_value = "parameters",
-     .help = "Which parameter count is made equal: all parameters, or the active ones."},
+     .help = "The parameter count held equal: all parameters, or the active ones."},
     {0}};
 
 const ch_command ch_cmd_plan = {
     .name = "plan",
     .positional = "[CANDIDATE]...",
-    .summary = "Predict which models fit into a memory, and how fast they run.",
-    .description = "CANDIDATE is a model directory, a config.json, or the name of a mechanism. For a "
-                   "context, a number of users and a memory, prints the bytes of weights, cache and work "
-                   "memory, how many users fit, how long a context fits, the tokens per second to "
-                   "expect, and which candidates are excluded, and why. Weights are not read.\n\nSpeeds "
-                   "follow from the bytes that are read and the products that are computed. The limits "
-                   "are measured on this machine; those of others are published figures. docs/plan.md "
-                   "has the formulas and the machines.",
+    .summary = "Predict which models fit into memory, and how fast they run.",
+    .description =
+        "CANDIDATE is a model directory, a config.json, or the name of a mechanism. For a "
+        "context, a number of users and a memory, prints the bytes of weights, cache and work "
+        "memory, how many users fit, how long a context fits, the tokens per second to "
+        "expect, and which candidates are excluded, and why. Weights are not read.\n\nSpeeds "
+        "follow from the bytes that are read and the products that are computed. The limits "
+        "are measured on this machine; those of other machines are published figures. docs/plan.md "
+        "has the formulas and the machines.",
     .examples =
         "crosshead plan models/stories --context 512 --users 100 --memory 1GB\n"
         "crosshead plan mha gqa:8 mla mfa --like config.json --context 128k --users 8 --device h100-sxm,l4\n"

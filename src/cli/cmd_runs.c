@@ -1,4 +1,4 @@
-/* crosshead runs: what was trained, with which settings, and what came of it. */
+/* crosshead runs: lists, shows, compares, adds and deletes recorded runs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static ch_status print_runs_json(const selection *s, bool curves, ch_error *erro
   return ch_print_json(json_pack("{so}", "runs", list), JSON_INDENT(1) | JSON_REAL_PRECISION(9), error);
 }
 
-/* --- list -------------------------------------------------------------------------------------------------------- */
+/* --- list --------------------------------------------------------------------------------------------------- */
 
 static ch_status list(const void *given, ch_error *error) {
   const arguments *a = given;
@@ -87,7 +87,7 @@ static ch_status list(const void *given, ch_error *error) {
 #define LIMIT                                                                                                \
   {                                                                                                          \
     .name = "limit", .type = CH_OPTION_COUNT, AT(limit), .metavar = "N", .min = 1, .max = 1e15,              \
-    .help = "Take only the first N runs."                                                                    \
+    .help = "Use only the first N runs."                                                                     \
   }
 
 static const char terms_text[] =
@@ -95,8 +95,8 @@ static const char terms_text[] =
     "(contains). A run is found if it meets every KEY=VALUE and, if there are numbers, "
     "has one of them. KEY is a heading of the list (kind, name, mechanism, seed, lr, "
     "parameters, tokens, loss, status), another column (dataset, directory, "
-    "validation_loss, training_loss, started, finished, ...), or a member of the JSON "
-    "that is kept: config.hidden_size, options.batch, results.verdict, machine.cores. "
+    "validation_loss, training_loss, started, finished, ...), or a member of the recorded JSON: "
+    "config.hidden_size, options.batch, results.verdict, machine.cores. "
     "mechanism=gqa finds gqa:4 too. loss is the validation loss, or the training loss if "
     "there is no other. Quote < and > for the shell.";
 
@@ -122,7 +122,7 @@ const ch_command ch_cmd_runs = {
     .run = list,
 };
 
-/* --- show -------------------------------------------------------------------------------------------------------- */
+/* --- show --------------------------------------------------------------------------------------------------- */
 
 static ch_status show(const void *given, ch_error *error) {
   const arguments *a = given;
@@ -149,7 +149,8 @@ static const ch_option show_options[] = {
 const ch_command ch_cmd_runs_show = {
     .name = "runs show",
     .positional = "FILTER...",
-    .summary = "Show all that is kept of a run: settings, machine, results; with --json the curves too.",
+    .summary =
+        "Show everything recorded about a run: settings, machine, results; with --json the curves too.",
     .description = terms_text,
     .examples = "crosshead runs show 3\ncrosshead runs show 3 --json",
     .options = show_options,
@@ -157,7 +158,7 @@ const ch_command ch_cmd_runs_show = {
     .run = show,
 };
 
-/* --- compare ----------------------------------------------------------------------------------------------------- */
+/* --- compare ------------------------------------------------------------------------------------------------ */
 
 static ch_status compare(const void *given, ch_error *error) {
   const arguments *a = given;
@@ -188,7 +189,7 @@ const ch_command ch_cmd_runs_compare = {
     .run = compare,
 };
 
-/* --- delete ------------------------------------------------------------------------------------------------------ */
+/* --- delete ------------------------------------------------------------------------------------------------- */
 
 static ch_status remove_found(const arguments *a, const selection *s, ch_error *error) {
   ch_text text = {0};
@@ -232,9 +233,9 @@ const ch_command ch_cmd_runs_delete = {
     .run = delete_runs,
 };
 
-/* --- add --------------------------------------------------------------------------------------------------------- */
+/* --- add ---------------------------------------------------------------------------------------------------- */
 
-/* The number that a run got, and its directory as it is kept. */
+/* Prints the number of an added run and its recorded directory. */
 static ch_status print_added(ch_runs *file, int64_t id, ch_error *error) {
   char term[32];
   const char *terms[] = {term};

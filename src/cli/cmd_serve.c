@@ -1,4 +1,4 @@
-/* crosshead serve: a model behind OpenAI's API over HTTP. */
+/* crosshead serve: serves a model over HTTP with OpenAI's API. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ static ch_status choose_cache(const char *dtype, unsigned roles, ch_session_sett
   return CH_OK;
 }
 
-/* Before the server listens there is nothing to complete. */
+/* Ends the program after a signal: before the server listens there is nothing to complete. */
 static void leave(void *user) {
   (void)user;
   fprintf(stderr, "crosshead serve: interrupted\n");
@@ -87,7 +87,7 @@ static const ch_option options[] = {
      .default_value = "8080",
      .min = 0,
      .max = 65535,
-     .help = "The port to listen on; 0 takes any free one."},
+     .help = "The port to listen on; 0 picks a free one."},
     {.name = "alias",
      .type = CH_OPTION_TEXT,
      AT(alias),
@@ -109,7 +109,7 @@ static const ch_option options[] = {
      .default_value = "8",
      .min = 1,
      .max = CH_BATCH_MOST,
-     .help = "Sequences decoded together. The cache of all of them is allocated at the start."},
+     .help = "Largest number of sequences decoded together. Their whole cache is allocated at the start."},
     {.name = "queue",
      .type = CH_OPTION_COUNT,
      AT(queue),
@@ -117,7 +117,7 @@ static const ch_option options[] = {
      .default_value = "64",
      .min = 1,
      .max = 1 << 20,
-     .help = "Requests are refused with status 429 while so many sequences wait."},
+     .help = "Largest number of waiting sequences; further requests are refused with status 429."},
     {.name = "prefill-chunk",
      .type = CH_OPTION_COUNT,
      AT(prefill_chunk),
@@ -125,7 +125,7 @@ static const ch_option options[] = {
      .default_value = "128",
      .min = 33,
      .max = 1024,
-     .help = "Tokens of a prompt that are read between two decoding steps."},
+     .help = "Largest number of prompt tokens processed between two decoding steps."},
     {.name = "max-body",
      .type = CH_OPTION_COUNT,
      AT(max_body),
@@ -133,7 +133,7 @@ static const ch_option options[] = {
      .default_value = "8MiB",
      .min = 1,
      .max = 1 << 30,
-     .help = "Larger bodies are refused with status 413."},
+     .help = "Largest request body; larger ones are refused with status 413."},
     {.name = "drain",
      .type = CH_OPTION_NUMBER,
      AT(drain),
@@ -141,14 +141,14 @@ static const ch_option options[] = {
      .default_value = "30",
      .min = 0,
      .max = -1,
-     .help = "How long running requests may take after SIGTERM or SIGINT; then they are cut."},
+     .help = "Time that running requests have to finish after SIGTERM or SIGINT; the rest are aborted."},
     CH_THREADS_OPTION(offsetof(arguments, threads)),
     {.name = "", .help = "Access"},
     {.name = "api-key-file",
      .type = CH_OPTION_PATH,
      AT(api_key_file),
      .metavar = "FILE",
-     .help = "Keys, one a line: requests need one of them, or the one in CROSSHEAD_API_KEY."},
+     .help = "File with API keys, one per line. Requests need one of them, or the key in CROSSHEAD_API_KEY."},
     {.name = "cors",
      .type = CH_OPTION_WORDS,
      AT(cors),
@@ -159,7 +159,7 @@ static const ch_option options[] = {
      .type = CH_OPTION_WORDS,
      AT(allow_host),
      .metavar = "NAME",
-     .help = "A server on loopback answers requests for this Host too, as a proxy sends them; * means all. "
+     .help = "On loopback, also accept requests with this Host header, as proxies send it; * means all. "
              "May be "
              "repeated."},
     {.name = "", .help = "Model"},
@@ -167,7 +167,7 @@ static const ch_option options[] = {
      .type = CH_OPTION_PATH,
      AT(chat_template),
      .metavar = "FILE",
-     .help = "A Jinja template in place of the model's."},
+     .help = "A Jinja chat template to use instead of the model's."},
     {.name = "tokenizer",
      .type = CH_OPTION_PATH,
      AT(tokenizer),
@@ -194,12 +194,11 @@ static const ch_option options[] = {
 const ch_command ch_cmd_serve = {
     .name = "serve",
     .positional = "MODEL",
-    .summary = "Serve a model over HTTP behind OpenAI's API.",
+    .summary = "Serve a model over HTTP with OpenAI's API.",
     .description = "Answers /v1/chat/completions, /v1/completions, /v1/models and llama.cpp's /completion, "
                    "/tokenize and "
                    "/detokenize; /metrics for Prometheus; a page for trying the model at /. Requests are "
-                   "decoded together, and each "
-                   "gets the same tokens as alone.\n\n"
+                   "decoded together, and each gets the tokens that it would get alone.\n\n"
                    "Prints the address once it listens, and a line on standard error for each request. "
                    "SIGTERM and SIGINT let "
                    "running requests end; a second one ends the server at once.",

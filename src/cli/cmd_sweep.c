@@ -1,5 +1,5 @@
-/* crosshead sweep --data TEXT: which learning rates are stable, and where the losses go; or whether activations keep their
- * sizes over widths. */
+/* crosshead sweep: finds stable learning rates and extrapolates losses; or checks the sizes of activations over
+   widths. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ static const ch_option options[] = {
      .metavar = "TEXT",
      .alias = "text",
      .required = true,
-     .help = "The text to train on, UTF-8. A part of it is kept for validation."},
+     .help = "The text to train on, UTF-8. A part of it is held out for validation."},
     CH_LINEUP_MECHANISMS(AT(lineup)),
     {.name = "lr",
      .type = CH_OPTION_TEXT,
@@ -46,8 +46,8 @@ static const ch_option options[] = {
      .metavar = "LIST",
      .default_value = "3e-4,1e-3,3e-3,1e-2,3e-2",
      .help = "Learning rates separated by commas, or FROM..TO:N for N rates in equal ratios. A "
-             "finished sweep can be continued with more rates. A coordinate check takes one rate, "
-             "by default that of `crosshead compare`."},
+             "finished sweep can be continued with more rates. A coordinate check needs one rate, by default "
+             "that of `crosshead compare`."},
     {.name = "out",
      .type = CH_OPTION_PATH,
      .offset = SET(report.out),
@@ -105,7 +105,7 @@ static const ch_option options[] = {
      .type = CH_OPTION_TEXT,
      .offset = AT(widths),
      .metavar = "LIST",
-     .help = "Widths of a coordinate check, rising (default: 64,128,256,512)."},
+     .help = "Widths of a coordinate check in increasing order (default: 64,128,256,512)."},
     {.name = "", .help = "Size"},
     CH_LINEUP_SIZE(AT(lineup)),
     {.name = "", .help = "Text"},
@@ -143,7 +143,7 @@ static const ch_option options[] = {
     {0},
 };
 
-/* --- progress ----------------------------------------------------------------------------------------------------- */
+/* --- progress ----------------------------------------------------------------------------------------------- */
 
 typedef struct display {
   const arguments *arguments;
@@ -223,14 +223,14 @@ static bool on_event(const ch_sweep_event *event, void *user) {
   case CH_SWEEP_EVENT_FAILED:
     show_failed(d, event->as.failed.name, event->as.failed.error);
     break;
-  case CH_SWEEP_EVENT_PREPARED: /* the outline says more */
+  case CH_SWEEP_EVENT_PREPARED: /* reported by the outline */
   case CH_SWEEP_EVENT_BEGIN:
     break;
   }
   return true;
 }
 
-/* --- the command -------------------------------------------------------------------------------------------------- */
+/* --- the command -------------------------------------------------------------------------------------------- */
 
 static ch_status print(const arguments *a, const ch_sweep *sweep, ch_error *error) {
   char *text;
@@ -290,7 +290,7 @@ static ch_status sweep_rates(const arguments *a, ch_error *error) {
   return status;
 }
 
-/* --- the coordinate check ----------------------------------------------------------------------------------------- */
+/* --- the coordinate check ----------------------------------------------------------------------------------- */
 
 static bool on_coordinate_event(const ch_coordinate_event *event, void *user) {
   display *d = user;
@@ -302,7 +302,7 @@ static bool on_coordinate_event(const ch_coordinate_event *event, void *user) {
   return true;
 }
 
-/* The options of a sweep over rates that a coordinate check does not have. */
+/* Refuses options of a sweep that a coordinate check does not have. */
 static ch_status check_options(const arguments *a, ch_error *error) {
   static const char *const of_sweeps[] = {
       "params",      "match",  "hidden",      "tokens",      "schedule", "warmup",
@@ -337,7 +337,7 @@ static ch_status coordinate_settings(const arguments *a, ch_coordinate_settings 
   if (!ch_option_given(a, "lr")) return CH_OK;
   if (ch_parse_number(a->rates, &settings->lr) && settings->lr > 0) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "--lr %.80s is not one rate, and a coordinate check has one, as 3e-3 is", a->rates);
+                 "--lr %.80s is not one rate; a coordinate check needs one, such as 3e-3", a->rates);
 }
 
 static ch_status print_coordinates(const arguments *a, const ch_coordinates *coordinates, ch_error *error) {

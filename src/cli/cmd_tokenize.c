@@ -1,4 +1,4 @@
-/* crosshead tokenize TOKENIZER FILE: text to token ids, a line of ids a line of text, and back. */
+/* crosshead tokenize: turns lines of text into lines of token ids, and back. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ typedef struct conversion {
   ch_text out;
 } conversion;
 
-/* --- one text --------------------------------------------------------------------------------------------------- */
+/* --- one text ----------------------------------------------------------------------------------------------- */
 
 static void put_id(ch_text *out, int32_t id) {
   char digits[12], *p = digits + sizeof digits;
@@ -58,11 +58,11 @@ static bool is_gap(char c) {
 static ch_status not_an_id(const conversion *c, const char *word, const char *end, ch_error *error) {
   int length = 0;
   while (length < 32 && word + length < end && !is_gap(word[length])) length++;
-  return ch_fail(error, CH_ERROR_FORMAT, "%s, line %zu: '%.*s' is no token id; ids go from 0 to %d", c->path,
-                 c->line_number, length, word, ch_tokenizer_vocab_size(c->tokenizer) - 1);
+  return ch_fail(error, CH_ERROR_FORMAT, "%s, line %zu: '%.*s' is not a token id; ids go from 0 to %d",
+                 c->path, c->line_number, length, word, ch_tokenizer_vocab_size(c->tokenizer) - 1);
 }
 
-/* Ids between spaces or commas. */
+/* Reads ids separated by spaces or commas. */
 static ch_status read_ids(conversion *c, const char *text, size_t size, ch_error *error) {
   const char *end = text + size;
   c->ids.size = 0;
@@ -102,7 +102,7 @@ static ch_status convert_text(conversion *c, const char *text, size_t size, bool
   return CH_OK;
 }
 
-/* --- the whole input -------------------------------------------------------------------------------------------- */
+/* --- the whole input ---------------------------------------------------------------------------------------- */
 
 static ch_status read_error(const conversion *c, ch_error *error) {
   return ch_fail(error, CH_ERROR_IO, "cannot read %s: %s", c->path, strerror(errno));

@@ -93,7 +93,7 @@ const ch_command ch_cmd_tokenizer_train = {
     .description =
         "Trains byte-level BPE. The text is split into words as in GPT-2, words into bytes, and the most "
         "frequent pair of neighbouring tokens becomes a new token until the vocabulary is full. Equally "
-        "frequent pairs are taken in the order of their bytes, so the result depends only on the text.\n\n"
+        "frequent pairs are merged in the order of their bytes, so the result depends only on the text.\n\n"
         "The file is a tokenizer.json that Hugging Face's tokenizers read too. <|endoftext|> has the id 0 "
         "and separates documents in the text.",
     .examples = "crosshead tokenizer train --data book.txt --vocab 4096\n"

@@ -14,8 +14,8 @@
 #include "cli/typed_command.h"
 #include "cli/work.h"
 
-/* Without a checkpoint there may be text that an earlier call prepared, and with --resume the log of a run that never came
-   to its first checkpoint. */
+/* Without a checkpoint the directory may hold text that an earlier call prepared, and with --resume the log of a run
+   that ended before its first checkpoint. */
 static ch_status check_out(const ch_training_arguments *a, bool checkpoint, ch_error *error) {
   char stranger[64];
   if (checkpoint)
@@ -30,7 +30,7 @@ static ch_status check_out(const ch_training_arguments *a, bool checkpoint, ch_e
                  a->out, stranger);
 }
 
-/* Finds errors that the command line can word better than the library. */
+/* Refuses a new run without a configuration, and an output that exists. */
 static ch_status check(const ch_training_arguments *a, ch_error *error) {
   const ch_train_settings *s = &a->settings;
   char *path = ch_path_join(a->out, CH_TRAIN_CHECKPOINT);
@@ -44,7 +44,7 @@ static ch_status check(const ch_training_arguments *a, ch_error *error) {
                  s->text.data ? s->text.data : "TEXT", a->out);
 }
 
-/* Whatever became of it: finished, interrupted or failed. */
+/* Records the run: finished, interrupted or failed. */
 static void keep(const ch_training_arguments *a, ch_training_view *view, ch_run_recorder *keeper) {
   ch_text command = {0};
   ch_put_typed("train", ch_training_option_table, a, &command);
@@ -59,7 +59,7 @@ static void keep(const ch_training_arguments *a, ch_training_view *view, ch_run_
   ch_text_free(&command);
 }
 
-/* The whole command in place of "--resume continues". */
+/* Replaces the setting at the start of the message by the whole command that continues the run. */
 static ch_status say_how_to_continue(const char *out, ch_error *error) {
   const ch_error was = *error;
   if (strcmp(was.setting, "resume") != 0) return was.status;
@@ -67,7 +67,7 @@ static ch_status say_how_to_continue(const char *out, ch_error *error) {
                  was.message, out);
 }
 
-/* *json is there too when all went well but the trace. */
+/* Sets *json even if only the trace failed. */
 static ch_status train(const ch_training_arguments *a, ch_training_view *view, char **json, ch_error *error) {
   ch_train_settings settings;
   CH_TRY(ch_job_agree(check(a, error), error));
@@ -111,7 +111,7 @@ static ch_status run(const void *given, ch_error *error) {
   CH_TRY(ch_job_agree(kept, error));
   ch_progress_begin(&view.line, leads ? stderr : NULL);
   ch_status status = train(a, &view, &json, error);
-  if (view.began) keep(a, &view, &keeper); /* the first process alone is told so */
+  if (view.began) keep(a, &view, &keeper); /* set in the first process alone */
   if (leads) ch_run_recorder_end(&keeper);
   ch_progress_end(&view.line);
   ch_interrupt_release();

@@ -18,7 +18,7 @@
 
 enum { EXIT_USAGE = 2, EXIT_SIGNAL = 128 };
 
-/* "crosshead train: sentence". */
+/* Prints "crosshead train: sentence". */
 static void print_error(const char *command, const char *message) {
   fflush(stdout);
   fprintf(stderr, "crosshead%s%s: %s\n", *command ? " " : "", command, message);
@@ -31,7 +31,7 @@ static bool is_family(const char *word) {
   return false;
 }
 
-/* The names that may follow: after a family's first word, the second words. */
+/* Lists the names that may follow: after a family's first word, the second words. */
 static void list_names(const char *family, const char *names[], int most) {
   size_t skip = family ? strlen(family) + 1 : 0;
   int count = 0;
@@ -68,7 +68,7 @@ static void set_threads(const ch_command *command, const ch_parsed *parsed) {
           *(const int64_t *)(const void *)((char *)parsed->arguments + command->options[i].offset));
 }
 
-/* Tidies up beside a call that cannot be cancelled: what the command has not finished goes away. */
+/* Deletes unfinished outputs while another thread is in a call that cannot be cancelled. */
 static void leave(void) {
   ch_error error = {0};
   bool writes = ch_invocation.outputs.count > 0;
@@ -88,7 +88,7 @@ static ch_status run_between_outputs(const ch_command *command, ch_error *error)
   ch_interrupt_on_leaving(leave);
   status = command->run(ch_invocation.parsed.arguments, error);
   ch_invocation.command = NULL;
-  leads = ch_job_leads(); /* the command may have made several processes */
+  leads = ch_job_leads(); /* the command may have started several processes */
   status = leads ? ch_destinations_close(&ch_invocation.outputs, status, error) : status;
   return ch_job_agree(status, error);
 }
@@ -101,7 +101,7 @@ static int exit_status_of(ch_status status) {
   return status == CH_ERROR_ARGUMENT ? EXIT_USAGE : EXIT_FAILURE;
 }
 
-/* A job that cannot continue what its directory holds advises to give another one. */
+/* Prints the error. If a job cannot continue what its directory holds, adds the advice to use --force. */
 static void print_failure(const ch_command *command, ch_status status, const ch_error *error) {
   char message[CH_MESSAGE_SIZE + 64];
   bool job = false, names_out = false;
@@ -128,7 +128,7 @@ static int run(const ch_command *command, int argc, char **argv) {
   leads = ch_job_leads();
   if (status != CH_OK && leads) print_failure(command, status, &error);
   int exit_status = exit_status_of(status);
-  /* A launcher may end all processes when it sees one end with a failure, so they end together, after the sentence. */
+  /* A launcher may kill all processes when one fails, so they exit together, after the message. */
   ch_job_leave();
   return exit_status;
 }

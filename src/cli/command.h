@@ -26,19 +26,19 @@ typedef struct ch_words {
   const char *list[CH_MOST_WORDS + 1];
 } ch_words;
 
-/* What a command writes at the path that an option names: cli/destination.h looks after it. */
+/* The kind of output at the path of an option; cli/destination.h creates and replaces it. */
 typedef enum ch_writes {
   CH_WRITES_NOTHING,
   CH_WRITES_FILE,
-  CH_WRITES_DIRECTORY, /* or one file: written beside and renamed when it is whole */
+  CH_WRITES_DIRECTORY, /* or one file: written next to its name and renamed when complete */
   CH_WRITES_JOB        /* a directory in which a job continues where it was interrupted */
 } ch_writes;
 
-/* How many names of the command's list a value has. */
+/* The number of names of the command's list in a value. */
 typedef enum ch_lists {
   CH_LISTS_NONE,
   CH_LISTS_ONE,
-  CH_LISTS_SEVERAL /* with commas between */
+  CH_LISTS_SEVERAL /* separated by commas */
 } ch_lists;
 
 /* One long option. Its value is stored in the command's argument struct at `offset`. Tables are written with
@@ -53,13 +53,13 @@ typedef struct ch_option {
   double min, max;            /* inclusive bounds of COUNT and NUMBER; both 0 = any count / any finite number;
                                  max < min = no upper bound */
   const char *const *choices; /* NULL-terminated, for CH_OPTION_CHOICE */
-  /* The setting of the library that it sets, as errors name it, where that is not its own name with underscores. */
+  /* The library's name of the setting, as in its errors, if it differs from the option's with underscores. */
   const char *setting;
   const char *help;  /* one sentence */
   bool required;     /* leaving it out is wrong usage */
   const char *alias; /* another name that means the same, or NULL */
-  ch_writes writes;  /* of a path: what is written there */
-  ch_lists lists;    /* whether shells complete the value from the command's list */
+  ch_writes writes;  /* of a path: the kind of output */
+  ch_lists lists;    /* the names of the command's list that shells complete */
 } ch_option;
 
 /* Rows that many commands have. The program looks after --force and --threads before a command runs. */
@@ -86,12 +86,12 @@ typedef struct ch_command {
   const char *summary;     /* one line */
   const char *description; /* paragraphs for --help and the man page, one line each, "\n\n" between */
   const char *examples;    /* command lines, one per line */
-  /* A list behind the options: its heading, and what fills entry `index`, as it is typed, and its meaning; false behind
-     the last. Both NULL: none. */
+  /* A list after the options in --help: its heading, and a function that fills entry `index` (the name as typed, and
+     its meaning) and returns false after the last. Both NULL: none. */
   const char *list_title;
   bool (*list)(int index, ch_text *entry, ch_text *meaning);
   const ch_option *options;
-  /* Fills the zeroed argument struct before options are read; NULL: zeros are what it begins with. */
+  /* Fills the zeroed argument struct before options are read; NULL: zeros are right. */
   void (*defaults)(void *arguments);
   size_t arguments_size; /* size of the argument struct; its FIRST member is `const char
                             *positional[CH_POSITIONAL_MAX]`, NULL after the last one */
@@ -103,20 +103,20 @@ typedef struct ch_command {
 
 /* All commands, NULL-terminated, in the order --help lists them (cli/commands.c). */
 extern const ch_command *const ch_commands[];
-/* Commands that build steps run and --help does not list. */
+/* Commands of the build that --help does not list. */
 extern const ch_command *const ch_hidden_commands[];
 
 /* True when the user gave the option on the command line (not only its default). */
 bool ch_option_given(const void *arguments, const char *name);
 
-/* The path at which the command has to write what the user named with an option: beside it, until the command succeeds. */
+/* Returns the path to write an option's output to. It is renamed to the user's path when the command succeeds. */
 const char *ch_output_path(const void *arguments, const char *option);
 
 enum { CH_MESSAGE_SIZE = 1400 };
 /* Writes an error's message with the settings that it names spelt as options of the running command; returns `out`. */
 const char *ch_message_of(const ch_error *error, char out[CH_MESSAGE_SIZE]);
 
-/* The number of threads that everything computes with from here on (cli/threads.c). */
+/* Sets the number of threads of all engines created afterwards (cli/threads.c). */
 void ch_cli_threads(int64_t threads);
 
 /* False once a write to standard output has failed (full disk, reader gone): a command that streams stops

@@ -45,7 +45,7 @@ const ch_command *const ch_commands[] = {
 
 const ch_command *const ch_hidden_commands[] = {&ch_cmd_manual, NULL};
 
-/* How many of argv's words name the command in `list` (one or two), or 0; two before one. */
+/* Returns how many of argv's words (two, one or none) name a command of `list`. */
 static int match(const ch_command *const *list, int argc, char **argv, const ch_command **found) {
   int words = 0;
   for (; *list; list++) {

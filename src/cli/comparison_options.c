@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const char old_match[] = "all"; /* what earlier versions called "parameters" */
+static const char old_match[] = "all"; /* another name of "parameters" */
 const char *const ch_lineup_matches[] = {[CH_MATCH_PARAMETERS] = "parameters",
                                          [CH_MATCH_ACTIVE] = "active",
                                          [CH_MATCH_FLOPS] = "flops",
@@ -21,7 +21,7 @@ const char *const ch_lineup_parametrizations[] = {
 const char *const ch_lineup_engines[] = {
     [CH_ENGINE_NATIVE] = "native", [CH_ENGINE_PYTORCH] = "pytorch", NULL};
 
-/* The place of a name in its list. */
+/* Returns the index of a name in its list. */
 static unsigned place_of(const char *name, const char *const *names) {
   unsigned place = 0;
   while (strcmp(names[place], name) != 0) place++;
@@ -43,7 +43,7 @@ ch_compare_settings ch_lineup_settings(const ch_lineup *lineup) {
   return settings;
 }
 
-/* Names with numbers that papers' tables have, after those of all presets. */
+/* Presets with the numbers of papers' tables, listed after all others. */
 static const struct {
   const char *entry, *meaning;
 } tabled[] = {

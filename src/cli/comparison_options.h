@@ -1,4 +1,4 @@
-/* The options that commands share which train mechanisms side by side: names, shape, text, training. */
+/* Options that compare, sweep, plan and config share: names, shape, text, training. */
 #ifndef CH_CLI_COMPARISON_OPTIONS_H
 #define CH_CLI_COMPARISON_OPTIONS_H
 
@@ -7,7 +7,7 @@
 #include "cli/command.h"
 #include "cli/precision.h"
 
-/* Their values: a member of the command's arguments. */
+/* The values of these options, a member of the command's arguments. */
 typedef struct ch_lineup {
   ch_compare_settings settings; /* numbers and texts */
   const char *match, *init, *parametrization, *schedule, *dtype,
@@ -43,10 +43,10 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
        .metavar = "WHAT",                                                                                    \
        .choices = ch_lineup_matches,                                                                         \
        .default_value = "parameters",                                                                        \
-       .help = "What is made equal between the models: all parameters (also called all), the active "        \
+       .help = "The quantity held equal across the models: all parameters (also called all), the active "    \
                "ones (without gate tables and experts that are not chosen), FLOPs per token, "               \
                "training time on this machine, or the cache per token (--cache-per-token). none: "           \
-               "nothing; the models have the same shape apart from their attention."},                       \
+               "no quantity; the models have the same shape apart from their attention."},                   \
       {.name = "cache-per-token",                                                                            \
        .type = CH_OPTION_COUNT,                                                                              \
        .offset = (at) + CH_LINEUP(settings.lineup.cache_per_token),                                          \
@@ -98,7 +98,7 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
    .metavar = "NAME",                                                                                        \
    .choices = ch_lineup_engines,                                                                             \
    .default_value = "native",                                                                                \
-   .help = "Who trains the models: this program, or PyTorch, on GPUs or the CPU."},                          \
+   .help = "What trains the models: this program, or PyTorch, on GPUs or the CPU."},                         \
       {.name = "device",                                                                                     \
        .type = CH_OPTION_TEXT,                                                                               \
        .offset = (at) + CH_LINEUP(settings.workers.device),                                                  \
@@ -129,7 +129,7 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
   {                                                                                                          \
     .name = "validation", .setting = "validation_text", .type = CH_OPTION_PATH,                              \
     .offset = (at) + CH_LINEUP(settings.text.validation_text), .metavar = "FILE",                            \
-    .help = "A text to validate on (default: a twentieth of --data, which then does not train)."             \
+    .help = "A text to validate on (default: a tenth of --data, left out of training)."                      \
   }
 #define CH_LINEUP_TOKENS(at)                                                                                 \
   {                                                                                                          \
@@ -184,10 +184,10 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
     .help = "Random seed of the initial weights and of the order of the text."                               \
   }
 
-/* The library's settings, with those that have names. Sentences of errors name options. */
+/* Returns the library's settings, with the values that options give by name. */
 ch_compare_settings ch_lineup_settings(const ch_lineup *lineup);
 
-/* The list of names behind the options: "gqa[:N]", and what it is. */
+/* The list of mechanisms after the options: "gqa[:N]", and a line about it. */
 bool ch_lineup_list(int index, ch_text *entry, ch_text *meaning);
 
 #endif

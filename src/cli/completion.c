@@ -1,9 +1,9 @@
-/* Completion scripts for bash, zsh and fish, made from the command tables. */
+/* Writes completion scripts for bash, zsh and fish from the command tables. */
 #include <string.h>
 
 #include "cli/help.h"
 
-/* Text inside single quotes of a shell; `extra` names characters that also get a backslash. */
+/* Quotes text for single quotes of a shell; the characters of `extra` also get a backslash. */
 static void put_quoted(ch_text *script, const char *text, const char *extra) {
   for (; *text; text++) {
     if (*text == '\'')
@@ -41,7 +41,7 @@ static bool is_family(const ch_command *first) {
   return false;
 }
 
-/* The second words of a family. */
+/* Writes the second words of a family. */
 static void put_second_words(ch_text *script, const ch_command *first, const char *between) {
   bool any = false;
   for (const ch_command *const *c = ch_commands; *c; c++) {
@@ -61,8 +61,8 @@ static void put_choices(ch_text *script, const ch_option *option) {
     ch_text_printf(script, "%s%s", choice == option->choices ? "" : " ", *choice);
 }
 
-/* The names of the command's list: "gqa[:N]" is gqa, "arc, arc_easy" are two. To zsh a colon ends a name, so there those
-   with a number are left out. */
+/* The names of the command's list: "gqa[:N]" is gqa, "arc, arc_easy" are two. To zsh a colon ends a name, so there
+   those with a number are left out. */
 static void put_listed(ch_text *script, const ch_command *command, bool colons) {
   bool more = true;
   const char *between = "";

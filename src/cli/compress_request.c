@@ -14,7 +14,7 @@ static ch_status wrong(ch_error *error, const char *method, const char *sentence
   return ch_fail(error, CH_ERROR_ARGUMENT, "--method %s %s", method, sentence);
 }
 
-/* --cache decides on all that another method would be given. */
+/* Refuses options of methods with --cache, which chooses the method. */
 static ch_status check_goal(const ch_compress_arguments *a, ch_error *error) {
   static const char *const decided[] = {"method",  "component-heads", "layers", "budget",
                                         "profile", "ratio",           "keep",   "groups",
@@ -39,12 +39,12 @@ static ch_status check(const ch_compress_arguments *a, ch_error *error) {
         "masa, svd-llm, svd or basis-sharing for fewer parameters");
   if (strcmp(a->method, "mea") == 0) {
     if (a->ratio != 0)
-      return wrong(error, a->method, "takes no --ratio; give --component-heads N or --budget P%");
+      return wrong(error, a->method, "has no --ratio; give --component-heads N or --budget P%");
     if (a->keep || a->groups || a->atoms)
-      return wrong(error, a->method, "takes no --keep, --groups and --atoms; they are for --method masa");
+      return wrong(error, a->method, "has no --keep, --groups and --atoms; they are for --method masa");
     if (a->ranks || a->weighting || ch_option_given(a, "group-size"))
       return wrong(error, a->method,
-                   "takes no --ranks, --weighting and --group-size; they are for the other methods");
+                   "has no --ranks, --weighting and --group-size; they are for the other methods");
     if (!ch_option_given(a, "component-heads") && !a->budget)
       return wrong(error, a->method, "needs --component-heads N, or --budget P%");
     if ((a->budget || a->profile) && !a->calibration)
@@ -54,16 +54,16 @@ static ch_status check(const ch_compress_arguments *a, ch_error *error) {
   }
   if (a->component_heads || a->layers || a->budget || a->profile)
     return wrong(error, a->method,
-                 "takes --ratio R; --component-heads, --layers, --budget and --profile are for --method mea");
+                 "needs --ratio R; --component-heads, --layers, --budget and --profile are for --method mea");
   if (a->ratio == 0)
     return wrong(error, a->method, "needs --ratio R, the share of attention parameters to save");
   if ((a->groups || a->atoms) && strcmp(a->method, "masa") != 0)
-    return wrong(error, a->method, "takes no --groups and --atoms; they are for --method masa");
+    return wrong(error, a->method, "has no --groups and --atoms; they are for --method masa");
   if (ch_option_given(a, "group-size") && strcmp(a->method, "basis-sharing") != 0)
-    return wrong(error, a->method, "takes no --group-size; it is for --method basis-sharing");
+    return wrong(error, a->method, "has no --group-size; it is for --method basis-sharing");
   if (a->weighting && strcmp(a->method, "masa") != 0 && (!a->ranks || strcmp(a->ranks, "searched") != 0))
     return wrong(error, a->method,
-                 "takes --weighting only with --ranks searched, which is where errors are weighed");
+                 "weights errors only with --ranks searched; leave out --weighting or add that");
   bool whitens = strcmp(a->method, "svd-llm") == 0 || strcmp(a->method, "basis-sharing") == 0;
   if (whitens && (!a->calibration || a->data_free))
     return wrong(error, a->method,
@@ -81,7 +81,7 @@ static ch_status no_range(const ch_compress_arguments *a, ch_error *error) {
   return CH_ERROR_ARGUMENT;
 }
 
-/* "11-34", or "11": layers from 0 on, as in the names of tensors; both ends are meant. */
+/* Reads "11-34" or "11": layers counted from 0, both ends included. */
 static ch_status read_layers(const ch_compress_arguments *a, ch_compress_settings *settings,
                              ch_error *error) {
   long long first, last;
@@ -96,7 +96,7 @@ static ch_status read_layers(const ch_compress_arguments *a, ch_compress_setting
   return CH_OK;
 }
 
-/* "50%", "50" or "0.5", of --`option`, as a share from above 0 to `most` percent. */
+/* Reads "50%", "50" or "0.5" of --`option` as a share above 0 and at most `most` percent. */
 static ch_status read_share(const char *option, const char *text, double most, double *share,
                             ch_error *error) {
   char number[32];
@@ -111,7 +111,7 @@ static ch_status read_share(const char *option, const char *text, double most, d
   return CH_OK;
 }
 
-/* The place of a name in its list; NULL: `otherwise`. */
+/* Returns the index of a name in its list; of NULL `otherwise`. */
 static int place_of(const char *name, const char *const *names, int otherwise) {
   int place = 0;
   if (!name) return otherwise;

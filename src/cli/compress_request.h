@@ -21,8 +21,7 @@ extern const char *const ch_compress_method_names[];
 /* Those of ch_ranks from CH_RANKS_SHARE on, and of ch_error_weighting. */
 extern const char *const ch_compress_rank_names[], *const ch_compress_weighting_names[];
 
-/* Refuses options that belong to another method, the lack of those that a method cannot do without, and ranges and shares
-   that are none; what is left is in the settings. */
+/* Fills the settings. Refuses options of other methods, missing options, and malformed ranges and shares. */
 ch_status ch_compress_read(const ch_compress_arguments *arguments, ch_compress_settings *settings,
                            ch_error *error);
 

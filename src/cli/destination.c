@@ -1,5 +1,5 @@
-/* Checking, staging and replacing outputs. New directories are written beside their place and renamed. What --force replaces
-   is set aside until the command has succeeded, and comes back when it fails. */
+/* Checks, stages and replaces outputs. New directories are written next to their final path and renamed. An output that
+   --force replaces is set aside until the command has succeeded, and restored when it fails. */
 #define _GNU_SOURCE
 #include "cli/destination.h"
 
@@ -15,7 +15,7 @@
 #include "base/file_names.h"
 #include "cli/recognise.h"
 
-/* --- what may be replaced ---------------------------------------------------------------------------------------- */
+/* --- what may be replaced ----------------------------------------------------------------------------------- */
 
 static ch_status refuse(const char *option, const char *path, const ch_occupant *s, ch_error *error) {
   bool directory = s->kind == CH_HOLDS_DIRECTORY;
@@ -30,20 +30,20 @@ static ch_status refuse(const char *option, const char *path, const ch_occupant 
                  directory && s->what ? " and " : "", stranger);
 }
 
-/* Refuses what stands at PATH, in the sentence that all commands have. */
+/* Refuses an existing output. */
 static ch_status refuse_occupant(const char *option, const char *path, ch_error *error) {
   ch_occupant s = ch_recognise(path);
   return refuse(option, path, &s, error);
 }
 
-/* True when `inner` is `outer` or lies in it; both as realpath writes them. */
+/* Returns true if `inner` is `outer` or inside it; both as realpath writes them. */
 static bool lies_in(const char *inner, const char *outer) {
   size_t length = strlen(outer);
   if (strcmp(outer, "/") == 0) return true;
   return strncmp(inner, outer, length) == 0 && (!inner[length] || inner[length] == '/');
 }
 
-/* --- what the command reads -------------------------------------------------------------------------------------- */
+/* --- what the command reads --------------------------------------------------------------------------------- */
 
 static ch_status check_input(const ch_destination *d, const char *whole, const char *input, ch_error *error) {
   char inside[PATH_MAX];
@@ -85,9 +85,9 @@ static ch_status check_all_inputs(const ch_destination *d, const ch_command *com
   return CH_OK;
 }
 
-/* --- opening ----------------------------------------------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------------------------------------------ */
 
-/* The path without symbolic links, or of a new place without slashes at its end. */
+/* Returns the path without symbolic links, and of a new output without slashes at its end. */
 static char *resolve(const char *path) {
   char *whole = realpath(path, NULL);
   size_t length = strlen(path);
@@ -95,7 +95,7 @@ static char *resolve(const char *path) {
   return whole ? whole : strndup(path, length);
 }
 
-/* Directories are written beside their place. A command that was killed may have left some of its files there. */
+/* Chooses the path to write a directory to, and deletes what a killed command left there. */
 static ch_status choose_work(ch_destination *d, ch_error *error) {
   if (asprintf(&d->work, "%s.partial", d->place) < 0) {
     d->work = NULL;
@@ -103,9 +103,10 @@ static ch_status choose_work(ch_destination *d, ch_error *error) {
   }
   ch_occupant s = ch_recognise(d->work);
   if (s.kind == CH_HOLDS_NOTHING || (!s.stranger[0] && ch_delete_tree(d->work))) return CH_OK;
-  ch_fail(error, CH_ERROR_ARGUMENT,
-          "%s is in the way: --%s %s is written there until it is whole; move it away or give another name",
-          d->work, d->option->name, d->path);
+  ch_fail(
+      error, CH_ERROR_ARGUMENT,
+      "%s is in the way: --%s %s is written there until it is complete; move it away or give another name",
+      d->work, d->option->name, d->path);
   free(d->work);
   d->work = NULL;
   return CH_ERROR_ARGUMENT;
@@ -123,7 +124,8 @@ static ch_status set_aside(ch_destination *d, ch_error *error) {
   return CH_ERROR_IO;
 }
 
-/* The rule: what exists is refused, and --force replaces it if all of it carries names or formats that Crosshead writes. */
+/* The rule: what exists is refused, and --force replaces it if all of it carries names or formats that Crosshead
+   writes. */
 static ch_status open_one(ch_destination *d, const ch_command *command, const ch_parsed *parsed, bool force,
                           ch_error *error) {
   char here[PATH_MAX];
@@ -162,7 +164,7 @@ ch_status ch_destinations_open(const ch_command *command, const ch_parsed *parse
   *all = (ch_destinations){0};
   if (force && flag(command, parsed, "resume"))
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--resume continues what stands in --out, and --force replaces it; give one of them");
+                   "--resume continues the run in --out, and --force replaces it; give one of them");
   if (force && flag(command, parsed, "dry-run"))
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--dry-run writes nothing, and --force replaces; give one of them");
@@ -185,7 +187,7 @@ const char *ch_destinations_path(const ch_destinations *all, const char *option)
   return NULL;
 }
 
-/* --- closing ----------------------------------------------------------------------------------------------------- */
+/* --- closing ------------------------------------------------------------------------------------------------ */
 
 static ch_status put_in_place(ch_destination *d, ch_error *error) {
   struct stat info;
@@ -236,7 +238,7 @@ ch_status ch_destinations_close(ch_destinations *all, ch_status status, ch_error
   return status;
 }
 
-/* --- jobs -------------------------------------------------------------------------------------------------------- */
+/* --- jobs --------------------------------------------------------------------------------------------------- */
 
 ch_status ch_check_job(const char *option, const char *path, const char *settings, ch_error *error) {
   ch_occupant_kind kind = ch_recognise(path).kind;

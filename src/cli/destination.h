@@ -1,4 +1,5 @@
-/* Where a command writes. An output that exists is refused. --force replaces it if all of it is what Crosshead writes. */
+/* Where a command writes. An output that exists is refused. --force replaces it if all of it is what Crosshead
+   writes. */
 #ifndef CH_CLI_DESTINATION_H
 #define CH_CLI_DESTINATION_H
 
@@ -11,7 +12,7 @@ typedef struct ch_destination {
   const ch_option *option;
   const char *path; /* as the user wrote it */
   char *place;      /* without symbolic links */
-  char *work;       /* what the command writes, beside the place. NULL: the place itself */
+  char *work;       /* the path that the command writes, next to `place`. NULL: `place` itself */
   char *old;        /* where the replaced output is while the command runs. NULL: there was none */
   bool began_empty; /* the place is a directory that was empty */
 } ch_destination;
@@ -21,17 +22,17 @@ typedef struct ch_destinations {
   int count;
 } ch_destinations;
 
-/* Looks at every output that the command line names, before the command runs. Refusals are CH_ERROR_ARGUMENT. */
+/* Checks every output of the command line before the command runs. Refusals are CH_ERROR_ARGUMENT. */
 ch_status ch_destinations_open(const ch_command *command, const ch_parsed *parsed, ch_destinations *all,
                                ch_error *error);
-/* After the command: with `status` CH_OK the outputs take their places and what they replace is deleted; else what stood
-   there before stands there again. Returns `status`, or what went wrong here. */
+/* Ends a command. If `status` is CH_OK, renames the outputs to their final paths and deletes the replaced ones;
+   otherwise restores these. Returns `status`, or the error of a rename. */
 ch_status ch_destinations_close(ch_destinations *all, ch_status status, ch_error *error);
 /* The path that the command writes for the option; NULL if the option names no output. */
 const char *ch_destinations_path(const ch_destinations *all, const char *option);
 
-/* Refuses the directory of a job that can be continued, where something stands that is not such a job: it has no file of
-   the name `settings` (NULL: it cannot be continued), and is more than a text that was prepared for one. */
+/* Refuses a directory that is neither empty, nor prepared text, nor a job to continue: one with a file `settings`
+   (NULL: no job continues). */
 ch_status ch_check_job(const char *option, const char *path, const char *settings, ch_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* Counting devices, and making a process for each. */
+/* Counts devices and starts a process for each group of them. */
 #define _GNU_SOURCE
 #include "cli/devices.h"
 
@@ -32,7 +32,7 @@ static int count_names(const char *list) {
   return count;
 }
 
-/* Returns the GPUs that PyTorch sees, or -1 if it cannot be asked. */
+/* Returns the number of GPUs that PyTorch sees, or -1 if PyTorch does not run. */
 static int count_gpus(const char *given) {
   char *python = ch_python_of(given);
   int gpus = python ? ask_python(python, "import torch; print(torch.cuda.device_count())") : -1;

@@ -1,4 +1,4 @@
-/* crosshead eval --task: what goes into the log of samples, and onto the page. */
+/* crosshead eval --task: writes the log of samples and prints the figures. */
 #include "cli/eval_task.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@ bool ch_list_task(int index, ch_text *entry, ch_text *meaning) {
   return true;
 }
 
-/* --- samples ------------------------------------------------------------------------------------------------- */
+/* --- samples ------------------------------------------------------------------------------------------------ */
 
 bool ch_sample_log_put(ch_sample_log *log, const char *json) {
   if (!log->open) log->status = ch_writer_open(&log->writer, log->path, &log->error);
@@ -40,9 +40,9 @@ ch_status ch_sample_log_end(ch_sample_log *log, ch_status status, ch_error *erro
   return status;
 }
 
-/* --- figures ------------------------------------------------------------------------------------------------- */
+/* --- figures ------------------------------------------------------------------------------------------------ */
 
-/* A number and its standard error, where that is known; null is a number too large for JSON. */
+/* Prints a number and its standard error, if known; null is a number too large for JSON. */
 static void put_figure(const json_t *figures, const char *name, ch_text *text) {
   char key[64];
   snprintf(key, sizeof key, "%s_stderr", name);
@@ -55,7 +55,7 @@ static const char *const figures[] = {"exact_match",     "recall",        "acc",
                                       "acc_norm",        "perplexity",    "word_perplexity",
                                       "byte_perplexity", "bits_per_byte", NULL};
 
-/* The first figure that an object has. */
+/* Returns the first figure of an object. */
 static const char *first_figure(const json_t *object) {
   for (int i = 0; figures[i]; i++)
     if (json_object_get(object, figures[i])) return figures[i];

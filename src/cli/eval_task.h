@@ -20,9 +20,9 @@ typedef struct ch_sample_log {
   ch_error error;   /* and why it failed */
 } ch_sample_log;
 
-/* Adds a line; false when that failed. The file is opened by the first. */
+/* Adds a line; returns false on failure. The first line opens the file. */
 bool ch_sample_log_put(ch_sample_log *log, const char *json);
-/* Ends the log of an evaluation that ended with `status`; returns it, or what went wrong with the file. */
+/* Closes the log of an evaluation that ended with `status`. Returns `status`, or the error of the file. */
 ch_status ch_sample_log_end(ch_sample_log *log, ch_status status, ch_error *error);
 
 /* The figures of a task, the object of ch_evaluate_task; `name` is the task's own. */

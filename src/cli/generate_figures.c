@@ -1,4 +1,4 @@
-/* Rates, ids and ends of generated texts. */
+/* Prints rates, ids and ends of generated texts. */
 #include "cli/generate_figures.h"
 
 double ch_token_rate(int64_t tokens, double seconds) {

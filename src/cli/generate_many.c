@@ -1,4 +1,4 @@
-/* Texts that are generated in one batch, kept until all are done. */
+/* Generates texts in one batch and prints them when all are done. */
 #include "cli/generate_many.h"
 
 #include <jansson.h>
@@ -88,7 +88,7 @@ static void release(batch *b) {
   free(b->texts);
 }
 
-/* --- what is printed ----------------------------------------------------------------------------------------- */
+/* --- what is printed ---------------------------------------------------------------------------------------- */
 
 static void print_texts(const batch *b) {
   int64_t samples = b->many->samples;
@@ -164,14 +164,14 @@ static ch_status print_json(const batch *b, ch_error *error) {
                        JSON_REAL_PRECISION(6), error);
 }
 
-/* The sentence about one text, without the name by which ch_generate_batch calls it. */
+/* Returns the error of one text without the name that ch_generate_batch gives it. */
 static const char *sentence_of(int64_t i, const ch_error *why) {
   char name[40];
   int length = snprintf(name, sizeof name, "texts[%lld]: ", (long long)i);
   return strncmp(why->message, name, (size_t)length) == 0 ? why->message + length : why->message;
 }
 
-/* Why not all texts are whole, where they are not: the first whose logits are broken (`why` says more), or the signal. */
+/* Reports why some texts are incomplete: the first one with broken logits (`why` has the reason), or a signal. */
 static ch_status judge(const batch *b, const ch_error *why, ch_error *error) {
   int64_t samples = b->many->samples, stopped = sum_up(b).stopped;
   for (int64_t i = 0; i < b->count; i++)
@@ -183,7 +183,7 @@ static ch_status judge(const batch *b, const ch_error *why, ch_error *error) {
                  (long long)stopped, (long long)b->count);
 }
 
-/* The text so far is printed even if some text failed. */
+/* Prints all texts even if one failed. */
 static ch_status print(const batch *b, ch_error *error) {
   for (int64_t i = 0; i < b->count; i++)
     if (b->said[i].text.failed) return ch_no_memory(error);

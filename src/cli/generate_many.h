@@ -1,4 +1,4 @@
-/* generate with several texts batched. */
+/* crosshead generate with several texts in one batch. */
 #ifndef CH_CLI_GENERATE_MANY_H
 #define CH_CLI_GENERATE_MANY_H
 

@@ -1,4 +1,4 @@
-/* One text, streamed. */
+/* Generates one text and prints it as it is written. */
 #include "cli/generate_one.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@
 typedef struct writer {
   const ch_one_text *one;
   ch_batch_text said;
-  bool echoes; /* the end of the prompt is still to be shown */
+  bool echoes; /* the end of the prompt is not printed yet */
   ch_ids ids;
   ch_text text;
   ch_dictionary_cost dictionary; /* with --keep-dictionary */
@@ -94,9 +94,9 @@ static ch_status write_text(writer *w, ch_generated *result, ch_error *error) {
   return status;
 }
 
-/* --- figures ------------------------------------------------------------------------------------------------- */
+/* --- figures ------------------------------------------------------------------------------------------------ */
 
-/* Why the text ended, if it ended early. */
+/* Returns why the text ended, if it ended early. */
 static void print_end(const writer *w, const ch_generated *result) {
   if (result->end == CH_END_FULL)
     fprintf(stderr, "stopped: the context of %lld tokens is full\n",
@@ -131,7 +131,7 @@ static void print_figures(const writer *w, const ch_generated *result) {
   if (w->one->keep_dictionary)
     fprintf(
         stderr,
-        "dictionary: attention's weights take %.1f MiB instead of %.1f; decoding takes %.2f times as long "
+        "dictionary: attention's weights need %.1f MiB instead of %.1f; decoding takes %.2f times as long "
         "as with a matrix for every layer\n",
         w->dictionary.bytes / (1 << 20), w->dictionary.written_bytes / (1 << 20), w->dictionary.slowdown);
 }
@@ -159,7 +159,7 @@ static ch_status print_json(const writer *w, const ch_generated *result, ch_erro
   return ch_print_json(object, JSON_REAL_PRECISION(6), error);
 }
 
-/* After the text, which is printed as far as it goes. */
+/* Prints the figures after the text, also after a failure. */
 static ch_status judge(const ch_generated *result, ch_error *error) {
   if (result->end != CH_END_STOPPED || !ch_interrupted()) return CH_OK;
   return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted after %lld %s", (long long)result->tokens,

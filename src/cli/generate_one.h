@@ -1,4 +1,4 @@
-/* generate with one text, which is printed as it is written. */
+/* crosshead generate with one text, printed as it is written. */
 #ifndef CH_CLI_GENERATE_ONE_H
 #define CH_CLI_GENERATE_ONE_H
 
@@ -12,7 +12,7 @@ typedef struct ch_one_text {
   const ch_prompt *prompt;
   ch_sampler *sampler;
   int64_t max_tokens;
-  uint64_t seed;                   /* that the sampler was made of */
+  uint64_t seed;                   /* of the sampler */
   const char *cache_dtype, *trace; /* trace: a file's name, or NULL */
   double open_seconds;
   bool keep_dictionary, echo, json;

@@ -1,4 +1,4 @@
-/* Help texts wrapped to 80 columns. */
+/* Writes help texts, wrapped to 80 columns. */
 #include "cli/help.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static int columns(const char *text, size_t size) {
   return n;
 }
 
-/* Appends words wrapped at WIDTH; the cursor stands at `column`, further lines start at `indent`. */
+/* Appends words wrapped at WIDTH. The cursor is at `column`; further lines start at `indent`. */
 static void put_wrapped(ch_text *out, const char *words, int column, int indent) {
   bool first = true;
   for (const char *p = words; *p;) {
@@ -36,7 +36,7 @@ static void put_wrapped(ch_text *out, const char *words, int column, int indent)
   ch_text_put(out, "\n", 1);
 }
 
-/* Paragraphs, an empty line between; lines that start with a space stay as they are. */
+/* Writes paragraphs separated by empty lines; lines that start with a space are not wrapped. */
 static void put_paragraphs(ch_text *out, const char *text) {
   for (const char *p = text; p && *p;) {
     size_t length = strcspn(p, "\n");

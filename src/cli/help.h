@@ -1,4 +1,4 @@
-/* Help texts, made from the command tables. */
+/* Help texts, written from the command tables. */
 #ifndef CH_CLI_HELP_H
 #define CH_CLI_HELP_H
 
@@ -9,13 +9,13 @@
 
 void ch_print_program_help(FILE *stream);
 void ch_print_command_help(const ch_command *command, FILE *stream);
-/* The commands whose first word is `word` ("tokenizer"). */
+/* Writes help about the commands whose first word is `word` ("tokenizer"). */
 void ch_print_family_help(const char *word, FILE *stream);
 
-/* Finds the command that the first one or two words name; returns how many words, 0 when there is none. */
+/* Finds the command that the first one or two words name. Returns their number, 0 if there is none. */
 int ch_find_command(int argc, char **argv, const ch_command **found);
 
-/* The notes after an option's sentence in the help: choices, bounds, default. "" if it has none. */
+/* Returns the notes after an option's sentence in the help: choices, bounds, default. "" if it has none. */
 void ch_option_notes(const ch_option *option, ch_text *notes);
 
 /* The man page and the completion scripts (cli/manual.c, cli/completion.c). */

@@ -11,12 +11,12 @@
 #include <time.h>
 #include <unistd.h>
 
-/* oneDNN's sgemm keeps other things than a stack where the stack pointer points (its generated code uses that register
-   for data), so a handler that ran on the thread's stack would overwrite memory that is in use. */
+/* oneDNN's generated sgemm uses the stack pointer for data. A handler on the thread's stack would overwrite memory that
+   is in use. */
 enum { STACK = 64 * 1024, SIGNALS = 4 };
 static _Alignas(64) char own_stack[STACK];
 
-/* `timeout` and some shells send a signal to the process and to its group: two that come together are one. */
+/* `timeout` and some shells signal the process and its group: two signals that arrive together count as one. */
 static const long long together_ns = 250000000;
 
 static volatile sig_atomic_t interrupted;
@@ -31,7 +31,7 @@ static bool is_warning(int number) {
   return number == SIGUSR1 || number == SIGUSR2;
 }
 
-/* The thread that ends a program which does not end by itself. */
+/* The thread that ends a program that does not react in time. */
 enum { GRACE_NS = 1500000000, SECOND_NS = 1000000000, OWN_STACK = 256 * 1024 };
 static struct {
   pthread_t thread;
@@ -78,7 +78,7 @@ static void *wait_and_leave(void *unused) {
   return NULL;
 }
 
-/* Signals go to the thread that works. Without memory for a thread, the program ends when its work lets it. */
+/* Starts the thread with all signals blocked. If it cannot start, the program ends when its work polls the flag. */
 static void start_guard(void) {
   sigset_t all, own;
   pthread_attr_t attributes;

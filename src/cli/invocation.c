@@ -26,7 +26,7 @@ static bool has_name(const ch_option *option, const char *setting) {
   return option->name[i] == setting[i];
 }
 
-/* The option that sets a setting comes before one that is called like it. */
+/* Writes the option of a setting. One with that `setting` is preferred to one of the same name. */
 static void spell_as_option(const char *setting, char *out, size_t size, void *user) {
   const ch_command *command = user;
   const ch_option *found = NULL;

@@ -15,7 +15,7 @@
 #include "base/error.h"
 
 static ch_rank_group *job;
-static bool joined = true; /* false: a launcher started this process, and it could not join */
+static bool joined = true; /* false: a launcher started this process, but it could not join the others */
 
 /* Seconds after which a launcher has ended a job whose first process could not join. */
 enum { LAUNCHER_NOTICES = 2 };
@@ -25,14 +25,14 @@ ch_status ch_job_join(ch_error *error) {
   joined = status == CH_OK;
   int rank = ch_ranks_expected_rank();
   if (joined || rank == 0) return status;
-  /* If none can join, the first has said so by then. If this one alone cannot, nobody else knows why. */
+  /* If no process can join, the first has reported it by then. If only this one cannot, it must report it. */
   sleep(LAUNCHER_NOTICES);
   char place[32];
   snprintf(place, sizeof place, "rank %d", rank);
   return ch_fail_in(error, place);
 }
 
-/* ends [count][count]: the socket of the first process to the second. */
+/* Creates ends [count][count]: the socket from the first process to the second. */
 static bool connect_all(int count, int *ends) {
   for (int i = 0; i < count * count; i++) ends[i] = -1;
   for (int a = 0; a < count; a++)
@@ -45,7 +45,7 @@ static bool connect_all(int count, int *ends) {
   return true;
 }
 
-/* The number of this process among those that it becomes; -1: one could not be made. */
+/* Forks. Returns this process's number among all of them, or -1 if one could not start. */
 static int fork_all(int count) {
   pid_t parent = getpid();
   fflush(NULL);
@@ -77,7 +77,7 @@ void ch_job_leave(void) {
   bool waits = job && ch_job_leads();
   ch_ranks_leave(job);
   job = NULL;
-  while (waits && (wait(NULL) > 0 || errno == EINTR)) continue; /* those that ch_job_fork made */
+  while (waits && (wait(NULL) > 0 || errno == EINTR)) continue; /* the processes of ch_job_fork */
 }
 
 ch_rank_group *ch_job_ranks(void) {

@@ -1,11 +1,11 @@
-/* The man page crosshead(1), made from the command tables. */
+/* Writes the manual page crosshead(1) from the command tables. */
 #include <string.h>
 
 #include <crosshead/version.h>
 
 #include "cli/help.h"
 
-/* Text in roff: backslashes, dashes and leading dots are not markup here. */
+/* Writes text in roff, with backslashes, dashes and leading dots escaped. */
 static void put_escaped(ch_text *page, const char *text, size_t size) {
   bool at_start = true;
   for (size_t i = 0; i < size; i++) {
@@ -126,25 +126,25 @@ void ch_manual(ch_text *page) {
   put_section(page, "DESCRIPTION");
   ch_text_puts(
       page,
-      "Crosshead trains language models that differ in their attention side by side from the same text, "
-      "and says which one to take: quality, bytes of key\\-value cache per token, and speed.\n"
+      "Crosshead trains language models that differ in their attention side by side on the same text. "
+      "It compares their quality, bytes of key\\-value cache per token and speed, and recommends one.\n"
       "A model is a directory with\n.IR config.json ,\n.I model.safetensors\nand\n.IR tokenizer.json .\n"
       ".PP\nOptions are long and may be written\n.B \\-\\-name value\nor\n.BR \\-\\-name=value ;\n"
-      ".B \\-\\-\nends them. Counts take the suffixes k, M, G (powers of 1000); sizes take KiB, MiB, GiB.\n"
+      ".B \\-\\-\nends them. Counts accept the suffixes k, M, G (powers of 1000), sizes KiB, MiB, GiB.\n"
       "Every command has\n.BR \\-\\-help .\n");
   put_section(page, "COMMANDS");
   for (const ch_command *const *c = ch_commands; *c; c++) put_command(page, *c);
   put_section(page, "EXIT STATUS");
-  ch_text_puts(page, "0 on success, 1 when the work failed, 2 when the command line was wrong, 128 and the "
+  ch_text_puts(page, "0 on success, 1 when the work failed, 2 when the command line was wrong, 128 plus the "
                      "signal's number when the program was interrupted (SIGINT 130, SIGTERM 143, SIGUSR1 "
                      "138, SIGUSR2 140) and has saved what can be saved. The reason is one "
                      "sentence on standard error.\n");
   put_section(page, "ENVIRONMENT");
   ch_text_puts(
       page,
-      ".TP\n.B CROSSHEAD_RUNS\nThe file in which runs are kept for\n.BR \"crosshead runs\" ,\n"
-      "as\n.B \\-\\-runs\nnames it;\n.B none\nkeeps none. When not set:\n"
-      ".I runs.sqlite\nbeside the output.\n"
+      ".TP\n.B CROSSHEAD_RUNS\nThe file in which runs are recorded for\n.BR \"crosshead runs\" ,\n"
+      "unless\n.B \\-\\-runs\nnames another;\n.B none\nrecords nothing. Default:\n"
+      ".I runs.sqlite\nnext to the output.\n"
       ".TP\n.B OMP_NUM_THREADS\nThe number of threads to use, without\n.BR \\-\\-threads ;\n"
       "all cores when not set.\n"
       ".TP\n.BR OMP_WAIT_POLICY \", \" GOMP_SPINCOUNT \", \" OPENBLAS_NUM_THREADS\n"
@@ -155,11 +155,11 @@ void ch_manual(ch_text *page) {
       ".TP\n.B TMPDIR\nThe directory of temporary files; /tmp when not set.\n"
       ".TP\n.B CROSSHEAD_PYTHON\nThe Python that\n.B \\-\\-engine pytorch\nstarts; without it that "
       "of an active virtual environment\n(VIRTUAL_ENV), or python3.\n"
-      ".TP\n.B CROSSHEAD_API_KEY\nA key that\n.B serve\nwants from its clients.\n"
+      ".TP\n.B CROSSHEAD_API_KEY\nA key that\n.B serve\nrequires from its clients.\n"
       ".TP\n.B CROSSHEAD_WORKERS\nIf it is\n.BR all ,\nall threads compute at all times. Otherwise "
-      "fewer of them "
-      "compute while other programs keep the processors busy; results are the same. If it is\n.BR varied ,\n"
-      "their number changes at every step, in an order that is always the same: to test that.\n"
+      "fewer of them compute while other programs keep the processors busy; results are the same. If it "
+      "is\n.BR varied ,\n"
+      "their number changes at every step, in a fixed order, for tests.\n"
       ".TP\n.B CROSSHEAD_ISA\nThe highest instruction set to use:\n.BR plain ,\n.BR avx2 ,\n"
       ".BR avx512 ,\n.B avx512_vnni\nor\n.BR avx512_bf16 ;\nthe fastest that the processor "
       "has when not set. One that the processor does not have is an error.\n");

@@ -1,4 +1,4 @@
-/* Standard output: closed descriptors, vanished readers, full disks. */
+/* Handles standard output: closed descriptors, vanished readers, full disks. */
 #define _POSIX_C_SOURCE 200809L
 #include "cli/output.h"
 
@@ -35,7 +35,7 @@ static bool reader_is_gone(void) {
   return poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP));
 }
 
-/* Why the first write failed, or 0: by the end errno is another's. */
+/* errno of the first write that failed, or 0. */
 static int failed_with;
 
 void ch_output_put(const char *data, size_t size, bool flush) {

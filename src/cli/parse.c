@@ -1,4 +1,4 @@
-/* Parsing of GNU long options by table. */
+/* Parses GNU long options by table. */
 #include "cli/parse.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ static int option_count(const ch_command *command) {
   return count;
 }
 
-/* The names of a table's options, and "help"; malloc'd. */
+/* Returns the names of a table's options, and "help"; malloc'd. */
 static const char **option_names(const ch_command *command) {
   int count = option_count(command), used = 0;
   const char **names = malloc(((size_t)count + 2) * sizeof *names);
@@ -146,7 +146,7 @@ static bool is_named(const char *name, const char *word, size_t length) {
   return name && *name && strlen(name) == length && memcmp(name, word, length) == 0;
 }
 
-/* One option word, with its value in the same word or the next; *used says how many words it took. */
+/* Reads one option, with its value in the same word or the next; sets *used to the number of words. */
 static ch_status parse_option(const ch_command *command, int argc, char **argv, ch_parsed *parsed, int *used,
                               ch_error *error) {
   const char *word = argv[0], *equals = strchr(word, '=');
@@ -157,7 +157,7 @@ static ch_status parse_option(const ch_command *command, int argc, char **argv, 
     if (!is_named(option->name, word + 2, length) && !is_named(option->alias, word + 2, length)) continue;
     const char *value = equals ? equals + 1 : NULL;
     if (option->type == CH_OPTION_FLAG && value)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "--%s takes no value; leave out '=%s'", option->name, value);
+      return ch_fail(error, CH_ERROR_ARGUMENT, "--%s has no value; leave out '=%s'", option->name, value);
     if (option->type != CH_OPTION_FLAG && !value) {
       bool absent = argc < 2 || strncmp(argv[1], "--", 2) == 0;
       if (absent && !option->bare)
@@ -196,7 +196,7 @@ static void positional_name(const ch_command *command, int n, char *name, size_t
   name[length] = 0;
 }
 
-/* Required options and positional arguments that are not there. */
+/* Refuses missing required options and positional arguments. */
 static ch_status check_complete(const ch_command *command, const ch_parsed *parsed, int positional,
                                 ch_error *error) {
   int least, most;
@@ -259,8 +259,9 @@ static ch_status parse_words(const ch_command *command, int argc, char **argv, c
       continue;
     }
     if (positional == CH_POSITIONAL_MAX - 1)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "'%s' is one argument too many; crosshead %s takes at most %d",
-                     word, command->name, CH_POSITIONAL_MAX - 1);
+      return ch_fail(error, CH_ERROR_ARGUMENT,
+                     "'%s' is one argument too many; crosshead %s accepts at most %d", word, command->name,
+                     CH_POSITIONAL_MAX - 1);
     if (positional == most) return unexpected(command, word, most, parsed, error);
     ((const char **)parsed->arguments)[positional++] = word;
     i++;

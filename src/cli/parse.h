@@ -10,7 +10,7 @@ enum { CH_POSITIONAL_MAX = 4096 };
 typedef struct ch_parsed {
   void *arguments;
   bool *given; /* [options] in table order */
-  bool help;   /* --help was met: nothing else is checked */
+  bool help;   /* --help was given: nothing else is checked */
 } ch_parsed;
 
 /* Parses the words after the command's name. Every failure is CH_ERROR_ARGUMENT or CH_ERROR_MEMORY. */
@@ -18,6 +18,6 @@ ch_status ch_parse_command_line(const ch_command *command, int argc, char **argv
                                 ch_error *error);
 void ch_parsed_free(ch_parsed *parsed);
 
-/* How many positional arguments the command takes, at least and at most. */
+/* Sets the least and largest number of positional arguments of the command. */
 void ch_positional_count(const ch_command *command, int *least, int *most);
 #endif

@@ -1,4 +1,4 @@
-/* Element types by name. */
+/* Finds element types by name. */
 #include "cli/precision.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Reading prompts and making tokens of them. */
+/* Reads prompts and turns them into tokens. */
 #include "cli/prompts.h"
 
 #include <jansson.h>
@@ -53,7 +53,7 @@ ch_status ch_prompts_read_one(const char *text, const char *file, ch_prompts *pr
   return status;
 }
 
-/* --- lines --------------------------------------------------------------------------------------------------- */
+/* --- lines -------------------------------------------------------------------------------------------------- */
 
 static ch_status add_json(ch_prompts *prompts, const char *path, int64_t number, const char *line,
                           size_t size, ch_error *error) {
@@ -64,7 +64,7 @@ static ch_status add_json(ch_prompts *prompts, const char *path, int64_t number,
       json_is_string(text)
           ? add(prompts, json_string_value(text), json_string_length(text), error)
           : ch_fail(error, CH_ERROR_FORMAT,
-                    "line %lld of %s is no prompt; it must be a JSON string, or an object with "
+                    "line %lld of %s is not a prompt; it must be a JSON string, or an object with "
                     "the string \"prompt\" and nothing else",
                     (long long)number, path);
   json_decref(value);
@@ -99,7 +99,7 @@ ch_status ch_prompts_read_lines(const char *path, ch_prompts *prompts, ch_error 
   return status;
 }
 
-/* --- tokens -------------------------------------------------------------------------------------------------- */
+/* --- tokens ------------------------------------------------------------------------------------------------- */
 
 static ch_status encode(ch_prompt *prompt, const ch_tokenizer *tokenizer, ch_error *error) {
   CH_TRY(ch_tokenizer_encode(tokenizer, prompt->text ? prompt->text : "", prompt->size,
@@ -148,9 +148,8 @@ ch_status ch_prompts_context(const ch_prompts *prompts, const ch_model *model, i
       which = i + 1;
     }
   if (asked > ch_model_context_limit(model))
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--context %lld is more than the %lld positions the model was made for", (long long)asked,
-                   (long long)most);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--context %lld is more than the model's %lld positions",
+                   (long long)asked, (long long)most);
   *context = asked > 0 ? asked : most;
   if (asked == 0 && max_tokens > 0 && longest + max_tokens < most) *context = longest + max_tokens;
   char name[40] = "the prompt";

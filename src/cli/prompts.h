@@ -20,24 +20,24 @@ typedef struct ch_prompts {
   int64_t count;
 } ch_prompts;
 
-/* One prompt: `text`, or what `file` says (standard input with "-"; one newline at its end is dropped); both NULL: a prompt
-   without text. */
+/* Reads one prompt: `text`, or the contents of `file` ("-" is standard input; one newline at the end is dropped). Both
+   NULL: a prompt without text. */
 ch_status ch_prompts_read_one(const char *text, const char *file, ch_prompts *prompts, ch_error *error);
 /* One prompt a line. In a file whose name ends in .jsonl a line is a JSON string, or an object with the string "prompt"
    and nothing else. */
 ch_status ch_prompts_read_lines(const char *path, ch_prompts *prompts, ch_error *error);
-/* Their tokens, after those that a text begins with. */
+/* Tokenizes the prompts; each begins with the tokens that begin a text. */
 ch_status ch_prompts_encode(ch_prompts *prompts, const ch_tokenizer *tokenizer, ch_error *error);
-/* Each prompt as the user's message in a chat, after one of the system unless that is NULL. */
+/* Tokenizes each prompt as the user's message of a chat, after the system's message if that is not NULL. */
 ch_status ch_prompts_encode_chat(ch_prompts *prompts, ch_chat *chat, const char *system, ch_error *error);
-/* Tokens that a sequence may hold: the requested number, or if that is 0, what the longest prompt and
-   max_tokens can need within the model's context. */
+/* Returns the number of tokens that a sequence may hold: the requested number, or if that is 0, what the longest prompt
+   and max_tokens can need within the model's context. */
 ch_status ch_prompts_context(const ch_prompts *prompts, const ch_model *model, int64_t asked,
                              int64_t max_tokens, int64_t *context, ch_error *error);
 /* Appends the prompt's text, U+FFFD for bytes that belong to no character. */
 void ch_prompt_echo(const ch_prompt *prompt, ch_text *text);
-/* Appends what ch_prompt_echo leaves out: the bytes of a character at the end that is not finished, unless the text that
-   follows completes it and so begins with them. */
+/* Appends the bytes that ch_prompt_echo leaves out: an unfinished character at the end, unless the next text completes
+   it. */
 void ch_prompt_echo_rest(const ch_prompt *prompt, bool completed, ch_text *text);
 void ch_prompts_free(ch_prompts *prompts);
 

@@ -1,4 +1,4 @@
-/* Outputs are known by their names: a directory with one other name in it is somebody's. */
+/* Recognises outputs by their names: a directory with any other name in it is not Crosshead's. */
 #define _GNU_SOURCE
 #include "cli/recognise.h"
 
@@ -46,7 +46,7 @@ static const char *const known[] = {"config.json",
                                     CH_COMPARE_RESULT,
                                     NULL};
 
-/* The names by which a directory is recognised: the first one that it has counts. */
+/* The names by which a directory is recognised; the first match decides. */
 static const struct {
   const char *name, *what;
   bool nested; /* has directories of runs */
@@ -79,7 +79,7 @@ static bool has(const char *directory, const char *name) {
   return there;
 }
 
-/* The first entry that is not known, below `directory`; false when there is none. */
+/* Finds the first unknown entry below `directory`; returns false if there is none. */
 static bool find_stranger(const char *directory, const char *before, int depth, char *stranger, size_t size) {
   DIR *listing = opendir(directory);
   bool found = !listing;

@@ -15,17 +15,17 @@ typedef struct ch_occupant {
   ch_occupant_kind kind;
   const char
       *what; /* "a model", "a training run", "a GGUF file"; static. NULL: nothing that Crosshead writes */
-  /* The entry that --force does not delete: "notes.txt", the first entry that Crosshead does not write, or "a special file". Empty: all
-     of it may be deleted. */
+  /* The entry that --force does not delete: "notes.txt", the first entry that Crosshead does not write, or "a special
+     file". Empty: all of it may be deleted. */
   char stranger[96];
 } ch_occupant;
 
-/* Looks at names, and at the first bytes of a file. A symbolic link counts as what it points to. */
+/* Reads names, and the first bytes of a file. Follows a symbolic link. */
 ch_occupant ch_recognise(const char *path);
 
-/* Deletes what is in a directory; symbolic links are not followed. */
+/* Deletes the contents of a directory; does not follow symbolic links. */
 bool ch_delete_inside(const char *path);
-/* Deletes a file, or a directory with what is in it. */
+/* Deletes a file, or a directory with its contents. */
 bool ch_delete_tree(const char *path);
 
 #endif

@@ -1,4 +1,4 @@
-/* From a run's directory to the file of runs. */
+/* Records runs: from a run's directory to the file of runs. */
 #include "cli/record_run.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 static const char nothing[] = "none";
 
-/* The user's choice: --runs before the environment; NULL: none. */
+/* Returns the user's choice, --runs before the environment; NULL: none. */
 static const char *wish(const char *asked) {
   if (asked) return asked;
   const char *said = getenv("CROSSHEAD_RUNS");
@@ -31,7 +31,7 @@ ch_status ch_run_recorder_begin(ch_run_recorder *keeper, const char *asked, cons
   keeper->path = said ? strdup(said) : ch_runs_beside(output);
   if (!keeper->path) return ch_no_memory(error);
   if (!ch_is_file(keeper->path) && !ch_is_directory(keeper->path))
-    return CH_OK; /* made when there is a run */
+    return CH_OK; /* created with the first run */
   ch_status status = ch_runs_open(keeper->path, CH_RUNS_CREATE, &runs, error);
   ch_runs_close(runs);
   if (status != CH_OK) ch_run_recorder_end(keeper);
@@ -62,7 +62,7 @@ static void keep_or_say(const ch_run_recorder *keeper, const char *directory, co
   char message[CH_MESSAGE_SIZE];
   ch_error error = {0};
   if (!keeper->path || keep(keeper, directory, model, json, name, &error) == CH_OK) return;
-  ch_progress_print(line, "not kept among the runs: %s", ch_message_of(&error, message));
+  ch_progress_print(line, "not saved in the file of runs: %s", ch_message_of(&error, message));
 }
 
 void ch_run_recorder_record(const ch_run_recorder *keeper, const char *directory, const char *name,

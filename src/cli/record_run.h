@@ -1,4 +1,4 @@
-/* Keeping what a command trains: in runs.sqlite beside its output, or where --runs or CROSSHEAD_RUNS says. */
+/* Records the runs of a command in runs.sqlite next to its output, or in the file of --runs or CROSSHEAD_RUNS. */
 #ifndef CH_CLI_RECORD_RUN_H
 #define CH_CLI_RECORD_RUN_H
 
@@ -8,34 +8,34 @@
 #include "base/progress.h"
 
 typedef struct ch_run_recorder {
-  char *path; /* NULL: nothing is kept */
+  char *path; /* NULL: nothing is recorded */
   ch_kept_run_labels labels;
 } ch_run_recorder;
 
-/* The option of commands that keep runs. */
+/* The option of commands that record runs. */
 #define CH_RUNS_OPTION(member)                                                                               \
   {                                                                                                          \
     .name = "runs", .type = CH_OPTION_PATH, .offset = (member), .metavar = "FILE",                           \
-    .help = "File in which the run is kept for `crosshead runs`; none keeps nothing (default: "              \
-            "CROSSHEAD_RUNS, else runs.sqlite beside --out)."                                                \
+    .help = "File in which the run is recorded for `crosshead runs`; none records nothing (default: "        \
+            "CROSSHEAD_RUNS, else runs.sqlite next to --out)."                                               \
   }
 
-/* asked: --runs, or NULL; output: --out, beside which runs are kept when nothing else is said; NULL: nowhere then. A file
-   that is there and holds no runs is an error, before anything is trained. */
+/* Opens the recorder. `asked` is --runs, or NULL; runs.sqlite next to `output` (--out) is the default, NULL: no
+   default. An existing file that holds no runs is an error. */
 ch_status ch_run_recorder_begin(ch_run_recorder *keeper, const char *asked, const char *output,
                                 ch_error *error);
 void ch_run_recorder_end(ch_run_recorder *keeper);
 
-/* Keeps the run of a directory under a name (NULL: the directory's). What goes wrong is said on the progress line's
-   stream, and is no failure: the run's own files have everything. */
+/* Records the run of a directory under a name (NULL: the directory's). Errors are printed on the progress line's stream
+   and are no failure: the run's own files have everything. */
 void ch_run_recorder_record(const ch_run_recorder *keeper, const char *directory, const char *name,
                             ch_progress_line *line);
 
-/* Keeps the figures of an evaluation, a JSON object, under a name (the task, or "text"), likewise. */
+/* Records the figures of an evaluation, a JSON object, under a name (the task, or "text"). Errors are no failure. */
 void ch_run_recorder_record_evaluation(const ch_run_recorder *keeper, const ch_model *model, const char *json,
                                        const char *name, ch_progress_line *line);
 
-/* The file that `crosshead runs` reads: asked, CROSSHEAD_RUNS, or runs.sqlite here. */
+/* Returns the file that `crosshead runs` reads: `asked`, CROSSHEAD_RUNS, or runs.sqlite here. */
 const char *ch_runs_file(const char *asked);
 
 /* The commit that the program was built from; "" when it was not built from a repository. */

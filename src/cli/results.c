@@ -1,4 +1,4 @@
-/* Results of experiments on standard output. */
+/* Prints the results of experiments. */
 #include "cli/results.h"
 
 #include <crosshead/common.h>

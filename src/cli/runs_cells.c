@@ -1,4 +1,3 @@
-/* Tables with columns as wide as their longest cell, and runs as flat objects. */
 #include "cli/runs_cells.h"
 
 #include <stdio.h>
@@ -6,7 +5,6 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/utf8.h"
 
 /* Text as a cell: control characters become '?', what is too long ends in "...". */
 void ch_put_cell(ch_cell to, const char *text) {
@@ -16,29 +14,6 @@ void ch_put_cell(ch_cell to, const char *text) {
   strcpy(to + kept, kept < length ? "..." : "");
   for (char *c = to; *c; c++)
     if ((unsigned char)*c < ' ' || *c == 127) *c = '?';
-}
-
-/* rows x columns of cells, those of `right` columns set to the right. */
-void ch_put_table(const ch_cell *cells, int64_t rows, int columns, const bool *right, ch_text *text) {
-  int *widths = calloc((size_t)columns + 1, sizeof *widths);
-  if (!widths) {
-    text->failed = true;
-    return;
-  }
-  for (int64_t i = 0; i < rows * columns; i++) {
-    int wide = ch_utf8_count(cells[i]);
-    if (wide > widths[i % columns]) widths[i % columns] = wide;
-  }
-  for (int64_t r = 0; r < rows; r++) {
-    for (int c = 0; c < columns; c++) {
-      int missing = widths[c] - ch_utf8_count(cells[r * columns + c]);
-      bool last = c + 1 == columns;
-      ch_text_printf(text, "%s%*s%s%*s", c ? "  " : "", right[c] ? missing : 0, "", cells[r * columns + c],
-                     right[c] || last ? 0 : missing, "");
-    }
-    ch_text_puts(text, "\n");
-  }
-  free(widths);
 }
 
 void ch_put_json_cell(const json_t *value, ch_cell to) {
@@ -55,7 +30,7 @@ void ch_put_json_cell(const json_t *value, ch_cell to) {
   free(dump);
 }
 
-/* Every member that is no object, with its path: "config.attention.type". */
+/* Adds every member that is no object, with its path: "config.attention.type". */
 static void flatten(const json_t *object, const char *before, json_t *into) {
   const char *key;
   json_t *value;

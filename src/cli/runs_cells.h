@@ -1,4 +1,4 @@
-/* Cells of the tables of runs. */
+/* Cells of the tables of runs, and runs as flat JSON objects. */
 #ifndef CH_CLI_RUNS_CELLS_H
 #define CH_CLI_RUNS_CELLS_H
 
@@ -14,8 +14,6 @@ typedef char ch_cell[CH_CELL];
 void ch_put_cell(ch_cell to, const char *text);
 /* A JSON value as a cell; "-" for null. */
 void ch_put_json_cell(const json_t *value, ch_cell to);
-/* rows x columns of cells, those of `right` columns set to the right. */
-void ch_put_table(const ch_cell *cells, int64_t rows, int columns, const bool *right, ch_text *text);
 
 /* A run as a JSON object; NULL when memory is out. */
 json_t *ch_run_object(const ch_kept_run *run, bool curves);

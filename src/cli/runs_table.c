@@ -1,4 +1,4 @@
-/* The list of runs: a row each, and of rows that would look the same the settings that differ. */
+/* Prints the list of runs, one row each. Settings that differ between otherwise equal rows get columns. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,20 +6,19 @@
 
 #include "cli/runs_cells.h"
 #include "cli/runs_text.h"
+#include "base/table.h"
 #include "base/utf8.h"
 
-enum { FIXED = 11, MOST_MORE = 4, MOST_COLUMNS = FIXED + MOST_MORE, MOST_WIDTH = 32 };
+enum { FIXED = 11, MOST_MORE = 4, MOST_WIDTH = 32 };
 
-/* Columns that stand in every list, but for the mechanism, which a list has where names do not say it. */
+/* Columns of every list. The mechanism is left out if it equals the name. */
 enum { ID, FINISHED, KIND, NAME, MECHANISM, SEED, LR, PARAMETERS, TOKENS, LOSS, STATUS };
 static const char *const headings[FIXED] = {"id", "finished",   "kind",   "name", "mechanism", "seed",
                                             "lr", "parameters", "tokens", "loss", "status"};
-static const bool to_the_right[FIXED] = {
-    [ID] = true, [SEED] = true, [LR] = true, [PARAMETERS] = true, [TOKENS] = true, [LOSS] = true};
 /* Columns that tell how a run was set up. */
 static const int settings[] = {KIND, NAME, MECHANISM, SEED, LR, PARAMETERS, TOKENS};
 
-/* The list as it is made. */
+/* The list under construction. */
 typedef struct list {
   const ch_found_runs *runs;
   int64_t count;
@@ -59,7 +58,7 @@ static void put_row(const ch_kept_run *run, ch_cell *row) {
   ch_put_cell(row[STATUS], run->status);
 }
 
-/* --- rows that look the same -------------------------------------------------------------------------------------- */
+/* --- rows that look the same -------------------------------------------------------------------------------- */
 
 /* How the run of a row was set up, as text; malloc'd. */
 static char *look_of(ch_cell *row) {
@@ -99,7 +98,7 @@ static json_t *flat_at(list *l, int64_t run) {
   return l->flat[run];
 }
 
-/* Every row is held against the first that looks like it. */
+/* Compares every row with the first that looks like it. */
 static bool tell_apart(list *l) {
   json_t *first = json_object(); /* look: the run's place in the list */
   bool fine = first != NULL;
@@ -121,40 +120,24 @@ static bool tell_apart(list *l) {
   return fine;
 }
 
-/* --- the table ---------------------------------------------------------------------------------------------------- */
+/* --- the table ---------------------------------------------------------------------------------------------- */
 
-/* The cells of one line, those of `run`, or the headings where it is negative. Returns how many. */
-static int put_line(list *l, int64_t run, ch_cell *to) {
-  int column = 0;
-  for (int c = 0; c < FIXED; c++) {
-    if (c == MECHANISM && !l->with_mechanism) continue;
-    ch_put_cell(to[column++], run < 0 ? headings[c] : l->rows[run * FIXED + c]);
-  }
+/* The row of `run`, or of the headings if it is negative. */
+static void put_line(list *l, int64_t run, ch_table *table) {
+  ch_cell cell;
+  for (int c = 0; c < FIXED; c++)
+    if (c != MECHANISM || l->with_mechanism)
+      ch_table_cell(table, "%s", run < 0 ? headings[c] : l->rows[run * FIXED + c]);
   for (size_t i = 0; i < json_array_size(l->more); i++) {
     const char *key = json_string_value(json_array_get(l->more, i));
-    ch_cell *cell = &to[column++];
     if (run < 0)
-      ch_put_cell(*cell, key);
+      ch_put_cell(cell, key);
     else
-      ch_put_json_cell(json_object_get(flat_at(l, run), key), *cell);
-    if (ch_utf8_count(*cell) > MOST_WIDTH) strcpy(*cell + MOST_WIDTH - 3, "...");
+      ch_put_json_cell(json_object_get(flat_at(l, run), key), cell);
+    if (ch_utf8_count(cell) > MOST_WIDTH) strcpy(cell + MOST_WIDTH - 3, "...");
+    ch_table_cell(table, "%s", cell);
   }
-  return column;
-}
-
-static void put_list(list *l, ch_text *text) {
-  ch_cell *cells = calloc((size_t)(l->count + 1) * MOST_COLUMNS, sizeof *cells);
-  bool right[MOST_COLUMNS] = {false};
-  if (!cells) {
-    text->failed = true;
-    return;
-  }
-  int columns = put_line(l, -1, cells);
-  for (int64_t i = 0; i < l->count; i++) put_line(l, i, cells + (i + 1) * columns);
-  for (int c = 0, column = 0; c < FIXED; c++)
-    if (c != MECHANISM || l->with_mechanism) right[column++] = to_the_right[c];
-  ch_put_table((const ch_cell *)cells, l->count + 1, columns, right, text);
-  free(cells);
+  ch_table_end_row(table);
 }
 
 void ch_runs_table(const ch_found_runs *found, ch_text *text) {
@@ -171,7 +154,9 @@ void ch_runs_table(const ch_found_runs *found, ch_text *text) {
     l.with_mechanism |= strcmp(run->name, run->mechanism) != 0;
   }
   fine = fine && tell_apart(&l);
-  if (fine) put_list(&l, text);
+  ch_table table = {.columns = l.with_mechanism ? "rllllrrrrrl" : "rlllrrrrrl", .gap = 2};
+  for (int64_t i = -1; i < count && fine; i++) put_line(&l, i, &table);
+  ch_table_write(&table, text);
   text->failed |= !fine;
   for (int64_t i = 0; i < count && l.flat; i++) json_decref(l.flat[i]);
   free(l.flat);

@@ -1,4 +1,4 @@
-/* One run with all that is kept of it, and what differs between runs. */
+/* Prints everything recorded about a run, and the differences between runs. */
 #include "cli/runs_text.h"
 
 #include "cli/runs_cells.h"
@@ -7,11 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/table.h"
 #include "base/utf8.h"
 
 enum { MOST_COMPARED_WIDTH = 32 };
 
-/* --- one run ----------------------------------------------------------------------------------------------------- */
+/* --- one run ------------------------------------------------------------------------------------------------ */
 
 void ch_runs_page(const ch_kept_run *run, ch_text *text) {
   json_t *flat = ch_flat_run(run), *value;
@@ -33,7 +34,7 @@ void ch_runs_page(const ch_kept_run *run, ch_text *text) {
   json_decref(flat);
 }
 
-/* --- differences ------------------------------------------------------------------------------------------------- */
+/* --- differences -------------------------------------------------------------------------------------------- */
 
 json_t *ch_runs_differences_json(const ch_found_runs *found) {
   int64_t count = ch_found_runs_count(found);
@@ -68,29 +69,24 @@ void ch_runs_differences(const ch_found_runs *found, ch_text *text) {
   int64_t count = ch_found_runs_count(found);
   json_t *all = ch_runs_differences_json(found), *values;
   json_t *differences = json_object_get(all, "differences");
-  int64_t rows = (int64_t)json_object_size(differences) + 1, at = 1;
-  int columns = (int)count + 1;
-  ch_cell *cells = calloc((size_t)(rows * columns), sizeof *cells);
-  bool *right = calloc((size_t)columns, sizeof *right);
+  ch_table table = {.columns = "l", .gap = 2};
   const char *key;
-  text->failed = text->failed || !all || !cells || !right;
-  if (!text->failed) {
-    ch_put_cell(cells[0], "run");
-    for (int64_t i = 0; i < count; i++)
-      snprintf(cells[i + 1], CH_CELL, "%lld", (long long)ch_found_run(found, i)->id);
-    json_object_foreach(differences, key, values) {
-      ch_put_cell(cells[at * columns], key);
-      for (int64_t i = 0; i < count; i++) {
-        ch_cell *to = &cells[at * columns + i + 1];
-        ch_put_json_cell(json_array_get(values, (size_t)i), *to);
-        if (ch_utf8_count(*to) > MOST_COMPARED_WIDTH) strcpy(*to + MOST_COMPARED_WIDTH - 3, "...");
-      }
-      at++;
+  ch_cell cell;
+  ch_table_cell(&table, "run");
+  for (int64_t i = 0; i < count; i++) ch_table_cell(&table, "%lld", (long long)ch_found_run(found, i)->id);
+  ch_table_end_row(&table);
+  json_object_foreach(differences, key, values) {
+    ch_put_cell(cell, key);
+    ch_table_cell(&table, "%s", cell);
+    for (int64_t i = 0; i < count; i++) {
+      ch_put_json_cell(json_array_get(values, (size_t)i), cell);
+      if (ch_utf8_count(cell) > MOST_COMPARED_WIDTH) strcpy(cell + MOST_COMPARED_WIDTH - 3, "...");
+      ch_table_cell(&table, "%s", cell);
     }
-    ch_put_table((const ch_cell *)cells, rows, columns, right, text);
-    if (rows == 1) ch_text_puts(text, "The runs do not differ.\n");
+    ch_table_end_row(&table);
   }
-  free(cells);
-  free(right);
+  ch_table_write(&table, text);
+  if (json_object_size(differences) == 0) ch_text_puts(text, "The runs do not differ.\n");
+  text->failed |= !all;
   json_decref(all);
 }

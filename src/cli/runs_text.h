@@ -1,4 +1,4 @@
-/* Kept runs as tables. */
+/* Recorded runs as tables. */
 #ifndef CH_CLI_RUNS_TEXT_H
 #define CH_CLI_RUNS_TEXT_H
 
@@ -7,8 +7,8 @@
 
 #include "base/text.h"
 
-/* A line for each run that was found. Settings that differ between runs whose lines would look the same have columns of their own
-   (cli/runs_table.c). */
+/* A line for each run that was found. Settings that differ between runs whose lines would look the same have columns of
+   their own (cli/runs_table.c). */
 void ch_runs_table(const ch_found_runs *found, ch_text *text);
 /* Everything about one run but its curves. */
 void ch_runs_page(const ch_kept_run *run, ch_text *text);

@@ -1,4 +1,4 @@
-/* --threads: engines take this number when they are made (tensor/team.h). */
+/* Sets --threads: engines read this number when they are created (tensor/team.h). */
 #include <omp.h>
 
 #include "cli/command.h"

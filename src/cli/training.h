@@ -1,4 +1,4 @@
-/* crosshead train: its arguments, and what it shows of its run. */
+/* crosshead train: its arguments and its messages. */
 #ifndef CH_CLI_TRAINING_H
 #define CH_CLI_TRAINING_H
 
@@ -18,7 +18,7 @@ typedef struct ch_training_arguments {
 } ch_training_arguments;
 
 extern const ch_option ch_training_option_table[];
-/* The settings that the command line asks for. Errors: a --validation that is a number, but no share. */
+/* Returns the settings of the command line. Errors: a --validation that is a number, but no share. */
 ch_status ch_training_read(const ch_training_arguments *arguments, ch_train_settings *settings,
                            ch_error *error);
 
@@ -27,18 +27,18 @@ typedef struct ch_training_view {
   const char *out;
   bool resume;
   ch_progress_line line;
-  bool began;                         /* the first step was reached, and a log is there */
-  ch_train_start start;               /* of the run that goes on now, which may be that of the control */
+  bool began;                         /* the first step was reached, so a log exists */
+  ch_train_start start;               /* of the current run, which may be the control's */
   int64_t step;                       /* the last that was done */
   bool evaluating;                    /* shares are those of an evaluation */
   double smooth_loss, smooth_seconds; /* running means over about the last twenty steps */
-  bool stopping;                      /* a signal came, and it was said what happens now */
+  bool stopping;                      /* a signal arrived, and its effect was printed */
 } ch_training_view;
 
 /* The ch_train_event_sink and the ch_stop_test of ch_train_settings whose `user` is a ch_training_view. */
 bool ch_training_show(const ch_train_event *event, void *view);
 bool ch_training_stops(void *view);
-/* The report of ch_train as a line. */
+/* Prints the report of ch_train as a line. */
 void ch_training_put_result(const ch_training_view *view, const json_t *report, ch_text *text);
 
 #endif

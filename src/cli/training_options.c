@@ -23,12 +23,13 @@ const ch_option ch_training_option_table[] = {
      .alias = "text",
      .help =
          "The text to train on: UTF-8 files separated by commas, or a token file. For models of images: a "
-         "directory or files (CIFAR, IDX). A part is kept for validation. Required unless a run is resumed."},
+         "directory or files (CIFAR, IDX). A part is held out for validation. Required unless a run is "
+         "resumed."},
     {.name = "images",
      .type = CH_OPTION_PATH,
      .offset = SET(vision.images),
      .metavar = "DIR",
-     .help = "The same as --data, for a model of images."},
+     .help = "Images to train on, for a model of images; the same as --data."},
     {.name = "out",
      .type = CH_OPTION_PATH,
      .offset = AT(out),
@@ -59,7 +60,7 @@ const ch_option ch_training_option_table[] = {
      .metavar = "DIR",
      .help =
          "With --init-from: also train the model in DIR, usually the model before compression, on the same "
-         "sequences with the same steps and rates. It goes to `control` in --out, and both losses are "
+         "sequences with the same steps and rates. It is saved in `control` in --out, and both losses are "
          "printed."},
     {.name = "json",
      .type = CH_OPTION_FLAG,
@@ -159,7 +160,7 @@ const ch_option ch_training_option_table[] = {
      .min = 0,
      .max = 1e9,
      .default_value = "1",
-     .help = "Clip the norm of all gradients together to this; 0 does not clip."},
+     .help = "Clip the global norm of the gradients to this value; 0 disables clipping."},
     {.name = "beta1",
      .type = CH_OPTION_NUMBER,
      .offset = SET(optimizer.beta1),
@@ -211,7 +212,7 @@ const ch_option ch_training_option_table[] = {
      .metavar = "NAME",
      .choices = separators,
      .default_value = "auto",
-     .help = "What separates documents: the marker <|endoftext|>, blank lines, or nothing. auto takes the "
+     .help = "What separates documents: the marker <|endoftext|>, blank lines, or nothing. auto uses the "
              "marker if the text has one."},
     {.name = "validation",
      .setting = "validation_text",
@@ -219,9 +220,8 @@ const ch_option ch_training_option_table[] = {
      .offset = AT(validation),
      .metavar = "SHARE|FILE",
      .default_value = "0.05",
-     .help = "Share of the text that is kept for validation (of images, if they have no test files), or a "
-             "text that "
-             "validates, so that all of --data trains."},
+     .help = "Share of the text to hold out for validation (of images, if they have no test files), or a "
+             "separate validation text, so that all of --data is trained on."},
     {.name = "", .help = "Images"},
     {.name = "augment",
      .type = CH_OPTION_CHOICE,
@@ -262,7 +262,7 @@ const ch_option ch_training_option_table[] = {
      .min = 0,
      .max = 1e12,
      .default_value = "131072",
-     .help = "Most validation tokens (or images) per evaluation; 0 takes all."},
+     .help = "Largest number of validation tokens (or images) per evaluation; 0 means all."},
     {.name = "checkpoint-every",
      .type = CH_OPTION_COUNT,
      .offset = SET(report.checkpoint_every),
@@ -277,19 +277,18 @@ const ch_option ch_training_option_table[] = {
      .metavar = "N",
      .min = 1,
      .max = 1e6,
-     .help = "Sequences computed at a time, a divisor of --batch. Fewer take less memory; the result differs "
+     .help = "Sequences computed at a time, a divisor of --batch. Fewer need less memory; the result differs "
              "only by rounding (default: chosen from the model's size)."},
     {.name = "recompute",
      .type = CH_OPTION_FLAG,
      .offset = SET(training.recompute),
-     .help = "Compute cheap activations a second time in the backward pass instead of keeping them: less "
+     .help = "Compute cheap activations a second time in the backward pass instead of storing them: less "
              "memory, the same result."},
     {.name = "whole-tables",
      .type = CH_OPTION_FLAG,
      .offset = SET(training.whole_tables),
-     .help = "With several processes: keep the lookup tables of embedding gates whole in every "
-             "process. Without it each process has a share of their columns, which takes less "
-             "memory and gives the same result."},
+     .help = "With several processes: store the lookup tables of embedding gates whole in every process. By "
+             "default each process stores a share of their columns: less memory, the same result."},
     {.name = "compute",
      .setting = "type",
      .alias = "dtype",
@@ -309,7 +308,7 @@ const ch_option ch_training_option_table[] = {
      .choices = engines,
      .default_value = "native",
      .help =
-         "Who computes the steps: this program, or PyTorch, on a GPU or the CPU. Initial weights, batches, "
+         "What computes the steps: this program, or PyTorch, on a GPU or the CPU. Initial weights, batches, "
          "steps and checkpoints are the same; either engine resumes the other's run."},
     {.name = "device",
      .type = CH_OPTION_TEXT,
@@ -330,9 +329,9 @@ const ch_option ch_training_option_table[] = {
     {.name = "prepare",
      .type = CH_OPTION_FLAG,
      .offset = SET(workers.prepare),
-     .help =
-         "With --engine pytorch: write what the worker needs and end. `python -m crosshead.worker DIR` then "
-         "trains it, here or on another machine with the same directories."},
+     .help = "With --engine pytorch: write the worker's input files and exit. `python -m crosshead.worker "
+             "DIR` then "
+             "trains it, here or on another machine with the same directories."},
     {.name = "python",
      .type = CH_OPTION_PATH,
      .offset = SET(workers.python),
@@ -342,7 +341,7 @@ const ch_option ch_training_option_table[] = {
     {.name = NULL},
 };
 
-/* --- as settings -------------------------------------------------------------------------------------------------- */
+/* --- as settings -------------------------------------------------------------------------------------------- */
 
 static size_t size_of(ch_option_type type) {
   return type == CH_OPTION_FLAG                               ? sizeof(bool)
@@ -351,14 +350,14 @@ static size_t size_of(ch_option_type type) {
                                                               : sizeof(const char *);
 }
 
-/* The place of a name among an option's choices. */
+/* Returns the index of a name among an option's choices. */
 static int place_of(const char *name, const char *const *choices) {
   int i = 0;
   while (strcmp(choices[i], name) != 0) i++;
   return i;
 }
 
-/* A share, or the name of a text. */
+/* Reads a share, or the name of a text. */
 static ch_status read_validation(const char *text, ch_train_settings *settings, ch_error *error) {
   double share;
   if (!ch_parse_number(text, &share)) {
@@ -368,8 +367,8 @@ static ch_status read_validation(const char *text, ch_train_settings *settings, 
   settings->text.validation = share;
   return share >= 1e-6 && share <= 0.5
              ? CH_OK
-             : ch_fail(error, CH_ERROR_ARGUMENT, "--validation: %s is no share from 1e-06 to 0.5, nor a file",
-                       text);
+             : ch_fail(error, CH_ERROR_ARGUMENT,
+                       "--validation: %s is neither a share from 1e-06 to 0.5 nor a file", text);
 }
 
 ch_status ch_training_read(const ch_training_arguments *a, ch_train_settings *settings, ch_error *error) {

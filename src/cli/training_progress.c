@@ -2,11 +2,12 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/table.h"
 #include "cli/interrupt.h"
 #include "cli/training.h"
 #include "cli/work.h"
 
-/* Before what is said of a run. */
+/* Returns the words before a message about the run. */
 static const char *whose(const ch_training_view *view) {
   return view->start.control ? "control, " : "";
 }
@@ -19,7 +20,7 @@ static void show_preparation(ch_training_view *view, const char *stage, double s
   ch_progress_show(&view->line, false, "%s  %.0f %%", stage, 100 * share);
 }
 
-/* A checkpoint is 12 bytes per parameter: of a large model it takes a disk a minute. */
+/* A checkpoint has 12 bytes per parameter, so saving that of a large model can need a minute. */
 bool ch_training_stops(void *context) {
   ch_training_view *view = context;
   const double slow_bytes = 256e6, bytes = 12 * (double)view->start.parameters;
@@ -164,21 +165,30 @@ static void put_run(const ch_training_view *view, const json_t *report, ch_text 
 }
 
 /* A figure of both models and the difference; nothing where they have none. */
-static void put_beside(const char *name, const char *key, int decimals, const json_t *model,
-                       const json_t *control, ch_text *text) {
+static void put_difference(const char *name, const char *key, int decimals, const json_t *model,
+                           const json_t *control, ch_table *table) {
   double a = number(model, key, NAN), b = number(control, key, NAN);
   if (isnan(a) || isnan(b)) return;
-  ch_text_printf(text, "%-16s %11.*f %11.*f %+11.*f\n", name, decimals, a, decimals, b, decimals, a - b);
+  ch_table_cell(table, "%s", name);
+  ch_table_cell(table, "%.*f", decimals, a);
+  ch_table_cell(table, "%.*f", decimals, b);
+  ch_table_cell(table, "%+.*f", decimals, a - b);
+  ch_table_end_row(table);
 }
 
 void ch_training_put_result(const ch_training_view *view, const json_t *report, ch_text *text) {
+  static const char *const headings[] = {"", "model", "control", "difference"};
   const json_t *control = json_object_get(report, "control");
+  ch_table table = {.columns = "l16r11", .gap = 1};
   put_run(view, report, text);
   if (!control) return;
   put_run(view, control, text);
-  ch_text_printf(text, "\n%-16s %11s %11s %11s\n", "", "model", "control", "difference");
-  put_beside("training loss", "loss", 4, report, control, text);
-  put_beside("validation loss", "validation_loss", 4, report, control, text);
-  put_beside("perplexity", "perplexity", 2, report, control, text);
-  put_beside("top-1", "top1", 4, report, control, text);
+  ch_text_puts(text, "\n");
+  for (size_t i = 0; i < sizeof headings / sizeof *headings; i++) ch_table_cell(&table, "%s", headings[i]);
+  ch_table_end_row(&table);
+  put_difference("training loss", "loss", 4, report, control, &table);
+  put_difference("validation loss", "validation_loss", 4, report, control, &table);
+  put_difference("perplexity", "perplexity", 2, report, control, &table);
+  put_difference("top-1", "top1", 4, report, control, &table);
+  ch_table_write(&table, text);
 }

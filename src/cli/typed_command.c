@@ -1,4 +1,4 @@
-/* Words quoted as a shell needs them, counts as people write them. */
+/* Writes a command line: words quoted for a shell, counts with suffixes. */
 #include "cli/typed_command.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Progress, interruption and reports of long work. */
+/* Handles progress, interruption and reports of long work. */
 #include "cli/work.h"
 
 #include <string.h>

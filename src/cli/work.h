@@ -17,20 +17,22 @@ typedef struct ch_work {
 void ch_work_begin(ch_work *work, const char *what);
 /* A ch_progress whose `user` is the ch_work: shows the share that is done; false after a signal. */
 bool ch_work_progress(int64_t done, int64_t total, void *work);
-/* Ends both. Returns `status`; the sentence of CH_ERROR_INTERRUPTED becomes "interrupted; nothing was written". */
+/* Ends the progress line and the watch. Returns `status`; the message of CH_ERROR_INTERRUPTED becomes "interrupted;
+   nothing was written". */
 ch_status ch_work_end(ch_work *work, ch_status status, ch_error *error);
 
-/* Appends a report as people read it; `context` is the caller's. */
+/* Appends a report as text; `context` is the caller's. */
 typedef void ch_report_page(const void *context, const json_t *report, ch_text *text);
-/* Prints the JSON object that a function of the library reported, or the page that `page` makes of it, and releases `json`. */
+/* Prints the JSON object that a function of the library reported, or the page that `page` makes of it, and releases
+   `json`. */
 ch_status ch_report_print(char *json, bool as_json, ch_report_page *page, const void *context,
                           ch_error *error);
 
 /* Parses the JSON object that a function of the library reported, and releases `text`. */
 ch_status ch_report_read(char *text, json_t **report, ch_error *error);
-/* Its whole number NAME; 0 where it has none. */
+/* Returns the report's whole number NAME, or 0. */
 long long ch_report_count(const json_t *report, const char *name);
-/* Its text NAME; "" where it has none. */
+/* Returns the report's text NAME, or "". */
 const char *ch_report_text(const json_t *report, const char *name);
 
 #endif

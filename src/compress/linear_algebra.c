@@ -68,7 +68,7 @@ ch_status ch_cholesky(int64_t n, const double *a, double *r, double *ridge, ch_e
   if (!(mean > 0) || !isfinite(mean))
     return ch_fail(
         error, CH_ERROR_NUMERIC,
-        "the inputs of a projection are %s on the calibration text; take a longer text of the model's kind",
+        "the inputs of a projection are %s on the calibration text; give a longer text of the model's kind",
         mean == 0 ? "all zero" : "not finite");
   if (factor(n, a, 0, least_pivot * mean, r)) return CH_OK;
   for (double share = 1e-6; share < 10; share *= 10) {

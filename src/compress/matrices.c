@@ -67,10 +67,10 @@ static ch_status check_budget(const ch_matrices *list, const ch_compress_options
   for (int i = 0; i < list->count; i++) least += list->rows[i].out + list->rows[i].in;
   if (list->others + list->budget >= least) return CH_OK;
   double most = 1 - (double)least / (double)list->before;
-  return ch_fail(
-      error, CH_ERROR_ARGUMENT,
-      "%s cannot lose %g of its attention parameters: what is kept and ranks of one are more; at most %.3f",
-      where, options->ratio, most > 0 ? most : 0);
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "%s cannot lose %g of its attention parameters: matrices of rank one would still be larger; "
+                 "at most %.3f is possible",
+                 where, options->ratio, most > 0 ? most : 0);
 }
 
 static ch_status fill(const ch_model *model, const ch_compress_options *options, ch_matrices *list,
@@ -92,7 +92,7 @@ static ch_status fill(const ch_model *model, const ch_compress_options *options,
       add_matrices(model, shapes.rows[i].name, list);
   if (!list->count)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "every projection of %s is kept, so there is nothing to compress", model->directory);
+                   "every projection of %s is in {keep}, so nothing remains to compress", model->directory);
   qsort(list->rows, (size_t)list->count, sizeof *list->rows, by_layer);
   list->budget = (int64_t)((1 - options->ratio) * (double)list->before + 1e-6) - list->others;
   if (options->ratio == 0)
@@ -105,7 +105,7 @@ ch_status ch_matrices_list(const ch_model *model, const ch_compress_options *opt
   *matrices = (ch_matrices){0};
   if (!(options->ratio >= 0 && options->ratio < 1))
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "a ratio of %g takes nothing or everything away; it lies between 0 and 1", options->ratio);
+                   "a ratio of %g removes nothing or everything; it must be between 0 and 1", options->ratio);
   if (ch_materialise_changes(&model->config, &model->params, CH_MATERIALISE_DENSE))
     return ch_fail(error, CH_ERROR_ARGUMENT, "%s shares matrices; write them out before compressing it",
                    model->directory);

@@ -266,7 +266,7 @@ static ch_status out_of_reach(const search *s, int64_t cheapest) {
   if (most <= 0)
     return ch_fail(pca->error, CH_ERROR_ARGUMENT,
                    "%s has %d layers, of which %d x %d atoms (groups x atoms of each) save no parameters; "
-                   "take fewer, or "
+                   "give fewer, or "
                    "{method} svd-llm",
                    pca->model->directory, layers, s->groupings[0], atoms < layers ? atoms : layers);
   return ch_fail(pca->error, CH_ERROR_ARGUMENT,

@@ -316,7 +316,7 @@ ch_status ch_compress_svd_llm(const ch_model *model, const ch_calibration *calib
   *compressed = (ch_compressed){0};
   if (!calibration)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "svd-llm weighs errors by a text: give one with {calibration}, or take the method svd");
+                   "svd-llm weighs errors by a text: give one with {calibration}, or use the method svd");
   return compress(model, calibration, options, 0, compressed, error);
 }
 
@@ -333,7 +333,7 @@ ch_status ch_compress_basis_sharing(const ch_model *model, const ch_calibration 
   if (!calibration)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "basis-sharing weighs errors by a text: give one with {calibration}, or take the method svd");
+        "basis-sharing weighs errors by a text: give one with {calibration}, or use the method svd");
   if (options->group_size < 1)
     return ch_fail(error, CH_ERROR_ARGUMENT, "%lld layers share a basis; give at least 1",
                    (long long)options->group_size);

@@ -43,17 +43,17 @@ ch_status ch_virtual_heads_check(const ch_model *model, unsigned *states, ch_err
     return ch_fail(
         error, CH_ERROR_CONFIG,
         "%s: \"%s\" attention has no key or value heads to combine; virtual heads need grouped-query or "
-        "multi-head attention (\"gqa\"), and {method} svd or masa take any",
+        "multi-head attention (\"gqa\"), and {method} svd and masa accept any",
         model->directory, c->attention.type);
   if (ch_heads_differ(c))
     return ch_fail(
         error, CH_ERROR_CONFIG,
         "%s has %lld key and %lld value heads, but virtual heads need as many of both, and {method} "
-        "svd or masa take any",
+        "svd and masa accept any",
         model->directory, (long long)ch_heads_of(c, CH_ON_K), (long long)ch_heads_of(c, CH_ON_V));
   if (c->attention.head_mix.on)
     return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s mixes heads already; take its mix into the projections first (crosshead absorb)",
+                   "%s mixes heads already; fold the mix into the projections first (crosshead absorb)",
                    model->directory);
   for (unsigned state = CH_ON_K; state <= CH_ON_V; state <<= 1)
     if ((*states & state) && ch_is_shared(c, projection_of(state)))
@@ -157,8 +157,8 @@ static ch_status load(const ch_model *model, int layer, unsigned state, ch_head_
   const ch_tensor *weight = tensor_of(model, layer, state, ".weight");
   const ch_tensor *bias = tensor_of(model, layer, state, ".bias");
   if (!weight)
-    return ch_fail(error, CH_ERROR_CONFIG, "%s: layer %d has no %s.weight to take apart", model->directory,
-                   layer, projection_of(state));
+    return ch_fail(error, CH_ERROR_CONFIG, "%s: layer %dhas no %s.weight to factor", model->directory, layer,
+                   projection_of(state));
   f->dim = model->config.head_dim;
   f->heads = weight->shape[0] / f->dim;
   f->inputs = weight->shape[1];

@@ -13,8 +13,8 @@ bool ch_config_is_vision(const ch_config *config) {
 
 ch_status ch_config_needs_text(const ch_config *config, const char *name, ch_error *error) {
   if (!ch_config_is_vision(config)) return CH_OK;
-  return ch_fail(error, CH_ERROR_ARGUMENT, "%s is for models of text; this one, a \"%s\", takes images", name,
-                 config->model_type);
+  return ch_fail(error, CH_ERROR_ARGUMENT, "%s is for models of text; this one, a \"%s\", is for images",
+                 name, config->model_type);
 }
 
 bool ch_layer_is_linear(const ch_config *config, int layer) {

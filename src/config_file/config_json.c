@@ -150,8 +150,8 @@ static const char *other_kind(const char *path) {
 static ch_status refuse_foreign(const char *path, const char *kind, ch_error *error) {
   if (strcmp(kind, "a safetensors file") == 0)
     return ch_fail(error, CH_ERROR_FORMAT,
-                   "%s is %s, which has no configuration; name the directory that holds it and config.json",
-                   path, kind);
+                   "%s is %s, which has no configuration; name its directory if that has a config.json", path,
+                   kind);
   return ch_fail(error, CH_ERROR_FORMAT, "%s is %s; import it with `crosshead import %s` first", path, kind,
                  path);
 }

@@ -426,7 +426,7 @@ static ch_status unknown_key(const place *at, const char *group, const char *nam
     if (strcmp(key->group, group) == 0 && count < 127)
       near[count++] = key->name;
     else if (strcmp(key->name, name) == 0)
-      return ch_fail(error, CH_ERROR_CONFIG, "%s: %s is no key of %s; it stands in %s", at->where, shown,
+      return ch_fail(error, CH_ERROR_CONFIG, "%s: %s is no key of %s; it belongs to %s", at->where, shown,
                      *group ? holder_of(group) : "the top level", holder_of(key->group));
   }
   near[count] = NULL;

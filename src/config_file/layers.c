@@ -65,7 +65,7 @@ static ch_status check_sink_logits(const ch_config *c, const char *where, ch_err
   if (c->attention.head_norm)
     return ch_fail(
         error, CH_ERROR_CONFIG,
-        "%s: \"attention.sink_logits\" is true, but \"attention.head_norm\" takes away the factor that it "
+        "%s: \"attention.sink_logits\" is true, but \"attention.head_norm\" removes the factor that it "
         "gives a head's context; leave one of them out",
         where);
   return CH_OK;

@@ -24,7 +24,7 @@ static ch_status check_groups(const ch_config *c, const char *where, ch_error *e
       return ch_fail(
           error, CH_ERROR_CONFIG,
           "%s: \"sharing.groups\" has [%lld, %lld] where a group from layer %lld to one of at most "
-          "%lld is needed: groups follow each other and take in all %lld layers",
+          "%lld is needed: groups follow each other and cover all %lld layers",
           where, first, last, (long long)next, (long long)c->num_hidden_layers - 1,
           (long long)c->num_hidden_layers);
     next = last + 1;
@@ -33,7 +33,7 @@ static ch_status check_groups(const ch_config *c, const char *where, ch_error *e
     return ch_fail(
         error, CH_ERROR_CONFIG,
         "%s: \"sharing.groups\" ends with layer %lld, but the last of \"num_hidden_layers\" is %lld; "
-        "groups must take in all of them",
+        "groups must cover all of them",
         where, (long long)next - 1, (long long)c->num_hidden_layers - 1);
   if (s->coefficients)
     return ch_fail(

@@ -69,8 +69,7 @@ ch_status ch_accuracy_of(const ch_model *model, ch_image_set *set, ch_image_spli
   const ch_config *c = &model->config;
   ch_image_info info;
   if (!ch_config_is_vision(c))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "this model, a \"%s\", takes text and not images",
-                   c->model_type);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "this model, a \"%s\", is for text, not images", c->model_type);
   CH_TRY(ch_image_set_fit(set, c->num_channels, c->image_size, c->num_classes, error));
   ch_image_set_describe(set, &info);
   int64_t count = most > 0 && most < info.count[split] ? most : info.count[split];

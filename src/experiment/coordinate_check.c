@@ -44,7 +44,7 @@ static ch_status read_widths(const char *text, width_list *list, ch_error *error
     snprintf(part, sizeof part, "%.*s", (int)(length < sizeof part ? length : sizeof part), at);
     if (length >= sizeof part || !ch_parse_count(part, &width) || width < NARROWEST || width > WIDEST)
       return ch_fail(error, CH_ERROR_ARGUMENT,
-                     "{widths}: \"%.80s\" is no list of widths from %d to %d, as 64,128,256 is", text,
+                     "{widths}: \"%.80s\" is not a list of widths from %d to %d; write 64,128,256", text,
                      NARROWEST, WIDEST);
     if (list->count == CH_COORDINATE_MOST_WIDTHS)
       return ch_fail(error, CH_ERROR_ARGUMENT, "{widths} has more than %d widths", CH_COORDINATE_MOST_WIDTHS);
@@ -121,9 +121,10 @@ static ch_status check_names(const char *mechanisms, ch_error *error) {
   ch_status status = ch_compare_plan_names(mechanisms, &plan, error);
   for (int i = 0; status == CH_OK && i < plan.count; i++)
     if (plan.models[i].from_file)
-      status = ch_fail(error, CH_ERROR_ARGUMENT,
-                       "{mechanisms}: %.80s has a width of its own; a coordinate check takes names",
-                       plan.models[i].name);
+      status =
+          ch_fail(error, CH_ERROR_ARGUMENT,
+                  "{mechanisms}: %.80s has a width of its own; a coordinate check needs names of mechanisms",
+                  plan.models[i].name);
   ch_compare_plan_free(&plan);
   return status;
 }

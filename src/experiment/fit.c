@@ -84,7 +84,7 @@ void ch_scaling_law_warnings(const ch_scaling_law *law, ch_text *text) {
     ch_text_printf(text, "The law does not fit %d of the %d points, which count as outliers.\n",
                    law->outliers, law->points);
   if (!(law->alpha.low > 0) || !(law->alpha.high < INFINITY))
-    ch_text_puts(text, "These losses do not bound alpha, so they do not say how the loss goes on.\n");
+    ch_text_puts(text, "These losses do not bound alpha, so they cannot predict how the loss continues.\n");
 }
 
 static json_t *to_json(const ch_curve_fit *f) {
@@ -158,7 +158,7 @@ void ch_size_law_warnings(const ch_size_law *law, ch_text *text) {
         "intervals and predictions are too narrow.",
         100 * law->systematic);
     if (law->other_noise > 0 && law->other_noise < law->noise / 2)
-      ch_text_printf(text, " The form \"%s\" leaves %.2g %%.",
+      ch_text_printf(text, " The law \"%s\" leaves %.2g %%.",
                      law->form == CH_SIZE_FORM_SUM ? "size" : "chinchilla", 100 * law->other_noise);
     ch_text_puts(text, "\n");
   }

@@ -267,7 +267,7 @@ static ch_status parse_header(reader *r, uint64_t *tensors, uint64_t *values) {
   uint64_t version;
   if (left(r) < 4 || memcmp(r->at, "GGUF", 4) != 0) {
     CH_TRY(ch_refuse_mistaken(r->file->where, r->at, left(r), true, r->error));
-    return bad(r, "this is no GGUF file: it does not begin with GGUF");
+    return bad(r, "this is not a GGUF file: it does not begin with GGUF");
   }
   r->at += 4;
   CH_TRY(take_number(r, 4, &version));

@@ -47,7 +47,7 @@ ch_status ch_gguf_cannot(const char *what, ch_error *error) {
 static const char *wrong_experts(const ch_config *c, const ch_gguf_architecture *of) {
   if (!of->experts) return NULL;
   if (ch_moe_layers_before(c, (int)c->num_hidden_layers) != c->num_hidden_layers)
-    return "layers without experts beside those that have some";
+    return "layers with experts mixed with layers without";
   return c->moe.renormalise ? NULL : "weights of experts that do not add up to 1";
 }
 

@@ -66,7 +66,7 @@ static int32_t whole_at(const unsigned char *p) {
 }
 
 static ch_status bad(const char *path, const char *what, ch_error *error) {
-  return ch_fail(error, CH_ERROR_FORMAT, "%s is no llama2.c checkpoint or a damaged one: %s", path, what);
+  return ch_fail(error, CH_ERROR_FORMAT, "%s is not a llama2.c checkpoint, or is damaged: %s", path, what);
 }
 
 static ch_status read_sizes(checkpoint *c, const unsigned char *p, const char *path, ch_error *error) {

@@ -126,7 +126,7 @@ static bool changes(const ch_tokenizer *tokenizer, const ch_added_token *token) 
 static const char *loss_of_added(const ch_tokenizer *tokenizer) {
   for (size_t i = 0; i < tokenizer->added_count; i++) {
     const ch_added_token *token = &tokenizer->added[i];
-    if (token->lstrip || token->rstrip) return "added tokens that take the white space beside them";
+    if (token->lstrip || token->rstrip) return "added tokens that strip the white space around them";
     if (token->single_word) return "added tokens that must be words of their own";
     if (changes(tokenizer, token)) return "added tokens that are looked for in normalised text";
   }

@@ -81,6 +81,7 @@ static bool has(const model *m, const char *name, size_t size) {
       {"linear", ch_linear_layers(c) > 0},
       {"sink_logits", a->sink_logits},
       {"kv_group", a->kv_layer_group > 1},
+      {"layer_group", a->kv_layer_group > 1 || a->layer_group_size > 1},
       {"any_attention_function",
        !is_type(c, "talking") && c->position != CH_POSITION_ALIBI && !a->sink_logits},
   };

@@ -13,7 +13,7 @@ ch_status ch_workspace_reserve(ch_workspace *workspace, const ch_value_memory *m
   if (!data)
     return ch_fail(error, CH_ERROR_MEMORY,
                    "no memory for the %zu MiB that a pass works in; fewer tokens at once, or a smaller "
-                   "cache, leave room",
+                   "cache ({cache_dtype}), leave room",
                    bytes >> 20);
   *workspace = (ch_workspace){.data = data, .bytes = bytes, .memory = memory};
   return CH_OK;

@@ -51,7 +51,7 @@ static ch_status parse_cifar(const unsigned char *data, size_t size, const char 
   if (!ten && !hundred)
     return ch_fail(
         error, CH_ERROR_FORMAT,
-        "%s is no file of images: it does not begin like an IDX file, and its %lld bytes are no whole "
+        "%s is not a file of images: it does not begin like an IDX file, and its %lld bytes are no whole "
         "number of CIFAR records (%lld bytes each, or %lld of CIFAR-100); it may be cut short",
         where, (long long)bytes, (long long)one, (long long)two);
   if (ten && hundred) ten = first_bad(data, bytes / one, one, 0, CIFAR10_CLASSES) < 0;

@@ -152,11 +152,10 @@ static ch_status list_files(ch_image_set *set, const char *names, ch_error *erro
 static ch_status open_labels(part *p, ch_error *error) {
   char *path = labels_beside(p->path);
   if (!path)
-    return ch_fail(
-        error, CH_ERROR_IO,
-        "%s has no labels beside it: the file is looked for under its name with \"labels\" for \"images\" "
-        "and \"idx1\" for \"idx3\"",
-        p->path);
+    return ch_fail(error, CH_ERROR_IO,
+                   "%s has no file of labels; its name must have \"labels\" for \"images\" "
+                   "and \"idx1\" for \"idx3\"",
+                   p->path);
   ch_status status = ch_file_bytes_open(path, &p->labels, error);
   if (status == CH_OK)
     status = ch_image_file_take_labels(p->labels.data, p->labels.size, path, &p->file, error);

@@ -321,8 +321,7 @@ static ch_status check_request(const ch_model *model, const ch_forward_request *
   if (ch_config_is_vision(&model->config)) {
     if (r->loss_alone)
       return ch_fail(error, CH_ERROR_ARGUMENT, "of images logits are always kept; leave loss_alone out");
-    if (!r->pixels)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "this model takes images; it has no tokens to be given");
+    if (!r->pixels) return ch_fail(error, CH_ERROR_ARGUMENT, "this model is for images and has no tokens");
     if (r->cached)
       return ch_fail(error, CH_ERROR_ARGUMENT, "a model of images has no cache to decode through");
     for (int64_t i = 0; r->labels && i < r->sequences; i++)
@@ -330,7 +329,7 @@ static ch_status check_request(const ch_model *model, const ch_forward_request *
         return ch_fail(error, CH_ERROR_ARGUMENT, "label %d of image %lld is outside the classes of 0 to %lld",
                        r->labels[i], (long long)i, (long long)model->config.num_classes - 1);
   } else if (r->pixels)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "this model takes text; it has nothing to see images with");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "this model is for text and cannot read images");
   else if (!r->tokens)
     return ch_refuse_null(error, "the list of tokens");
   if (r->gradients && !can_differentiate(model))

@@ -24,11 +24,10 @@ static int64_t gate_width(const ch_config *config) {
 static ch_status check_room(const ch_cache *cache, ch_error *error) {
   double machine = ch_machine_memory(), needed = (double)cache->by_id_bytes;
   if (needed <= machine) return CH_OK;
-  return ch_fail(
-      error, CH_ERROR_MEMORY,
-      "gates of the whole vocabulary take %.1f GB where this machine has %.1f GB; leave them to be "
-      "projected as ids appear",
-      needed / 1e9, machine / 1e9);
+  return ch_fail(error, CH_ERROR_MEMORY,
+                 "gates of the whole vocabulary need %.1f GB, but this machine has %.1f GB; leave them to be "
+                 "projected as ids appear",
+                 needed / 1e9, machine / 1e9);
 }
 
 /* A layer's projection: its tensor among `placed`, or a matrix computed into `room`, [heads * (n + v), gate embedding] of

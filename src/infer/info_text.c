@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "attention/registry.h"
+#include "base/table.h"
 #include "model/moe.h"
 #include "model/network.h"
 
@@ -149,7 +150,7 @@ static void put_experts(const ch_config *c, ch_text *text) {
   const ch_moe_config *m = &c->moe;
   ch_text_printf(text, "           %" PRId64 " SwiGLU experts of %" PRId64 ", %" PRId64 " per token",
                  m->experts, m->expert_intermediate_size, m->active);
-  if (m->shared) ch_text_printf(text, ", beside %" PRId64 " shared", m->shared);
+  if (m->shared) ch_text_printf(text, ", plus %" PRId64 " shared", m->shared);
   int64_t layers = ch_moe_layers_before(c, (int)c->num_hidden_layers);
   if (layers + m->first_dense_layers < c->num_hidden_layers)
     ch_text_printf(text, ", in %" PRId64 " of %" PRId64 " layers", layers, c->num_hidden_layers);
@@ -372,32 +373,25 @@ static const char *format(double value, char *buffer, size_t size) {
   return buffer;
 }
 
-static int longest(int a, size_t b) {
-  return a > (int)b ? a : (int)b;
-}
-
 void ch_info_put_table(const ch_info_row *rows, size_t count, int64_t depth, ch_text *text) {
-  int widths[COLUMNS], name = 5, type = 4;
-  char buffer[32];
-  for (int c = 0; c < COLUMNS; c++)
-    widths[c] = longest((int)strlen(columns[c].heading), strlen(columns[c].unit));
+  ch_table table = {.columns = "llr", .gap = 2};
+  char number[32];
+  ch_table_cell(&table, "%s", "");
+  ch_table_cell(&table, "%s", "");
+  for (int c = 0; c < COLUMNS; c++) ch_table_cell(&table, "%s", columns[c].heading);
+  ch_table_end_row(&table);
+  ch_table_cell(&table, "model");
+  ch_table_cell(&table, "type");
+  for (int c = 0; c < COLUMNS; c++) ch_table_cell(&table, "%s", columns[c].unit);
+  ch_table_end_row(&table);
   for (size_t i = 0; i < count; i++) {
-    name = longest(name, strlen(rows[i].name));
-    type = longest(type, strlen(rows[i].config->attention.type));
+    ch_table_cell(&table, "%s", rows[i].name);
+    ch_table_cell(&table, "%s", rows[i].config->attention.type);
     for (int c = 0; c < COLUMNS; c++)
-      widths[c] = longest(widths[c], strlen(format(columns[c].value(&rows[i]), buffer, sizeof buffer)));
+      ch_table_cell(&table, "%s", format(columns[c].value(&rows[i]), number, sizeof number));
+    ch_table_end_row(&table);
   }
-  ch_text_printf(text, "%-*s  %-*s", name, "", type, "");
-  for (int c = 0; c < COLUMNS; c++) ch_text_printf(text, "  %*s", widths[c], columns[c].heading);
-  ch_text_printf(text, "\n%-*s  %-*s", name, "model", type, "type");
-  for (int c = 0; c < COLUMNS; c++) ch_text_printf(text, "  %*s", widths[c], columns[c].unit);
-  ch_text_puts(text, "\n");
-  for (size_t i = 0; i < count; i++) {
-    ch_text_printf(text, "%-*s  %-*s", name, rows[i].name, type, rows[i].config->attention.type);
-    for (int c = 0; c < COLUMNS; c++)
-      ch_text_printf(text, "  %*s", widths[c], format(columns[c].value(&rows[i]), buffer, sizeof buffer));
-    ch_text_puts(text, "\n");
-  }
+  ch_table_write(&table, text);
   bool images = false;
   for (size_t i = 0; i < count; i++) images = images || ch_config_is_vision(rows[i].config);
   ch_text_printf(text, "\nRanks are per layer. FLOPs are per token at context %" PRId64 "%s.\n", depth,

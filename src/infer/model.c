@@ -80,7 +80,7 @@ ch_status ch_model_check_plain(const ch_model *model, const char *what, ch_error
   for (int i = 0; i < model->params.count; i++)
     if (ch_dtype_is_block_quantised(model->weights.tensors[i].dtype))
       return ch_fail(
-          error, CH_ERROR_CONFIG, "%s is quantised (%s is %s) and cannot %s; take the model it was made of",
+          error, CH_ERROR_CONFIG, "%s is quantised (%s is %s) and cannot %s; take the model it comes from",
           model->directory, model->params.rows[i].name, ch_dtype_name(model->weights.tensors[i].dtype), what);
   return CH_OK;
 }

@@ -32,7 +32,7 @@ ch_status ch_sampling_check(const ch_sampler *sampler, ch_error *error) {
     return ch_fail(error, CH_ERROR_ARGUMENT, "top-k is %d; it must be 0 (all tokens) or more",
                    sampler->top_k);
   if (!(sampler->top_p >= 0 && sampler->top_p <= 1))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "top-p is %g; it must lie between 0 and 1", sampler->top_p);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "top-p is %g; it must be between 0 and 1", sampler->top_p);
   return CH_OK;
 }
 

@@ -377,12 +377,12 @@ static ch_status check_way_back(const ch_session *session, int64_t sequence, int
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "sequence %lld holds %d tokens and cannot go back to %lld: layers of linear attention "
                    "keep one state, "
-                   "that after the last token; begin again, or copy the sequence before it goes on",
+                   "that after the last token; begin again, or copy the sequence before continuing it",
                    (long long)sequence, cache->length[sequence], (long long)length);
   return ch_fail(
       error, CH_ERROR_ARGUMENT,
       "sequence %lld holds %d tokens and cannot go back to %lld: layers with a sliding window keep the "
-      "last %lld; begin again, or copy the sequence before it goes on",
+      "last %lld; begin again, or copy the sequence before continuing it",
       (long long)sequence, cache->length[sequence], (long long)length, (long long)cache->window);
 }
 

@@ -351,7 +351,7 @@ static ch_status take_mxfp4(const opening *o, const ch_param *row, ch_tensor_pla
   CH_TRY(find_mxfp4(o, row, place, "blocks", MXFP4_BYTES, used, found, &blocks));
   if (!*found) return CH_OK;
   CH_TRY(find_mxfp4(o, row, place, "scales", 1, used, &scales, &exponents));
-  if (!scales) return tensor_error(o, CH_ERROR_FORMAT, (*found)->name, "has no scales beside it");
+  if (!scales) return tensor_error(o, CH_ERROR_FORMAT, (*found)->name, "has no scales");
   *part = **found;
   part->tensor.data = (void *)(uintptr_t)blocks;
   place->scales = exponents;

@@ -185,7 +185,7 @@ static const char *type_name(ch_arena *arena, ch_dtype dtype) {
 static const char *end_of_context(const ch_config *config, int64_t context, ch_arena *arena) {
   if (context > config->max_position_embeddings)
     return ch_arena_printf(
-        arena, "its positions end at %lld tokens (max_position_embeddings), before the %lld asked for",
+        arena, "its positions end at %lld tokens (max_position_embeddings), before the context of %lld",
         (long long)config->max_position_embeddings, (long long)context);
   return "";
 }
@@ -214,7 +214,7 @@ static const char *lack_of_memory(const ch_capacity_sizes *sizes, const ch_capac
   double memory = (double)e->memory, needed = ch_capacity_needed(sizes, (double)q->users, (double)q->context);
   if (needed <= memory) return "";
   if (sizes->weights > memory)
-    return ch_arena_printf(arena, "its weights alone take %s, and there are %s",
+    return ch_arena_printf(arena, "its weights alone need %s, but there are only %s",
                            ch_format_bytes(sizes->weights, a, SIZE), ch_format_bytes(memory, b, SIZE));
   ch_format_bytes(needed, a, SIZE);
   ch_format_bytes(needed - memory, b, SIZE);
@@ -246,7 +246,7 @@ static void expect(const asked *a, const ch_capacity_sizes *sizes, const ch_capa
   e->excluded = *candidate->excluded ? candidate->excluded : lack_of_memory(sizes, q, e, arena);
   if (e->excluded && !*e->excluded && e->user_tokens_per_second < a->settings->least_speed)
     e->excluded =
-        ch_arena_printf(arena, "it gives every user %.3g tokens per second, below the %.3g asked for",
+        ch_arena_printf(arena, "it gives every user %.3g tokens per second, below the required %.3g",
                         e->user_tokens_per_second, a->settings->least_speed);
 }
 
@@ -315,7 +315,7 @@ static ch_status add_file(const asked *a, const char *path, ch_capacity *capacit
   CH_TRY(begin_candidate(path, capacity, error));
   CH_TRY(ch_config_read_stored(path, &config, error));
   if (ch_config_is_vision(&config))
-    CH_TRY(exclude("it takes images, and has no context", capacity, error));
+    CH_TRY(exclude("it is a model of images and has no context", capacity, error));
   else
     CH_TRY(measure(a, &config, path, capacity, error));
   capacity->count++;

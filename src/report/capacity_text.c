@@ -2,12 +2,12 @@
 #include "report/capacity_text.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/table.h"
 #include "report/memory_text.h"
 
-enum { SIZE = 32, LEAST_NAME = 9, NO_DEVICE = -1 };
+enum { SIZE = 32, NO_DEVICE = -1 };
 
 static const ch_capacity_expected *expected_at(const ch_capacity *c, int32_t device, int32_t index) {
   return &c->expected[device * CH_CAPACITY_MOST + index];
@@ -41,62 +41,67 @@ static void put_in_order(const ch_capacity *c, int32_t device, int32_t order[CH_
 
 /* --- text -------------------------------------------------------------------------------------------------------- */
 
-static int name_width(const ch_capacity *c) {
-  size_t width = LEAST_NAME;
-  for (int32_t i = 0; i < c->count; i++)
-    if (strlen(c->candidates[i].name) > width) width = strlen(c->candidates[i].name);
-  return (int)width;
-}
-
-static void put_bytes(double bytes, int width, ch_text *text) {
+static void put_bytes_cell(double bytes, ch_table *table) {
   char size[SIZE];
-  ch_text_printf(text, " %*s", width, ch_format_bytes(bytes, size, sizeof size));
+  ch_table_cell(table, "%s", ch_format_bytes(bytes, size, sizeof size));
 }
 
-static void put_rate(double rate, int width, ch_text *text) {
-  ch_text_printf(text, " %*.*f", width, rate < 10 ? 2 : rate < 100 ? 1 : 0, rate);
+static void put_rate_cell(double rate, ch_table *table) {
+  ch_table_cell(table, "%.*f", rate < 10 ? 2 : rate < 100 ? 1 : 0, rate);
 }
 
-static void put_seconds(double seconds, int width, ch_text *text) {
+static void put_seconds_cell(double seconds, ch_table *table) {
   char time[SIZE];
   if (seconds < 1)
-    snprintf(time, sizeof time, "%.*f ms", seconds < 0.01, 1e3 * seconds);
+    ch_table_cell(table, "%.*f ms", seconds < 0.01, 1e3 * seconds);
   else if (seconds < 60)
-    snprintf(time, sizeof time, "%.1f s", seconds);
+    ch_table_cell(table, "%.1f s", seconds);
   else
-    ch_format_duration(seconds, time, sizeof time);
-  ch_text_printf(text, " %*s", width, time);
+    ch_table_cell(table, "%s", ch_format_duration(seconds, time, sizeof time));
 }
 
-static void put_sizes(const ch_capacity *c, int width, ch_text *text) {
+/* A row of headings; those that are NULL are left out. */
+static void put_words(const char *const *words, size_t count, ch_table *table) {
+  for (size_t i = 0; i < count; i++)
+    if (words[i]) ch_table_cell(table, "%s", words[i]);
+  ch_table_end_row(table);
+}
+
+static void put_sizes(const ch_capacity *c, ch_text *text) {
   int32_t order[CH_CAPACITY_MOST] = {0};
   char size[SIZE];
   bool gates = false;
   put_in_order(c, NO_DEVICE, order);
   if (c->count < 1 || !c->candidates[order[0]].needed_bytes) return;
   for (int32_t i = 0; i < c->count; i++) gates = gates || c->candidates[i].gate_bytes > 0;
-  ch_text_printf(text, "\n%-*s %11s %10s %11s %10s %10s%s %10s\n", width, "", "", "", "cache per",
-                 "cache per", "cache of", gates ? "   gate rows" : "", "work");
-  ch_text_printf(text, "%-*s %11s %10s %11s %10s %10s%s %10s %10s\n", width, "candidate", "parameters",
-                 "weights", "token", "user", "all users", gates ? "       by id" : "", "memory", "needed");
+  enum { COLUMNS = 9 };
+  const char *const above[COLUMNS] = {
+      "", "", "", "cache per", "cache per", "cache of", gates ? "gate rows" : NULL, "work", NULL};
+  const char *const below[COLUMNS] = {"candidate", "parameters",           "weights", "token", "user",
+                                      "all users", gates ? "by id" : NULL, "memory",  "needed"};
+  ch_table table = {.columns = gates ? "l9r11r10r11r10r10r11r10" : "l9r11r10r11r10", .gap = 1};
+  put_words(above, COLUMNS, &table);
+  put_words(below, COLUMNS, &table);
   for (int32_t i = 0; i < c->count; i++) {
     const ch_capacity_candidate *k = &c->candidates[order[i]];
     if (!k->needed_bytes) continue;
-    ch_text_printf(text, "%-*s %11s", width, k->name,
-                   ch_format_count((double)k->parameters, size, sizeof size));
-    put_bytes((double)k->weight_bytes, 10, text);
-    put_bytes((double)k->cache_bytes_per_token, 11, text);
-    put_bytes((double)k->cache_bytes_per_user, 10, text);
-    put_bytes((double)k->cache_bytes, 10, text);
-    if (gates) put_bytes((double)k->gate_bytes, 11, text);
-    put_bytes((double)k->work_bytes, 10, text);
-    put_bytes((double)k->needed_bytes, 10, text);
-    ch_text_puts(text, "\n");
+    ch_table_cell(&table, "%s", k->name);
+    ch_table_cell(&table, "%s", ch_format_count((double)k->parameters, size, sizeof size));
+    put_bytes_cell((double)k->weight_bytes, &table);
+    put_bytes_cell((double)k->cache_bytes_per_token, &table);
+    put_bytes_cell((double)k->cache_bytes_per_user, &table);
+    put_bytes_cell((double)k->cache_bytes, &table);
+    if (gates) put_bytes_cell((double)k->gate_bytes, &table);
+    put_bytes_cell((double)k->work_bytes, &table);
+    put_bytes_cell((double)k->needed_bytes, &table);
+    ch_table_end_row(&table);
   }
+  ch_text_puts(text, "\n");
+  ch_table_write(&table, text);
 }
 
 /* The memory of a rank in training. */
-static void put_training(const ch_capacity *c, int width, ch_text *text) {
+static void put_training(const ch_capacity *c, ch_text *text) {
   int32_t order[CH_CAPACITY_MOST] = {0};
   bool masters = false, exchange = false;
   put_in_order(c, NO_DEVICE, order);
@@ -108,23 +113,28 @@ static void put_training(const ch_capacity *c, int width, ch_text *text) {
   ch_text_printf(text, "\ntraining in %s over %d %s: memory of each\n",
                  c->training == CH_PRECISION_BF16 ? "bf16" : "f32", (int)c->ranks,
                  ch_plural(c->ranks, "rank", "ranks"));
-  ch_text_printf(text, "%-*s %10s %10s%s %10s%s %11s %10s\n", width, "candidate", "weights", "gradients",
-                 masters ? "    masters" : "", "moments", exchange ? "  gate rows" : "", "activations",
-                 "needed");
+  enum { COLUMNS = 8 };
+  const char *const headings[COLUMNS] = {"candidate",   "weights",
+                                         "gradients",   masters ? "masters" : NULL,
+                                         "moments",     exchange ? "gate rows" : NULL,
+                                         "activations", "needed"};
+  ch_table table = {.columns = "l9r10", .gap = 1};
+  put_words(headings, COLUMNS, &table);
   for (int32_t i = 0; i < c->count; i++) {
     const ch_capacity_candidate *k = &c->candidates[order[i]];
     const ch_train_memory *t = &k->training;
     if (!t->total) continue;
-    ch_text_printf(text, "%-*s", width, k->name);
-    put_bytes((double)t->weights, 10, text);
-    put_bytes((double)t->gradients, 10, text);
-    if (masters) put_bytes((double)t->masters, 10, text);
-    put_bytes((double)t->moments, 10, text);
-    if (exchange) put_bytes((double)t->exchange, 10, text);
-    put_bytes((double)t->activations, 11, text);
-    put_bytes((double)t->total, 10, text);
-    ch_text_puts(text, "\n");
+    ch_table_cell(&table, "%s", k->name);
+    put_bytes_cell((double)t->weights, &table);
+    put_bytes_cell((double)t->gradients, &table);
+    if (masters) put_bytes_cell((double)t->masters, &table);
+    put_bytes_cell((double)t->moments, &table);
+    if (exchange) put_bytes_cell((double)t->exchange, &table);
+    put_bytes_cell((double)t->activations, &table);
+    put_bytes_cell((double)t->total, &table);
+    ch_table_end_row(&table);
   }
+  ch_table_write(&table, text);
 }
 
 static void put_device(const ch_capacity *c, const ch_device *d, ch_text *text) {
@@ -140,20 +150,27 @@ static void put_device(const ch_capacity *c, const ch_device *d, ch_text *text) 
 }
 
 static void put_speeds(const ch_capacity *c, int32_t device, const int32_t *order, int32_t possible,
-                       int width, ch_text *text) {
-  ch_text_printf(text, "%-*s %9s %12s %11s %11s %10s  %s\n", width, "", "users", "context", "tokens/s",
-                 "tokens/s", "prefill of", "most of");
-  ch_text_printf(text, "%-*s %9s %12s %11s %11s %10s  %s\n", width, "candidate", "that fit", "that fits",
-                 "of all", "each", "a prompt", "a step");
+                       ch_text *text) {
+  enum { COLUMNS = 7 };
+  static const char *const above[COLUMNS] = {"",         "users",      "context", "tokens/s",
+                                             "tokens/s", "prefill of", " most of"};
+  static const char *const below[COLUMNS] = {"candidate", "that fit", "that fits", "of all",
+                                             "each",      "a prompt", " a step"};
+  ch_table table = {.columns = "l9r9r12r11r11r10l", .gap = 1};
+  put_words(above, COLUMNS, &table);
+  put_words(below, COLUMNS, &table);
   for (int32_t i = 0; i < possible; i++) {
     const ch_capacity_expected *e = expected_at(c, device, order[i]);
-    ch_text_printf(text, "%-*s %9lld %12lld", width, c->candidates[order[i]].name, (long long)e->users,
-                   (long long)e->context);
-    put_rate(e->tokens_per_second, 11, text);
-    put_rate(e->user_tokens_per_second, 11, text);
-    put_seconds(e->prompt_seconds, 10, text);
-    ch_text_printf(text, "  %s\n", e->bound);
+    ch_table_cell(&table, "%s", c->candidates[order[i]].name);
+    ch_table_cell(&table, "%lld", (long long)e->users);
+    ch_table_cell(&table, "%lld", (long long)e->context);
+    put_rate_cell(e->tokens_per_second, &table);
+    put_rate_cell(e->user_tokens_per_second, &table);
+    put_seconds_cell(e->prompt_seconds, &table);
+    ch_table_cell(&table, " %s", e->bound);
+    ch_table_end_row(&table);
   }
+  ch_table_write(&table, text);
 }
 
 /* Reasons that concern presets already begin with the name. */
@@ -164,13 +181,13 @@ static void put_excluded(const char *name, const char *reason, bool first, ch_te
                  reason);
 }
 
-static void put_expected(const ch_capacity *c, int32_t device, int width, ch_text *text) {
+static void put_expected(const ch_capacity *c, int32_t device, ch_text *text) {
   int32_t order[CH_CAPACITY_MOST], possible = 0;
   put_in_order(c, device, order);
   while (possible < c->count && !*expected_at(c, device, order[possible])->excluded) possible++;
   put_device(c, &c->devices[device], text);
   if (possible)
-    put_speeds(c, device, order, possible, width, text);
+    put_speeds(c, device, order, possible, text);
   else
     ch_text_puts(text, "No candidate is left.\n");
   for (int32_t i = possible; i < c->count; i++)
@@ -179,13 +196,12 @@ static void put_expected(const ch_capacity *c, int32_t device, int width, ch_tex
 }
 
 void ch_capacity_write(const ch_capacity *c, ch_text *text) {
-  int width = name_width(c);
   ch_text_printf(text, "%lld %s of context for %s%lld %s; weights %s, cache %s\n", (long long)c->context,
                  ch_plural(c->context, "token", "tokens"), c->users > 1 ? "each of " : "",
                  (long long)c->users, ch_plural(c->users, "user", "users"), c->weights, c->cache);
-  put_sizes(c, width, text);
-  put_training(c, width, text);
-  for (int32_t d = 0; d < c->device_count; d++) put_expected(c, d, width, text);
+  put_sizes(c, text);
+  put_training(c, text);
+  for (int32_t d = 0; d < c->device_count; d++) put_expected(c, d, text);
 }
 
 /* --- JSON -------------------------------------------------------------------------------------------------------- */

@@ -308,7 +308,7 @@ static json_t *bars_of(const ch_summary *summary, const char *id, const char *ti
                              axis(unit, "speed", false, 10), "bars", bars);
   if (ranged || doubtful)
     put(figure, "note",
-        json_sprintf("%s%s%s", ranged ? "Lines show the spread: half of the measurements lie in it." : "",
+        json_sprintf("%s%s%s", ranged ? "Lines show the spread: half of the measurements are within it." : "",
                      ranged && doubtful ? " " : "", doubtful ? "? not steady." : ""));
   return figure;
 }

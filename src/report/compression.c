@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/table.h"
+
 /* --- JSON -------------------------------------------------------------------------------------------------------- */
 
 static json_t *number(bool known, double value) {
@@ -154,34 +156,48 @@ void ch_compression_sentence(const ch_compression_report *r, ch_text *text) {
   ch_text_puts(text, ".");
 }
 
-static void put_row(ch_text *text, const char *what, double before, double after, int decimals) {
-  ch_text_printf(text, "%-26s %14.*f %14.*f %+9.2f %%\n", what, decimals, before, decimals, after,
-                 change(before, after));
+/* The figures of the compressed model, and of the remedies below it, are in columns of equal width. */
+static ch_table figure_table(void) {
+  return (ch_table){.columns = "l26r14r14r11", .gap = 1};
+}
+
+static void put_row(ch_table *table, const char *what, double before, double after, int decimals) {
+  ch_table_cell(table, "%s", what);
+  ch_table_cell(table, "%.*f", decimals, before);
+  ch_table_cell(table, "%.*f", decimals, after);
+  ch_table_cell(table, "%+.2f %%", change(before, after));
+  ch_table_end_row(table);
 }
 
 static void put_figures(const ch_compression_report *r, ch_text *text) {
   const ch_compression_figures *b = &r->before, *a = &r->after;
-  ch_text_printf(text, "%-26s %14s %14s\n", "", "before", "after");
-  put_row(text, "parameters", (double)b->parameters, (double)a->parameters, 0);
-  put_row(text, "attention parameters", (double)b->parameters_attention, (double)a->parameters_attention, 0);
-  put_row(text, "cache elements per token", (double)b->cache_elements_per_token,
+  ch_table table = figure_table(), *t = &table;
+  ch_table_cell(t, "%s", "");
+  ch_table_cell(t, "before");
+  ch_table_cell(t, "after");
+  ch_table_end_row(t);
+  put_row(t, "parameters", (double)b->parameters, (double)a->parameters, 0);
+  put_row(t, "attention parameters", (double)b->parameters_attention, (double)a->parameters_attention, 0);
+  put_row(t, "cache elements per token", (double)b->cache_elements_per_token,
           (double)a->cache_elements_per_token, 0);
-  put_row(text, "cache bytes per token", (double)b->cache_bytes_per_token, (double)a->cache_bytes_per_token,
-          0);
-  put_row(text, "bytes of weights", (double)b->weight_bytes, (double)a->weight_bytes, 0);
-  if (a->measured) put_row(text, "perplexity", b->perplexity, a->perplexity, 4);
+  put_row(t, "cache bytes per token", (double)b->cache_bytes_per_token, (double)a->cache_bytes_per_token, 0);
+  put_row(t, "bytes of weights", (double)b->weight_bytes, (double)a->weight_bytes, 0);
+  if (a->measured) put_row(t, "perplexity", b->perplexity, a->perplexity, 4);
   if (a->decode_tokens_per_second > 0)
-    put_row(text, "decoded tokens/s", b->decode_tokens_per_second, a->decode_tokens_per_second, 1);
+    put_row(t, "decoded tokens/s", b->decode_tokens_per_second, a->decode_tokens_per_second, 1);
+  ch_table_write(t, text);
 }
 
 /* Compares with the original model and a narrower type of cache. */
 static void put_types(const char *title, const ch_compression_figures *before,
                       const ch_compression_figures *f, ch_text *text) {
+  ch_table table = figure_table();
   if (!f->cache_types) return;
   ch_text_printf(text, "\n%s: a cache in %s\n", title, f->cache_types);
-  put_row(text, "cache bytes per token", (double)before->cache_bytes_per_token,
+  put_row(&table, "cache bytes per token", (double)before->cache_bytes_per_token,
           (double)f->cache_bytes_per_token, 0);
-  if (f->measured) put_row(text, "perplexity", before->perplexity, f->perplexity, 4);
+  if (f->measured) put_row(&table, "perplexity", before->perplexity, f->perplexity, 4);
+  ch_table_write(&table, text);
 }
 
 static void put_remedies(const ch_compression_report *r, ch_text *text) {
@@ -232,13 +248,22 @@ static void put_profile(const ch_sensitivity *s, ch_text *text) {
 
 static void put_matrices(const ch_compressed *c, ch_text *text) {
   if (!c->matrix_count) return;
-  ch_text_puts(text, "\nlayer  projection   rank     weights     outputs   (what is lost, of 1)\n");
+  ch_table table = {.columns = "r5l11r4r10r10l", .gap = 2};
+  static const char *const headings[] = {"layer",   "projection", "rank",
+                                         "weights", "outputs",    " (what is lost, of 1)"};
+  for (size_t i = 0; i < sizeof headings / sizeof *headings; i++) ch_table_cell(&table, "%s", headings[i]);
+  ch_table_end_row(&table);
   for (int i = 0; i < c->matrix_count; i++) {
     const ch_compressed_matrix *m = &c->matrices[i];
-    ch_text_printf(text, "%5d  %-11s %5lld  %10.5f", m->layer, m->projection, (long long)m->rank, m->error);
-    if (m->whitened_error >= 0) ch_text_printf(text, "  %10.5f", m->whitened_error);
-    ch_text_puts(text, "\n");
+    ch_table_cell(&table, "%d", m->layer);
+    ch_table_cell(&table, "%s", m->projection);
+    ch_table_cell(&table, "%lld", (long long)m->rank);
+    ch_table_cell(&table, "%.5f", m->error);
+    if (m->whitened_error >= 0) ch_table_cell(&table, "%.5f", m->whitened_error);
+    ch_table_end_row(&table);
   }
+  ch_text_puts(text, "\n");
+  ch_table_write(&table, text);
 }
 
 void ch_compression_write(const ch_compression_report *r, ch_text *text) {
@@ -251,7 +276,7 @@ void ch_compression_write(const ch_compression_report *r, ch_text *text) {
   if (r->cache_types)
     ch_text_printf(text, "\nUse it with a cache in %s%s.", r->cache_types,
                    r->after.cache_elements_per_token == r->before.cache_elements_per_token
-                       ? "; its weights are those of the model it was made of"
+                       ? "; its weights are those of the model it comes from"
                        : "");
   ch_text_printf(text, "\n%s: the model, report.json and report.html\n", r->out);
 }

@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "report/compression.h"
 #include "report/figure.h"
-#include "report/comparison_table.h"
+#include "report/comparison_columns.h"
 
 static void put_number(double value, int decimals, ch_text *html) {
   ch_column plain = {.decimals = decimals};
@@ -72,6 +72,11 @@ static void put_figures(const ch_compression_report *r, ch_text *html) {
   ch_text_puts(html, "</p>\n</section>\n");
 }
 
+/* Returns true if only the type of the cache was chosen. */
+static bool keeps_weights(const ch_compression_report *r) {
+  return r->compressed->matrix_count == 0 && r->cache_types;
+}
+
 /* --- the profile ------------------------------------------------------------------------------------------------- */
 
 /* One bar per layer and number of component heads; the chosen one is named. */
@@ -104,9 +109,9 @@ static void put_profile(const ch_compression_report *r, ch_text *html) {
   if (!s) return;
   double end = ch_compression_profile_end(s);
   json_t *note = json_sprintf(
-      "Compared with a loss of %.4f over %lld tokens of calibration text. Each layer has %lld %s. A tick "
-      "marks what was chosen.%s",
+      "Compared with a loss of %.4f over %lld tokens of calibration text. Each layer has %lld %s.%s%s",
       s->loss, (long long)s->tokens, (long long)r->groups, ch_plural(r->groups, "head", "heads"),
+      keeps_weights(r) ? " All stay." : " A tick marks what was chosen.",
       end > 0 ? " Bars with gaps at their end are longer than the axis." : "");
   ch_page_figure(json_pack("{s:s, s:s, s:s, s:o, s:{s:s}, s:f, s:o, s:o}", "id", "profile", "kind", "bars",
                            "title", "Loss change of compressing each layer alone", "note", note, "x", "title",
@@ -161,7 +166,7 @@ static void put_facts(const ch_compression_report *r, ch_text *html) {
   char line[512];
   ch_text_puts(html, "<section class=\"pair\">\n<div><h2>How</h2>\n<dl>\n");
   put_fact("model", r->model, html);
-  put_fact("method", r->method, html);
+  put_fact("method", keeps_weights(r) ? "a smaller type in the cache" : r->method, html);
   if (r->ranks) put_fact("ranks", r->ranks, html);
   if (r->weighting) put_fact("weighting of errors", r->weighting, html);
   if (r->calibration) {
@@ -188,7 +193,10 @@ ch_status ch_compression_page(const ch_compression_report *r, ch_text *html, ch_
   char stem[128];
   ch_text title = {0}, answer = {0};
   ch_path_stem(r->model, stem, sizeof stem);
-  ch_text_printf(&title, "%s compressed by %s", stem, r->method);
+  if (keeps_weights(r))
+    ch_text_printf(&title, "%s with a cache in %s", stem, r->cache_types);
+  else
+    ch_text_printf(&title, "%s compressed by %s", stem, r->method);
   ch_compression_sentence(r, &answer);
   html->failed |= title.failed || answer.failed;
   ch_page_head head = {"crosshead compress", title.data ? title.data : "", answer.data ? answer.data : "",

@@ -48,7 +48,7 @@ static json_t *activation_figure(const ch_coordinate_grid *grid, const ch_coordi
       "{s:o, s:s, s:s, s:o, s:{s:s, s:s, s:b, s:i}, s:{s:s, s:s, s:b, s:i, s:i}, s:o, s:[s, s], s:[s]}", "id",
       json_sprintf("sizes-%d-%d", model + 1, number + 1), "kind", "lines", "title", a->name, "note",
       slopes_of(grid, a), "x", "title", "width", "word", "width", "log", true, "base", 2, "y", "title",
-      a->of_stream ? "size beside embeddings" : "size", "word", "size", "log", true, "base", 10, "ratio",
+      a->of_stream ? "size relative to embeddings" : "size", "word", "size", "log", true, "base", 10, "ratio",
       LEAST_RATIO, "series", series, "on", "log-x", "log-y", "off", change_group);
 }
 

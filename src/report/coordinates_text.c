@@ -2,31 +2,24 @@
 #include "report/coordinates_text.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
+#include "base/table.h"
 #include "config/initial_std.h"
 
-enum { NUMBER = 8 };
-
-/* "q_proj", "o_proj *": a star marks sizes relative to the embeddings. */
-static int width_of(const ch_coordinate *a) {
-  return (int)strlen(a->name) + (a->of_stream ? 2 : 0);
-}
-
-static void put_size(double size, ch_text *text) {
+static void put_size(double size, ch_table *table) {
   if (isfinite(size))
-    ch_text_printf(text, "  %*.4g", NUMBER, size);
+    ch_table_cell(table, "%.4g", size);
   else
-    ch_text_printf(text, "  %*s", NUMBER, "-");
+    ch_table_cell(table, "-");
 }
 
-static void put_slope(double slope, bool flat, ch_text *text) {
+/* Numbers are right-aligned, so the words after them have the same width. */
+static void put_slope(double slope, bool flat, ch_table *table) {
+  const char *words = flat ? "flat    " : "not flat";
   if (isfinite(slope))
-    ch_text_printf(text, "  %+*.2f", NUMBER, slope);
+    ch_table_cell(table, "%+.2f %s", slope, words);
   else
-    ch_text_printf(text, "  %*s", NUMBER, "-");
-  ch_text_puts(text, flat ? " flat    " : " not flat");
+    ch_table_cell(table, "- %s", words);
 }
 
 void ch_coordinates_slope(double slope, bool flat, ch_text *text) {
@@ -40,22 +33,22 @@ void ch_coordinates_slope(double slope, bool flat, ch_text *text) {
 void ch_coordinates_model_table(const ch_coordinates *coordinates, int32_t m, ch_text *text) {
   const ch_coordinate_grid *grid = &coordinates->grid;
   const ch_coordinate_model *model = &coordinates->models[m];
-  int last = grid->step_count - 1, longest = (int)strlen(model->name);
-  for (int i = 0; i < model->activation_count; i++)
-    if (width_of(&model->activations[i]) > longest) longest = width_of(&model->activations[i]);
-  ch_text_printf(text, "%-*s", longest, model->name);
-  for (int w = 0; w < grid->width_count; w++)
-    ch_text_printf(text, "  %*lld", NUMBER, (long long)grid->widths[w]);
-  ch_text_printf(text, "  %*s           %*s\n", NUMBER, "slope", NUMBER, "change's");
+  const int last = grid->step_count - 1;
+  ch_table table = {.columns = "lr8", .gap = 2};
+  ch_table_cell(&table, "%s", model->name);
+  for (int w = 0; w < grid->width_count; w++) ch_table_cell(&table, "%lld", (long long)grid->widths[w]);
+  ch_table_cell(&table, "slope         ");
+  ch_table_cell(&table, "change's         ");
+  ch_table_end_row(&table);
   for (int i = 0; i < model->activation_count; i++) {
     const ch_coordinate *a = &model->activations[i];
-    ch_text_printf(text, "%s%-*s", a->name, longest - (int)strlen(a->name), a->of_stream ? " *" : "");
-    for (int w = 0; w < grid->width_count; w++) put_size(a->sizes[last * grid->width_count + w], text);
-    put_slope(a->slopes[last], a->flat, text);
-    put_slope(a->change_slopes[last], a->change_flat, text);
-    while (text->size && text->data[text->size - 1] == ' ') text->data[--text->size] = 0;
-    ch_text_puts(text, "\n");
+    ch_table_cell(&table, "%s%s", a->name, a->of_stream ? " *" : "");
+    for (int w = 0; w < grid->width_count; w++) put_size(a->sizes[last * grid->width_count + w], &table);
+    put_slope(a->slopes[last], a->flat, &table);
+    put_slope(a->change_slopes[last], a->change_flat, &table);
+    ch_table_end_row(&table);
   }
+  ch_table_write(&table, text);
 }
 
 void ch_coordinates_explain(const ch_coordinates *coordinates, ch_text *text) {

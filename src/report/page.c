@@ -10,10 +10,12 @@
 #include "report/embedded.h"
 #include "report/equal.h"
 #include "report/labels.h"
+#include "report/ladder_page.h"
 #include "report/ladder_text.h"
 #include "report/page_matrices.h"
 #include "report/page_private.h"
-#include "report/comparison_table.h"
+#include "report/comparison_columns.h"
+#include "report/comparison_text.h"
 #include "experiment/findings/verdict.h"
 #include "experiment/findings/warnings.h"
 
@@ -220,7 +222,7 @@ static void put_ladder(const ch_page *p, ch_text *html) {
   ch_text_puts(html,
                "<section aria-labelledby=\"ladder-heading\">\n<h2 id=\"ladder-heading\">Other sizes</h2>\n"
                "<div class=\"scroll\" role=\"region\" aria-labelledby=\"ladder-heading\" tabindex=\"0\">\n");
-  ch_ladder_tables_html(ladder, html);
+  ch_ladder_put_tables(ladder, html);
   ch_text_puts(html, "</div>\n");
   for (char *line = sentences.data, *end; line && (end = strchr(line, '\n')) != NULL; line = end + 1) {
     *end = 0;

@@ -105,7 +105,7 @@ void ch_page_put_commands(const ch_page *p, ch_text *html) {
   if (!c->data.images) ch_text_printf(&more, "\ncrosshead bench %s", model);
   if (more.data)
     put_pre("To look at one model, in the directory of this page (<code>crosshead eval</code> and, for text, "
-            "<code>crosshead generate</code> take it too):",
+            "<code>crosshead generate</code> accept it too):",
             more.data, "", html);
   html->failed |= more.failed;
   ch_text_free(&more);

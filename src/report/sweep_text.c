@@ -3,17 +3,14 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/table.h"
 #include "experiment/findings/verdict.h"
 #include "experiment/findings/warnings.h"
 
-enum { COLUMNS = 9, CELL = 80 };
 /* If a smaller rate has a loss lower by this share, the text says so. */
 static const double worth_a_word = 0.005;
-
-typedef char cell[CELL];
 
 void ch_estimate_text(const ch_estimate *e, ch_text *text) {
   char low[32] = "-", high[32] = "-";
@@ -43,61 +40,37 @@ void ch_sweep_verdict(const ch_sweep_result *run, ch_text *text) {
   }
 }
 
-/* Moves a text into a cell. */
-static void take(ch_text *text, cell to) {
-  snprintf(to, CELL, "%s", text->data && !text->failed ? text->data : "");
-  ch_text_free(text);
+/* Appends a text as a cell and releases it. */
+static void put_text_cell(ch_text *words, ch_table *table) {
+  ch_table_cell(table, "%s", words->data ? words->data : "");
+  table->cells.failed |= words->failed;
+  ch_text_free(words);
 }
 
-static void put_loss(double loss, cell to) {
-  if (isfinite(loss))
-    snprintf(to, CELL, "%.4f", loss);
-  else
-    strcpy(to, "-");
-}
-
-static void fill_law(const ch_sweep_result *run, cell *row) {
+static void put_run(const ch_sweep *sweep, const ch_sweep_result *run, ch_table *table) {
   const ch_estimate *const estimates[] = {&run->law.alpha, &run->law.floor, &run->law.at};
-  for (int i = 0; i < 3; i++) {
-    ch_text text = {0};
-    if (run->has_law)
-      ch_estimate_text(estimates[i], &text);
-    else
-      ch_text_puts(&text, "-");
-    take(&text, row[6 + i]);
-  }
-}
-
-static void fill_row(const ch_sweep *sweep, const ch_sweep_result *run, cell *row) {
   ch_text verdict = {0};
   bool chosen = false;
   for (int m = 0; m < sweep->mechanisms; m++)
     chosen =
         chosen || (strcmp(sweep->choices[m].name, run->name) == 0 && sweep->choices[m].chosen == run->lr);
-  snprintf(row[0], CELL, "%s", run->name);
-  snprintf(row[1], CELL, "%.4g%s", run->lr, chosen ? "*" : " ");
-  snprintf(row[2], CELL, "%lld", (long long)run->seed);
-  put_loss(run->validation_loss, row[3]);
-  snprintf(row[4], CELL, "%lld", (long long)run->stability.spikes);
+  ch_table_cell(table, "%s", run->name);
+  ch_table_cell(table, "%.4g%s", run->lr, chosen ? "*" : " ");
+  ch_table_cell(table, "%lld", (long long)run->seed);
+  if (isfinite(run->validation_loss))
+    ch_table_cell(table, "%.4f", run->validation_loss);
+  else
+    ch_table_cell(table, "-");
+  ch_table_cell(table, "%lld", (long long)run->stability.spikes);
   ch_sweep_verdict(run, &verdict);
-  take(&verdict, row[5]);
-  fill_law(run, row);
-}
-
-static void put_cells(const cell *cells, int rows, ch_text *text) {
-  static const bool right[COLUMNS] = {false, true, true, true, true, false, false, false, false};
-  int widths[COLUMNS] = {0};
-  for (int i = 0; i < rows * COLUMNS; i++)
-    if ((int)strlen(cells[i]) > widths[i % COLUMNS]) widths[i % COLUMNS] = (int)strlen(cells[i]);
-  for (int r = 0; r < rows; r++) {
-    for (int c = 0; c < COLUMNS; c++)
-      ch_text_printf(text, "%s%*s", c ? "  " : "",
-                     c + 1 == COLUMNS ? 0
-                     : right[c]       ? widths[c]
-                                      : -widths[c],
-                     cells[r * COLUMNS + c]);
-    ch_text_puts(text, "\n");
+  put_text_cell(&verdict, table);
+  for (int i = 0; i < 3; i++) {
+    ch_text estimate = {0};
+    ch_text_puts(&estimate, run->has_law ? "" : "-");
+    if (run->has_law) ch_estimate_text(estimates[i], &estimate);
+    put_text_cell(&estimate, table);
   }
+  ch_table_end_row(table);
 }
 
 void ch_sweep_sentence(const ch_sweep_choice *c, ch_text *text) {
@@ -124,19 +97,15 @@ static void put_warnings(const ch_sweep *sweep, ch_text *text) {
 }
 
 void ch_sweep_table_write(const ch_sweep *sweep, ch_text *text) {
-  static const char *const headings[COLUMNS] = {"mechanism", "rate ", "seed", "loss", "spikes",
-                                                "verdict",   "alpha", "L_0",  NULL};
-  cell *cells = calloc((size_t)(sweep->count + 1) * COLUMNS, sizeof *cells);
+  static const char *const headings[] = {"mechanism", "rate ",   "seed",  "loss",
+                                         "spikes",    "verdict", "alpha", "L_0"};
+  ch_table table = {.columns = "lrrrrl", .gap = 2};
   char budget[32];
-  if (!cells) {
-    text->failed = true;
-    return;
-  }
-  for (int c = 0; c + 1 < COLUMNS; c++) strcpy(cells[c], headings[c]);
-  snprintf(cells[COLUMNS - 1], CELL, "loss at %s", ch_format_count(sweep->budget, budget, sizeof budget));
-  for (int i = 0; i < sweep->count; i++) fill_row(sweep, &sweep->runs[i], cells + (i + 1) * COLUMNS);
-  put_cells((const cell *)cells, sweep->count + 1, text);
-  free(cells);
+  for (size_t c = 0; c < sizeof headings / sizeof *headings; c++) ch_table_cell(&table, "%s", headings[c]);
+  ch_table_cell(&table, "loss at %s", ch_format_count(sweep->budget, budget, sizeof budget));
+  ch_table_end_row(&table);
+  for (int i = 0; i < sweep->count; i++) put_run(sweep, &sweep->runs[i], &table);
+  ch_table_write(&table, text);
   ch_text_puts(text,
                "\n* the largest rate whose runs are stable. alpha, L_0 and the loss at the budget: of L(D) = "
                "(D_c/D)^alpha + L_0 fitted to the validation losses, with 95 % intervals.\n");

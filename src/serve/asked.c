@@ -257,6 +257,18 @@ static int by_token(const void *a, const void *b) {
   return (x->token > y->token) - (x->token < y->token);
 }
 
+/* Several biases of one token are added up. */
+static void add_up_biases(ch_asked *asked) {
+  size_t kept = 0;
+  qsort(asked->biases, asked->bias_count, sizeof *asked->biases, by_token);
+  for (size_t i = 0; i < asked->bias_count; i++)
+    if (kept > 0 && asked->biases[kept - 1].token == asked->biases[i].token)
+      asked->biases[kept - 1].bias += asked->biases[i].bias;
+    else
+      asked->biases[kept++] = asked->biases[i];
+  asked->bias_count = kept;
+}
+
 /* An object {"id": bias}; on /completion also a list of [id, bias]. */
 static bool read_biases(json_t *body, int64_t vocabulary, ch_asked *asked, ch_refusal *refusal) {
   json_t *given = ch_body_member(body, "logit_bias"), *value;
@@ -281,11 +293,7 @@ static bool read_biases(json_t *body, int64_t vocabulary, ch_asked *asked, ch_re
       return refuse_bias(refusal, "invalid_type");
     if (!add_bias(id, json_array_get(pair, 1), vocabulary, asked, refusal)) return false;
   }
-  qsort(asked->biases, asked->bias_count, sizeof *asked->biases, by_token);
-  for (size_t i = 1; i < asked->bias_count; i++)
-    if (asked->biases[i].token == asked->biases[i - 1].token)
-      return ch_refuse(refusal, 400, "invalid_value", "logit_bias", "'logit_bias' names the token %d twice.",
-                       asked->biases[i].token);
+  add_up_biases(asked);
   return true;
 }
 

@@ -67,6 +67,13 @@ static void do_answer(ch_exchange *exchange) {
   ch_exchange_answer(exchange);
 }
 
+void ch_desk_do(ch_server *server, ch_exchange *exchange) {
+  if (exchange->writing)
+    do_answer(exchange);
+  else
+    do_request(server, exchange);
+}
+
 static void *work(void *user) {
   ch_server *server = user;
   ch_desk *desk = &server->desk;
@@ -76,10 +83,7 @@ static void *work(void *user) {
     ch_exchange *exchange = ch_line_take(&desk->line);
     bool quit = desk->quit;
     pthread_mutex_unlock(&desk->lock);
-    if (exchange && !quit && exchange->writing)
-      do_answer(exchange);
-    else if (exchange && !quit)
-      do_request(server, exchange);
+    if (exchange && !quit) ch_desk_do(server, exchange);
     if (exchange) ch_exchange_release(exchange);
     if (!exchange && quit) return NULL;
   }

@@ -10,5 +10,7 @@ bool ch_desk_start(ch_server *server);
 void ch_desk_stop(ch_server *server);
 /* Puts an exchange on the desk: its body, or, where it has a writing, the whole answer is to be made. */
 void ch_desk_put(ch_server *server, ch_exchange *exchange);
+/* What the thread does with an exchange. */
+void ch_desk_do(ch_server *server, ch_exchange *exchange);
 
 #endif

@@ -144,7 +144,7 @@ static bool check_method(ch_exchange *exchange, ch_refusal *refusal) {
   exchange->preflight = strcmp(exchange->method, "OPTIONS") == 0;
   if (exchange->preflight || (route->get && (get || head)) || (route->post && post)) return true;
   exchange->reply.allow = route->get ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
-  return ch_refuse(refusal, 405, "method_not_allowed", NULL, "%.100s takes %s, not %.15s.", exchange->path,
+  return ch_refuse(refusal, 405, "method_not_allowed", NULL, "%.100s accepts %s, not %.15s.", exchange->path,
                    route->get ? "GET" : "POST", exchange->method);
 }
 

@@ -54,7 +54,7 @@ ch_status ch_http_listen(ch_server *server, int *listener, ch_error *error) {
   socklen_t size;
   if (!read_address(host, settings->port, &a, &size))
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--host: '%s' is no numeric address; write one like 127.0.0.1, 0.0.0.0 or ::1", host);
+                   "--host: '%s' is not a numeric address; write one like 127.0.0.1, 0.0.0.0 or ::1", host);
   server->guard.local = is_loopback(&a);
   *listener = socket(a.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (*listener >= 0) set_options(*listener);

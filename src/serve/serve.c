@@ -31,7 +31,7 @@ static ch_status open_model(ch_server *server, ch_error *error) {
   const ch_serve_settings *settings = server->settings;
   CH_TRY(ch_model_open_with(settings->directory, &settings->model, &server->model, error));
   if (ch_model_takes_images(server->model))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "serve is for models of text; this one, a \"%s\", takes images",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "serve is for models of text; this one, a \"%s\", is for images",
                    ch_model_type(server->model));
   server->tokenizer = ch_model_tokenizer(server->model);
   if (!server->tokenizer)

@@ -40,7 +40,7 @@ static bool reserve(ch_server *server, ch_writing *writing, ch_refusal *refusal)
   if (bytes > server->memory_limit)
     return ch_refuse(
         refusal, 400, "invalid_value", writing->asked.form == CH_CHAT ? "max_tokens" : "prompt",
-        "The answer could take %zu MiB of memory, and %zu MiB are possible; ask for fewer prompts, choices, "
+        "The answer could need %zu MiB of memory, and %zu MiB are possible; request fewer prompts, choices, "
         "tokens or log-probabilities in one request.",
         bytes >> 20, server->memory_limit >> 20);
   if (!ch_server_reserve(server, bytes))

@@ -267,7 +267,8 @@ static json_t *real_arithmetic(filling *f, const char *sign, double a, double b)
 }
 
 static json_t *arithmetic(filling *f, const char *sign, const json_t *a, const json_t *b) {
-  if (json_is_integer(a) && json_is_integer(b) && strcmp(sign, "/") != 0)
+  bool whole = json_is_integer(a) && json_is_integer(b) && strcmp(sign, "/") != 0;
+  if (whole && !(strcmp(sign, "**") == 0 && json_integer_value(b) < 0))
     return whole_arithmetic(f, sign, json_integer_value(a), json_integer_value(b));
   return real_arithmetic(f, sign, json_number_value(a), json_number_value(b));
 }

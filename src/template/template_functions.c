@@ -10,16 +10,19 @@
 typedef ch_template_call call;
 
 const char *const ch_template_functions[] = {
-    "strip",     "trim",       "lstrip",        "rstrip", "split",        "splitlines",
-    "join",      "replace",    "regex_replace", "lower",  "upper",        "capitalize",
-    "title",     "startswith", "endswith",      "index",  "find",         "count",
-    "length",    "int",        "float",         "abs",    "round",        "string",
-    "list",      "values",     "keys",          "items",  "get",          "first",
-    "last",      "map",        "select",        "reject", "selectattr",   "rejectattr",
-    "attribute", "literal",    "default",       "d",      "tojson",       "dictsort",
-    "sort",      "unique",     "reverse",       "sum",    "min",          "max",
-    "indent",    "safe",       "escape",        "e",      "removeprefix", "removesuffix",
-    "isdigit",   "isalpha",    "isspace",       NULL};
+    "strip",      "trim",       "lstrip",       "rstrip",        "split",
+    "splitlines", "join",       "replace",      "regex_replace", "lower",
+    "upper",      "capitalize", "title",        "startswith",    "endswith",
+    "index",      "find",       "count",        "length",        "int",
+    "float",      "abs",        "round",        "string",        "list",
+    "values",     "keys",       "items",        "get",           "first",
+    "last",       "map",        "select",       "reject",        "selectattr",
+    "rejectattr", "attribute",  "literal",      "default",       "d",
+    "tojson",     "dictsort",   "sort",         "unique",        "reverse",
+    "sum",        "min",        "max",          "indent",        "safe",
+    "escape",     "e",          "removeprefix", "removesuffix",  "isdigit",
+    "isalpha",    "isspace",    "isalnum",      "isupper",       "islower",
+    "rsplit",     "rfind",      "partition",    "rpartition",    NULL};
 
 bool ch_template_knows(const char *name) {
   for (int i = 0; name && ch_template_functions[i]; i++)
@@ -333,6 +336,13 @@ static json_t *list_index(const call *c) {
   return ch_template_refuse(c, "does not find the element");
 }
 
+static json_t *count_equal(const call *c) {
+  json_int_t count = 0;
+  for (size_t i = 0; i < json_array_size(c->self); i++)
+    count += ch_template_equal(json_array_get(c->self, i), c->in[0]);
+  return json_integer(count);
+}
+
 static json_t *end_of(const call *c, const json_t *list, bool last) {
   size_t count = json_array_size(list);
   if (count > 0) return json_incref(json_array_get(list, last ? count - 1 : 0));
@@ -480,10 +490,12 @@ static json_t *on_elements(const call *c) {
   return result;
 }
 
-/* A text's method or filter. Filters see other values as their text, as Jinja's do. */
+/* A text's method or filter. Jinja's filters see other values as their text. */
 static json_t *on_text(const call *c) {
-  bool known = false, convert = !c->method && !json_is_string(c->self) && !json_is_array(c->self) &&
-                                !json_is_object(c->self);
+  static const char *const filters[] = {"trim",    "lower",  "upper", "capitalize", "title",
+                                        "replace", "escape", "e",     NULL};
+  bool value = json_is_array(c->self) || json_is_object(c->self), known = false;
+  bool convert = !c->method && !json_is_string(c->self) && (!value || is_one_of(c->name, filters));
   call text = *c;
   if (convert && !(text.self = ch_template_text(c->self, c->error))) return NULL;
   json_t *result = json_is_string(text.self) ? ch_template_apply_to_text(&text, &known) : NULL;
@@ -510,6 +522,7 @@ static json_t *result_of(const call *c) {
   if (strcmp(name, "attribute") == 0 && json_is_object(self)) return attribute(c);
   if (strcmp(name, "literal") == 0 && json_is_array(self)) return json_incref(self);
   if (strcmp(name, "index") == 0 && json_is_array(self)) return list_index(c);
+  if (strcmp(name, "count") == 0 && json_is_array(self)) return count_equal(c);
   if (json_is_object(self) || (is_undefined(self) && !c->method && strcmp(name, "items") == 0)) {
     if (strcmp(name, "items") == 0) return items(self);
     if (strcmp(name, "keys") == 0) return ch_template_elements(self, c->error);

@@ -83,7 +83,7 @@ json_t *ch_template_wrong_in(ch_template_filling *f) {
 
 bool ch_template_step(ch_template_filling *f) {
   if (f->scope->steps++ < CH_TEMPLATE_STEPS) return true;
-  ch_fail(f->error, CH_ERROR_FORMAT, "%s: it takes more than %d steps for one item; make its loops shorter",
+  ch_fail(f->error, CH_ERROR_FORMAT, "%s: it needs more than %d steps for one item; make its loops shorter",
           f->template->where, CH_TEMPLATE_STEPS);
   f->status = CH_ERROR_FORMAT;
   return false;

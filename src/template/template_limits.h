@@ -21,7 +21,7 @@ enum {
   CH_TEMPLATE_REGEXES = 64,       /* patterns that stay compiled between two fillings */
 
   /* Limits of filling it from one item. */
-  CH_TEMPLATE_STEPS = 1 << 22,      /* expressions evaluated and statements run */
+  CH_TEMPLATE_STEPS = 1 << 20,      /* expressions evaluated and statements run */
   CH_TEMPLATE_BYTES = 256 << 20,    /* of the values that are made and read through on the way */
   CH_TEMPLATE_ELEMENT_BYTES = 64,   /* what an element of a list adds to these, besides its text */
   CH_TEMPLATE_REGEX_BYTES = 1 << 14 /* what compiling a pattern counts for */

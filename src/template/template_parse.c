@@ -47,8 +47,8 @@ static void finish_brackets(parser *p, char sign, bool block) {
     p->at++;
 }
 
-/* Expects the closing brackets. */
-static void close_brackets(parser *p, const char *closing) {
+/* Expects the closing brackets. `block`: a line break behind them is removed in chat templates. */
+static void close_as(parser *p, const char *closing, bool block) {
   if (p->status != CH_OK) return;
   char sign = ch_template_take(p, "-") ? '-' : ch_template_take(p, "+") ? '+' : 0;
   if (p->end - p->at < 2 || strncmp(p->at, closing, 2) != 0) {
@@ -57,7 +57,11 @@ static void close_brackets(parser *p, const char *closing) {
     return;
   }
   p->at += 2;
-  finish_brackets(p, sign, closing[0] == '%');
+  finish_brackets(p, sign, block);
+}
+
+static void close_brackets(parser *p, const char *closing) {
+  close_as(p, closing, closing[0] == '%');
 }
 
 static ch_statement *add(parser *p, ch_statement ***tail, ch_statement_kind kind) {
@@ -218,9 +222,9 @@ static void parse_macro(parser *p, ch_statement *s) {
   parse_block(p, &s->body, ENDS_MACRO);
 }
 
-/* Behind "{% raw": text up to {% endraw %}, with brackets in it. */
+/* Behind "{% raw": text up to {% endraw %}, with brackets in it. It begins with the line break behind {% raw %}. */
 static void parse_raw(parser *p, ch_statement ***tail) {
-  close_brackets(p, "%}");
+  close_as(p, "%}", false);
   if (p->status != CH_OK) return;
   const char *from = p->at;
   for (const char *at = from; at + 1 < p->end; at++) {

@@ -116,7 +116,7 @@ static void not_applied(const char *pattern, int number, ch_error *error) {
     ch_no_memory(error);
   else if (number == PCRE2_ERROR_MATCHLIMIT || number == PCRE2_ERROR_DEPTHLIMIT ||
            number == PCRE2_ERROR_HEAPLIMIT || number == PCRE2_ERROR_JIT_STACKLIMIT)
-    ch_fail(error, CH_ERROR_FORMAT, "the pattern \"%.60s\" takes too many steps; make it simpler", pattern);
+    ch_fail(error, CH_ERROR_FORMAT, "the pattern \"%.60s\" needs too many steps; make it simpler", pattern);
   else
     ch_fail(error, CH_ERROR_FORMAT, "the pattern \"%.60s\" cannot be applied (PCRE2 error %d)", pattern,
             number);

@@ -47,8 +47,8 @@ static json_t *put_piece(const call *c, json_t *list, const char *from, size_t s
   return NULL;
 }
 
-/* Without a separator: the pieces between runs of white space, no empty ones. */
-static json_t *split_words(const call *c) {
+/* Without a separator: the pieces between runs of white space, no empty ones. After `left` pieces the rest is one. */
+static json_t *split_words(const call *c, json_int_t left) {
   const unsigned char *p = (const unsigned char *)json_string_value(c->self);
   const unsigned char *end = p + json_string_length(c->self), *word = NULL;
   json_t *list = json_array();
@@ -58,6 +58,7 @@ static json_t *split_words(const call *c) {
     bool space = ch_is_white_space(code);
     if (space && word) list = put_piece(c, list, (const char *)word, (size_t)(p - word));
     word = space ? NULL : word ? word : p;
+    if (word && list && left >= 0 && (json_int_t)json_array_size(list) == left) break;
     p += length ? length : 1;
   }
   return list && word ? put_piece(c, list, (const char *)word, (size_t)(end - word)) : list;
@@ -66,8 +67,7 @@ static json_t *split_words(const call *c) {
 static json_t *split(const call *c) {
   const json_t *most = ch_template_argument(c, 1, "maxsplit"), *between = ch_template_argument(c, 0, "sep");
   if (!between || json_is_null(between))
-    return most ? ch_template_refuse(c, "needs a separator where the number of splits is given")
-                : split_words(c);
+    return split_words(c, json_is_integer(most) ? json_integer_value(most) : -1);
   const char *separator = json_string_value(between), *at = json_string_value(c->self), *next;
   if (!separator || !*separator) return ch_template_refuse(c, "needs a text that is not empty");
   json_t *list = json_array();
@@ -76,6 +76,53 @@ static json_t *split(const call *c) {
   for (; list && left > 0 && (next = strstr(at, separator)); at = next + strlen(separator), left--)
     list = put_piece(c, list, at, (size_t)(next - at));
   return list ? put_piece(c, list, at, strlen(at)) : NULL;
+}
+
+/* The last place of `piece` before `end`; NULL if there is none. */
+static const char *last_of(const char *text, const char *end, const char *piece) {
+  size_t size = strlen(piece);
+  for (const char *at = end - size; (size_t)(end - text) >= size && at >= text; at--)
+    if (memcmp(at, piece, size) == 0) return at;
+  return NULL;
+}
+
+/* As split, but the splits are counted from the end. */
+static json_t *split_right(const call *c) {
+  const json_t *most = ch_template_argument(c, 1, "maxsplit");
+  const char *separator = ch_template_text_argument(c, 0, "sep"), *text = json_string_value(c->self);
+  if (!json_is_integer(most) || json_integer_value(most) < 0) return split(c);
+  if (!separator || !*separator) return ch_template_refuse(c, "needs a separator that is not empty");
+  json_t *list = json_array();
+  const char *end = text + strlen(text), *at = NULL;
+  for (json_int_t left = json_integer_value(most); left > 0 && (at = last_of(text, end, separator)); left--)
+    end = at;
+  list = list ? put_piece(c, list, text, (size_t)(end - text)) : NULL;
+  if (!list || !*end) return list;
+  call rest = *c;
+  json_t *behind = json_string(end + strlen(separator)), *by = ch_template_argument(c, 0, "sep");
+  rest.self = behind;
+  rest.in = &by;
+  rest.keywords = NULL;
+  rest.count = 1;
+  json_t *pieces = behind ? split(&rest) : NULL;
+  bool failed = !pieces || json_array_extend(list, pieces) != 0;
+  json_decref(behind);
+  json_decref(pieces);
+  if (!failed) return list;
+  json_decref(list);
+  return NULL;
+}
+
+/* What is before a separator, the separator, and what is behind it. */
+static json_t *partition(const call *c, bool from_end) {
+  const char *separator = ch_template_text_argument(c, 0, "sep"), *text = json_string_value(c->self);
+  if (!separator || !*separator) return ch_template_refuse(c, "needs a separator that is not empty");
+  size_t size = strlen(text);
+  const char *at = from_end ? last_of(text, text + size, separator) : strstr(text, separator);
+  if (!at)
+    return json_pack(from_end ? "[s, s, O]" : "[O, s, s]", from_end ? "" : (void *)c->self, "",
+                     from_end ? (void *)c->self : "");
+  return json_pack("[s%, s, s]", text, (size_t)(at - text), separator, at + strlen(separator));
 }
 
 /* The lines without their ends, as str.splitlines gives them for \n. */
@@ -261,9 +308,11 @@ static json_t *remove_end(const call *c, bool at_start) {
 }
 
 /* The place of a piece in characters; without it -1, or an error for `index`. */
-static json_t *find(const call *c, bool required) {
+static json_t *find(const call *c, bool from_end, bool required) {
   const char *piece = ch_template_text_argument(c, 0, "sub"), *text = json_string_value(c->self);
-  const char *found = piece ? strstr(text, piece) : NULL;
+  const char *found = !piece     ? NULL
+                      : from_end ? last_of(text, text + strlen(text), piece)
+                                 : strstr(text, piece);
   if (!piece) return ch_template_refuse(c, "needs a text");
   if (!found) return required ? ch_template_refuse(c, "does not find the text") : json_integer(-1);
   json_int_t characters = 0;
@@ -283,16 +332,34 @@ static json_t *count_pieces(const call *c) {
 static json_t *all_are(const call *c) {
   const unsigned char *p = (const unsigned char *)json_string_value(c->self),
                       *end = p + json_string_length(c->self);
-  bool all = p < end, digits = strcmp(c->name, "isdigit") == 0, spaces = strcmp(c->name, "isspace") == 0;
+  bool all = p < end, spaces = strcmp(c->name, "isspace") == 0;
+  bool digits = strcmp(c->name, "isdigit") == 0, both = strcmp(c->name, "isalnum") == 0;
   while (p < end && all) {
     uint32_t code = 0;
     size_t length = ch_utf8_decode(p, end, &code);
     utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)code);
     bool letter = category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
-    all = digits ? category == UTF8PROC_CATEGORY_ND : spaces ? ch_is_white_space(code) : letter;
+    bool digit = category == UTF8PROC_CATEGORY_ND;
+    all = both ? digit || letter : digits ? digit : spaces ? ch_is_white_space(code) : letter;
     p += length ? length : 1;
   }
   return json_boolean(all);
+}
+
+/* Returns true if there are letters with case, and all of them are in that one. */
+static json_t *is_in_case(const call *c, bool upper) {
+  const unsigned char *p = (const unsigned char *)json_string_value(c->self),
+                      *end = p + json_string_length(c->self);
+  bool some = false, all = true;
+  while (p < end) {
+    uint32_t code = 0;
+    size_t length = ch_utf8_decode(p, end, &code);
+    bool fits = upper ? utf8proc_isupper((utf8proc_int32_t)code) : utf8proc_islower((utf8proc_int32_t)code);
+    some |= fits;
+    all &= fits || !has_case(code);
+    p += length ? length : 1;
+  }
+  return json_boolean(some && all);
 }
 
 /* separator.join(list) */
@@ -338,8 +405,13 @@ json_t *ch_template_apply_to_text(const call *c, bool *known) {
   if (strcmp(name, "endswith") == 0) return begins_or_ends(c, false);
   if (strcmp(name, "removeprefix") == 0) return remove_end(c, true);
   if (strcmp(name, "removesuffix") == 0) return remove_end(c, false);
-  if (strcmp(name, "index") == 0) return find(c, true);
-  if (strcmp(name, "find") == 0) return find(c, false);
+  if (strcmp(name, "index") == 0) return find(c, false, true);
+  if (strcmp(name, "find") == 0) return find(c, false, false);
+  if (strcmp(name, "rfind") == 0) return find(c, true, false);
+  if (strcmp(name, "rsplit") == 0) return split_right(c);
+  if (strcmp(name, "partition") == 0) return partition(c, false);
+  if (strcmp(name, "rpartition") == 0) return partition(c, true);
+  if (strcmp(name, "isupper") == 0 || strcmp(name, "islower") == 0) return is_in_case(c, name[2] == 'u');
   if (strcmp(name, "count") == 0 && c->count > 0) return count_pieces(c);
   if (strncmp(name, "is", 2) == 0) return all_are(c);
   if (strcmp(name, "join") == 0 && c->method) return join_by(c);

@@ -53,8 +53,35 @@ bool ch_template_order(const json_t *a, const json_t *b, double *order) {
   return true;
 }
 
+/* Numbers and booleans, which are numbers in Python. */
+static bool is_numeric(const json_t *value) {
+  return json_is_number(value) || (json_is_boolean(value) && value != ch_template_callable());
+}
+
+static double number_of(const json_t *value) {
+  return json_is_boolean(value) ? json_is_true(value) : json_number_value(value);
+}
+
+/* The limits for values bound the recursion. */
 bool ch_template_equal(const json_t *a, const json_t *b) {
-  if (json_is_number(a) && json_is_number(b)) return json_number_value(a) == json_number_value(b);
+  if (json_is_integer(a) && json_is_integer(b)) return json_integer_value(a) == json_integer_value(b);
+  if (is_numeric(a) && is_numeric(b)) return number_of(a) == number_of(b);
+  if (json_is_array(a) && json_is_array(b)) {
+    bool equal = json_array_size(a) == json_array_size(b);
+    for (size_t i = 0; equal && i < json_array_size(a); i++)
+      equal = ch_template_equal(json_array_get(a, i), json_array_get(b, i));
+    return equal;
+  }
+  if (json_is_object(a) && json_is_object(b)) {
+    bool equal = json_object_size(a) == json_object_size(b);
+    const char *key;
+    json_t *field;
+    json_object_foreach((json_t *)(uintptr_t)a, key, field) {
+      const json_t *other = json_object_get(b, key);
+      equal = equal && other && ch_template_equal(field, other);
+    }
+    return equal;
+  }
   return json_equal(a, b);
 }
 
@@ -120,10 +147,10 @@ static void put_repr(ch_text *text, const json_t *value) {
     const char *key, *between = "{";
     json_t *field;
     json_object_foreach((json_t *)(uintptr_t)value, key, field) {
-      json_t *name = json_string(key);
+      json_t *name = ch_template_key_value(key);
       ch_text_puts(text, between);
       if (name)
-        put_repr_text(text, name);
+        put_repr(text, name);
       else
         text->failed = true;
       ch_text_puts(text, ": ");

@@ -1,4 +1,4 @@
-/* oneDNN behind two calls. Written against its C interface of version 2 (Debian 12) and of version 3. */
+/* oneDNN behind two calls. Written against its C interface of version 2 (2.2 and later) and of version 3. */
 #include "tensor/gemm_library.h"
 
 #include <stdlib.h>
@@ -48,6 +48,12 @@ static ch_status check(dnnl_status_t status, const ch_gemm_shape *shape, ch_erro
 }
 
 /* --- what differs between versions 2 and 3: descriptors are values in one, objects in the other --------------------- */
+
+/* Versions before 2.6 (Ubuntu 22.04) do not know the layout that kernels->pack_bf16 makes: BF16 is widened there. */
+#define KNOWS_PACKED (DNNL_VERSION_MAJOR > 2 || DNNL_VERSION_MINOR >= 6)
+#if !KNOWS_PACKED
+#define dnnl_BA16a64b2a dnnl_format_tag_undef
+#endif
 
 #if DNNL_VERSION_MAJOR >= 3
 
@@ -253,6 +259,7 @@ static bool library_has(dnnl_cpu_isa_t isa) {
 }
 
 bool ch_gemm_library_rounds(bool bf16_dots_are_fast) {
+  if (!KNOWS_PACKED) return false;
   return library_has(dnnl_cpu_isa_avx512_core_amx) ||
          (bf16_dots_are_fast && library_has(dnnl_cpu_isa_avx512_core_bf16));
 }

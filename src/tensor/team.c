@@ -41,11 +41,10 @@ ch_status ch_team_start(const ch_team *team, ch_error *error) {
   int others = team->threads - 1;
   int possible = others > 0 ? possible_threads(others) : 0;
   if (possible < others)
-    return ch_fail(
-        error, CH_ERROR_MEMORY,
-        "%d threads are asked for, but the system gives this process no more than %d; ask for fewer "
-        "({threads}), or raise the limit on its memory",
-        team->threads, possible + 1);
+    return ch_fail(error, CH_ERROR_MEMORY,
+                   "%d threads were requested, but the system gives this process at most %d; request fewer "
+                   "({threads}), or raise the limit on its memory",
+                   team->threads, possible + 1);
 #pragma omp parallel num_threads(team->threads)
   {}
   return CH_OK;

@@ -197,7 +197,7 @@ ch_status ch_corpus_batch(const ch_corpus *corpus, ch_corpus_split split, uint64
                      document_start ? document_start + s * length : NULL))
       return ch_fail(
           error, CH_ERROR_FORMAT,
-          "the token file is damaged: near place %lld of the %s part stands an id past its vocabulary of "
+          "the token file is damaged: near place %lld of the %s part is an id past its vocabulary of "
           "%lld; prepare it again",
           (long long)offset, split == CH_SPLIT_TRAIN ? "training" : "validation",
           (long long)corpus->header.vocab_size);

@@ -283,7 +283,7 @@ static ch_status open_nameless(const char *path, FILE **file, ch_error *error) {
     if (*file) unlink(name);
     free(name);
   }
-  return *file ? CH_OK : ch_fail(error, CH_ERROR_IO, "cannot create a temporary file beside %s", path);
+  return *file ? CH_OK : ch_fail(error, CH_ERROR_IO, "cannot create a temporary file next to %s", path);
 }
 
 static ch_status write_corpus(preparation *p, const char *out, ch_error *error) {

@@ -157,7 +157,7 @@ static ch_status check_share(const ch_corpus_options *options, ch_error *error) 
   if (options->validation_count > 0 && options->validation != 0)
     return ch_fail(error, CH_ERROR_ARGUMENT, "a text of its own validates, and no share of the others");
   if (options->validation >= 0 && options->validation <= 0.5) return CH_OK;
-  return ch_fail(error, CH_ERROR_ARGUMENT, "the validation share must lie between 0 and 0.5");
+  return ch_fail(error, CH_ERROR_ARGUMENT, "the validation share must be between 0 and 0.5");
 }
 
 ch_status ch_division_open(ch_division *d, const char *const *paths, int count,

@@ -124,7 +124,7 @@ static int32_t whole_piece(ch_encoder *encoder, const unsigned char *word, size_
 static ch_status no_piece(ch_encoder *encoder, const unsigned char *character, size_t size) {
   char shown[64];
   return ch_fail(encoder->error, CH_ERROR_FORMAT,
-                 "%s has no token for \"%s\" (first byte 0x%02X) and no unk_token to stand for it",
+                 "%s has no token for \"%s\" (first byte 0x%02X) and no unk_token to replace it",
                  encoder->tokenizer->file, ch_piece_for_message((const char *)character, size, shown),
                  character[0]);
 }

@@ -49,7 +49,7 @@ static ch_status write_document(const char *path, long long number, const char *
   if (!json_is_object(object))
     status = ch_fail(
         error, CH_ERROR_FORMAT,
-        "%s, line %lld is no JSON object%s%s; JSON lines have one on every line, {\"text\": \"...\"}, and "
+        "%s, line %lld is not a JSON object%s%s; JSON lines have one on every line, {\"text\": \"...\"}, and "
         "plain text needs a name that does not end in .json or .jsonl",
         path, number, object ? "" : ": ", object ? "" : why.text);
   else if (!json_is_string(text))

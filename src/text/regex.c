@@ -406,7 +406,7 @@ static ch_status find_slowly(const ch_regex *regex, ch_regex_scratch *scratch, c
     OnigUChar message[ONIG_MAX_ERROR_MESSAGE_LEN + 1] = "";
     message[onig_error_code_to_str(message, place)] = 0;
     return ch_fail(error, place == ONIGERR_MEMORY ? CH_ERROR_MEMORY : CH_ERROR_FORMAT,
-                   "a pattern of the tokenizer takes too many steps on this text (Oniguruma's %s)",
+                   "a pattern of the tokenizer needs too many steps on this text (Oniguruma's %s)",
                    (char *)message);
   }
   *found = true;

@@ -391,15 +391,15 @@ static ch_status restore(ch_trainer *trainer, const ch_safetensors *file, const 
   CH_TRY(match_config(trainer, facts, path, error));
   if (strcmp(facts->source, trainer->source.fingerprint) != 0)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "%s was made from another text or tokenizer, or other images; resume with the {data} it "
+                   "%s comes from another text or tokenizer, or other images; resume with the {data} it "
                    "began with or train into "
                    "another directory",
                    path);
   CH_TRY(adopt(trainer, &facts->options, error));
   CH_TRY(ch_train_options_match(&facts->options, &trainer->options, path, error));
   if (facts->step > trainer->options.steps)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is at step %lld, past the %lld steps that were asked for",
-                   path, (long long)facts->step, (long long)trainer->options.steps);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is at step %lld, past the %lld steps of {steps}", path,
+                   (long long)facts->step, (long long)trainer->options.steps);
   CH_TRY(copy_parameters(trainer, file, path, error));
   CH_TRY(copy_curves(trainer, file, path, facts->step, error));
   trainer->step = facts->step;

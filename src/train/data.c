@@ -159,7 +159,7 @@ static ch_status train_tokenizer(struct ch_data_parts *p, ch_error *error) {
   if (o->vocab_size < CH_BPE_FIRST_MERGE)
     return ch_fail(
         error, CH_ERROR_CONFIG,
-        "a vocabulary of %lld is too small to train a tokenizer for, which takes %d (256 bytes and the end "
+        "a vocabulary of %lld is too small to train a tokenizer for, which needs %d (256 bytes and the end "
         "token) or more; raise vocab_size or give a {tokenizer}",
         (long long)o->vocab_size, CH_BPE_FIRST_MERGE);
   const char *const *texts = (const char *const *)p->texts;
@@ -261,7 +261,7 @@ static ch_status check_tokenizer(const struct ch_data_parts *p, ch_error *error)
   if (o->vocab_size > 0 && has > o->vocab_size)
     return ch_fail(
         error, CH_ERROR_CONFIG,
-        "the tokenizer has %lld tokens, more than the model's vocab_size of %lld; raise vocab_size or take "
+        "the tokenizer has %lld tokens, more than the model's vocab_size of %lld; raise vocab_size or give "
         "another tokenizer",
         has, (long long)o->vocab_size);
   return CH_OK;
@@ -316,7 +316,7 @@ static ch_status find_validation_texts(struct ch_data_parts *p, ch_error *error)
   for (size_t i = 0; i < p->validation_count; i++) {
     const char *path = p->validation_texts[i];
     if (ch_corpus_recognise(path))
-      return ch_fail(error, CH_ERROR_ARGUMENT, "%s is a token file; {validation} takes a text", path);
+      return ch_fail(error, CH_ERROR_ARGUMENT, "%s is a token file; {validation} must be a text", path);
     for (size_t t = 0; t < p->text_count; t++)
       if (ch_same_file(path, p->texts[t]))
         return ch_fail(
@@ -338,11 +338,10 @@ static ch_status take_text(struct ch_data_parts *p, ch_error *error) {
     return p->tokenizer ? CH_OK : ch_tokenizer_open(p->directory, &p->tokenizer, error);
   }
   if (o->fixed)
-    return ch_fail(
-        error, CH_ERROR_ARGUMENT,
-        "%s was made from another text or tokenizer than %s; go on with what it was made from, or choose "
-        "another directory",
-        p->tokens_path, o->data);
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "%s comes from another text or tokenizer than %s; continue with its own, or choose "
+                   "another directory",
+                   p->tokens_path, o->data);
   return make_files(p, error);
 }
 
@@ -361,7 +360,7 @@ static ch_status open_tokenizer_of(struct ch_data_parts *p, ch_error *error) {
   return status == CH_OK
              ? CH_OK
              : ch_fail(error, CH_ERROR_ARGUMENT,
-                       "%s is a token file without its tokenizer beside it; name that with {tokenizer}",
+                       "%s is a token file, but its directory has no tokenizer; name it with {tokenizer}",
                        o->data);
 }
 
@@ -402,10 +401,9 @@ static ch_status fill_validation(void *context, int64_t first, ch_batch *batch, 
 static ch_status check_corpus(const struct ch_data_parts *p, const ch_corpus_info *info, ch_error *error) {
   const ch_data_options *o = p->options;
   if (info->tokenizer != ch_tokenizer_fingerprint(p->tokenizer))
-    return ch_fail(
-        error, CH_ERROR_ARGUMENT,
-        "%s was made with another tokenizer than the one given; name the right one with {tokenizer}",
-        p->tokens_path);
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "%s comes from another tokenizer than the one given; name the right one with {tokenizer}",
+                   p->tokens_path);
   int64_t packed = o->documents ? o->sequence : 0;
   if (info->pack_length != packed && info->pack_length > 0)
     return ch_fail(error, CH_ERROR_ARGUMENT,

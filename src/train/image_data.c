@@ -124,7 +124,7 @@ ch_status ch_image_data_check(const ch_image_data *data, const char *directory, 
   ch_status status = CH_OK;
   if (!stored || strcmp(stored, content) != 0)
     status = ch_fail(error, CH_ERROR_ARGUMENT,
-                     "%s was made from other images than %s; go on with those, or choose another directory",
+                     "%s comes from other images than %s; continue with its own, or choose another directory",
                      directory, data->parts->names);
   json_decref(record);
   return status;

@@ -147,13 +147,13 @@ static ch_status check_ranges(const ch_train_options *options, ch_error *error) 
 static ch_status check_kind(const ch_train_options *o, const ch_config *config, ch_error *error) {
   bool vision = ch_config_is_vision(config);
   if (vision && (o->sequence != 1 || o->documents))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "{%s} is for text; this model takes images",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{%s} is for text; this model is for images",
                    o->documents ? "documents_apart" : "sequence");
   if (vision && o->crop > config->image_size / 2)
     return ch_fail(error, CH_ERROR_ARGUMENT, "{crop} %lld is more than half of the images' %lld pixels",
                    (long long)o->crop, (long long)config->image_size);
   if (!vision && (o->flip || o->crop || o->label_smoothing > 0))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "{%s} is for images; this model takes text",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{%s} is for images; this model is for text",
                    o->flip   ? "augment"
                    : o->crop ? "crop"
                              : "label_smoothing");

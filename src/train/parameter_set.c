@@ -181,7 +181,7 @@ static ch_status check_room(size_t bytes, ch_error *error) {
   if ((double)bytes <= machine) return CH_OK;
   return ch_fail(
       error, CH_ERROR_MEMORY,
-      "weights, gradients and two moments take %.1f GB where this machine has %.1f GB; train a smaller model",
+      "weights, gradients and two moments need %.1f GB, but this machine has %.1f GB; train a smaller model",
       (double)bytes / 1e9, machine / 1e9);
 }
 

@@ -64,7 +64,7 @@ static inline void check_every_allocation(const char *name, job *work, bool whol
   ch_error error = {0};
   current = name;
   if (work(directory, &error) != CH_OK)
-    fail_msg("%s: %s", name, error.message); /* what is made once, is made */
+    fail_msg("%s: %s", name, error.message); /* what is allocated once, is allocated */
   left_files(directory);
   bool reached = true;
   for (current_n = 1; reached; current_n++) {

@@ -22,14 +22,14 @@ extern void __libc_free(void *);
 
 enum { MOST_PARTS = 128 };
 
-/* Where the code of libraries lies that do not count. */
+/* The code of libraries that do not count. */
 static struct { uintptr_t from, to; } excluded[MOST_PARTS];
 static int excluded_count;
 
 static long counted, failing;
 static bool counting;
 
-/* What was allocated since failing_start and is not freed: a table by address. A free is known by its address, as
+/* Allocations since failing_start that are not freed: a table by address. A free is known by its address, as
    libraries may jump to `free`, which then seems to be called by who called them. */
 enum { SLOTS = 1 << 18 };
 static uintptr_t blocks[SLOTS];
@@ -119,7 +119,7 @@ static bool fails(const void *caller) {
   return true;
 }
 
-/* Slot of an address, or the free one where it would lie; 1 stands where one was. */
+/* Returns the slot of an address, or the free one for it; 1 marks a deleted slot. */
 static size_t slot_of(uintptr_t address) {
   size_t slot = (address >> 4) * 0x9E3779B97F4A7C15u >> 46;
   while (blocks[slot] && blocks[slot] != address) slot = (slot + 1) % SLOTS;
@@ -154,7 +154,7 @@ static void given_back(const void *memory) {
   unlock();
 }
 
-/* --- what programs call -------------------------------------------------------------------------------------- */
+/* --- what programs call ------------------------------------------------------------------------------------- */
 
 void *malloc(size_t size) {
   return fails(__builtin_return_address(0)) ? NULL : taken(__libc_malloc(size), __builtin_return_address(0));
@@ -191,7 +191,7 @@ void *mmap(void *address, size_t size, int protection, int flags, int file, off_
   return (void *)syscall(SYS_mmap, address, size, protection, flags, file, offset); // NOLINT
 }
 
-/* What is freed becomes junk, so that who reads it afterwards is noticed. */
+/* Overwrites freed memory, so that later reads are noticed. */
 void free(void *memory) {
   if (!memory) return;
   given_back(memory);
@@ -199,7 +199,7 @@ void free(void *memory) {
   __libc_free(memory);
 }
 
-/* --- preloaded ----------------------------------------------------------------------------------------------- */
+/* --- preloaded ---------------------------------------------------------------------------------------------- */
 
 __attribute__((constructor)) static void begin(void) {
   dl_iterate_phdr(exclude_library, NULL);

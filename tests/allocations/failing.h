@@ -1,5 +1,5 @@
-/* An allocator whose n-th allocation fails, in the place of the C library's: for a program that links it, or one that is
- * started with it in LD_PRELOAD. Only with glibc, and not under sanitizers, which have allocators of their own. */
+/* An allocator whose n-th allocation fails, in the place of the C library's: for a program that links it, or one that
+ * is started with it in LD_PRELOAD. Only with glibc, and not under sanitizers, which have allocators of their own. */
 #ifndef TESTS_ALLOCATIONS_FAILING_H
 #define TESTS_ALLOCATIONS_FAILING_H
 
@@ -15,6 +15,6 @@ bool failing_stop(void);
 long failing_left(void);
 
 /* In a program started with LD_PRELOAD, FAILING_ALLOCATION=n does what failing_start does before main, and
-   FAILING_UNREACHED names a file that is made when the program ends by itself without having come to n. */
+   FAILING_UNREACHED names a file that is created if the program ends before allocation n. */
 
 #endif

@@ -4,7 +4,7 @@
 #include "text/bpe_train.h"
 #include "text/tokenizer.h"
 
-/* --- tasks --------------------------------------------------------------------------------------------------- */
+/* --- tasks -------------------------------------------------------------------------------------------------- */
 
 static const char task_text[] =
     "{\"task\":\"t\",\"output_type\":\"multiple_choice\",\"metrics\":[\"acc\"],\"forms\":[{\"fields\":[\"q\","
@@ -46,7 +46,7 @@ static void tasks(void **state) {
   unlink(path);
 }
 
-/* --- tokenizers ---------------------------------------------------------------------------------------------- */
+/* --- tokenizers --------------------------------------------------------------------------------------------- */
 
 static ch_status use_tokenizer(const char *path, ch_error *error) {
   static const char text[] = "Once upon a time 12345  caf\xc3\xa9 <s>";
@@ -70,7 +70,7 @@ static ch_status use_pieces(const char *directory, ch_error *error) {
   return use_tokenizer(TEST_DATA "/text/spm.bin", error);
 }
 
-static char *tokenizer_path; /* that train_tokenizer made */
+static char *tokenizer_path; /* from train_tokenizer */
 
 static ch_status use_merges(const char *directory, ch_error *error) {
   (void)directory;

@@ -8,7 +8,7 @@
 
 enum { STEPS = 2 };
 
-/* --- checkpoints --------------------------------------------------------------------------------------------- */
+/* --- checkpoints -------------------------------------------------------------------------------------------- */
 
 static ch_config config;
 static ch_train_options base_options;
@@ -66,7 +66,7 @@ static void short_comparison(ch_comparison *made, int count) {
   for (int i = 0; i < count; i++) made->models[i].curve_points = made->models[i].validation_points = 2;
 }
 
-/* --- results ------------------------------------------------------------------------------------------------- */
+/* --- results ------------------------------------------------------------------------------------------------ */
 
 static ch_comparison comparison;
 
@@ -94,7 +94,7 @@ static void results(void **state) {
   ch_arena_free(&comparison.arena);
 }
 
-/* --- sweeps -------------------------------------------------------------------------------------------------- */
+/* --- sweeps ------------------------------------------------------------------------------------------------- */
 
 static ch_sweep sweep;
 

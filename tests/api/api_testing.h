@@ -1,4 +1,4 @@
-/* What the tests of libcrosshead-train's public functions share: a model, a directory to write to, files compared. */
+/* Helpers of the tests of libcrosshead-train's public functions: a model, a directory to write to, files compared. */
 #ifndef TESTS_API_API_TESTING_H
 #define TESTS_API_API_TESTING_H
 

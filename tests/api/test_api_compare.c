@@ -197,7 +197,7 @@ static void a_stopped_comparison_goes_on_and_says_which_is_better(void **state) 
   assert_non_null(strstr(error.message, " eval_tokens "));
   assert_string_equal(error.setting, "eval_tokens");
 
-  /* More mechanisms behind those that are there: what is done is kept. */
+  /* More mechanisms after the existing ones: finished runs are reused. */
   diary longer = {.of_other_runs = true};
   settings = usual(&longer);
   settings.lineup.mechanisms = "mha,mqa,gqa:2";
@@ -220,7 +220,7 @@ static bool on_ladder_event(const ch_compare_event *event, void *user) {
   return true;
 }
 
-/* The comparison that is there is the size that it was made for. */
+/* Items of the task copa. */
 #define ITEMS TEST_DATA "/tasks/copa.jsonl"
 
 /* A row of a table: its name and all that follows. */
@@ -272,7 +272,7 @@ static void a_finished_comparison_answers_tasks(void **state) {
   assert_non_null(strstr(text, "tasks-heading"));
   ch_free(text);
   ch_comparison_free(comparison);
-  /* What is answered is kept; another number of items is asked anew, and another task joins. */
+  /* Answers are reused; another number of items is evaluated anew, and another task is added. */
   d.asked = 0;
   must(ch_compare_mechanisms(&settings, NULL, &error));
   assert_int_equal(d.asked, 0);

@@ -124,7 +124,7 @@ static void a_report_says_what_was_measured(void **state) {
   assert_int_equal(strncmp(stages, "perplexity before;", 18), 0);
   assert_non_null(strstr(stages, ";perplexity after;"));
 
-  /* Where nobody asked, nothing is measured. */
+  /* Without a report, nothing is measured. */
   settings = usual(CH_COMPRESSION_SVD);
   must(ch_compress_model(MODEL, at("plain_svd"), &settings, &json, &error));
   report = read_json(json);

@@ -1,4 +1,4 @@
-/* Quantising, importing and exporting through the public interface: what comes out is opened and asked. */
+/* Quantising, importing and exporting through the public interface: the outputs are opened and used. */
 #include "api_testing.h"
 
 enum { V = 2048, TOKENS = 12 };
@@ -56,7 +56,7 @@ static void fewer_bits_are_further_away(void **state) {
     last_bytes = bytes;
     json_decref(figures);
   }
-  /* What is quantised already would be rounded twice. */
+  /* Quantised weights would be rounded twice. */
   assert_int_equal(ch_quantize(at("q4_0"), at("again"), NULL, NULL, &error), CH_ERROR_CONFIG);
   assert_false(is_there(at("again/config.json")));
 }

@@ -63,7 +63,7 @@ static void the_loss_of_a_text_is_that_of_its_tokens(void **state) {
   assert_true(watch.last == watch.total);
   json_decref(figures);
 
-  /* What comes of a text's beginning is known before the rest is read; documents are not measured. */
+  /* The result of a text's beginning is known before the rest is read; documents are not measured. */
   settings.limit = 12;
   expected = plain_nll(tokens, 1, 12, &greedy) / 11;
   must(ch_evaluate_text(model, at("story.txt"), &settings, &json, &error));
@@ -101,7 +101,7 @@ static void a_cache_rounds_what_it_keeps(void **state) {
   json_decref(figures);
 }
 
-/* What an evaluation told while it went on. */
+/* Progress that an evaluation reported. */
 typedef struct diary {
   char stages[128], samples[4][4096];
   int count, most;
@@ -181,7 +181,7 @@ static void built_in_tasks_can_be_listed(void **state) {
   assert_false(ch_task_builtin(count + 100, &name, &description));
 }
 
-/* What `crosshead runs` would show of the runs' file. */
+/* Returns the recorded runs, as `crosshead runs` shows them. */
 static void an_evaluation_is_kept(void **state) {
   (void)state;
   char *json, kept[300], *beside = ch_runs_beside(at("model"));
@@ -196,7 +196,7 @@ static void an_evaluation_is_kept(void **state) {
   must(ch_runs_keep_evaluation(runs, model, json, NULL, &id, &error));
   assert_int_equal(id, 1);
   ch_kept_run_labels labels = {.name = "text", .dataset = "story.txt"};
-  nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL); /* a run is told from another by its millisecond */
+  nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL); /* runs are distinguished by their millisecond */
   must(ch_runs_keep_evaluation(runs, model, json, &labels, &id, &error));
   assert_int_equal(id, 2);
   ch_free(json);
@@ -243,7 +243,7 @@ static void continuations_are_as_likely_as_a_session_says(void **state) {
   assert_true(list[COUNT - 1].tokens > 0 && list[COUNT - 1].log_likelihood < 0);
 }
 
-/* The samples that lm-evaluation-harness logged, its log-likelihoods beside them. */
+/* The samples and log-likelihoods that lm-evaluation-harness logged. */
 static void continuations_are_as_likely_as_the_harness_says(void **state) {
   (void)state;
   json_t *expected = json_load_file(TEST_DATA "/tasks/expected.json", 0, NULL), *tasks, *task, *sample;

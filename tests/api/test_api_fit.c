@@ -107,7 +107,7 @@ static void files_are_fitted(void **state) {
   assert_int_equal(ch_fits_curve(fits, 0)->points, POINTS);
   ch_fits_free(fits);
 
-  /* A curve without a law is told, not refused. */
+  /* A curve without a law is reported, not refused. */
   write_table("short.csv", 3);
   must(ch_fit_file(at("short.csv"), NULL, &fits, &error));
   assert_false(ch_fits_curve(fits, 0)->has_law);

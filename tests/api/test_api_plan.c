@@ -1,4 +1,4 @@
-/* What fits into a memory and how fast it will be, through the public interface: sizes against bytes counted by hand. */
+/* The planner through the public interface: sizes against bytes counted by hand. */
 #include "api_testing.h"
 
 enum { VOCABULARY = 256, LAYERS = 2, USERS = 3, CONTEXT = 100 };
@@ -96,7 +96,7 @@ static void latents_gates_and_shared_heads_are_counted(void **state) {
   ch_capacity_candidate gated =
       sizes_of(MLA ", \"gate_embedding_dim\": 8}}", CH_PRECISION_DEFAULT, CH_PRECISION_DEFAULT);
   assert_int_equal(gated.cache_bytes_per_token, mla.cache_bytes_per_token);
-  /* a token has two moments a layer and its id beside the latents */
+  /* a token has two moments per layer and its id, in addition to the latents */
   assert_int_equal(gated.cache_bytes, mla.cache_bytes + (2 * LAYERS * 4 + 4) * CONTEXT * USERS);
   /* 300 tokens can have 256 ids */
   assert_int_equal(gated.gate_bytes, VOCABULARY * LAYERS * EXPANDED * 4);
@@ -243,7 +243,7 @@ static void what_excludes_a_candidate_is_told(void **state) {
   ch_capacity *capacity = plan(&settings);
   assert_int_equal(ch_capacity_count(capacity), 4);
   assert_non_null(strstr(ch_capacity_expected_at(capacity, 0, 0)->excluded, "positions end at 512 tokens"));
-  assert_non_null(strstr(ch_capacity_expected_at(capacity, 1, 0)->excluded, "takes images"));
+  assert_non_null(strstr(ch_capacity_expected_at(capacity, 1, 0)->excluded, "model of images"));
   assert_non_null(strstr(ch_capacity_expected_at(capacity, 2, 0)->excluded, "1, 2, 4 or 8 would"));
   assert_string_equal(ch_capacity_expected_at(capacity, 3, 0)->excluded,
                       ""); /* a model that is still to be trained */
@@ -252,7 +252,7 @@ static void what_excludes_a_candidate_is_told(void **state) {
   settings = settings_of(paths, 1);
   settings.least_speed = 1e9;
   capacity = plan(&settings);
-  assert_non_null(strstr(ch_capacity_expected_at(capacity, 0, 0)->excluded, "below the 1e+09 asked for"));
+  assert_non_null(strstr(ch_capacity_expected_at(capacity, 0, 0)->excluded, "below the required 1e+09"));
   ch_capacity_free(capacity);
 }
 

@@ -139,7 +139,7 @@ static void a_stopped_and_resumed_run_ends_with_the_same_bits(void **state) {
   assert_int_equal(d.steps, 3);
   assert_false(is_there(at("parts/model.safetensors")));
 
-  /* What decides the result comes from the checkpoint, whatever the settings say now. */
+  /* Settings that decide the result come from the checkpoint, not from the call. */
   ch_train_defaults(&settings);
   settings.model.resume = true;
   settings.event = on_event;
@@ -288,10 +288,10 @@ static void impossible_controls_are_refused_before_anything_is_written(void **st
   settings = usual(&d);
   settings.model.control = control;
   assert_int_equal(ch_train(at("none"), &settings, NULL, &error), CH_ERROR_ARGUMENT);
-  assert_int_equal(strncmp(error.message, "control is trained beside a model that exists", 45), 0);
+  assert_int_equal(strncmp(error.message, "control is trained together with an existing model", 50), 0);
 }
 
-/* What a run told beside its steps. */
+/* Events of a run other than steps. */
 typedef struct notes {
   ch_train_start start;
   ch_train_evaluation last;
@@ -358,7 +358,7 @@ static void a_model_of_images_is_trained_and_measured(void **state) {
   assert_true(number_of(figures, "top1") == n.last.top1);
   json_decref(figures);
 
-  /* What the run's last evaluation found, an evaluation of the model finds again. */
+  /* An evaluation of the model has the loss of the run's last evaluation. */
   ch_model *model;
   ch_session *session;
   ch_evaluate_settings how;

@@ -1,6 +1,6 @@
-/* Keys and values of unequal numbers of heads, on grouped-query and on gated attention: each of the two alone in groups,
- * both in groups of different sizes, numbers that do not divide each other; norms, knocking, mixed heads, positions,
- * biases, shared matrices. */
+/* Keys and values of unequal numbers of heads, on grouped-query and on gated attention: each of the two alone in
+ * groups, both in groups of different sizes, numbers that do not divide each other; norms, knocking, mixed heads,
+ * positions, biases, shared matrices. */
 #include "harness/combinations.h"
 
 #define GROUPS(keys, values) "'num_key_heads': " #keys ", 'num_value_heads': " #values
@@ -40,7 +40,7 @@ static void add_mixes(combination_list *list) {
   for (int i = 0; i < count; i++)
     add_combination(list, i % 3 == 1 ? "'position': 'alibi', 'head_dim': 5" : "'head_dim': 6",
                     i % 4 == 3 ? "gated" : "gqa", attention[i].text);
-  /* One number per layer: the larger number of heads stands for a layer without mixing. */
+  /* One number per layer: the larger number of heads means a layer without mixing. */
   add_combination(list, "'num_hidden_layers': 3", "gqa", GROUPS(2, 4) ", " MIX("'k', 'v'", "[1, 4, 2]"));
   add_combination(list, "'num_hidden_layers': 3, 'attention_bias': true", "gqa",
                   GROUPS(4, 1) ", 'qk_norm': true, " MIX("'v'", "[2, 3, 4]"));
@@ -59,7 +59,7 @@ static void add_shapes(combination_list *list) {
   add_combination(list, SIX, "gated",
                   GROUPS(6, 2) ", 'knocking': {'type': 'linear', 'on': ['q', 'k', 'v'], 'per_head': true}");
   add_combination_of(list, 3, 1, SIX, "gated", GROUPS(2, 3) ", " MIX("'k', 'v'", "1"));
-  /* What is equal in the end is grouped-query attention. */
+  /* The result is equal to grouped-query attention. */
   add_combination(list, "", "gqa", GROUPS(2, 2));
   add_combination(list, "'num_key_value_heads': 2", "gqa", "'num_value_heads': 2");
   /* Texts longer than a block of tokens. */

@@ -1,5 +1,6 @@
-/* Gated DeltaNet layers beside every mechanism: heads alone and in groups, with and without convolutions, gates and negative
- * eigenvalues, between windows, in every layer, with experts, other norms and positions; texts longer than a chunk. */
+/* Gated DeltaNet layers beside every mechanism: heads alone and in groups, with and without convolutions, gates and
+ * negative eigenvalues, between windows, in every layer, with experts, other norms and positions; texts longer than a
+ * chunk. */
 #include "harness/combinations.h"
 
 #define GDN(more) "'linear_attention': {'type': 'gdn', " more "}"
@@ -28,7 +29,7 @@ static void add_sizes(combination_list *list) {
   for (int i = 0; i < count; i++) add_combination(list, sizes[i].text, "gqa", i % 3 ? "" : "'qk_norm': true");
 }
 
-/* What layers beside them are. */
+/* The attention of the other layers. */
 static void add_mechanisms(combination_list *list) {
   static const char *const latents =
       "'kv_lora_rank': 8, 'qk_nope_head_dim': 3, 'qk_rope_head_dim': 2, 'v_head_dim': 4";

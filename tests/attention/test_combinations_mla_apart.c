@@ -1,5 +1,6 @@
-/* Latent attention with keys and values compressed apart: both, keys alone, values alone; queries of both kinds, knocking,
- * groups of layers, positions, shared matrices, passes in which one side is absorbed and the other expanded. */
+/* Latent attention with keys and values compressed apart: both, keys alone, values alone; queries of both kinds,
+ * knocking, groups of layers, positions, shared matrices, passes in which one side is absorbed and the other
+ * expanded. */
 #include <stdio.h>
 
 #include "harness/combinations.h"
@@ -65,7 +66,8 @@ static void add_shapes(combination_list *list) {
   add_combination_of(list, 1, 9, "'num_attention_heads': 1", "mla", VALUES);
   add_combination(list, "'rope_scaling': {'rope_type': 'linear', 'factor': 4.0}", "mla", KEYS);
   add_combination(list, "'moe': {'experts': 4, 'active': 2, 'expert_intermediate_size': 8}", "mla", VALUES);
-  /* Latents of several vectors, on texts longer than a block; then latents wide enough for a pass to expand one side. */
+  /* Latents of several vectors, on texts longer than a block; then latents wide enough for a pass to expand one
+     side. */
   static const char *const wide[] = {"'k_lora_rank': 20, 'v_lora_rank': 36",
                                      "'k_lora_rank': 36",
                                      "'v_lora_rank': 20",

@@ -23,7 +23,7 @@ static const struct {
     {"'head_dim': 6", "talking", "", "'q', 'k', 'v', 'o'"},
 };
 
-/* What follows "type" and "projections"; 3 layers are no multiple of 2 atoms. */
+/* Keys after "type" and "projections"; 3 layers are no multiple of 2 atoms. */
 static const struct {
   const char *type, *more;
 } sources[] = {
@@ -69,7 +69,7 @@ int main(void) {
         snprintf(more, sizeof more, "'atoms': %d", (int)atoms[d][a]);
         add(&list, depths[d], "gqa", "", types[t], t == 1 ? "'o', 'k'" : "'q', 'k', 'v', 'o'", more);
       }
-  /* One projection alone; all shapes the same; one dictionary of a single projection beside one of three. */
+  /* One projection alone; all shapes the same; one dictionary of a single projection and one of three. */
   add(&list, "", "gqa", "", "masa", "'v'", "'atoms': 2");
   add(&list, "", "gqa", "", "masa", "'o', 'v', 'q', 'k'", "'atoms': 2, 'common_dictionary': true");
   add(&list, "'head_dim': 6", "gqa", "", "masa", "'o', 'v', 'q', 'k'",

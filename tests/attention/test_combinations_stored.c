@@ -1,5 +1,5 @@
-/* What compression writes: groups of layers with a dictionary each, residuals beside any matrix, ranks and numbers of
- * atoms that only a checkpoint says. */
+/* Models as compression writes them: groups of layers with a dictionary each, residuals beside any matrix, ranks and
+ * numbers of atoms that only a checkpoint says. */
 #include "harness/combinations.h"
 
 #define LATENT "'kv_lora_rank': 7, 'qk_nope_head_dim': 6, 'qk_rope_head_dim': 4, 'v_head_dim': 5"

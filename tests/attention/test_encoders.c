@@ -19,7 +19,7 @@
 
 enum { IMAGES = 3, CHANNELS = 2, SIZE = 6, CLASSES = 5, PIXELS = IMAGES * CHANNELS * SIZE * SIZE };
 
-/* What stands in `attention`, and beside it; tried besides what every mechanism learns as. */
+/* Keys of `attention`, and others; tested in addition to what every mechanism learns as. */
 static const char *const tried_attention[][2] = {
     {"'type': 'gqa'", "'attention_bias': true"},
     {"'type': 'gqa'", "'hidden_act': 'silu', 'norm': 'rmsnorm', 'mlp_bias': false"},
@@ -63,7 +63,7 @@ static void must(const specimen *s, ch_status status) {
   if (status != CH_OK) fail_msg("%s\n%s", s->json, error.message);
 }
 
-/* --- a model and what the reference says of it --------------------------------------------------------------- */
+/* --- a model and what the reference says of it -------------------------------------------------------------- */
 
 static void write_config(specimen *s, const char *attention, const char *beside) {
   snprintf(s->json, sizeof s->json,
@@ -129,7 +129,7 @@ static void close_specimen(specimen *s) {
   ch_params_free(&s->params);
 }
 
-/* --- what ours says ------------------------------------------------------------------------------------------ */
+/* --- what ours says ----------------------------------------------------------------------------------------- */
 
 /* The root's values as doubles. With `gradients`, those of the mean loss. */
 static void run(const specimen *s, ch_dtype dtype, ch_head head, void *const *gradients, int64_t count,
@@ -220,7 +220,7 @@ static void compare_gradients(const specimen *s) {
   free(gradients);
 }
 
-/* --- tests --------------------------------------------------------------------------------------------------- */
+/* --- tests -------------------------------------------------------------------------------------------------- */
 
 /* Calls `check` with every encoder that is tried: of every mechanism at least one. */
 static void for_each_encoder(void (*check)(const specimen *s)) {

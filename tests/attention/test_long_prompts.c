@@ -1,5 +1,5 @@
-/* Prompts of more tokens than are expanded at once, and of too few for that: through the cache they give what a plain pass
- * gives. */
+/* Prompts of more tokens than are expanded at once, and of too few for that: through the cache they give what a plain
+ * pass gives. */
 #include "small_models.h"
 
 enum { LONG = 1100, MIDDLE = 40, SEQUENCES = 2 };

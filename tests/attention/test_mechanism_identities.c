@@ -11,8 +11,8 @@ static const char *in_attention(int layer, const char *name) {
   return full;
 }
 
-/* MEA, Appendix A: heads 2i and 2i + 1 both weigh their values by the weights of head 2i less lambda times those of head 2i + 1
-   (eq. 27). */
+/* MEA, Appendix A: heads 2i and 2i + 1 both weigh their values by the weights of head 2i less lambda times those of
+   head 2i + 1 (eq. 27). */
 static void differential_attention_without_a_norm_is_talking_heads(void **state) {
   (void)state;
   static const char *const positions[] = {"'position': 'rope'", "'position': 'alibi'"};
@@ -84,7 +84,7 @@ static void collaborative_heads_of_separate_blocks_are_multi_head_attention(void
   }
 }
 
-/* Every head takes all of one factor: that of its group. */
+/* Every head reads all of one factor: that of its group. */
 static void tensor_products_of_one_hot_factors_are_grouped_query_attention(void **state) {
   (void)state;
   enum { GROUPS = 2, DIM = 6 };

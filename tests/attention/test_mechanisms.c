@@ -1,5 +1,5 @@
-/* What holds for every mechanism of the registry, whichever there are: tests know it, `compare` does, and a
- * configuration takes the modules it takes and no others. */
+/* Properties of every mechanism of the registry: tests know it, `compare` does, and a
+ * configuration accepts its modules and no others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -89,7 +89,7 @@ static void every_preset_makes_a_model_of_its_cache(void **state) {
   }
 }
 
-/* --- keys --------------------------------------------------------------------------------------------------------- */
+/* --- keys --------------------------------------------------------------------------------------------------- */
 
 static const ch_config_key *row_of(const char *key) {
   for (int i = 0; i < ch_config_key_count; i++)
@@ -113,9 +113,10 @@ static void keys_of_single_mechanisms_are_rows_that_say_so(void **state) {
   }
 }
 
-/* --- modules ------------------------------------------------------------------------------------------------------ */
+/* --- modules ------------------------------------------------------------------------------------------------ */
 
-/* Asserts that the config is accepted, or refused with a message that names the key and the type it does not go with. */
+/* Asserts that the config is accepted, or refused with a message that names the key and the type it does not go
+   with. */
 static void assert_taken(const ch_config *config, bool taken, const char *key) {
   ch_error error = {0};
   const char *type = config->attention.type;

@@ -1,5 +1,5 @@
-/* Many documents in one sequence against each of them alone: logits, losses and gradients of models with windows, sinks and states
- * of a fixed size; and against each alone through the cache, in rings and in such states. */
+/* Many documents in one sequence against each of them alone: logits, losses and gradients of models with windows, sinks
+ * and states of a fixed size; and against each alone through the cache, in rings and in such states. */
 #include "infer/session.h"
 #include "harness/trial.h"
 
@@ -31,7 +31,7 @@ static int64_t first_of(int document) {
   return first;
 }
 
-/* What a document predicts of itself: its last token nothing. */
+/* Every token predicts the next one of its document; the last predicts nothing. */
 static void fill_targets(const specimen *s, int32_t *targets) {
   for (int d = 0; d < DOCUMENTS; d++)
     for (int64_t t = 0; t < lengths[d]; t++) {
@@ -40,7 +40,8 @@ static void fill_targets(const specimen *s, int32_t *targets) {
     }
 }
 
-/* Gradients of all tensors, side by side, of tokens first ... first + length - 1 as one sequence; added to `gradients`. */
+/* Gradients of all tensors, side by side, of tokens first ... first + length - 1 as one sequence; added to
+   `gradients`. */
 static void add_gradients(const specimen *s, int64_t first, int64_t length, const int32_t *targets,
                           const int32_t *starts, double *gradients) {
   ch_model_graph shape = {.sequences = 1,

@@ -1,5 +1,5 @@
-/* docs/mechanisms: every mechanism has its page, which says what its code says; every page has an example, and what it says
- * of the example is counted. */
+/* docs/mechanisms: every mechanism has its page, which says what its code says; every page has an example, and what it
+ * says of the example is counted. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,13 +32,13 @@ static char *read_page(const char *name) {
   return text;
 }
 
-/* What stands between `open` and `close`; NULL when there is none. */
+/* Returns the text between `open` and `close`, or NULL. */
 static char *between(const char *text, const char *open, const char *close) {
   const char *begin = strstr(text, open), *end = begin ? strstr(begin + strlen(open), close) : NULL;
   return end ? strndup(begin + strlen(open), (size_t)(end - begin - strlen(open))) : NULL;
 }
 
-/* Every tensor of the example's attention stands on its page; on a module's those that it adds to gqa or mla. */
+/* Every tensor of the example's attention is on its page; a module's page has those that it adds to gqa or mla. */
 static void check_tensors(const char *page, const char *text, const ch_params *params) {
   static const char prefix[] = "model.layers.0.self_attn.";
   char *gqa = read_page("gqa.md"), *mla = read_page("mla.md");
@@ -87,7 +87,7 @@ static void check_example(const char *page, const char *text, const char *json) 
 
 static void check_page(const char *page) {
   char *text = read_page(page), *json = between(text, "```json\n", "```");
-  static const char *const parts[] = {"\n```\n", "| parameters of a layer |", "\n## When to take it\n"};
+  static const char *const parts[] = {"\n```\n", "| parameters of a layer |", "\n## When to use it\n"};
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
     if (!strstr(text, parts[i])) fail_msg("%s has no \"%s\"", page, parts[i]);
   if (!json) fail_msg("%s has no example", page);
@@ -102,7 +102,7 @@ static bool is_mechanism(const char *page) {
   return ch_mechanism_find(name) != NULL;
 }
 
-/* What the paper did, what the presets do and why they differ stands in a table at the end. */
+/* A table at the end compares the paper with the presets. */
 static void check_last_table(const char *page) {
   char *text = read_page(page);
   size_t end = strlen(text);
@@ -153,7 +153,7 @@ static void put_module(const char *name, unsigned on, ch_text *line) {
   if (on) put_states(on, line);
 }
 
-/* The row of a mechanism's page that says which modules it takes. */
+/* The row of modules on a mechanism's page. */
 static char *row_of_modules(const ch_mechanism *m) {
   ch_text line = {0};
   if (m->modules & CH_MODULE_QK_NORM) put_module("[QK norm](qk_norm.md)", 0, &line);

@@ -1,5 +1,5 @@
-/* Models whose layers share matrices, stored in 16 bits: read from their files, they compute what the definition says of
- * the rounded numbers, in every form. */
+/* Models whose layers share matrices, stored in 16 bits: read from their files, they compute what the definition says
+ * of the rounded numbers, in every form. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

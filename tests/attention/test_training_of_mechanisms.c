@@ -1,4 +1,5 @@
-/* Short training runs on real text: every preset and every module learns, and knocking starts as if it were not there. */
+/* Short training runs on real text: every preset and every module learns, and knocking starts as if it were not
+   there. */
 #include "train/training.h"
 
 #include <omp.h>
@@ -100,7 +101,7 @@ static ch_config parsed(const combination *from) {
   return config;
 }
 
-/* What every mechanism is to learn as. */
+/* The variants that every mechanism must learn as. */
 static void add_all_modules(combination_list *list) {
   for (const tested_mechanism *const *m = tested_mechanisms(); *m; m++)
     for (const tried *t = (*m)->learns; t->attention; t++) {
@@ -165,8 +166,8 @@ static double first_loss(const ch_config *config) {
   return loss;
 }
 
-/* KHA: at the start the transforms are identities, and the other tensors start from their own names. Every kind that the
-   mechanism takes, on all that it lets them change. */
+/* KHA: at the start the transforms are identities, and the other tensors start from their own names. Every kind that
+   the mechanism takes, on all that it lets them change. */
 static void assert_starts_unknocked(const char *name, ch_config config) {
   static const ch_knocking_type types[] = {CH_KNOCKING_LINEAR, CH_KNOCKING_MLP, CH_KNOCKING_GATE};
   const ch_mechanism *mechanism = ch_mechanism_of(&config);

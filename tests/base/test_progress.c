@@ -10,7 +10,7 @@
 
 #include "base/progress.h"
 
-/* What reached the stream so far; the caller frees it. */
+/* Returns the text of the stream so far; the caller frees it. */
 static char *written(FILE *stream) {
   long size = ftell(stream);
   char *text = calloc((size_t)size + 1, 1);

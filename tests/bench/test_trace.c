@@ -56,7 +56,7 @@ static bool has_text(const json_t *object, const char *key, const char *text) {
   return value && strcmp(value, text) == 0;
 }
 
-/* --- what was noted is what the file says ------------------------------------------------------------------------ */
+/* --- what was noted is what the file says ------------------------------------------------------------------- */
 
 static void a_trace_says_what_was_noted(void **state) {
   (void)state;
@@ -96,7 +96,7 @@ static void a_trace_that_lacks_events_is_not_written(void **state) {
   assert_int_equal(access("/tmp/crosshead_no_trace.json", F_OK), -1);
 }
 
-/* --- real steps -------------------------------------------------------------------------------------------------- */
+/* --- real steps --------------------------------------------------------------------------------------------- */
 
 typedef struct totals {
   double flops, matrix_bytes; /* of operations; bytes of those that multiply by a matrix or attend */

@@ -168,7 +168,7 @@ static void wrong_usage_is_one_sentence_that_says_what_is_right(void **state) {
       {{"m", "--out", NULL}, "--out needs a value"},
       {{"m", "--out", "--json", NULL}, "--out needs a value"},
       {{"m", "--out=", NULL}, "the name is empty"},
-      {{"m", "--out=d", "--json=yes", NULL}, "--json takes no value"},
+      {{"m", "--out=d", "--json=yes", NULL}, "--json has no value"},
       {{"m", "--out=d", "--tokens=ten", NULL}, "'ten' is not a count"},
       {{"m", "--out=d", "--tokens=-1", NULL}, "'-1' is not a count"},
       {{"m", "--out=d", "--tokens=", NULL}, "'' is not a count"},

@@ -1,4 +1,4 @@
-/* Memory: a long prompt takes its cache and nothing more that grows with it; limits end in a sentence. */
+/* Memory: with a long prompt only the cache grows; limits end in a sentence. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -133,8 +133,8 @@ static long number_after(const char *text, const char *before) {
   return strtol(at + strlen(before), NULL, 10);
 }
 
-/* Returns true if the program's libraries find the memory that they start with in so much address space. OpenBLAS 0.3.29
-   asks for it again and again, for ever. */
+/* Returns true if the program's libraries find the memory that they start with in so much address space. OpenBLAS
+   0.3.29 asks for it again and again, for ever. */
 static bool starts(size_t limit) {
   const struct rlimit most = {limit, limit}, seconds = {2, 2};
   pid_t child = fork();
@@ -198,8 +198,8 @@ static void a_limit_ends_in_a_sentence(void **state) {
   assert_true(started);
 }
 
-/* Tens of thousands of tokens are done in what a few are, with the same room in the cache; and use no more of it than what
-   the others leave in the cache, and their text. */
+/* Tens of thousands of tokens are done in what a few are, with the same room in the cache; and use no more of it than
+   what the others leave in the cache, and their text. */
 static void compare_prompts(const char *what, size_t limit) {
   ran few = run("short", 0), many = run("long", limit);
   if (!succeeded(&few) || !succeeded(&many)) fail_msg("%s: %s%s", what, few.said, many.said);
@@ -214,8 +214,7 @@ static void compare_prompts(const char *what, size_t limit) {
 static void a_long_prompt_takes_its_cache_and_nothing_more(void **state) {
   (void)state;
   skip_under_sanitizers();
-  const size_t arena =
-      64 * (size_t)MIB; /* address space that malloc takes for a second thread, where it can */
+  const size_t arena = 64 * (size_t)MIB; /* address space that malloc reserves for a second thread */
   compare_prompts("llama", enough ? enough + arena + 8 * MIB : 0);
 }
 

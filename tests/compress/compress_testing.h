@@ -35,7 +35,7 @@ static inline float *tensor_of(const ch_model *model, const char *stem, const ch
   return row < 0 ? NULL : model->weights.tensors[row].data;
 }
 
-/* A view of what a method made, for ch_forward. */
+/* A view of a method's model, for ch_forward. */
 static inline ch_model as_model(const ch_compressed *compressed) {
   ch_model model = {.config = compressed->model.config, .params = compressed->model.params};
   model.weights.tensors = compressed->model.tensors;

@@ -1,4 +1,4 @@
-/* What NumPy finds; numpy_numbers.py wrote it and says how. */
+/* Figures of NumPy, written by numpy_numbers.py. */
 #ifndef CH_TESTS_NUMPY_NUMBERS_H
 #define CH_TESTS_NUMPY_NUMBERS_H
 
@@ -35,7 +35,7 @@ static const double numpy_pca[] = {
     0.624797521,   -0.0159702818, -1.18614784,   -0.115802929,  -0.211221729,  0.42814676,   -0.424732552,
     1.05813793,    0.991696871,   -1.04107132,   -0.0658658204, 0.0114589961,  -1.02202889};
 
-/* The same with a whitened residual. */
+/* With a whitened residual. */
 static const double numpy_pca_whitened[] = {
     1.05228223,   0.520745616,  -0.482474637, 0.586531534,   0.0707167181,  0.221463295,   -0.277313545,
     -0.708250308, -0.182262012, -0.577697885, 0.91053166,    -0.379075167,  -0.0522020022, 0.107283111,
@@ -69,7 +69,7 @@ static const double numpy_heads[] = {0.795546409,  0.805459751,  -0.763274764, 0
                                      -0.74441331,  -0.915218807, 0.378260937,  0.434773548,  -0.172600711,
                                      1.02371054,   -0.183324287, -1.28875036,  0.892036485};
 
-/* The same by the heads' outputs. */
+/* By the heads' outputs. */
 static const double numpy_heads_whitened[] = {
     0.943672552,  1.05296869,   -0.989613165, 0.51299247,    0.935220349,  -0.219454067,
     -0.357357397, 0.194524816,  -0.862258105, -0.0618557049, 1.21080618,   -0.88363875,

@@ -163,7 +163,7 @@ static void what_is_folded_twice_stays_as_it_is(void **state) {
   ch_model_unload(model);
 }
 
-/* A model of BF16 with a residual of rank 1 beside one matrix, on disk. */
+/* A model of BF16 with a residual of rank 1 on one matrix, on disk. */
 static void write_with_residual(void) {
   enum { WIDTH = 24, MOST = 64 };
   static uint16_t factor[WIDTH];

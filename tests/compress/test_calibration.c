@@ -1,4 +1,4 @@
-/* Calibration against sums made from the text by hand: a block's inputs, window by window. */
+/* Calibration against sums computed from the text by hand: a block's inputs, window by window. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@ enum { WIDTH = 24, WINDOW = 40 };
 
 static const char sizes[] = "'num_attention_heads': 4, 'num_key_value_heads': 2, 'head_dim': 8";
 
-/* What the first layer's projections see: normed embeddings. */
+/* The inputs of the first layer's projections: normed embeddings. */
 static void first_input(const ch_model *model, int32_t id, double x[WIDTH]) {
   const float *row = tensor_of(model, "model.embed_tokens.", "weight") + (size_t)id * WIDTH;
   const float *weight = tensor_of(model, "model.layers.0.input_layernorm.", "weight");
@@ -75,7 +75,8 @@ static void queries_keys_and_values_share_their_input_and_outputs_have_their_own
   unload(model);
 }
 
-/* With value and output matrices of zero no block's attention says anything; with the FFN's last too, blocks do nothing. */
+/* With value and output matrices of zero no block's attention says anything; with the FFN's last too, blocks do
+   nothing. */
 static void drift_is_the_divergence_of_what_blocks_would_say(void **state) {
   (void)state;
   ch_model *model = random_model(sizes, "'type': 'gqa'");
@@ -107,8 +108,8 @@ static double share_of_first(double factor) {
   return share;
 }
 
-/* With A = E|a|^2, B = E(x a), X = E|x|^2, f times a has the share f^2 A / (X + 2 f B + f^2 A). Two shares give X / A and
-   B / A, and with them all others. */
+/* With A = E|a|^2, B = E(x a), X = E|x|^2, f times a has the share f^2 A / (X + 2 f B + f^2 A). Two shares give X / A
+   and B / A, and with them all others. */
 static void the_share_of_attention_is_what_it_adds_among_what_goes_on(void **state) {
   (void)state;
   const double base = 1.0 / 16;
@@ -156,7 +157,7 @@ static ch_status count_steps(void *context, const char *what, double done, doubl
   return ++t->calls > t->most ? ch_fail(error, CH_ERROR_INTERRUPTED, "stopped") : CH_OK;
 }
 
-/* One window is one batch here, and of a large model that takes minutes. */
+/* One window is one batch here, which needs minutes with a large model. */
 static void a_batch_tells_how_far_it_is_and_can_be_stopped(void **state) {
   (void)state;
   ch_model *model = random_model(sizes, "'type': 'gqa'");

@@ -1,5 +1,5 @@
-/* Matrix PCA with residuals, and low-rank factors by SVD: exact where nothing need go, right by an independent SVD, never
- * more parameters than asked for. */
+/* Matrix PCA with residuals, and low-rank factors by SVD: exact where nothing need go, right by an independent SVD,
+ * never more parameters than requested. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@
 #define GROUPED "'num_attention_heads': 4, 'num_key_value_heads': 2, 'head_dim': 8"
 #define GQA "'type': 'gqa', 'qk_norm': true"
 
-/* --- linear algebra against plain loops ---------------------------------------------------------------------------- */
+/* --- linear algebra against plain loops --------------------------------------------------------------------- */
 
 static double *random_matrix(int64_t rows, int64_t columns, uint64_t stream) {
   double *m = malloc((size_t)(rows * columns) * sizeof *m);
@@ -142,7 +142,7 @@ static void inputs_of_zeros_have_no_factor_and_say_so(void **state) {
   assert_int_equal(ch_cholesky(2, bad, r, &ridge, &error), CH_ERROR_NUMERIC);
 }
 
-/* --- groups and ranks ---------------------------------------------------------------------------------------------- */
+/* --- groups and ranks --------------------------------------------------------------------------------------- */
 
 static void groups_are_cut_where_layers_drift(void **state) {
   (void)state;
@@ -173,7 +173,7 @@ static void ranks_go_where_a_parameter_helps_most(void **state) {
   assert_true(m[0].rank == 3 && m[1].rank == 2);
 }
 
-/* --- methods -------------------------------------------------------------------------------------------------------- */
+/* --- methods ------------------------------------------------------------------------------------------------ */
 
 typedef struct method {
   const char *name;
@@ -301,7 +301,8 @@ static void ranks_in_proportion_respect_what_is_least_and_most(void **state) {
   assert_int_equal(ch_proportional_ranks(m, parts, 3, 0, 260), 0);
   assert_true(m[0].rank == 2 && m[1].rank == 6 && m[2].rank == 9);
   const double few[] = {0.01, 1, 1};
-  /* The first has its one; the 50 left pay for 1.7 of the others: 1 and 1, then one more of the second and of the first. */
+  /* The first has its one; the 50 left pay for 1.7 of the others: 1 and 1, then one more of the second and of the
+     first. */
   assert_int_equal(ch_proportional_ranks(m, few, 3, 1, 60), 0);
   assert_true(m[0].rank == 2 && m[1].rank == 2 && m[2].rank == 1);
 }
@@ -324,7 +325,7 @@ static void layers_of_a_group_have_one_basis_but_for_the_output(void **state) {
                                               "model.layers.0.self_attn.q_proj.weight"};
   for (int i = 0; i < 4; i++) assert_true(ch_params_find(&made.model.params, there[i]) >= 0);
   for (int i = 0; i < 3; i++) assert_true(ch_params_find(&made.model.params, absent[i]) < 0);
-  for (int m = 0; m < made.matrix_count; m++) /* layers 0 and 1 stand next to each other, then layer 2 */
+  for (int m = 0; m < made.matrix_count; m++) /* layers 0 and 1 are adjacent, then layer 2 */
     assert_int_equal(made.matrices[m].layer, m / 4);
   ch_compressed_free(&made);
   ch_calibration_free(calibration);
@@ -407,10 +408,10 @@ static void what_cannot_be_is_said_in_a_sentence(void **state) {
       {ch_compress_svd,
        {.ratio = 0.2, .keep = unknown, .keep_count = 1},
        "it has q_proj, k_proj, v_proj, o_proj"},
-      {ch_compress_svd, {.ratio = 0.2, .keep = all, .keep_count = 4}, "nothing to compress"},
+      {ch_compress_svd, {.ratio = 0.2, .keep = all, .keep_count = 4}, "nothing remains to compress"},
       {ch_compress_masa, {.ratio = 0.9}, "a ratio of at most 0.6"},
       {ch_compress_masa, {.ratio = 0.3, .groups = 9}, "1 to 3 groups, not 9"},
-      {ch_compress_masa, {.ratio = 0.3, .groups = 1, .atoms = 3}, "save no parameters; take fewer"},
+      {ch_compress_masa, {.ratio = 0.3, .groups = 1, .atoms = 3}, "save no parameters; give fewer"},
   };
   ch_model *model = random_model(GROUPED, GQA);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -86,7 +86,7 @@ static void inputs_of_a_text_are_those_of_numpy(void **state) {
   ch_model_unload(model);
 }
 
-/* --- factors ----------------------------------------------------------------------------------------------------- */
+/* --- factors ------------------------------------------------------------------------------------------------ */
 
 static const char *const kept[] = {"k_proj", "v_proj", "o_proj"};
 
@@ -107,7 +107,7 @@ static void add_product(const float *b, const float *a, int rank, double *w) {
       for (int r = 0; r < rank; r++) w[o * WIDTH + i] += (double)b[o * rank + r] * (double)a[r * WIDTH + i];
 }
 
-/* 576 attention parameters, 384 of them kept: a rank of 2 in each layer has 112. */
+/* 576 attention parameters, 384 of them unchanged: a rank of 2 in each layer has 112. */
 static void svd_llm_is_that_of_numpy(void **state) {
   (void)state;
   ch_model *model = model_by_formula(), view;
@@ -146,7 +146,7 @@ static void basis_sharing_is_that_of_numpy(void **state) {
   ch_model_unload(model);
 }
 
-/* --- atoms ------------------------------------------------------------------------------------------------------- */
+/* --- atoms -------------------------------------------------------------------------------------------------- */
 
 /* Atoms are stored in the size of the matrices: c_ls is the stored coefficient times the length of the stored atom. */
 static void check_atoms(const ch_model *view) {
@@ -219,7 +219,7 @@ static void measured_weights_give_other_atoms(void **state) {
   ch_model_unload(model);
 }
 
-/* --- heads ------------------------------------------------------------------------------------------------------- */
+/* --- heads -------------------------------------------------------------------------------------------------- */
 
 static void virtual_heads_are_those_of_numpy(void **state) {
   (void)state;

@@ -1,5 +1,5 @@
-/* Whitening: whoever weighs errors by the inputs of a text loses least of the outputs on that text. Values come from numpy,
- * errors from plain loops. */
+/* Whitening: whoever weighs errors by the inputs of a text loses least of the outputs on that text. Values come from
+ * numpy, errors from plain loops. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -110,7 +110,7 @@ static void every_matrix_of_svd_llm_loses_less_of_its_outputs_than_that_of_svd(v
   unload(model);
 }
 
-/* What is lost of all outputs, each relative, times its layer's share, outputs' three times and keys' twice. */
+/* The relative loss of all outputs, times the layer's share; o_proj counts three times, k_proj twice. */
 static double weighed_error(const ch_compressed *made, const double *shares) {
   double sum = 0;
   for (int i = 0; i < made->matrix_count; i++) {
@@ -141,7 +141,7 @@ static void masa_loses_less_than_svd_llm_of_what_it_weighs(void **state) {
   unload(model);
 }
 
-/* The errors that a search of ranks is told to lower: weighed, or as they are. */
+/* The errors that a search of ranks minimises: weighted, or not. */
 static double searched_error(const ch_model *model, const ch_compressed *made,
                              const ch_calibration *calibration, bool unweighted) {
   if (!unweighted) return weighed_error(made, ch_calibration_shares(calibration));
@@ -185,7 +185,7 @@ static void searched_ranks_lose_less_than_the_same_share_of_every_matrix(void **
   unload(model);
 }
 
-/* A choice that was made can be asked for, and is no better then. */
+/* A choice can be given explicitly, and is no better then. */
 static void no_number_of_groups_and_atoms_that_is_asked_for_is_better_than_the_choice(void **state) {
   (void)state;
   ch_model *model = random_model(GROUPED, GQA);

@@ -64,7 +64,7 @@ static void qwen3_moe_configs_are_grouped_queries_with_experts(void **state) {
   assert_false(c.moe.renormalise); /* what transformers assumes */
   read_changed(qwen3_moe, "num_experts", NULL, &c);
   assert_int_equal(c.moe.experts, 128);
-  read_changed(qwen3_moe, "num_local_experts", "4", &c); /* the older name stands too, and counts */
+  read_changed(qwen3_moe, "num_local_experts", "4", &c); /* the older name is there too, and has precedence */
   assert_int_equal(c.moe.experts, 8);
   read_changed(qwen3_moe, "router_aux_loss_coef", "0", &c);
   assert_int_equal(c.moe.balance, CH_BALANCE_NONE);
@@ -137,7 +137,7 @@ static void what_qwen3_moe_configs_ask_for_wrongly_is_refused(void **state) {
   }
 }
 
-/* What the family has no word for. */
+/* Keys that the family does not have. */
 static void a_mixture_of_another_kind_is_no_qwen3_moe(void **state) {
   (void)state;
   ch_config read;

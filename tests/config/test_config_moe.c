@@ -81,7 +81,7 @@ static void broken_values_and_contradictions_are_refused_by_name(void **state) {
       {"moe.balance_update", "\"norm\"", "one of \"sign\", \"rms\""},
       {"moe.aux_coefficient", "0", "\"moe.aux_coefficient\" is 0 where a number above 0"},
       {"moe.top_k", "2", "unknown key \"top_k\" in moe"},
-      {"experts", "2", "\"experts\" is no key of the top level; it stands in moe"},
+      {"experts", "2", "\"experts\" is no key of the top level; it belongs to moe"},
       {"hidden_act", "\"gelu\"", "\"moe\" needs \"hidden_act\": \"silu\" or \"clamped_swiglu\""},
       {"moe.router_bias", "1", "\"moe.router_bias\" is 1 where true or false"},
       {"hidden_act", "\"gelu\"", "\"moe\" needs \"hidden_act\": \"silu\""},

@@ -139,8 +139,8 @@ static const ch_attend *with_closed_tiles(const ch_attend *args, ch_attend *spac
 
 static const ch_kernels *wide, *narrow; /* the processor's own */
 
-/* For each kernel of tensor/kernel_list.h, once for double and once for F32: guarded_TYPE_NAME, which calls the processor's own between
-   enter and leave. Made of the list by tests/CMakeLists.txt. */
+/* For each kernel of tensor/kernel_list.h, once for double and once for F32: guarded_TYPE_NAME, which calls the
+   processor's own between enter and leave. Made of the list by tests/CMakeLists.txt. */
 #include "guarded_kernels.h"
 
 #define CLOSED(table, kernel, parameters, ...)                                                               \

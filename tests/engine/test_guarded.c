@@ -1,5 +1,5 @@
-/* Nothing but kernels touches values: models of every mechanism run, decode and train on an engine whose memory the program cannot
- * read or write (engine/guarded.h), with the results that they have on the host's. */
+/* Nothing but kernels touches values: models of every mechanism run, decode and train on an engine whose memory the
+ * program cannot read or write (engine/guarded.h), with the results that they have on the host's. */
 #include "train/training.h"
 
 #include <omp.h>
@@ -66,7 +66,7 @@ static void training_is_what_it_is_in_the_hosts_memory(void **state) {
   }
 }
 
-/* --- the guard itself ---------------------------------------------------------------------------------------- */
+/* --- the guard itself --------------------------------------------------------------------------------------- */
 
 static void a_program_that_reads_a_value_dies(void **state) {
   (void)state;

@@ -1,5 +1,5 @@
-/* Items of RULER: to the letter those of RULER's own scripts with this project's words and text (tests/data/tasks/ruler.jsonl.gz),
- * and below the lengths that those can make, by what an item must have. */
+/* Items of RULER: to the letter those of RULER's own scripts with this project's words and text
+ * (tests/data/tasks/ruler.jsonl.gz), and below the lengths that those can make, by what an item must have. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -52,7 +52,7 @@ static const char *field(const json_t *item, const char *key) {
   return text;
 }
 
-/* --- RULER's own --------------------------------------------------------------------------------------------- */
+/* --- RULER's own -------------------------------------------------------------------------------------------- */
 
 static void compare(const json_t *expected) {
   const char *task = field(expected, "task"), *text = NULL;
@@ -96,7 +96,7 @@ static void items_are_those_of_ruler_s_scripts(void **state) {
   ch_file_bytes_close(&bytes);
 }
 
-/* --- what an item must have ---------------------------------------------------------------------------------- */
+/* --- what an item must have --------------------------------------------------------------------------------- */
 
 static int occurrences(const char *text, const char *part) {
   int count = 0;
@@ -221,7 +221,7 @@ static void a_seed_gives_the_same_items_and_another_seed_others(void **state) {
   json_decref(c);
 }
 
-/* --- what is wrong ------------------------------------------------------------------------------------------- */
+/* --- what is wrong ------------------------------------------------------------------------------------------ */
 
 static void refuse(const char *name, const char *text, const char *lengths, const char *why) {
   ch_error error = {0};

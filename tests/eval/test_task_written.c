@@ -1,5 +1,6 @@
-/* Tasks whose answers the model writes, against lm-evaluation-harness 0.4.13: what it asked TinyStories-656K, what the model wrote
- * with transformers, what the harness's filters took of it and how it scored that (tests/data/tasks/written). */
+/* Tasks whose answers the model writes, against lm-evaluation-harness 0.4.13: what it asked TinyStories-656K, what the
+ * model wrote with transformers, what the harness's filters took of it and how it scored that
+ * (tests/data/tasks/written). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +21,7 @@ static const char *text_of(const json_t *object, const char *key) {
   return text;
 }
 
-/* --- the harness --------------------------------------------------------------------------------------------- */
+/* --- the harness -------------------------------------------------------------------------------------------- */
 
 static void compare_item(const ch_task_evaluation *e, int64_t index, const json_t *expected) {
   const ch_answer_rules *rules = &e->task->answers;
@@ -157,7 +158,7 @@ static void items_without_choices_are_refused(void **state) {
   json_decref(metric);
 }
 
-/* --- recall -------------------------------------------------------------------------------------------------- */
+/* --- recall ------------------------------------------------------------------------------------------------- */
 
 /* By hand, from RULER's string_match_all and string_match_part. */
 static void recall_is_the_share_of_answers_that_are_there(void **state) {
@@ -215,7 +216,7 @@ static void recall_is_the_share_of_answers_that_are_there(void **state) {
   ch_template_scope_free(&scope);
 }
 
-/* --- what is wrong ------------------------------------------------------------------------------------------- */
+/* --- what is wrong ------------------------------------------------------------------------------------------ */
 
 static const char rest[] =
     "\"task\": \"t\", \"output_type\": \"generate_until\", \"forms\": [{\"fields\": [\"q\"], "

@@ -50,8 +50,8 @@ static void strided_windows_predict_each_token_once_with_enough_context(void **s
 }
 
 /* lm-evaluation-harness, get_rolling_token_windows with context_len 1 and make_disjoint_window, worked by hand for ten
-   tokens t0 ... t9 behind a prefix, at most four inputs: (prefix t0 t1 t2 | t0 ... t3), (t3 ... t6 | t4 ... t7), and for
-   the rest (t5 t6 t7 t8 | t8 t9). */
+   tokens t0 ... t9 behind a prefix, at most four inputs: (prefix t0 t1 t2 | t0 ... t3), (t3 ... t6 | t4 ... t7), and
+   for the rest (t5 t6 t7 t8 | t8 t9). */
 static void rolling_windows_are_those_of_the_harness(void **state) {
   (void)state;
   int32_t tokens[11] = {0};

@@ -133,7 +133,8 @@ static void models_are_timed_in_turns_when_all_are_trained(void **state) {
   json_decref(turns);
   turns = measured;
   options.verdict.remeasure = false;
-  /* What was measured stays, also of a model that was deleted but for its results; the next seeds have the same speeds. */
+  /* What was measured stays, also of a model that was deleted but for its results; the next seeds have the same
+     speeds. */
   assert_int_equal(unlink(in_root("turns/mqa/model.safetensors")), 0);
   options.training.seeds = 2;
   watch more = {.runs = 4};

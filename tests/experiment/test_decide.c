@@ -1,4 +1,5 @@
-/* Choices on made-up runs with noise of known size: what is answered, how often it is wrong, and which seeds come next. */
+/* Choices on made-up runs with noise of known size: what is answered, how often it is wrong, and which seeds come
+   next. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -63,7 +64,8 @@ static void answers(const ch_summary *summary, const ch_comparison *comparison, 
   ch_text_free(&text);
 }
 
-/* Runs whose means over three seeds are these exactly, and whose noise is alike: each seed is off by `noise` in one model. */
+/* Runs whose means over three seeds are these exactly, and whose noise is alike: each seed is off by `noise` in one
+   model. */
 static void make_exactly(const truth *t, double noise, made *m) {
   m->comparison = (ch_comparison){.tolerance = 0.01, .models = m->runs, .training = {.seed = 1, .seeds = 3}};
   for (int s = 0; s < 3; s++)

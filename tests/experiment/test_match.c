@@ -178,7 +178,8 @@ static void what_cannot_match_is_said(void **state) {
   assert_non_null(strstr(error.message, "counts must agree within 0.5 %; raise parameters"));
 }
 
-/* Mixtures by name: the same parameters; the same active ones; or the width of the first model in the active experts. */
+/* Mixtures by name: the same parameters; the same active ones; or the width of the first model in the active
+   experts. */
 static void named_mixtures_are_matched_like_others(void **state) {
   (void)state;
   static const ch_match matches[] = {CH_MATCH_PARAMETERS, CH_MATCH_ACTIVE, CH_MATCH_NONE};

@@ -347,7 +347,7 @@ static void a_map_for_each_head_has_a_name(void **state) {
 
 static void numbers_after_the_colon_are_checked(void **state) {
   (void)state;
-  assert_refused("mha:4", "takes no number");
+  assert_refused("mha:4", "has no number");
   assert_refused("gqa:", "whole number of key-value heads");
   assert_refused("gqa:0", "whole number of key-value heads");
   assert_refused("gqa:-2", "whole number of key-value heads");

@@ -1,4 +1,5 @@
-/* What several seeds say together: means, spreads, paired intervals. Reference values: tables of Student's t, and NumPy. */
+/* What several seeds say together: means, spreads, paired intervals. Reference values: tables of Student's t, and
+   NumPy. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Models of our own that leave as a family's: latent attention as DeepSeek's, and those that were read in our keys as what they
- * were. The same logits, read again from the family's names and shapes. */
+/* Models of our own that leave as a family's: latent attention as DeepSeek's, and those that were read in our keys as
+ * what they were. The same logits, read again from the family's names and shapes. */
 #include "formats_testing.h"
 
 #include <crosshead/convert.h>

@@ -1,4 +1,5 @@
-/* Models whose layers share matrices, exported as a directory: what inference needs and no more, with the same logits. */
+/* Models whose layers share matrices, exported as a directory: what inference needs and no more, with the same
+   logits. */
 #include "formats_testing.h"
 
 #include <sys/stat.h>

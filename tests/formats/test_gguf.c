@@ -7,7 +7,7 @@
 #include "config_file/config_json.h"
 #include "gguf_building.h"
 
-/* --- the parser -------------------------------------------------------------------------------------------------- */
+/* --- the parser --------------------------------------------------------------------------------------------- */
 
 /* Parses an exact copy on the heap. */
 static ch_status parse(const ch_text *text, ch_gguf *file) {
@@ -196,7 +196,7 @@ static void an_alignment_must_be_a_power_of_two(void **state) {
   }
 }
 
-/* --- whole models, made from a reference directory ---------------------------------------------------------------- */
+/* --- whole models, made from a reference directory ---------------------------------------------------------- */
 
 typedef struct made {
   ch_model *model;

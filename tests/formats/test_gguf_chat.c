@@ -1,4 +1,5 @@
-/* Chats in GGUF files: which tokens end a text or a turn, templates, and metadata in types that converters differ in. */
+/* Chats in GGUF files: which tokens end a text or a turn, templates, and metadata in types that converters differ
+   in. */
 #include "formats_testing.h"
 
 #include "formats/chat_metadata.h"

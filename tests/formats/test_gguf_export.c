@@ -156,7 +156,7 @@ static void q8_0_stands_back_where_rows_do_not_fit_its_blocks(void **state) {
   close_desk(&d);
 }
 
-/* --- vocabularies -------------------------------------------------------------------------------------------------- */
+/* --- vocabularies ------------------------------------------------------------------------------------------- */
 
 static const char sample[] =
     "Once upon a time, there was  a caf\xc3\xa9 - \xe4\xbd\xa0\xe5\xa5\xbd \xf0\x9f\x98\x80\n\n"
@@ -214,7 +214,7 @@ static void rows_without_a_token_get_names(void **state) {
   check_vocabulary(TEST_DATA "/text/bytelevel.json", 2048);
 }
 
-/* --- what is refused ----------------------------------------------------------------------------------------------- */
+/* --- what is refused ---------------------------------------------------------------------------------------- */
 
 static void models_without_an_architecture_are_refused(void **state) {
   (void)state;

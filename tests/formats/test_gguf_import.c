@@ -8,7 +8,7 @@
 #define STORIES SHARED_DATA "/data/models/TinyStories-656K"
 #define REFERENCE SHARED_DATA "/data/reference"
 
-/* --- models ---------------------------------------------------------------------------------------------------- */
+/* --- models ------------------------------------------------------------------------------------------------- */
 
 /* Rounding to 4 to 16 bits moves the logits; how far is known from the type. */
 static void every_tensor_type_of_a_trained_model_gives_its_logits(void **state) {
@@ -74,7 +74,7 @@ static void dequantised_tensors_equal_the_reference_bit_for_bit(void **state) {
   ch_safetensors_close(&reference);
 }
 
-/* --- vocabularies ------------------------------------------------------------------------------------------------ */
+/* --- vocabularies ------------------------------------------------------------------------------------------- */
 
 static ch_tokenizer *tokenizer_of(const char *path) {
   ch_gguf file;
@@ -153,7 +153,8 @@ static void a_vocabulary_without_a_model_says_so(void **state) {
   assert_non_null(strstr(problem.message, "a vocabulary without a model"));
 }
 
-/* Projections that stand together in one tensor, longrope's divisors, learned positions, layers in parallel, experts. */
+/* Projections fused into one tensor, longrope's divisors, learned positions, layers in parallel,
+   experts. */
 static void files_of_families_give_the_logits_of_transformers(void **state) {
   (void)state;
   static const char *const names[] = {"phi3_longrope",     "glm4",   "gpt2", "stablelm",

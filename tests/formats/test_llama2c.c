@@ -40,7 +40,7 @@ static void trained_checkpoints_agree_with_the_reference(void **state) {
   }
 }
 
-/* The ids that the .bin and the tokenizer.json made of it give a text. */
+/* The ids of a text by the .bin and by the tokenizer.json converted from it. */
 static void compare_tokenizers(const char *bin, const char *directory, const char *text) {
   ch_tokenizer *a, *b;
   ch_ids x = {0}, y = {0};
@@ -77,7 +77,7 @@ static void its_tokenizer_becomes_a_tokenizer_json_with_the_same_ids(void **stat
   scratch_end(directory);
 }
 
-/* --- damaged files ---------------------------------------------------------------------------------------------- */
+/* --- damaged files ------------------------------------------------------------------------------------------ */
 
 static void refuse(const char *path, const char *part) {
   ch_source source;

@@ -36,7 +36,7 @@ static void touch_values(const ch_gguf *file) {
   }
 }
 
-/* What goes wrong says so. */
+/* Errors have a message. */
 static void expect_message(ch_status status, const ch_error *error) {
   if (status != CH_OK && (status != error->status || !error->message[0])) abort();
 }

@@ -1,4 +1,5 @@
-/* Fuzz target: safetensors. What is accepted must be inside the file, without overlap, and readable to its last byte. */
+/* Fuzz target: safetensors. What is accepted must be inside the file, without overlap, and readable to its last
+   byte. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

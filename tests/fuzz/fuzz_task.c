@@ -20,7 +20,7 @@ static ch_status open_task(const uint8_t *data, size_t size, const uint8_t *end,
                                                                : CH_ERROR_ARGUMENT;
 }
 
-/* What filters take of a text, and its score beside the right answers. */
+/* The filtered answer of a text, and its score against the right answers. */
 static void judge(const ch_task *task, const json_t *item, const ch_question *q) {
   ch_template_scope scope = {0};
   for (int f = 0; f < task->answers.filter_count; f++) {

@@ -28,7 +28,7 @@ typedef struct gradient_case {
   ch_node *(*build)(ch_graph *graph, ch_node *const *p);
 } gradient_case;
 
-/* --- running a case ------------------------------------------------------------------------------------------ */
+/* --- running a case ----------------------------------------------------------------------------------------- */
 
 typedef struct bench {
   const gradient_case *c;
@@ -129,7 +129,8 @@ static inline void fill(bench *b, const gradient_case *c) {
   }
 }
 
-/* Three micro-batches of one step, which compute once what parameters alone determine, give three times the gradient. */
+/* Three micro-batches of one step, which compute once what parameters alone determine, give three times the
+   gradient. */
 static inline void compare_with_accumulation(bench *b, bool recompute, double *const *once) {
   plan_case(b, true, recompute, true);
   for (int i = 0; i < b->c->leaves; i++) memset(b->gradients[i], 0xff, ch_tensor_bytes(&b->params[i]));
@@ -181,7 +182,7 @@ static inline void check(const gradient_case *c, bool recompute) {
   }
 }
 
-/* What the tests below are about: their state, of cmocka_unit_test_prestate. */
+/* The state of the tests, from cmocka_unit_test_prestate. */
 typedef struct gradient_cases {
   const gradient_case *cases;
   size_t count;

@@ -101,7 +101,7 @@ static void release(mixture *m) {
   ch_workspace_free(&m->workspace);
 }
 
-/* --- worked out by hand -------------------------------------------------------------------------------------- */
+/* --- worked out by hand ------------------------------------------------------------------------------------- */
 
 static void softmax(const double *logits, double p[EXPERTS]) {
   double sum = 0;
@@ -154,7 +154,7 @@ static double balance_loss(const mixture *m, const spec *s) {
   return loss;
 }
 
-/* --- tests --------------------------------------------------------------------------------------------------- */
+/* --- tests -------------------------------------------------------------------------------------------------- */
 
 static void every_token_goes_through_its_best_experts(void **state) {
   (void)state;
@@ -205,7 +205,7 @@ static void loads_are_counted_in_the_layers_row_and_add_up(void **state) {
   m.routing.load = m.load;
   run(&m, true);
   run(&m, true);
-  run(&m, false); /* not asked for */
+  run(&m, false); /* not requested */
   for (int e = 0; e < EXPERTS; e++) {
     int64_t count = 0;
     for (int row = 0; row < ROWS; row++) count += is_chosen(&m, &s, row, e);
@@ -280,7 +280,7 @@ static void an_expert_that_nobody_chose_has_a_gradient_of_zero(void **state) {
   release(&m);
 }
 
-/* As decoding wants it: the matrices may lie in a file whose pages cost time. */
+/* As in decoding: the matrices may be in a file whose pages cost time. */
 static void an_expert_that_nobody_chose_is_not_read(void **state) {
   (void)state;
   static mixture m;

@@ -128,7 +128,7 @@ static ch_node *build_matrix_product(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_linear(g, p[0], ch_op_matrix_product(g, p[1], p[2]), NULL));
 }
 
-/* The same value made twice is one node: its gradient counts twice. */
+/* An operation built twice is one node: its gradient counts twice. */
 static ch_node *build_made_twice(ch_graph *g, ch_node *const *p) {
   ch_node *once = ch_op_linear(g, p[0], p[1], NULL), *twice = ch_op_linear(g, p[0], p[1], NULL);
   if (once != twice) return NULL;

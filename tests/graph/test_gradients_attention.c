@@ -75,7 +75,7 @@ static ch_node *build_attend_encoder(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, attend(g, p, false, NULL, false));
 }
 
-/* Queries and values lie apart in wider nodes, keys among the values. */
+/* Queries and values are slices of wider nodes, keys among the values. */
 static ch_node *build_attend_apart(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_attend(g, p[0], p[1], p[1], NULL, NULL,
                                     &(ch_attend_spec){.heads = 4,
@@ -89,7 +89,7 @@ static ch_node *build_attend_apart(ch_graph *g, ch_node *const *p) {
                                                       .causal = true}));
 }
 
-/* Each value is the beginning of its key, in one node that is also used beside. */
+/* Each value is the beginning of its key, in one node that has another use too. */
 static ch_node *build_attend_shared(ch_graph *g, ch_node *const *p) {
   ch_node *attended = ch_op_attend(g, p[0], p[1], p[1], NULL, NULL,
                                    &(ch_attend_spec){.heads = 4,
@@ -155,7 +155,7 @@ static ch_node *build_exclude(ch_graph *g, ch_node *const *p) {
   return ch_op_gelu(g, ch_op_exclude(g, ch_op_gelu(g, p[0]), p[1], 4));
 }
 
-/* Values that are contexts too, and a context used beside. */
+/* Values that are contexts too, and a context with another use. */
 static ch_node *build_exclude_itself(ch_graph *g, ch_node *const *p) {
   ch_node *x = ch_op_gelu(g, p[0]);
   return ch_op_add(g, ch_op_exclude(g, ch_op_mul(g, x, p[1]), x, 2), x);

@@ -1,7 +1,7 @@
 /* Experts and their choices: backward against central differences. */
 #include "graph/gradient_testing.h"
 
-/* x, router logits, then gate, up and down of three experts, of which each row takes `active`. */
+/* x, router logits, then gate, up and down of three experts, of which each row uses `active`. */
 static ch_node *experts(ch_graph *g, ch_node *const *p, int64_t active, bool renormalise, bool sigmoid) {
   ch_node *chosen =
       ch_op_choose_experts(g, p[1], NULL, &(ch_choice_spec){.active = active, .sigmoid = sigmoid}, 0);

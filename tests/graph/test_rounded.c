@@ -1,4 +1,4 @@
-/* Graphs that compute in BF16: values and gradients beside those of the same graph in double. */
+/* Graphs that compute in BF16: values and gradients against those of the graph in double. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -123,7 +123,7 @@ static double distance(const ch_tensor *a, const void *got, const ch_tensor *b, 
   return sqrt(far / size);
 }
 
-/* --- a linear layer ------------------------------------------------------------------------------------------- */
+/* --- a linear layer ----------------------------------------------------------------------------------------- */
 
 static ch_node *build_linear(ch_graph *g, ch_node *const *p) {
   return ch_op_linear(g, p[0], p[1], p[2]);
@@ -153,7 +153,7 @@ static void what_bf16_holds_is_multiplied_without_an_error(void **state) {
   }
 }
 
-/* --- a small network ------------------------------------------------------------------------------------------- */
+/* --- a small network ---------------------------------------------------------------------------------------- */
 
 static ch_node *build_network(ch_graph *g, ch_node *const *p) {
   ch_node *x = ch_op_rmsnorm(g, ch_op_gelu(g, p[EMBEDDED]), p[NORM], 1e-5);
@@ -212,7 +212,7 @@ static void values_computed_again_give_the_same_bits(void **state) {
   forget(&again);
 }
 
-/* --- the head alone ------------------------------------------------------------------------------------------- */
+/* --- the head alone ----------------------------------------------------------------------------------------- */
 
 static ch_node *build_head(ch_graph *g, ch_node *const *p) {
   return ch_op_lm_loss(g, p[0], p[1], ch_graph_input(g, CH_INPUT_TARGETS), 0);

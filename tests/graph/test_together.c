@@ -64,8 +64,8 @@ static void add_param(lab *l, int param, ch_dtype dtype, int rank, int64_t rows,
   kernels->convert_to(all_threads(), count, values, dtype, l->params[param].data);
 }
 
-/* The first, the second and the third product of x, with other things between them: a product with a matrix that is computed,
-   and one of another left factor. */
+/* The first, the second and the third product of x, with other things between them: a product with a matrix that is
+   computed, and one of another left factor. */
 static ch_graph *build(lab *l) {
   ch_graph *graph = ch_graph_create(CH_F32, 1, l->rows);
   ch_node *p[PARAMS];

@@ -54,7 +54,8 @@ static inline void remove_directory(void) {
   assert_int_equal(system(command), 0);
 }
 
-/* `count` CIFAR records: image i has label i % 10 (behind a coarse one where there are two) and all pixels (i + channel). */
+/* `count` CIFAR records: image i has label i % 10 (behind a coarse one where there are two) and all pixels (i +
+   channel). */
 static inline unsigned char *make_cifar(int count, int labels) {
   size_t record = (size_t)labels + 3072;
   unsigned char *data = malloc((size_t)count * record);

@@ -146,12 +146,12 @@ static void what_makes_no_set_is_refused(void **state) {
   unsigned char *images = make_idx_images(5, 6, &size);
   put_file("train-images-idx3-ubyte", images, size);
   assert_refused(ch_image_set_open(path_in("train-images-idx3-ubyte"), 0.05, &set, &failure),
-                 "has no labels beside it");
+                 "has no file of labels");
   free(ten), free(hundred), free(images);
   remove_directory();
 }
 
-/* --- augmentation -------------------------------------------------------------------------------------------- */
+/* --- augmentation ------------------------------------------------------------------------------------------- */
 
 enum { SIZE = 6, CHANNELS = 2, COUNT = CHANNELS * SIZE * SIZE };
 

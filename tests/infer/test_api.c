@@ -13,7 +13,7 @@
 
 #define MODEL TEST_DATA "/TinyStories-656K"
 
-/* What transformers 5.12 writes after the first ten ids, always taking the likeliest token. */
+/* The greedy continuation of the first ten ids by transformers 5.12. */
 static const char prompt[] = "Once upon a time, there was a little girl named Lily.";
 enum { PROMPT_TOKENS = 10 };
 static const int32_t greedy[] = {1,   80,   147,  201, 282,  215,  286, 598,  629,  10,  208, 183,
@@ -271,7 +271,7 @@ static void generating_writes_the_text_of_the_tokens_it_takes(void **state) {
   collected got = {.size = 0};
   ch_generated result;
   assert_int_equal(ch_generate(session, prompt, 50, &sampler, collect, &got, &result, &error), CH_OK);
-  /* The reference takes four tokens and then ends the text. */
+  /* The reference writes four tokens and then ends the text. */
   char *text = NULL;
   size_t size = 0;
   assert_int_equal(ch_decode(model, greedy + PROMPT_TOKENS, 4, &text, &size, &error), CH_OK);

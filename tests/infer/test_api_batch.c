@@ -17,7 +17,7 @@ static const char *const beginnings[] = {"One day", "The moon",
 
 static ch_error error;
 
-/* What one text said. */
+/* The output of one text. */
 typedef struct page {
   char text[ROOM];
   size_t size;
@@ -41,7 +41,7 @@ typedef struct desk {
   ch_batch_text texts[TEXTS];
 } desk;
 
-/* Prompts, lengths and samplers that differ; the model ends some by itself, one is stopped, one fills the session. */
+/* Prompts, lengths and samplers that differ; the model ends some, one is stopped, one fills the session. */
 static void open_desk(desk *d, int32_t sequences, ch_precision cache) {
   ch_session_settings settings;
   ch_session_defaults(&settings);
@@ -144,7 +144,7 @@ static void defaults_are_those_of_ch_generate(void **state) {
   assert_int_equal(ch_generate_batch(d.session, d.texts, 1, NULL), CH_OK);
   assert_int_equal(ch_generate(d.session, "One day", 6, NULL, collect, &d.pages[1], NULL, &error), CH_OK);
   assert_string_equal(d.pages[0].text, d.pages[1].text);
-  d.texts[0].sink = NULL; /* no text is asked for */
+  d.texts[0].sink = NULL; /* no text is requested */
   assert_int_equal(ch_generate_batch(d.session, d.texts, 1, &error), CH_OK);
   assert_int_equal(d.texts[0].generated.tokens, 6);
   close_desk(&d);

@@ -132,7 +132,7 @@ static void gradients_are_those_of_the_loss(void **state) {
   ch_model_close(wide);
 }
 
-/* --- files ------------------------------------------------------------------------------------------------------ */
+/* --- files -------------------------------------------------------------------------------------------------- */
 
 static void write_tokens(const char *path) {
   static const char header[] = "{\"tokens\":{\"dtype\":\"I32\",\"shape\":[2,5],\"data_offsets\":[0,40]}}    ";

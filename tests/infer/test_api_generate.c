@@ -38,7 +38,7 @@ static int close_model(void **state) {
   return 0;
 }
 
-/* What a text's sinks were given. */
+/* The output of a text's sinks. */
 typedef struct page {
   char text[MOST_TEXT];
   size_t size;
@@ -69,7 +69,7 @@ static bool note(const ch_token_probability *token, const ch_token_probability *
   return !p->stop_after || p->count < p->stop_after;
 }
 
-/* The likeliest tokens after the prompt; `text` says what else is asked. */
+/* The likeliest tokens after the prompt; `text` has the other options. */
 static ch_status write_greedy(ch_batch_text *text, page *p) {
   ch_sampler greedy;
   ch_sampler_defaults(&greedy, 0);
@@ -85,7 +85,7 @@ static ch_status write_greedy(ch_batch_text *text, page *p) {
   return ch_generate_text(session, text, &error);
 }
 
-/* --- stop strings -------------------------------------------------------------------------------------------- */
+/* --- stop strings ------------------------------------------------------------------------------------------- */
 
 /* Every stretch of the text as a stop string: most of them begin and end inside tokens, and span several. */
 static void the_text_ends_before_a_stop_string_wherever_tokens_part(void **state) {
@@ -212,7 +212,7 @@ static void texts_of_a_batch_have_their_own_stop_strings(void **state) {
   ch_session_free(batch);
 }
 
-/* --- why a text ends ----------------------------------------------------------------------------------------- */
+/* --- why a text ends ---------------------------------------------------------------------------------------- */
 
 static void a_text_says_why_it_ended(void **state) {
   (void)state;
@@ -302,7 +302,7 @@ static void impossible_wishes_are_refused_before_anything_is_fed(void **state) {
   }
 }
 
-/* --- probabilities ------------------------------------------------------------------------------------------- */
+/* --- probabilities ------------------------------------------------------------------------------------------ */
 
 /* Softmax in its plainest form. */
 static double plain_log_probability(const float *logits, int32_t token) {
@@ -316,7 +316,7 @@ static void tokens_come_with_their_log_probabilities_and_the_likeliest(void **st
   static page p;
   ch_sampler sampler;
   ch_sampler_defaults(&sampler, 11);
-  sampler.temperature = 1.5; /* what is told is before temperature and top-k */
+  sampler.temperature = 1.5; /* reported probabilities are before temperature and top-k */
   sampler.top_k = 50;
   memset(&p, 0, sizeof p);
   ch_batch_text text = {.prompt = prompt,

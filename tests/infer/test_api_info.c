@@ -1,4 +1,4 @@
-/* What a model is and costs, asked as a program would: only crosshead/info.h. */
+/* Figures of a model through crosshead/info.h alone, as a program reads them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,8 +38,8 @@ static void assert_holds(char *text, const char *part) {
   if (!strstr(text, part)) fail_msg("no \"%s\" in\n%s", part, text);
 }
 
-/* llama_gqa: 2 layers, 2 key-value heads of 8: 2 * 2 * 2 * 8 elements, of two bytes in BF16, of four in F32. In Q8_0 the 16
-   elements of a layer's keys fill a block of 32 with a scale of two bytes. */
+/* llama_gqa: 2 layers, 2 key-value heads of 8: 2 * 2 * 2 * 8 elements, of two bytes in BF16, of four in F32. In Q8_0
+   the 16 elements of a layer's keys fill a block of 32 with a scale of two bytes. */
 static void the_cache_is_counted_in_the_types_asked_for(void **state) {
   (void)state;
   ch_info *info = opened(LLAMA);

@@ -1,5 +1,5 @@
-/* Sessions through the public interface: logits of all positions, uneven sequences, truncating, copying, forking, progress,
-   end tokens, text with special tokens. */
+/* Sessions through the public interface: logits of all positions, uneven sequences, truncating, copying, forking,
+   progress, end tokens, text with special tokens. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -99,7 +99,7 @@ static void sequences_of_different_lengths_go_on_as_they_would_alone(void **stat
   must(ch_session_step(many, B, next, &logits, &error));
   for (int b = 0; b < B; b++) assert_memory_equal(logits + b * V, expected[b], sizeof expected[b]);
 
-  /* Fed together, each goes on from its own end. */
+  /* Fed together, each continues from its own end. */
   int32_t rows[B * 4];
   for (int b = 0; b < B; b++)
     for (int t = 0; t < 4; t++) rows[b * 4 + t] = text[lengths[b] + 1 + (size_t)t];
@@ -227,7 +227,7 @@ static void forks_diverge_like_two_sessions_bit_for_bit(void **state) {
   assert_int_equal(ch_session_fork(NULL, NULL, &error), CH_ERROR_ARGUMENT);
 }
 
-/* --- progress ------------------------------------------------------------------------------------------------ */
+/* --- progress ----------------------------------------------------------------------------------------------- */
 
 typedef struct watch {
   int64_t calls, done, total, stop_at; /* stop_at: cancels from there on; 0 = never */
@@ -324,7 +324,7 @@ static void a_generation_reports_its_prompt_and_stops_there(void **state) {
   ch_session_free(session);
 }
 
-/* --- end tokens and special tokens --------------------------------------------------------------------------- */
+/* --- end tokens and special tokens -------------------------------------------------------------------------- */
 
 static void end_tokens_are_those_of_the_model_until_they_are_set(void **state) {
   (void)state;

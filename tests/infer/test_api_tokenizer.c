@@ -166,7 +166,7 @@ static void what_makes_no_sense_is_an_error(void **state) {
   ch_tokenizer_free(tokenizer);
 }
 
-/* --- training ------------------------------------------------------------------------------------------------- */
+/* --- training ----------------------------------------------------------------------------------------------- */
 
 typedef struct files {
   char directory[40], text[64], out[64];

@@ -100,7 +100,7 @@ static json_t *load_json(const char *path) {
   return root;
 }
 
-/* --- parity ---------------------------------------------------------------------------------------------------- */
+/* --- parity ------------------------------------------------------------------------------------------------- */
 
 /* The reference's ids are `prompt` ids of prompt, then what transformers wrote with them. */
 static void check_greedy_ids(const char *directory, const char *reference, int64_t prompt) {
@@ -149,7 +149,7 @@ static void trained_models_write_the_ids_that_transformers_writes(void **state) 
                    SHARED_DATA "/data/reference/stories260K/ref.json", 1);
 }
 
-/* What llama2.c prints for this model with temperature 0 (from its documentation). */
+/* The output of llama2.c for this model with temperature 0 (from its documentation). */
 static void the_llama2c_model_tells_its_story(void **state) {
   (void)state;
   if (!shared_data()) skip();
@@ -169,7 +169,7 @@ static void the_llama2c_model_tells_its_story(void **state) {
   close_desk(&d);
 }
 
-/* --- text ------------------------------------------------------------------------------------------------------ */
+/* --- text --------------------------------------------------------------------------------------------------- */
 
 static int64_t encode(const desk *d, const char *text, int32_t *ids) {
   ch_ids list = {0};
@@ -234,7 +234,7 @@ static void broken_bytes_become_replacement_characters(void **state) {
   }
 }
 
-/* --- ends ------------------------------------------------------------------------------------------------------ */
+/* --- ends --------------------------------------------------------------------------------------------------- */
 
 static void a_text_ends_where_it_should(void **state) {
   (void)state;
@@ -339,7 +339,7 @@ static void the_same_seed_writes_the_same_text(void **state) {
   close_desk(&d);
 }
 
-/* --- end tokens ------------------------------------------------------------------------------------------------ */
+/* --- end tokens --------------------------------------------------------------------------------------------- */
 
 static void put_file(const char *directory, const char *name, const char *text) {
   char path[600];

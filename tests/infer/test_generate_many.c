@@ -1,4 +1,5 @@
-/* Many texts batched: each is what it is alone, bit for bit, whatever the mechanism; shared prompts, ends, stops, errors. */
+/* Many texts batched: each is what it is alone, bit for bit, whatever the mechanism; shared prompts, ends, stops,
+   errors. */
 #include "small_models.h"
 
 #include "count_allocations.h"
@@ -182,8 +183,8 @@ static bool are_alike(const float *a, const float *b, bool rounded) {
   return most <= 1e-5 * largest;
 }
 
-/* Long enough that a lone sequence is shared by the threads. How talking heads and tokens of one id are shared out depends on
-   what else there is to do: those are alike within rounding. */
+/* Long enough that a lone sequence is shared by the threads. How talking heads and tokens of one id are shared out
+   depends on what else there is to do: those are alike within rounding. */
 static void long_sequences_in_step_are_what_they_are_alone(void **state) {
   (void)state;
   enum { COUNT = 4, LONGEST = 620 };
@@ -233,7 +234,7 @@ static void long_sequences_in_step_are_what_they_are_alone(void **state) {
   }
 }
 
-/* --- memory ---------------------------------------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------------------------------------------------- */
 
 /* Allocations of all texts together, each of `most` tokens and some more. */
 static long allocations_of(ch_session *session, const ch_tokenizer *tokenizer, int64_t most,
@@ -254,7 +255,7 @@ static long allocations_of(ch_session *session, const ch_tokenizer *tokenizer, i
   return made;
 }
 
-/* Texts of different lengths come and go; what they take does not depend on how many tokens they have. */
+/* Texts of different lengths come and go; their memory does not depend on their number of tokens. */
 static void a_token_of_texts_in_step_allocates_nothing(void **state) {
   (void)state;
   if (!COUNTS_ALLOCATIONS) {
@@ -281,7 +282,7 @@ static void a_token_of_texts_in_step_allocates_nothing(void **state) {
   ch_tokenizer_free(tokenizer);
 }
 
-/* --- prompts in common, stops, errors -------------------------------------------------------------------------- */
+/* --- prompts in common, stops, errors ----------------------------------------------------------------------- */
 
 typedef struct desk {
   ch_model *model;
@@ -353,7 +354,7 @@ static void set_first(ch_model *model, const char *name, int64_t at, float value
   ((float *)model->weights.tensors[row].data)[at] = value;
 }
 
-/* Also the one that takes the place of the broken one finds nothing of it. */
+/* The next text in the slot of the broken one is not affected either. */
 static void a_text_whose_numbers_break_ends_alone(void **state) {
   (void)state;
   static const ch_dtype caches[] = {CH_F32, CH_BF16, CH_Q8_0};

@@ -1,4 +1,5 @@
-/* Generations, used as a server would: only crosshead/crosshead.h. Texts are the same, bit for bit, whoever else is there. */
+/* Generations, used as a server would: only crosshead/crosshead.h. Texts are the same, bit for bit, whoever else is
+   there. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +16,7 @@ enum { REQUESTS = 12, MOST = 160, TOP = 3, ROOM = 4096, CHUNK = 33 };
 
 static ch_error error;
 
-/* What was reported about one choice. */
+/* The events of one choice. */
 typedef struct said {
   int32_t ids[MOST];
   double log_probabilities[MOST];
@@ -116,7 +117,7 @@ static uint32_t next_random(uint32_t *state) {
   return *state >> 16;
 }
 
-/* --- alone and with others ---------------------------------------------------------------------------------------- */
+/* --- alone and with others ---------------------------------------------------------------------------------- */
 
 typedef struct deck {
   int32_t prompts[REQUESTS][MOST];
@@ -206,7 +207,7 @@ static void texts_are_what_they_are_alone(void **state) {
   check_model("TinyStories-656K", 140);
 }
 
-/* --- reuse ---------------------------------------------------------------------------------------------------------- */
+/* --- reuse -------------------------------------------------------------------------------------------------- */
 
 static said run_one(ch_generation *g, ch_generation_request r) {
   static said s;
@@ -270,7 +271,7 @@ static void whole_chunks_of_an_earlier_prompt_are_reused(void **state) {
   ch_model_close(model);
 }
 
-/* --- choices ---------------------------------------------------------------------------------------------------------- */
+/* --- choices ------------------------------------------------------------------------------------------------ */
 
 /* More choices than places: each is the text of its seed. */
 static void choices_are_texts_of_their_seeds(void **state) {
@@ -304,7 +305,7 @@ static void choices_are_texts_of_their_seeds(void **state) {
   ch_model_close(model);
 }
 
-/* --- probabilities of a prompt ------------------------------------------------------------------------------------- */
+/* --- probabilities of a prompt ------------------------------------------------------------------------------ */
 
 static void tokens_of_a_prompt_are_scored(void **state) {
   (void)state;
@@ -333,7 +334,7 @@ static void tokens_of_a_prompt_are_scored(void **state) {
   ch_model_close(model);
 }
 
-/* --- what may be written ------------------------------------------------------------------------------------------- */
+/* --- what may be written ------------------------------------------------------------------------------------ */
 
 static void biases_bans_and_penalties_decide_what_is_written(void **state) {
   (void)state;
@@ -371,7 +372,7 @@ static void biases_bans_and_penalties_decide_what_is_written(void **state) {
   ch_model_close(model);
 }
 
-/* --- stop strings -------------------------------------------------------------------------------------------------- */
+/* --- stop strings ------------------------------------------------------------------------------------------- */
 
 static void a_text_ends_before_its_stop_string(void **state) {
   (void)state;
@@ -401,7 +402,7 @@ static void a_text_ends_before_its_stop_string(void **state) {
   ch_model_close(model);
 }
 
-/* --- refusals ------------------------------------------------------------------------------------------------------- */
+/* --- refusals ----------------------------------------------------------------------------------------------- */
 
 static void requests_that_make_no_sense_are_refused(void **state) {
   (void)state;

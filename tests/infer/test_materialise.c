@@ -1,4 +1,4 @@
-/* Models in other forms: what is written out, dropped or kept gives the same logits, plain and through the cache. */
+/* Models in other forms: materialised, dropped or unchanged, they have equal logits, plain and through the cache. */
 #include "attention/weight_source.h"
 #include <crosshead/bench.h>
 #include "small_models.h"
@@ -63,7 +63,7 @@ static void inference_drops_what_gives_coefficients(void **state) {
   ch_model_unload(model);
 }
 
-/* Atoms that are layers' matrices are not copied; sums take the atoms' type. */
+/* Atoms that are layers' matrices are not copied; sums have the atoms' type. */
 static void serving_takes_no_more_memory_than_it_must(void **state) {
   (void)state;
   ch_model *model = sharing_model(shared_models[4], CH_F32);

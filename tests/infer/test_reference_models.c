@@ -173,7 +173,7 @@ static void deepseek_v2_with_grouped_experts(void **state) {
   check_gradients(TEST_DATA "/reference/deepseek_v2");
 }
 
-/* The same with a factored query, sigmoids and a correction of the choice. */
+/* With a factored query, sigmoids and a correction of the choice. */
 static void deepseek_v3_with_corrected_choice(void **state) {
   (void)state;
   check_model(TEST_DATA "/reference/deepseek_v3", TEST_DATA "/reference/deepseek_v3");

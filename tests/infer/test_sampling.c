@@ -13,7 +13,7 @@
 #include "base/random.h"
 #include "infer/sampling.h"
 
-/* --- reference: sort the vocabulary, cut, normalise ------------------------------------------------------------ */
+/* --- reference: sort the vocabulary, cut, normalise --------------------------------------------------------- */
 
 static const float *sorted_logits;
 
@@ -122,7 +122,7 @@ static void tokens_are_drawn_with_their_probabilities(void **state) {
   }
 }
 
-/* Which tokens can come out at all: many draws at a high temperature reach every one that is kept. */
+/* Many draws at a high temperature reach every candidate. */
 static int distinct_tokens(const ch_sampler *sampling, const float *logits, int n, int draws, bool *seen) {
   void *scratch = malloc(ch_sampling_scratch(n));
   ch_sampler sampler = seeded(sampling, 3);
@@ -169,10 +169,10 @@ static void top_p_keeps_the_fewest_tokens_that_reach_p(void **state) {
   assert_int_equal(distinct_tokens(&(ch_sampler)SETTINGS(1, 0, 0), logits, N, 200, seen), 1);
   assert_true(seen[7]);
   assert_int_equal(distinct_tokens(&(ch_sampler)SETTINGS(1, 0, 1), logits, N, 4000, seen), N);
-  /* A token that alone passes p stands alone. */
+  /* A token that exceeds p is the only candidate. */
   logits[7] = 10;
   assert_int_equal(distinct_tokens(&(ch_sampler)SETTINGS(1, 0, 0.99), logits, N, 2000, seen), 1);
-  /* After top-k the probabilities are those of the tokens kept: of four equal ones, p = 0.5 keeps two. */
+  /* After top-k the probabilities are those of its candidates: of four equal ones, p = 0.5 leaves two. */
   for (int i = 0; i < N; i++) logits[i] = 0;
   assert_int_equal(distinct_tokens(&(ch_sampler)SETTINGS(1, 4, 0.5), logits, N, 2000, seen), 2);
 }

@@ -12,7 +12,7 @@
 #include "count_allocations.h"
 #include "infer/api_forward.h"
 
-/* --- a model and its uncached logits --------------------------------------------------------------------------- */
+/* --- a model and its uncached logits ------------------------------------------------------------------------ */
 
 enum { T = 24, B = 3 };
 
@@ -78,9 +78,10 @@ static double difference(const fixture *f, const float *logits, int b, int64_t t
   return most / (double)f->largest;
 }
 
-/* --- tests ----------------------------------------------------------------------------------------------------- */
+/* --- tests -------------------------------------------------------------------------------------------------- */
 
-/* Feeds all tokens of sequence 0 in pieces of random lengths up to `longest`; the largest difference after any piece. */
+/* Feeds all tokens of sequence 0 in pieces of random lengths up to `longest`; the largest difference after any
+   piece. */
 static double feed_in_pieces(const fixture *f, int64_t longest, int64_t chunk, ch_dtype dtype,
                              uint64_t seed) {
   ch_session *session = open_session(f, 1, T, chunk, dtype);
@@ -290,7 +291,7 @@ static void a_decoding_step_allocates_nothing(void **state) {
   for (int t = 1; t < T; t++)
     assert_int_equal(ch_session_feed(session, f.tokens[1] + t, 1, &logits, NULL), CH_OK);
   assert_int_equal(allocations, before);
-  /* The same prompt again: its plans are still there. */
+  /* A repeated prompt reuses its plans. */
   assert_int_equal(ch_session_truncate(session, 0, NULL), CH_OK);
   assert_int_equal(ch_session_feed(session, f.tokens[0], T, &logits, NULL), CH_OK);
   assert_int_equal(allocations, before);

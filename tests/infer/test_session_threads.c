@@ -97,7 +97,7 @@ static void a_session_keeps_its_threads(void **state) {
     moved(created, 0, still, expected);
     moved(created, 0, more, got);
     assert_memory_equal(got, expected, sizeof got);
-    moved(7, created, more, got); /* asked for by the settings instead */
+    moved(7, created, more, got); /* requested by the settings instead */
     assert_memory_equal(got, expected, sizeof got);
   }
 }

@@ -20,7 +20,7 @@
 #include "model/transformer.h"
 #include "tensor/kernels.h"
 
-/* --- a small model in memory ----------------------------------------------------------------------------------- */
+/* --- a small model in memory -------------------------------------------------------------------------------- */
 
 typedef struct model {
   ch_config config;
@@ -64,7 +64,7 @@ static const char talking[] =
     "\"attention\": {\"type\": \"talking\"}}";
 static const char tied[] = "{\"model_type\": \"llama\", " SIZES "\"tie_word_embeddings\": true}";
 
-/* --- a scratch directory --------------------------------------------------------------------------------------- */
+/* --- a scratch directory ------------------------------------------------------------------------------------ */
 
 static char directory[64];
 
@@ -100,7 +100,7 @@ static inline void put_tensors(const char *name, const ch_stored_tensor *tensors
   free(path);
 }
 
-/* The model's tensors as they would stand in a file. room: for more. */
+/* The model's tensors as in a file. room: for more. */
 static inline ch_stored_tensor *stored_tensors(const model *m, int room) {
   ch_stored_tensor *stored = calloc((size_t)(unsigned)(m->params.count + room), sizeof *stored);
   for (int i = 0; i < m->params.count; i++)
@@ -129,7 +129,7 @@ static inline void assert_refused(const model *m, ch_weights_mode mode, ch_statu
     fail_msg("status %d, \"%s\" where %d with \"%s\" is needed", status, error.message, code, words);
 }
 
-/* --- reading back ---------------------------------------------------------------------------------------------- */
+/* --- reading back ------------------------------------------------------------------------------------------- */
 
 static inline double value_at(const ch_tensor *tensor, int64_t i) {
   uint32_t bits;

@@ -146,7 +146,7 @@ static void data_off_its_alignment_is_copied(void **state) {
   free_model(&m);
 }
 
-/* --- real models ----------------------------------------------------------------------------------------------- */
+/* --- real models -------------------------------------------------------------------------------------------- */
 
 static void check_real(const char *place, ch_dtype stored) {
   ch_config config;

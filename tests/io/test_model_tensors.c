@@ -128,7 +128,7 @@ static void old_rotary_tables_and_a_tied_head_are_tolerated(void **state) {
   free(stored);
   free_model(&m);
 
-  make_model(ours, &m); /* untied: the head does not stand for the embedding */
+  make_model(ours, &m); /* untied: the head does not replace the embedding */
   n = m.params.count;
   stored = stored_tensors(&m, 0);
   stored[0] = stored[n - 1];

@@ -317,7 +317,7 @@ static void a_disk_that_fills_up_leaves_the_old_file(void **state) {
   ch_stored_tensor tensor = {.name = "x", .tensor = {CH_F32, 1, {1}, x}};
   ch_error error = {0};
   assert_int_equal(ch_safetensors_write(path, &tensor, 1, NULL, &error), CH_OK);
-  /* A limit on the file size stands for the full disk. */
+  /* A limit on the file size replaces the full disk. */
   struct rlimit old, small;
   getrlimit(RLIMIT_FSIZE, &old);
   small = old;

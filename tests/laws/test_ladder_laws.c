@@ -1,5 +1,5 @@
-/* The laws of a ladder, on losses made by laws that are known: values, how often intervals cover the truth, multipliers,
-   crossings, and the prediction of the largest models. */
+/* The laws of a ladder, on losses simulated by known laws: values, how often intervals cover the truth,
+   multipliers, crossings, and the prediction of the largest models. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@ typedef struct truth {
   double floor, above, alpha; /* above: nats over the floor at 1e13 FLOPs */
 } truth;
 
-/* Curves made by laws, and room for what they point to. */
+/* Curves simulated by laws, and room for their points. */
 typedef struct made {
   ch_ladder_curve curves[MOST];
   double flops[MOST][RUNGS], losses[MOST][RUNGS], earlier[MOST][SHARES * RUNGS];

@@ -1,4 +1,4 @@
-/* Spikes and instability on made curves. */
+/* Spikes and instability on simulated curves. */
 #include "train/training.h"
 #include "laws/loss_spikes.h"
 

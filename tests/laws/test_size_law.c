@@ -169,7 +169,8 @@ static void what_the_models_do_not_show_is_not_bounded(void **state) {
   assert_false(isfinite(law.size.high) && law.size.low > 0);
 }
 
-/* Losses of one form under the law of the other: the deviations are systematic, and the other form's noise is the losses'. */
+/* Losses of one form under the law of the other: the deviations are systematic, and the other form's noise is the
+   losses'. */
 static void a_law_of_the_wrong_form_does_not_fit(void **state) {
   (void)state;
   for (int seed = 0; seed < 10; seed++)

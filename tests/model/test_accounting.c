@@ -42,7 +42,7 @@ static ch_config sized(int64_t layers, int64_t width, int64_t heads, int64_t gro
   return c;
 }
 
-/* Matrices are written out once, where a model is opened: a token takes what a dense model's takes. Factors stay. */
+/* Matrices are written out once, where a model is opened: a token costs as much as in a dense model. Factors remain. */
 static void shared_matrices_cost_a_token_nothing(void **state) {
   (void)state;
   static const ch_sharing_type types[] = {CH_SHARING_MASA, CH_SHARING_SEQUENTIAL, CH_SHARING_REPEAT};
@@ -145,7 +145,7 @@ static void decoding_is_counted_in_its_own_form(void **state) {
   assert_true(a.decode.attention_context == L * 2.0 * H * (DEPTH * (2 * C + R) + 73 * C * (N + V)));
   c.attention.gate_op = CH_GATE_ADD;
   account(&c, DEPTH, CH_BF16, &a);
-  /* A token's own gate and the moments of its norm are made once, when it is written. */
+  /* A token's own gate and the moments of its norm are computed once, when it is written. */
   assert_true(a.decode.attention_projections == L * gated);
   assert_true(a.decode.attention_context == L * 2.0 * DEPTH * (H * (N + R + V) + C * H * (N + V)));
   /* A prompt's chunk of 512 expands its context once. */
@@ -217,7 +217,8 @@ static void linear_layers_have_states_and_no_cache(void **state) {
   assert_int_equal(a.cache_elements_per_token, 12288);
   assert_int_equal(a.state_elements_per_sequence, 19759104);
   assert_int_equal(deep.cache_elements_at_depth, 12288000);
-  /* What does not depend on the depth: matrices and convolutions, and three multiply-adds per element of a state. */
+  /* Costs that do not depend on the depth: matrices and convolutions, and three multiply-adds per element of a
+     state. */
   const double keys = 16 * 128, values = 32 * 128,
                linear = 64 * (2 * keys + 3 * values + 2 * 32) + 4 * (2 * keys + values) + 3 * 32 * 128 * 128,
                full = 64 * (2 * 16 * 256 + 2 * 2 * 256);

@@ -17,7 +17,7 @@
 
 enum { LENGTH = 48, VOCABULARY = 60, LAYERS = 3 };
 
-/* What is seen of the norms behind gates. */
+/* Observed values of the norms after gates. */
 typedef struct outputs {
   double squares, smallest; /* of elements; of a norm */
   int64_t count;

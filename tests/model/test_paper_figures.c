@@ -112,8 +112,8 @@ static void assert_millions(const char *name, int64_t count, double millions, in
     fail_msg("%s: %lld where %.*f M is right", name, (long long)count, decimals, millions);
 }
 
-/* EG-MLA, Tables 2, 3, 7, 10, 11 and 12, in millions: everything, lookup tables, and what a token uses. Some are rounded, others cut
-   off. The paper does not say how wide its FFN is; one SwiGLU of 2.5 widths gives all of them. */
+/* EG-MLA, Tables 2, 3, 7, 10, 11 and 12, in millions: everything, lookup tables, and what a token uses. Some are
+   rounded, others cut off. The paper does not say how wide its FFN is; one SwiGLU of 2.5 widths gives all of them. */
 static void models_of_eg_mla_have_the_sizes_that_the_paper_says(void **state) {
   (void)state;
   static const struct {
@@ -197,8 +197,8 @@ static void parameters_are_those_of_the_tables(void **state) {
   assert_millions("Qwen3-30B-A3B, active", moe.parameters_active / 100, 34, 0);
 }
 
-/* MEA, 5.1.1: Llama 3.2 1B, which has 1236 M parameters, with an output matrix of its own; a norm for the heads of a layer
-   and two matrices of 8 x 8 are all that is added. */
+/* MEA, 5.1.1: Llama 3.2 1B, which has 1236 M parameters, with an output matrix of its own; a norm for the heads of a
+   layer and two matrices of 8 x 8 are all that is added. */
 static void models_of_mea_are_llama_with_little_more(void **state) {
   (void)state;
   int64_t plain = figures("mea-1b-transformer").parameters_total, norms = 16 * 64, mixes = 16 * 2 * 8 * 8;
@@ -239,9 +239,9 @@ static void models_of_kha_have_the_sizes_that_the_paper_says(void **state) {
   }
 }
 
-/* KHA, Table 3: active parameters of the model of 6.6 B with other attention, in millions, before heads are knocked; the maps add
-   less than 0.2 %. The output matrix of MLA is its own: with the shared one, 8 heads give 731 M, and so they give 972 M where the
-   paper prints 970. */
+/* KHA, Table 3: active parameters of the model of 6.6 B with other attention, in millions, before heads are knocked;
+   the maps add less than 0.2 %. The output matrix of MLA is its own: with the shared one, 8 heads give 731 M, and so
+   they give 972 M where the paper prints 970. */
 static void attention_in_kha_has_the_sizes_that_table_3_says(void **state) {
   (void)state;
   static const struct {
@@ -262,8 +262,8 @@ static void attention_in_kha_has_the_sizes_that_table_3_says(void **state) {
   }
 }
 
-/* What one layer of models of the field leaves in the cache, in shapes that no file of configs/papers has; effective rank and
-   width of the shared latent space by their formulas. */
+/* The cache of one layer of models of the field, in shapes that no file of configs/papers has; effective
+   rank and width of the shared latent space by their formulas. */
 static void caches_of_the_field_are_those_that_it_publishes(void **state) {
   (void)state;
 #define LATENT                                                                                               \
@@ -336,8 +336,8 @@ static void compressed_and_shared_sides_are_those_of_table_3(void **state) {
   }
 }
 
-/* MFA, 4.1 and Table 10: the paper's initialisation and DeepSeek's, of MLA, MHA and MFA; MFA-KR's N is a linear layer as the
-   others, and alpha starts at zero. */
+/* MFA, 4.1 and Table 10: the paper's initialisation and DeepSeek's, of MLA, MHA and MFA; MFA-KR's N is a linear layer
+   as the others, and alpha starts at zero. */
 static void initial_spreads_are_those_of_table_10(void **state) {
   (void)state;
   static const char *const names[] = {"mfa-mla", "mfa-mha", "mfa-mfa", "mfa-mfa-kr"};
@@ -387,8 +387,8 @@ static void models_of_masa_have_the_sizes_that_the_paper_says(void **state) {
   assert_saves("masa-gqa", "masa-dense", 41.7);
 }
 
-/* MASA, Tables 1 and 2 and section 3.1: r = 1 - S (d h + L) / (L d h) of every matrix that is shared. The paper says d / 3 for
-   a low rank that saves two thirds; that rank saves one third, and d / 6 is meant. */
+/* MASA, Tables 1 and 2 and section 3.1: r = 1 - S (d h + L) / (L d h) of every matrix that is shared. The paper says d
+   / 3 for a low rank that saves two thirds; that rank saves one third, and d / 6 is meant. */
 static void sharing_saves_what_the_paper_says(void **state) {
   (void)state;
   const int64_t L = 24, S = 8, D = 1536;
@@ -416,7 +416,7 @@ static void sharing_saves_what_the_paper_says(void **state) {
     assert_int_equal(shared.parameters_total - shared.parameters_attention,
                      dense.parameters_total - dense.parameters_attention);
     assert_int_equal(shared.cache_elements_per_token, dense.cache_elements_per_token);
-    /* Sums of atoms are made once, before the first token; factors take what they have parameters for. */
+    /* Sums of atoms are computed once, before the first token; factors cost their parameters. */
     double saved_flops = strstr(rows[i].name, "low-rank")
                              ? 2 * (double)(dense.parameters_attention - shared.parameters_attention)
                              : 0;
@@ -463,7 +463,7 @@ static void models_of_one_table_have_one_size(void **state) {
     assert_true(fabs((double)figures(names[i]).parameters_total / mha - 1) < 0.006);
 }
 
-/* KHA, eqs. 10-12: at L = 2048, d = 1024, n = 32, d_ff = 3 d, knocking takes 0.55 % of a layer's arithmetic and 1.17 %
+/* KHA, eqs. 10-12: at L = 2048, d = 1024, n = 32, d_ff = 3 d, knocking is 0.55 % of a layer's arithmetic and 1.17 %
    of its attention's. Forward and whole training are in the same ratio. */
 static void knocking_takes_the_share_that_the_paper_says(void **state) {
   (void)state;

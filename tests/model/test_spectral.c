@@ -1,5 +1,5 @@
-/* The spectral parametrisation: what products of matrices start as beside a dense matrix, how rates move with the width,
- * and which tensors have the standard one. */
+/* The spectral parametrisation: what products of matrices start as beside a dense matrix, how rates move with the
+ * width, and which tensors have the standard one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -84,8 +84,8 @@ static void products_and_combinations_start_like_the_dense_matrix(void **state) 
   ch_params_free(&common);
 }
 
-/* An Adam step moves elements by about the rate. A row of `inputs` such changes, all of one sign, moves an output by rate
-   times inputs times the size of an input. */
+/* An Adam step moves elements by about the rate. A row of `inputs` such changes, all of one sign, moves an output by
+   rate times inputs times the size of an input. */
 static void a_step_changes_outputs_by_the_same_amount_at_every_width(void **state) {
   (void)state;
   ch_params narrow = declared(SPECTRAL "\"attention\": {\"type\": \"gqa\"}", 32);

@@ -17,6 +17,8 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_tc
 # There may be more ranks than cores, and those that wait leave the processor to others. Open MPI reads the second set from version 5 on.
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe PRTE_MCA_hwloc_default_binding_policy=none
+# MPICH: its UCX writes errors to standard output, for example about a container without /sys.
+export UCX_LOG_LEVEL=fatal
 head -c 60000 "$source/data/tinyshakespeare.txt" >text
 
 # Jobs write results to `out` and everything else to `err`, where MPI may add warnings. Results are compared in `out` alone.

@@ -1,4 +1,5 @@
-/* A headless Chromium for tests, driven through its debugging pipe (file descriptors 3 and 4, messages that end with NUL). */
+/* A headless Chromium for tests, driven through its debugging pipe (file descriptors 3 and 4, messages that end with
+   NUL). */
 #ifndef CH_TESTS_REPORT_BROWSER_H
 #define CH_TESTS_REPORT_BROWSER_H
 

@@ -1,4 +1,4 @@
-/* A made-up comparison for the tests of the report. */
+/* A synthetic comparison for the tests of the report. */
 #ifndef CH_TESTS_REPORT_SAMPLE_H
 #define CH_TESTS_REPORT_SAMPLE_H
 
@@ -51,7 +51,12 @@ static void sample_comparison(ch_comparison *c, int count) {
   *c = (ch_comparison){.command = "crosshead compare --data plays.txt --out demo",
                        .version = "0.1.0",
                        .created = "2026-11-20T06:40:00Z",
-                       .data = {"texts/plays.txt", 1115394, 361000, 40300, 1024, "trained on this text", 0},
+                       .data = {.file = "texts/plays.txt",
+                                .bytes = 1115394,
+                                .train_tokens = 361000,
+                                .validation_tokens = 40300,
+                                .vocab_size = 1024,
+                                .tokenizer = "trained on this text"},
                        .training = {.tokens = 2000000,
                                     .steps = 489,
                                     .batch = 16,

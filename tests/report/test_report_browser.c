@@ -16,7 +16,7 @@
 static browser chromium;
 static char directory[64];
 
-/* --- pages --------------------------------------------------------------------------------------------------------- */
+/* --- pages -------------------------------------------------------------------------------------------------- */
 
 static const char *write_page(const char *name, const ch_text *html) {
   static char path[128];
@@ -116,7 +116,7 @@ static const char *sizes_page(void) {
   return path;
 }
 
-/* --- events -------------------------------------------------------------------------------------------------------- */
+/* --- events ------------------------------------------------------------------------------------------------- */
 
 static bool is(const json_t *event, const char *method) {
   const char *name = json_string_value(json_object_get(event, "method"));
@@ -142,7 +142,7 @@ static void assert_quiet(const char *page) {
   }
 }
 
-/* --- tests --------------------------------------------------------------------------------------------------------- */
+/* --- tests -------------------------------------------------------------------------------------------------- */
 
 static void pages_draw_every_figure_and_fetch_nothing(void **state) {
   (void)state;
@@ -156,7 +156,7 @@ static void pages_draw_every_figure_and_fetch_nothing(void **state) {
   assert_string_equal(ids,
                       "quality seeds loss training-speed decoding-speed decoding-depth parameters flops");
   free(ids);
-  /* Names are text, wherever they stand. */
+  /* Names are text everywhere. */
   assert_float_equal(browser_number(&chromium, "document.querySelectorAll('b').length"), 0, 0);
   char *labels = browser_text(
       &chromium,
@@ -226,7 +226,7 @@ static void logarithmic_axes_span_the_ratio_they_are_given(void **state) {
   const char *page = sizes_page();
   browser_open(&chromium, page);
   assert_quiet(page);
-  /* How much of the height a curve from 1 to 1.1 takes: all of it, or log(1.1) / log(10) = 4 %. */
+  /* The share of the height of a curve from 1 to 1.1: all of it, or log(1.1) / log(10) = 4 %. */
   static const char share[] =
       "(() => { const plot = document.querySelector('#%s-heading ~ .plot'), line = "
       "plot.querySelector('.mark-line "

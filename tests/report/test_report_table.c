@@ -1,4 +1,4 @@
-/* The table for the terminal, and the rule that says which mechanism to take. */
+/* The table for the terminal, and the rule that chooses a mechanism. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,8 @@
 
 #include "report/sample.h"
 #include "experiment/findings/verdict.h"
-#include "report/comparison_table.h"
+#include "report/comparison_columns.h"
+#include "report/comparison_text.h"
 
 #define LOOSE                                                                                                \
   "Warning: The laws fitted to mha, gqa:4, gqa:2 and mqa say nothing: the curves are too short "             \
@@ -22,10 +23,10 @@ static void the_table_is_aligned_and_sorted_with_the_best_marked(void **state) {
   ch_comparison comparison;
   ch_text text = {0};
   sample_comparison(&comparison, 4);
-  ch_model_result first = comparison.models[0]; /* the order asked for must not matter */
+  ch_model_result first = comparison.models[0]; /* the requested order must not matter */
   comparison.models[0] = comparison.models[3];
   comparison.models[3] = first;
-  ch_table_write(&comparison, &text);
+  ch_comparison_write(&comparison, &text);
   assert_string_equal(
       text.data,
       "Take gqa:2 for now: 512 bytes of cache per token, 0.7 % behind the lowest loss of 4." CHANCE "\n"
@@ -58,7 +59,7 @@ static void what_is_equal_and_what_differs_is_said(void **state) {
     comparison.models[i].tokens_trained = (int64_t)(comparison.models[i].train_tokens_per_second * 10);
   }
   comparison.match = CH_MATCH_TIME;
-  ch_table_write(&comparison, &text);
+  ch_comparison_write(&comparison, &text);
   assert_non_null(strstr(text.data,
                          "Equal (by time): parameters 1.0 M, training time 10.0 s. Different: tokens "
                          "142 k to 159 k, FLOPs per token 250 k to 450 k, cache elements per token 256 to "
@@ -68,13 +69,13 @@ static void what_is_equal_and_what_differs_is_said(void **state) {
   assert_non_null(strstr(text.data, " 9,820     350,000   150,100   10.0\n"));
   ch_text_free(&text);
   comparison.budget_seconds = 9.5; /* other programs took the rest */
-  ch_table_write(&comparison, &text);
+  ch_comparison_write(&comparison, &text);
   assert_non_null(strstr(text.data, "training time 9.5 s by plan, measured 10.0 s. Different: tokens"));
   ch_text_free(&text);
   for (int i = 0; i < 3; i++)
     comparison.models[i].parameters_active = comparison.models[i].parameters - 100000 * i;
   comparison.match = CH_MATCH_PARAMETERS;
-  ch_table_write(&comparison, &text);
+  ch_comparison_write(&comparison, &text);
   assert_non_null(strstr(text.data, "Different: active parameters 801 k to 1.0 M, tokens"));
   ch_text_free(&text);
   for (int i = 0; i < 3; i++) {
@@ -82,11 +83,11 @@ static void what_is_equal_and_what_differs_is_said(void **state) {
     comparison.models[i].parameters += 100000 * i;
   }
   comparison.match = CH_MATCH_ACTIVE;
-  ch_table_write(&comparison, &text);
+  ch_comparison_write(&comparison, &text);
   assert_non_null(strstr(text.data, "Equal (by active): active parameters 1.0 M, training time"));
   ch_text_free(&text);
   comparison.match = CH_MATCH_CACHE;
-  ch_table_write(&comparison, &text);
+  ch_comparison_write(&comparison, &text);
   assert_non_null(strstr(text.data,
                          "Equal (by cache): active parameters 1.0 M, training time 10.0 s, cache "
                          "elements per token 256 to 1.0 k. Different: parameters 1.0 M to 1.2 M, tokens"));
@@ -100,7 +101,7 @@ static void long_paths_become_short_names(void **state) {
   ch_text text = {0};
   sample_comparison(&comparison, 2);
   comparison.models[0].name = "/home/somebody/experiments/attention/wide-heads.json";
-  ch_table_write(&comparison, &text);
+  ch_comparison_write(&comparison, &text);
   assert_non_null(strstr(text.data, "\nwide-heads "));
   assert_null(strstr(text.data, "somebody"));
   ch_text_free(&text);
@@ -112,15 +113,15 @@ static void spikes_are_said_where_there_are_any(void **state) {
   ch_comparison comparison;
   ch_text text = {0};
   sample_comparison(&comparison, 3);
-  ch_table_write(&comparison, &text);
+  ch_comparison_write(&comparison, &text);
   assert_null(strstr(text.data, "spikes"));
   ch_text_free(&text);
   comparison.models[1].loss_spikes = 12;
-  ch_table_write(&comparison, &text);
+  ch_comparison_write(&comparison, &text);
   assert_non_null(strstr(text.data, "\nLoss spikes while training: mha 0, gqa:4 12, gqa:2 0.\n"));
   ch_text_free(&text);
   comparison.models[2].loss_spikes = -1; /* not known */
-  ch_table_write(&comparison, &text);
+  ch_comparison_write(&comparison, &text);
   assert_null(strstr(text.data, "spikes"));
   ch_text_free(&text);
   ch_arena_free(&comparison.arena);
@@ -133,7 +134,7 @@ static void speeds_have_their_spread_and_unsteady_ones_no_star(void **state) {
   sample_comparison(&comparison, 3);
   for (int i = 0; i < 3; i++) comparison.models[i].decode_spread = 40 + i;
   comparison.models[2].decode_unsteady = true;
-  ch_table_write(&comparison, &text);
+  ch_comparison_write(&comparison, &text);
   assert_non_null(strstr(text.data, " 14,210    9,120 ± 40\n"));
   assert_non_null(strstr(text.data, " 15,010    9,820 ± 41\n")); /* the best may be the other */
   assert_non_null(strstr(text.data, " 15,920*  10,455 ± 42?\n"));
@@ -141,7 +142,7 @@ static void speeds_have_their_spread_and_unsteady_ones_no_star(void **state) {
   assert_non_null(strstr(text.data, "\n? not steady: "));
   ch_text_free(&text);
   comparison.models[2].decode_unsteady = false;
-  ch_table_write(&comparison, &text);
+  ch_comparison_write(&comparison, &text);
   assert_non_null(strstr(text.data, "10,455 ± 42*\n"));
   assert_null(strstr(text.data, "not steady"));
   ch_text_free(&text);
@@ -171,7 +172,7 @@ static int taken(const ch_comparison *comparison) {
   return take;
 }
 
-/* The same models, as ones that see images. */
+/* The sample's models, as models of images. */
 static void make_images(ch_comparison *comparison) {
   static const double top1[] = {0.615, 0.6093, 0.6065, 0.58};
   comparison->data.images = true;
@@ -191,7 +192,7 @@ static void images_are_compared_by_their_accuracies(void **state) {
   sample_comparison(&comparison, 4);
   make_images(&comparison);
   comparison.models[2].validation_loss = 3; /* the lowest loss is not what counts */
-  ch_table_write(&comparison, &text);
+  ch_comparison_write(&comparison, &text);
   assert_string_equal(
       text.data,
       "Take gqa:2 for now: 100,000 parameters of attention, 0.8 points behind the highest accuracy of "
@@ -222,7 +223,7 @@ static void long_names_widen_their_column(void **state) {
   ch_text text = {0};
   sample_comparison(&comparison, 2);
   comparison.models[1].name = "configs/ünusual-mechanism.json";
-  ch_table_write(&comparison, &text);
+  ch_comparison_write(&comparison, &text);
   assert_non_null(strstr(text.data, "\nmha"
                                     "                "
                                     "3.4012*"));
@@ -270,7 +271,7 @@ static void one_model_or_none_is_no_comparison(void **state) {
   sample_comparison(&comparison, 1);
   assert_sentence(&comparison, "Take mha: it is the only model, with a validation loss of 3.4012.");
   ch_text text = {0};
-  ch_table_write(&comparison, &text);
+  ch_comparison_write(&comparison, &text);
   assert_null(strstr(text.data, "3.4012*"));
   ch_text_free(&text);
   comparison.count = 0;
@@ -278,7 +279,7 @@ static void one_model_or_none_is_no_comparison(void **state) {
   ch_arena_free(&comparison.arena);
 }
 
-/* The sample with three seeds, which move all models together and each by itself. */
+/* The sample with three seeds, which move all models together and each alone. */
 static void give_seeds(ch_comparison *comparison, double deviation) {
   static const double common[] = {0, 0.05, -0.02},
                       own[4][3] = {{0, 0, 0}, {0, -1, 1}, {1, 0, -1}, {-1, 1, 0}};
@@ -297,7 +298,7 @@ static void give_seeds(ch_comparison *comparison, double deviation) {
 
 static char *table_of(const ch_comparison *comparison) {
   ch_text text = {0};
-  ch_table_write(comparison, &text);
+  ch_comparison_write(comparison, &text);
   assert_false(text.failed);
   return text.data;
 }

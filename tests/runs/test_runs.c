@@ -75,7 +75,7 @@ static void a_run_is_read_as_it_was_written(void **state) {
   assert_true(found->curve[1].loss == 4.25 && isnan(found->curve[2].loss));
   assert_int_equal(found->validation_points, 1);
   ch_found_runs_free(all);
-  /* The same run, gone on: known by directory and start. */
+  /* A continued run is recognised by directory and start. */
   run.status = "interrupted";
   run.name = run.dataset = "";
   run.curve_points = 1;
@@ -176,7 +176,7 @@ static void write_runs(const char *path, int writer, int most) {
 static void processes_that_write_at_once_lose_nothing(void **state) {
   (void)state;
   enum { WRITERS = 4, EACH = 40 };
-  const char *path = in_root("many.sqlite"); /* made by whoever comes first */
+  const char *path = in_root("many.sqlite"); /* created by the first writer */
   pid_t children[WRITERS];
   for (int w = 0; w < WRITERS; w++) {
     children[w] = fork();
@@ -195,7 +195,7 @@ static void processes_that_write_at_once_lose_nothing(void **state) {
   ch_runs_close(runs);
 }
 
-/* A writer tells of every run that it has kept; it is killed in the middle of another. */
+/* A writer reports every recorded run; it is killed while recording another. */
 static void a_killed_writer_loses_nothing_it_had_kept(void **state) {
   (void)state;
   const char *path = in_root("killed.sqlite");
@@ -226,7 +226,7 @@ static void a_killed_writer_loses_nothing_it_had_kept(void **state) {
     char term[32];
     snprintf(term, sizeof term, "name~r%d-", round);
     int64_t found = found_by(runs, term);
-    assert_true(found >= kept && found <= kept + 1); /* the last one may be kept and not told */
+    assert_true(found >= kept && found <= kept + 1); /* the last one may be recorded and not reported */
     ch_runs_close(runs);
   }
 }

@@ -258,6 +258,13 @@ class Completions(Served):
             error = self.refused(self.server.complete(prompt=[5] * 513, **extra), 400, "context_length_exceeded", "prompt")
             self.assertEqual((error["n_prompt_tokens"], error["n_ctx"]), (513, 512))
 
+    def test_biases_of_one_token_are_added_up(self):
+        asked = {"prompt": START, "n_predict": 4, "temperature": 0, "return_tokens": True}
+        tokens = self.server.post("/completion", asked).json["tokens"]
+        twice = self.server.post("/completion", {**asked, "logit_bias": [[tokens[0], -50], [tokens[0], -50]]})
+        self.assertEqual(twice.status, 200, twice.body[:300])
+        self.assertNotEqual(twice.json["tokens"][0], tokens[0])
+
 
 class Streams(Served):
     def test_pieces_are_the_text(self):
@@ -411,7 +418,7 @@ class Clients(Served):
         before = s.metric("crosshead_requests_cancelled_total")
         stream = s.stream("/v1/completions", MANY)
         next(iter(stream))
-        self.assertGreaterEqual(s.metric("crosshead_requests_processing"), 1)
+        s.wait(lambda: s.metric("crosshead_requests_processing") >= 1)
         stream.leave()
         s.wait(lambda: s.busy() == 0)
         silent = s.connect("/v1/completions", MANY)

@@ -1,5 +1,6 @@
-/* Chat templates: each case of data/templates/chat.json renders as Jinja2 3.1 does with the settings of transformers, byte for
- * byte; null where Jinja2 raises an error. tests/python/test_templates.py renders the same cases by Jinja2 itself. */
+/* Chat templates: each case of data/templates/chat.json renders as Jinja2 3.1 does with the settings of transformers,
+ * byte for byte; null where Jinja2 raises an error. tests/python/test_templates.py renders the same cases by Jinja2
+ * itself. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -10,8 +10,8 @@ typedef struct attend_case {
   int64_t sequences, queries, heads, kv_heads, key_dim, value_dim;
   int64_t past; /* most tokens before the first query; each sequence has another number */
   bool causal, alibi, documents;
-  /* Of keys and values; CH_F64 stands for the table's own. Block-quantised: heads, what is between them and `extra` are whole blocks
-     (blocks_producer). */
+  /* Of keys and values; CH_F64 means the table's own. Block-quantised: heads, what is between them and `extra` are
+     whole blocks (blocks_producer). */
   ch_dtype state_type[2];
   int64_t extra;    /* elements between the states of two tokens, and between two sequences */
   int64_t apart[3]; /* elements between two heads of queries, keys, values */
@@ -34,7 +34,7 @@ typedef struct attend_data {
   int32_t *past, *document_start;
   double *slopes;
   double scale;
-  /* What is expected; bounds in units of eps. */
+  /* Expected values; bounds in units of eps. */
   double *out, *lse, *out_bound, *lse_bound;
   double *out_rounding,
       *lse_rounding; /* what rounding every query and weight by one part may change, in such parts */
@@ -271,8 +271,8 @@ static inline int64_t copies_elements(const ch_attend *args, int64_t heads, int6
 static const ch_tile_producer copying_producer = {
     .name = "copies", .produce = produce_copies, .scratch_elements = copies_elements};
 
-/* Keys and values where they are, the last elements of the keys as a tile of their own: ch_attend.context says how many.
- */
+/* Keys and values where they are, the last elements of the keys as a tile of their own: ch_attend.context says how
+ * many. */
 static inline void produce_split(const ch_attend *args, const ch_tile_span *span, void *scratch,
                                  ch_tiles *tiles) {
   ch_tile_producer_dense.produce(args, span, scratch, tiles);
@@ -290,7 +290,8 @@ static inline int64_t split_elements(const ch_attend *args, int64_t heads, int64
 static const ch_tile_producer splitting_producer = {
     .name = "split", .produce = produce_split, .scratch_elements = split_elements};
 
-/* Block-quantised states: as they are where the loop takes them, else as the table's reals; ch_attend.context is the table. */
+/* Block-quantised states: as stored if the loop reads them, else as the table's reals; ch_attend.context is the
+   table. */
 static inline ch_tile widened_tile(const ch_attend *args, const ch_tile *tile, const ch_tile_span *span,
                                    int64_t dim, void *scratch) {
   const ch_kernels *kernels = args->context;

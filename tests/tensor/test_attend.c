@@ -97,7 +97,7 @@ static void decoding_shapes_are_right(void **state) {
     }
 }
 
-/* Every number of query heads on a key head that one register tile, or several, are made for; heads of whole vectors or
+/* Every number of query heads on a key head that one register tile, or several, support; heads of whole vectors or
    not, blocks that fill their tiles or not, dimensions of one piece or two. */
 static void every_size_of_a_group_is_right(void **state) {
   (void)state;
@@ -117,7 +117,8 @@ static void every_size_of_a_group_is_right(void **state) {
     }
 }
 
-/* Keys whose last elements lie elsewhere: decoding with one query head on a key head, with several, and prefill. */
+/* Keys whose last elements are in other memory: decoding with one query head on a key head, with several, and
+   prefill. */
 static void keys_of_two_parts_are_right(void **state) {
   (void)state;
   ch_random random;
@@ -172,7 +173,7 @@ static void shared_states_of_16_bits_are_right(void **state) {
 }
 
 /* One query head on a head of keys: heads in fours and what is left of them, sizes that loops are made for and others,
-   tokens in fours and what is left, blocks on end, every type beside every other. */
+   tokens in fours and what is left, blocks on end, every type with every other. */
 static void heads_of_their_own_are_right(void **state) {
   (void)state;
   ch_random random;
@@ -257,8 +258,8 @@ static void random_shapes_masks_and_types_are_right(void **state) {
   }
 }
 
-/* Where products may round what they multiply, given what is exact in BF16: weights alone are then rounded. Dimensions and
-   tokens that leave half a pair, states of both types, of one part or two, produced or in place. */
+/* Where products may round what they multiply, given what is exact in BF16: weights alone are then rounded. Dimensions
+   and tokens that leave half a pair, states of both types, of one part or two, produced or in place. */
 static void rounded_products_are_right(void **state) {
   (void)state;
   ch_random random;

@@ -6,7 +6,7 @@
 #define UNTOUCHED (-1.0)
 typedef struct gradients {
   double *dout;
-  double *d[3], *bound[3]; /* of q, k, v, as these lie */
+  double *d[3], *bound[3]; /* of q, k, v, in their layout */
   double *rounding[3];     /* what rounding every weight and dS by one part may change, in such parts */
   int64_t size[3];
 } gradients;
@@ -94,7 +94,7 @@ static void free_gradients(gradients *g) {
   free(g->dout);
 }
 
-/* Which gradients are asked for, and which are added to what is there (3 bits each: q, k, v). */
+/* The requested gradients, and those added to existing ones (3 bits each: q, k, v). */
 typedef struct backward_mode {
   int wanted, accumulate;
 } backward_mode;
@@ -266,8 +266,8 @@ static void *run_both(const attend_data *d, const double *dout, const ch_kernels
   return all;
 }
 
-/* Queries, keys, values and output gradients that are rounded beforehand change nothing; and where a table has no pairs, or
-   nothing may be rounded, nothing is. */
+/* Queries, keys, values and output gradients that are rounded beforehand change nothing; and where a table has no
+   pairs, or nothing may be rounded, nothing is. */
 static void every_factor_is_rounded_or_none(void **state) {
   (void)state;
   ch_random random;

@@ -1,4 +1,4 @@
-/* The gated delta rule and the short convolutions beside it, on every table, against their recurrences. */
+/* The gated delta rule and its short convolutions, on every table, against their recurrences. */
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 
@@ -24,7 +24,7 @@ static void sizes_of(const rule *r, int64_t sizes[OPERANDS]) {
   sizes[DECAY] = sizes[BETA] = rows * r->value_heads;
 }
 
-/* --- the recurrence -------------------------------------------------------------------------------------------------- */
+/* --- the recurrence ----------------------------------------------------------------------------------------- */
 
 /* One token: S = a S, then S += k (b (v - S^T k))^T, then o = S^T q. */
 static void recur(const rule *r, const double *q, const double *k, const double *v, double decay, double beta,
@@ -56,7 +56,7 @@ static void recurrence(const rule *r, const double *const in[OPERANDS], double *
     }
 }
 
-/* --- the kernels ------------------------------------------------------------------------------------------------------- */
+/* --- the kernels -------------------------------------------------------------------------------------------- */
 
 static ch_delta_rule describe(const rule *r) {
   return (ch_delta_rule){.team = all_threads(),
@@ -143,7 +143,7 @@ static void call_backward(const ch_kernels *kernels, void *const *in, void **out
   free(a.scratch), free(a.out), free(a.kept_states), free(a.kept_errors);
 }
 
-/* --- cases ------------------------------------------------------------------------------------------------------------- */
+/* --- cases -------------------------------------------------------------------------------------------------- */
 
 static const rule rules[] = {{1, 1, 1, 1, 3, 5, 0, false, NULL},    {2, 7, 2, 2, 6, 8, 0, true, NULL},
                              {2, 20, 2, 4, 6, 10, 0, true, NULL},   {1, 64, 1, 2, 16, 32, 0, false, NULL},
@@ -236,7 +236,7 @@ static void a_state_goes_on_where_it_was_left(void **state) {
   }
 }
 
-/* --- gradients against differences of the recurrence --------------------------------------------------------------------- */
+/* --- gradients against differences of the recurrence -------------------------------------------------------- */
 
 static double objective(const rule *r, const double *const in[OPERANDS], const double *weights, double *out,
                         double *states) {
@@ -308,7 +308,7 @@ static void backward_agrees_with_differences(void **state) {
   }
 }
 
-/* --- short convolutions ---------------------------------------------------------------------------------------------------- */
+/* --- short convolutions ------------------------------------------------------------------------------------- */
 
 typedef struct conv {
   int64_t sequences, length, channels, taps, split;

@@ -13,8 +13,8 @@ typedef struct product {
   bool rounded;  /* factors of BF16, the second of them also packed */
 } product;
 
-/* The F64 table, the F32 table without instructions for BF16, and the one with all that this processor has: the library does
-   the same below each of F32 but for products of BF16. */
+/* The F64 table, the F32 table without instructions for BF16, and the one with all that this processor has: the library
+   does the same below each of F32 but for products of BF16. */
 enum { TABLES = 3, BEST = 2 };
 static const ch_kernels *tables[TABLES];
 
@@ -124,7 +124,7 @@ static void products_of_all_shapes_transposes_and_strides_are_right(void **state
     ch_random_seed(&random, 71, 0);
     ch_gemm *gemm;
     assert_int_equal(ch_gemm_create(tables[t], all_threads(), &gemm, &error), CH_OK);
-    for (int c = 0; c < 240; c++) /* more shapes than are kept prepared */
+    for (int c = 0; c < 240; c++) /* more shapes than the cache of primitives holds */
       check_product(gemm, tables[t], &random,
                     (product){odd[ch_random_below(&random, 10)], odd[ch_random_below(&random, 10)],
                               odd[ch_random_below(&random, 10)], c & 1, c & 2, c & 4, c % 3, c & 8});
@@ -270,7 +270,7 @@ static void one_object_serves_changing_numbers_of_threads(void **state) {
   ch_gemm_free(gemm);
 }
 
-/* --- linear layers ---------------------------------------------------------------------------------------------------- */
+/* --- linear layers ------------------------------------------------------------------------------------------ */
 
 static void check_linear(ch_gemm *gemm, const ch_kernels *kernels, ch_random *random, int64_t rows,
                          int64_t in, int64_t out, ch_dtype weight_dtype, bool with_bias, bool accumulate,

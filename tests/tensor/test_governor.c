@@ -1,4 +1,4 @@
-/* The governor on machines that are made up: how long a step takes with so many workers, and whether threads wait for a
+/* The governor on simulated machines: how long a step takes with so many workers, and whether threads wait for a
    processor, are functions. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* Block-quantised weights on every table: what they stand for, and products of few rows with them. */
+/* Block-quantised weights on every table: their values, and products of few rows with them. */
 #include "tensor/kernel_testing.h"
 
 #include "tensor/encode_blocks.h"
@@ -9,7 +9,7 @@ enum { GROUP = 32, SUPER = 256, MOST_IN = 1024, MOST_OUT = 5, MOST_ROWS = 9 };
 
 static const ch_dtype types[] = {CH_Q8_0, CH_Q4_0, CH_Q4_K, CH_Q6_K};
 
-/* --- the definitions, value by value ---------------------------------------------------------------------------- */
+/* --- the definitions, value by value ------------------------------------------------------------------------ */
 
 static double half(const unsigned char *p) {
   unsigned bits = p[0] | (unsigned)p[1] << 8;
@@ -50,7 +50,7 @@ static unsigned char *random_blocks(ch_random *random, ch_dtype dtype, int64_t c
   return data;
 }
 
-/* --- tests ------------------------------------------------------------------------------------------------------- */
+/* --- tests -------------------------------------------------------------------------------------------------- */
 
 static void blocks_become_the_values_they_stand_for(void **state) {
   (void)state;

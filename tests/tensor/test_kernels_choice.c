@@ -22,7 +22,7 @@ static void every_table_is_named_and_typed(void **state) {
   }
 }
 
-/* What the kernel says of the processor, asked apart from the compiler's built-in. */
+/* Returns true if the operating system's kernel lists the flag; independent of the compiler's built-in. */
 static bool processor_has(const char *flag) {
   FILE *file = fopen("/proc/cpuinfo", "re");
   static char line[8192];

@@ -2,7 +2,7 @@
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 
-/* What a 16-bit pattern means, by the definition of the format. */
+/* The value of a 16-bit pattern, by the definition of the format. */
 static double meaning(uint16_t bits, int exponent_bits) {
   int fraction_bits = 15 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1;
   int exponent = (bits >> fraction_bits) & ((1 << exponent_bits) - 1),

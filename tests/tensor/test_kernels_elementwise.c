@@ -366,7 +366,7 @@ static void a_sum_of_squares_is_exact_to_double_rounding_and_shows_what_is_not_f
   omp_set_num_threads(usual_threads);
 }
 
-/* Each column by itself, so that it does not matter which columns lie beside it. */
+/* Each column alone: its neighbours must not matter. */
 static void squares_of_columns_are_those_of_each_alone(void **state) {
   (void)state;
   enum { ROWS = 7, COLUMNS = 21 };

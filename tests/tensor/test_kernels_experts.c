@@ -134,7 +134,7 @@ static double slope(const routing_case *c, const double *p, int32_t i, int64_t e
   return c->sigmoid ? (i == e) * p[i] * (1 - p[i]) : p[i] * ((i == e) - p[e]);
 }
 
-/* What call_route makes of one row, by the derivative of the softmax written out: dw_j / dl_e. */
+/* The gradient of call_route for one row, by the derivative of the softmax: dw_j / dl_e. */
 static void expected_row(const routing_case *c, const double *logits, const int32_t *chosen,
                          const double *dweights, const double *pull, double *weights, double *pulled,
                          double *dlogits) {
@@ -201,7 +201,7 @@ static void weights_and_their_gradients_follow_the_softmax(void **state) {
   }
 }
 
-/* --- rows ---------------------------------------------------------------------------------------------------- */
+/* --- rows --------------------------------------------------------------------------------------------------- */
 
 typedef struct rows_case {
   int64_t rows, n, count;

@@ -4,7 +4,7 @@
 
 static ch_random randomness;
 
-/* --- exclusive contexts --------------------------------------------------------------------------------------------- */
+/* --- exclusive contexts ------------------------------------------------------------------------------------- */
 
 enum { ROWS = 37, HEADS = 6, GROUPS = 3, MOST_DIM = 40 };
 
@@ -73,7 +73,7 @@ static void contexts_lose_their_part_along_a_value(void **state) {
   }
 }
 
-/* A value of zero takes nothing away, and nothing becomes a NaN. */
+/* A value of zero changes nothing, and nothing becomes a NaN. */
 static void a_value_of_zero_leaves_contexts_alone(void **state) {
   (void)state;
   for (int t = 0; t < TABLE_COUNT; t++) {
@@ -92,7 +92,7 @@ static void a_value_of_zero_leaves_contexts_alone(void **state) {
   }
 }
 
-/* --- products of factors ---------------------------------------------------------------------------------------------- */
+/* --- products of factors ------------------------------------------------------------------------------------ */
 
 typedef struct factors {
   int64_t rows, heads, rank, dim;
@@ -142,7 +142,7 @@ static void products_of_factors_follow_their_equations(void **state) {
   }
 }
 
-/* --- attention over factors ------------------------------------------------------------------------------------------- */
+/* --- attention over factors --------------------------------------------------------------------------------- */
 
 typedef struct attended {
   int64_t sequences, queries, heads, dim, k_rank, v_rank, past;

@@ -18,7 +18,7 @@ static double sigmoid(double x) {
   return 1 / (1 + exp(-x));
 }
 
-/* --- gates --------------------------------------------------------------------------------------------------- */
+/* --- gates -------------------------------------------------------------------------------------------------- */
 
 static void call_gates(const ch_kernels *k, void *const *in, void **out, void *scratch, const void *data) {
   (void)data;
@@ -111,7 +111,7 @@ static void differences_with_a_learned_scale_follow_their_equations(void **state
   }
 }
 
-/* --- heads --------------------------------------------------------------------------------------------------- */
+/* --- heads -------------------------------------------------------------------------------------------------- */
 
 static void call_mix(const ch_kernels *k, void *const *in, void **out, void *scratch, const void *data) {
   (void)data;
@@ -225,7 +225,7 @@ static void heads_have_rows_of_a_matrix_of_their_own(void **state) {
   free(w), free(x), free(u), free(y), free(z), free(by), free(bz);
 }
 
-/* --- states ---------------------------------------------------------------------------------------------------- */
+/* --- states ------------------------------------------------------------------------------------------------- */
 
 static const double frequencies[] = {0.01, 0.0037, 0.00011};
 
@@ -322,7 +322,7 @@ static void a_norm_in_two_halves_is_the_norm(void **state) {
   free(x), free(w), free(b), free(moments), free(y), free(bm), free(by);
 }
 
-/* --- gated latents, id by id -------------------------------------------------------------------------------------- */
+/* --- gated latents, id by id -------------------------------------------------------------------------------- */
 
 enum { HEADS = 3, TOKENS = 300, IDS = 41, GATED = HEADS * (NOPE + VALUE), STATE = LATENT + ROPE };
 
@@ -387,8 +387,8 @@ static void expand_and_attend(const gated_case *c, const int32_t *id, double *co
   }
 }
 
-/* What ids tokens have: half of them one id, more tokens than are met at once, and others that come once or a few times;
-   every token an id of its own; all the same. */
+/* The ids of tokens: half of them one id, more tokens than are met at once, and others that come once or a few
+   times; every token an id of its own; all the same. */
 enum { MIXED_IDS, DIFFERENT_IDS, ONE_ID };
 
 static int32_t made_up_id(int kind, int t) {

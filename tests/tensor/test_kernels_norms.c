@@ -184,8 +184,7 @@ static void call_rmsnorm_backward(const ch_kernels *kernels, void *const *in, vo
   const norm_shape *s = data;
   kernels->rmsnorm_backward(all_threads(), s->rows, s->n, 1, in[0], in[1], in[2], in[3], out[0],
                             s->accumulate, out[1], s->accumulate_weight, scratch);
-  /* Each gradient alone: the other may be NULL. The values must not depend on it; written over what is there.
-   */
+  /* Each gradient alone: the other may be NULL. The values must not depend on it; written over what is there. */
   kernels->rmsnorm_backward(all_threads(), s->rows, s->n, 1, in[0], in[1], in[2], in[3], NULL, false, out[2],
                             false, scratch);
   kernels->rmsnorm_backward(all_threads(), s->rows, s->n, 1, in[0], in[1], in[2], in[3], out[3], false, NULL,

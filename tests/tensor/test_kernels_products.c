@@ -2,9 +2,7 @@
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 
-/* --- gemv
- * ---------------------------------------------------------------------------------------------------------
- */
+/* --- gemv --------------------------------------------------------------------------------------------------- */
 
 /* Ways to multiply by weights of BF16, of which a table need not have all. */
 typedef enum gemv_way { PLAIN, PAIRS, SPLIT, SPLIT_HALVES, WAYS } gemv_way;
@@ -12,7 +10,7 @@ typedef enum gemv_way { PLAIN, PAIRS, SPLIT, SPLIT_HALVES, WAYS } gemv_way;
 typedef struct gemv_case {
   int64_t rows, in, out;
   bool accumulate, with_bias;
-  ch_dtype dtype; /* CH_F32 stands for the table's own type */
+  ch_dtype dtype; /* CH_F32 means the table's own type */
   gemv_way way;
 } gemv_case;
 
@@ -131,7 +129,7 @@ static void a_matrix_vector_product_is_right_for_all_row_counts_and_sizes(void *
   }
 }
 
-/* Rows of x as each way takes them. */
+/* Rows of x in the layout of each product. */
 typedef struct gemv_rows {
   const float *x;
   const uint16_t *halves;
@@ -209,7 +207,7 @@ static void a_row_of_a_product_does_not_depend_on_the_rows_beside_it(void **stat
   for_all_ways(check_rows_alone);
 }
 
-/* Matrices of different sizes, in another order than they lie in, with and without biases; bit for bit again. */
+/* Matrices of different sizes, in another order than in memory, with and without biases; bit for bit again. */
 static void check_products_alone(const gemv_setting *s) {
   enum { COUNT = 4 };
   static const int64_t first[COUNT] = {21, 20, 0, 23}, outs[COUNT] = {2, 1, 20, 30};

@@ -1,4 +1,5 @@
-/* States quantised in blocks of 32: what is written is nearest to what was given, and what is read is what was written. */
+/* States quantised in blocks of 32: what is written is nearest to what was given, and what is read is what was
+   written. */
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 

@@ -1,5 +1,4 @@
-/* Softmax cross entropy and AdamW of every table against their equations; the gradient against differences.
- */
+/* Softmax cross entropy and AdamW of every table against their equations; the gradient against differences. */
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 
@@ -114,7 +113,7 @@ static void logits_that_are_not_finite_give_a_loss_that_is_not_finite(void **sta
           assert_false(isfinite(real_at(kernels, loss, 0)));
           free(logits), free(loss);
         }
-    /* A token ruled out by minus infinity takes no part. */
+    /* A token with minus infinity is excluded. */
     const double masked[3] = {0, -INFINITY, 0};
     void *logits = reals_from(kernels, 3, masked), *loss = reals_from(kernels, 1, NULL);
     const int32_t target = 2;
@@ -149,9 +148,7 @@ static void the_cross_entropy_gradient_in_double_matches_differences(void **stat
   free(x), free(gradient);
 }
 
-/* --- AdamW
- * ----------------------------------------------------------------------------------------------------------
- */
+/* --- AdamW -------------------------------------------------------------------------------------------------- */
 
 typedef struct adamw_case {
   int64_t n;

@@ -2,7 +2,7 @@
  * state types. */
 #include "tensor/attend_testing.h"
 
-/* What a pair of heads and all tokens gives for one query: [heads, tokens] each. */
+/* Results of one query for all heads and tokens: [heads, tokens] each. */
 typedef struct pair_tables {
   double *scores, *weights, *mixed, *size, *dmixed, *dmixed_size, *dweights, *dweights_size, *dlogits,
       *dlogits_size;
@@ -272,7 +272,7 @@ static void check_forward(ch_random *random, attend_case c, int mixes) {
   free_case(&t);
 }
 
-/* Which gradients are asked for, and which are added to 0.5 (bits as GRADIENTS). */
+/* The requested gradients, and those added to 0.5 (bits as GRADIENTS). */
 typedef struct backward_mode {
   int wanted, accumulate;
 } backward_mode;
@@ -393,7 +393,7 @@ static void gradients_of_random_shapes_and_masks_are_right(void **state) {
   }
 }
 
-/* More keys than logits are kept of: those past them are computed again. */
+/* More keys than stored logits: the others are computed again. */
 static void long_texts_are_right(void **state) {
   (void)state;
   ch_random random;

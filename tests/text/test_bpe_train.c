@@ -67,7 +67,7 @@ static void check_training(const ch_word_counts *words, int vocab_size) {
   ASSERT_OK(ch_bpe_find_merges(words, &settings, &merges, &error));
   t.tokens = 257;
   for (int i = 0; i < 256; i++) t.bytes[i][0] = 1, t.bytes[i][1] = (unsigned char)i;
-  t.bytes[256][0] = 0; /* stands for the end token: no word has it */
+  t.bytes[256][0] = 0; /* the end token: no word has it */
   t.word_count = (int)words->count;
   for (int w = 0; w < t.word_count; w++) {
     t.sizes[w] = (int)words->words[w].size;
@@ -142,7 +142,7 @@ static ch_text long_text(ch_random *random) {
   return text;
 }
 
-/* The same words, each as often; leaves `many` with counts of 0. */
+/* Fails unless both have equal words and counts; leaves `many` with counts of 0. */
 static void assert_same_counts(const ch_word_counts *one, ch_word_counts *many) {
   assert_int_equal(one->count, many->count);
   for (size_t i = 0; i < one->count; i++) { /* adding nothing finds the word's count */

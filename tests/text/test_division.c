@@ -1,4 +1,5 @@
-/* Which parts of texts train and which validate: what is left out of a tokenizer's training is what the models never see. */
+/* Which parts of texts train and which validate: what is left out of a tokenizer's training is what the models never
+   see. */
 #include "text_test.h"
 
 #include <math.h>
@@ -27,7 +28,7 @@ static void end(scene *s) {
   remove_directory(s->directory);
 }
 
-/* Goes through both texts. Returns how many bytes validate; each part lies behind the one before and is whole characters,
+/* Goes through both texts. Returns how many bytes validate; each part follows the one before and is whole characters,
    and the spans are the parts that validate. */
 static size_t check(const scene *s, const ch_corpus_options *options, size_t *all) {
   ch_error error;

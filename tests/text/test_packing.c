@@ -12,7 +12,7 @@
 #include "text/documents.h"
 #include "text/packing.h"
 
-/* --- documents ----------------------------------------------------------------------------------------------- */
+/* --- documents ---------------------------------------------------------------------------------------------- */
 
 static void expect_documents(ch_separator separator, const char *text, const char *const *expected) {
   size_t place = 0, size = 0;
@@ -37,7 +37,7 @@ static void markers_and_blank_lines_separate_documents(void **state) {
   expect_documents(CH_SEPARATOR_MARKER, "<|endoftext|>\n\n<|endoftext|>", (const char *const[]){NULL});
 }
 
-/* --- packing ------------------------------------------------------------------------------------------------- */
+/* --- packing ------------------------------------------------------------------------------------------------ */
 
 enum { LENGTH = 32, END = 0, MOST = 1 << 16 };
 

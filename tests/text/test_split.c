@@ -1,4 +1,4 @@
-/* Words: the hand-written scanners against the regexes they stand for; merges against the plain algorithm; normal
+/* Words: the hand-written scanners against the regexes they replace; merges against the plain algorithm; normal
  * forms piece by piece against the whole. */
 #include "text_test.h"
 
@@ -192,7 +192,8 @@ static void random_pattern(ch_random *random, ch_text *pattern) {
   }
 }
 
-/* PCRE2 serves only where it knows the characters that Oniguruma knows: Debian 13 has Unicode 16 in one and 15 in the other. */
+/* PCRE2 serves only where it knows the characters that Oniguruma knows: Debian 13 has Unicode 16 in one and 15 in the
+   other. */
 static bool is_fast(const char *pattern) {
   ch_regex *regex;
   ch_error error;

@@ -6,7 +6,8 @@
 #include "base/utf8.h"
 #include "text/byte_level.h"
 
-/* A byte-level tokenizer: token 0 to 255 is that byte, then come words, NULL-terminated. `parts` are its other members. */
+/* A byte-level tokenizer: token 0 to 255 is that byte, then come words, NULL-terminated. `parts` are its other
+   members. */
 static ch_tokenizer *tokenizer_of(const char *parts, const char *const *words) {
   ch_text json = {0}, piece = {0};
   ch_tokenizer *tokenizer;

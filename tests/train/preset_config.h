@@ -1,4 +1,4 @@
-/* The small model of a preset that tests of training take. */
+/* The small model of a preset for tests of training. */
 #ifndef CH_TESTS_PRESET_CONFIG_H
 #define CH_TESTS_PRESET_CONFIG_H
 

@@ -141,7 +141,7 @@ static const ch_transport thread_transport = {.send = threads_send,
                                               .split = threads_split,
                                               .leave = threads_leave};
 
-/* What every rank does. */
+/* The work of every rank. */
 typedef struct rank_thread {
   ch_rank_group *ranks;
   int rank, count;

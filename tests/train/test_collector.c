@@ -1,4 +1,5 @@
-/* Data of several ranks, brought together: in the order of ranks whatever their speed, and with nothing on its way after a failure. */
+/* Data of several ranks, brought together: in the order of ranks whatever their speed, and with nothing on its way
+   after a failure. */
 #include "training.h"
 
 #include <sched.h>
@@ -9,7 +10,7 @@
 
 enum { TAG = 100, PIECES = 40, MOST = 64, NOBODY = -1 };
 
-/* What all ranks do, and what each comes to. */
+/* The work of all ranks, and the result of each. */
 typedef struct work {
   int failing_rank, failing_piece;
   double sums[MOST_RANKS]; /* of what a rank has taken */
@@ -32,7 +33,7 @@ static size_t size_of(int piece, int rank) {
   return sizeof(double) * (size_t)(1 + (piece + rank) % (MOST / (int)sizeof(double)));
 }
 
-/* All numbers of a piece are the same: the size that was told is the one that arrives. */
+/* All numbers of a piece are the same: the announced size is the one that arrives. */
 static ch_status take(void *context, const void *data, size_t bytes, ch_error *error) {
   const taker *t = context;
   const double *values = data;

@@ -1,4 +1,4 @@
-/* Text made ready for training: what is made, found again, made anew, and refused. */
+/* Prepared text: it is written, found again, written anew, and refused. */
 #define _GNU_SOURCE
 #include "training.h"
 
@@ -172,7 +172,7 @@ static void a_token_file_is_used_where_it_lies(void **state) {
   open_and_close(&s->options, first);
   char *tokens = ch_path_join(s->out, CH_DATA_TOKENS), *other = ch_path_join(s->directory, "other");
   ch_data_options options = {.data = tokens, .directory = other, .sequence = 16};
-  open_and_close(&options, second); /* its tokenizer lies beside it */
+  open_and_close(&options, second); /* its tokenizer is next to it */
   assert_string_equal(first, second);
   char *copy = ch_path_join(other, CH_DATA_TOKENS);
   assert_false(ch_is_file(copy));

@@ -1,5 +1,5 @@
-/* When a gradient is final: told once per trainable parameter and step, in the last micro-batch, with the value that the update
- * takes. */
+/* When a gradient is final: reported once per trainable parameter and step, in the last micro-batch, with the value
+ * that the update takes. */
 #include "training.h"
 
 #include "preset_config.h"
@@ -7,7 +7,7 @@
 
 enum { STEPS = 2 };
 
-/* What is seen of the steps of one trainer. */
+/* Observed steps of one trainer. */
 typedef struct watch {
   const char *name;
   int64_t micro_batches; /* of a step */

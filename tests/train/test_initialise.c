@@ -14,7 +14,7 @@
 
 enum { ROWS = 700, COLUMNS = 300, COUNT = ROWS * COLUMNS };
 
-/* The values a tensor `name` of COUNT elements gets beside `others` other tensors. */
+/* The values a tensor `name` of COUNT elements gets among `others` other tensors. */
 static float *initial(const char *name, uint64_t seed, int others) {
   ch_params params = {0};
   ch_tensor tensors[8] = {0};

@@ -1,4 +1,5 @@
-/* Ranks that train one model hold the bits of one process that trains it alone; where one fails, none makes the step. */
+/* Ranks that train one model hold the bits of one process that trains it alone; where one fails, none makes the
+   step. */
 #include "training.h"
 
 #include "preset_config.h"
@@ -110,7 +111,7 @@ static void run_alone(job *j) {
   if (j->status[0] != CH_OK) fail_msg("%s: %s", j->name, j->errors[0].message);
 }
 
-/* --- the same bits ------------------------------------------------------------------------------------------------- */
+/* --- the same bits ------------------------------------------------------------------------------------------ */
 
 static void assert_same_report(const ch_step_report *a, const ch_step_report *b) {
   assert_int_equal(a->step, b->step);
@@ -123,7 +124,7 @@ static void assert_same_report(const ch_step_report *a, const ch_step_report *b)
                         (size_t)(b->expert_layers * b->experts) * sizeof *b->expert_load);
 }
 
-/* What a rank owns of a group has the bits of the whole tensor, and everything has one owner. */
+/* A rank's part of a group has the bits of the whole tensor, and every element has one owner. */
 static void assert_same_pieces(const job *over, int ranks, const ch_trainer *alone,
                                ch_parameter_group group) {
   const ch_parameter_set *all = &alone->set;
@@ -143,7 +144,7 @@ static void assert_same_pieces(const job *over, int ranks, const ch_trainer *alo
   }
 }
 
-/* What graphs read on every rank: the weights of one process, whole, or rounded. */
+/* The weights that graphs read on every rank: the weights of one process, whole, or rounded. */
 static void assert_same_weights(const ch_trainer *rank, const ch_trainer *alone) {
   for (int p = 0; p < alone->params.count; p++) {
     const ch_tensor *weight = &rank->set.weights[p], *whole = &alone->set.weights[p];
@@ -252,7 +253,7 @@ static void with_experts(void **state) {
   }
 }
 
-/* --- memory ---------------------------------------------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------------------------------------------------- */
 
 static ch_config config_with_gates(void) {
   ch_config config = preset_config("egmla");
@@ -260,7 +261,7 @@ static ch_config config_with_gates(void) {
   return config;
 }
 
-/* Elements of all tensors that are kept in one way. */
+/* Elements of all tensors that are stored in one way. */
 static size_t elements_of(const ch_trainer *trainer, ch_keeping keeping) {
   size_t count = 0;
   for (int p = 0; p < trainer->params.count; p++)
@@ -358,7 +359,7 @@ static void as_many_bytes_travel_as_the_formula_says(void **state) {
   }
 }
 
-/* --- checkpoints ------------------------------------------------------------------------------------------------------ */
+/* --- checkpoints -------------------------------------------------------------------------------------------- */
 
 /* The two files differ in the seconds that training took, at most. */
 static void assert_same_checkpoint(const char *directory, const char *a, const char *b) {
@@ -411,9 +412,9 @@ static void a_checkpoint_goes_on_with_any_number_of_ranks(void **state) {
   remove_directory(directory);
 }
 
-/* --- failures ---------------------------------------------------------------------------------------------------------- */
+/* --- failures ----------------------------------------------------------------------------------------------- */
 
-/* All ranks have the same sentence and stand where they stood before the step; the next attempt succeeds. */
+/* All ranks have one message and the state before the step; the next attempt succeeds. */
 static void check_failure(job *j, int ranks, int64_t steps_done, ch_status expected, const char *sentence) {
   run_ranks(ranks, train_rank, j);
   for (int r = 0; r < ranks; r++) {
@@ -474,7 +475,7 @@ static void where_one_is_stopped_no_rank_makes_the_step(void **state) {
       assert_int_equal(record.step, j.status[0] == CH_OK ? 3 : 2);
       if (asks < 3) assert_int_equal(j.status[r], CH_ERROR_INTERRUPTED);
     }
-    /* What they hold afterwards is what they held before. */
+    /* Their contents are unchanged. */
     job alone = job_of("alone", &config, &options);
     alone.steps = j.status[0] == CH_OK ? 3 : 2;
     run_alone(&alone);

@@ -18,7 +18,7 @@
 
 extern char **environ;
 
-/* --- helpers ------------------------------------------------------------------------------------------------- */
+/* --- helpers ------------------------------------------------------------------------------------------------ */
 
 typedef struct watcher {
   ch_trainer *trainer;
@@ -79,7 +79,7 @@ static ch_trainer *unbroken_run(const ch_train_options *options, const char *dir
   return trainer;
 }
 
-/* Every line is an object; steps 1 … steps stand once each and in order; so do `evaluations` evaluations. */
+/* Every line is an object; steps 1 … steps appear once each and in order; so do `evaluations` evaluations. */
 static void check_log(const char *directory, int steps, int evaluations) {
   char *text = read_whole(directory, CH_TRAIN_LOG);
   int64_t step = 0, evaluated = 0;
@@ -136,7 +136,7 @@ static void check_model(const char *directory, const ch_trainer *trainer) {
   free(path);
 }
 
-/* --- ordinary runs ------------------------------------------------------------------------------------------- */
+/* --- ordinary runs ------------------------------------------------------------------------------------------ */
 
 static void a_run_leaves_a_log_a_checkpoint_and_a_model(void **state) {
   (void)state;
@@ -257,7 +257,7 @@ static void a_log_ahead_of_its_checkpoint_is_cut_back(void **state) {
   remove_directory(directory);
 }
 
-/* --- SIGKILL ------------------------------------------------------------------------------------------------- */
+/* --- SIGKILL ------------------------------------------------------------------------------------------------ */
 
 enum { KILLED_STEPS = 60 };
 
@@ -269,7 +269,7 @@ static ch_train_options killed_options(void) {
   return options;
 }
 
-/* What the child process does: a run in `directory`, taken up where it was. */
+/* The child process: continues a run in `directory`. */
 static int child(const char *directory) {
   ch_train_options options = killed_options();
   ch_trainer *trainer = make_trainer(&options);
@@ -324,7 +324,7 @@ static void killed_at_any_moment_a_run_can_be_resumed_to_the_same_bits(void **st
   remove_directory(other);
 }
 
-/* --- what can go wrong --------------------------------------------------------------------------------------- */
+/* --- what can go wrong -------------------------------------------------------------------------------------- */
 
 static void numbers_that_go_wrong_leave_the_last_good_checkpoint(void **state) {
   (void)state;

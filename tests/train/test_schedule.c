@@ -192,7 +192,7 @@ static void what_decides_the_result_must_match_and_the_rest_may_change(void **st
   assert_int_equal(ch_train_options_match(&before, &now, "file", &error), CH_ERROR_ARGUMENT);
   assert_non_null(strstr(error.message, "weight_decay 0.1, not 0.2"));
   now = before;
-  now.steps = 200; /* a cosine would take another course */
+  now.steps = 200; /* a cosine would differ */
   assert_int_equal(ch_train_options_match(&before, &now, "file", &error), CH_ERROR_ARGUMENT);
   before.schedule = now.schedule = CH_TRAIN_CONSTANT;
   assert_int_equal(ch_train_options_match(&before, &now, "file", &error), CH_OK);

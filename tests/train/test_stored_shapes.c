@@ -1,4 +1,4 @@
-/* Training what compression wrote: a model whose residuals and numbers of atoms only its tensors say goes on from its
+/* Training compressed models: a model whose residuals and numbers of atoms only its tensors say goes on from its
  * directory, is saved, resumed and exported with them. */
 #include "training.h"
 

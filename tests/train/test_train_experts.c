@@ -50,7 +50,7 @@ static const ch_tensor *bias_of(const ch_trainer *trainer, int layer) {
   return bias_in_layer(trainer, layer + 1);
 }
 
-/* --- loads and the bias -------------------------------------------------------------------------------------- */
+/* --- loads and the bias ------------------------------------------------------------------------------------- */
 
 static void loads_are_those_of_all_batches_of_a_step_and_of_no_evaluation(void **state) {
   (void)state;
@@ -198,7 +198,7 @@ static void both_ways_of_balancing_make_loads_more_even(void **state) {
   assert_true(aux < none - 0.02 && loss_free < none - 0.02);
 }
 
-/* --- the balance loss ---------------------------------------------------------------------------------------- */
+/* --- the balance loss --------------------------------------------------------------------------------------- */
 
 static void the_balance_loss_moves_the_router_but_is_no_part_of_the_loss(void **state) {
   (void)state;
@@ -265,7 +265,7 @@ static void ways_to_cut_a_step_give_one_result(void **state) {
   }
 }
 
-/* --- resuming and the log ------------------------------------------------------------------------------------ */
+/* --- resuming and the log ----------------------------------------------------------------------------------- */
 
 static void a_resumed_mixture_equals_an_unbroken_one_to_the_last_bit(void **state) {
   (void)state;

@@ -9,7 +9,7 @@
 #include "config/params.h"
 #include "config_file/config_json.h"
 
-/* --- against transformers ------------------------------------------------------------------------------------ */
+/* --- against transformers ----------------------------------------------------------------------------------- */
 
 /* The reference's tokens, the same for every step. */
 typedef struct reference {
@@ -110,7 +110,7 @@ static void ten_steps_of_a_qwen3_match_transformers(void **state) {
   check_reference("qwen3");
 }
 
-/* --- learning ------------------------------------------------------------------------------------------------ */
+/* --- learning ----------------------------------------------------------------------------------------------- */
 
 static void the_loss_starts_at_the_uniform_one_and_falls(void **state) {
   (void)state;
@@ -159,7 +159,7 @@ static void the_loss_falls_on_real_text(void **state) {
   free(text);
 }
 
-/* --- ways to cut a step -------------------------------------------------------------------------------------- */
+/* --- ways to cut a step ------------------------------------------------------------------------------------- */
 
 /* Trains a few steps and returns the trainer. */
 static ch_trainer *trained(ch_train_options options) {
@@ -285,7 +285,7 @@ static void a_small_limit_on_the_gradient_is_kept(void **state) {
   assert_true(fabs(moved[1] / (1e-3 * 1e-4) - 1) < 1e-3);
 }
 
-/* --- saving and resuming ------------------------------------------------------------------------------------- */
+/* --- saving and resuming ------------------------------------------------------------------------------------ */
 
 static void a_resumed_run_equals_an_unbroken_one_to_the_last_bit(void **state) {
   (void)state;
@@ -422,7 +422,7 @@ static void a_constant_schedule_may_be_prolonged(void **state) {
   remove_directory(directory);
 }
 
-/* --- numbers gone wrong, and being stopped ------------------------------------------------------------------- */
+/* --- numbers gone wrong, and being stopped ------------------------------------------------------------------ */
 
 static float *weight_named(ch_trainer *trainer, const char *name) {
   int p = ch_params_find(ch_trainer_params(trainer), name);

@@ -1,4 +1,4 @@
-/* What an attempt to train takes back, and what it leaves. */
+/* The files that a failed attempt to train deletes, and those that it leaves. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

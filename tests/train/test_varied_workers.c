@@ -1,5 +1,5 @@
-/* Training while other programs take processors: the number of workers changes from step to step, and every model has the bits that it
- * has with all threads at all times. So has one that is trained in two parts. */
+/* Training while other programs take processors: the number of workers changes from step to step, and every model has
+ * the bits that it has with all threads at all times. So has one that is trained in two parts. */
 #include <omp.h>
 
 #include "training.h"

@@ -1,4 +1,4 @@
-/* Helpers of the training tests: a small config, made-up text, a temporary directory. */
+/* Helpers of the training tests: a small config, synthetic text, a temporary directory. */
 #ifndef TESTS_TRAIN_TRAINING_H
 #define TESTS_TRAIN_TRAINING_H
 
@@ -40,7 +40,7 @@ static inline ch_config test_config(void) {
   return config;
 }
 
-/* The same with four experts in every layer. */
+/* Returns test_config with four experts in every layer. */
 static inline ch_config test_config_with_experts(ch_balance balance) {
   ch_config config = test_config();
   config.moe = (ch_moe_config){.experts = 4,
@@ -54,7 +54,7 @@ static inline ch_config test_config_with_experts(ch_balance balance) {
   return config;
 }
 
-/* Sequence `index` of the made-up text: arithmetic progressions in a random order, so that there is something to
+/* Sequence `index` of the synthetic text: arithmetic progressions in a random order, so that there is something to
    learn. Every third sequence is two documents. */
 static inline void made_up_sequence(const ch_batch *batch, int64_t row, int64_t index, uint64_t stream) {
   ch_random random;

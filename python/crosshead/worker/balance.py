@@ -30,26 +30,29 @@ class Balance:
         for load in self.load:  # in place, since a CUDA graph knows where they are
             load.zero_()
 
-    def term(self, sequences, all_sequences):
-        """The balance loss of the micro-batch that the model has just seen, of `sequences` among all of a step; or None."""
+    def term(self, sequences, text, all_sequences):
+        """The balance loss of the micro-batch that the model has just seen, of `sequences` among all of a step; or None.
+        text [B]: how many tokens of each sequence count, where others fill it up; else None."""
         total = None
-        for i, gate in enumerate(self.experts):
-            chosen, scores = gate.choices
-            self.load[i].scatter_add_(0, chosen.flatten(), torch.ones_like(chosen, dtype=torch.float32).flatten())
-            total = self._add(total, self.of_experts, chosen, scores, sequences)
-        for gate in self.heads:
-            total = self._add(total, self.of_heads, *gate.choices, sequences)
+        for i, gate in enumerate(self.experts + self.heads):
+            chosen, scores = (tensor.reshape(sequences, -1, tensor.shape[-1]) for tensor in gate.choices)
+            places = torch.arange(chosen.shape[1], device=chosen.device)
+            counted = (places < (chosen.shape[1] if text is None else text[:, None])).expand(chosen.shape[:2])
+            if i < len(self.experts):
+                self.load[i].scatter_add_(0, chosen.flatten(), counted[:, :, None].expand_as(chosen).flatten().float())
+            coefficient = self.of_experts if i < len(self.experts) else self.of_heads
+            total = self._add(total, coefficient, chosen, scores, counted)
         return None if total is None else total / all_sequences
 
     @staticmethod
-    def _add(total, coefficient, chosen, scores, sequences):
+    def _add(total, coefficient, chosen, scores, counted):
         """Adds coefficient · E · Σ_e f_e P_e of each sequence (Switch Transformer, eqs. 4-6)."""
         if not coefficient:
             return total
-        scores, chosen = scores.reshape(sequences, -1, scores.shape[-1]), chosen.reshape(sequences, -1)
-        hits = torch.zeros_like(scores[:, 0]).scatter_add(-1, chosen, torch.ones_like(chosen, dtype=scores.dtype))
-        shares = hits / chosen.shape[1]
-        term = coefficient * scores.shape[-1] * (shares * scores.mean(1)).sum()
+        weight = (counted / counted.sum(1, keepdim=True).clamp(min=1)).to(scores.dtype)[:, :, None]
+        hits = weight.expand_as(chosen) / chosen.shape[-1]
+        shares = torch.zeros_like(scores[:, 0]).scatter_add(-1, chosen.flatten(1), hits.flatten(1))
+        term = coefficient * scores.shape[-1] * (shares * (scores * weight).sum(1)).sum()
         return term if total is None else total + term
 
     @torch.no_grad()

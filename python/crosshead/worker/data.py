@@ -31,7 +31,7 @@ class Batches:
         return self._fill(making.ch_batches_validate, first, count)
 
     def _fill(self, function, first, count):
-        """{"tokens" or "pixels", "targets", and "starts" where documents are kept apart}, on the host."""
+        """{"tokens" or "pixels", "targets", and "starts" and "text" where documents are kept apart}, on the host."""
         info, shape = self.info, (count, self.info.length)
         arrays = {"targets": np.empty(shape, np.int32)}
         if info.images:
@@ -49,18 +49,17 @@ class Batches:
             status = function(self.pointer, first, count, place("tokens", "int32_t"), place("targets", "int32_t"),
                               place("starts", "int32_t"), place("pixels", "float"), error)
         check(status, error)
+        if info.documents:
+            arrays["text"] = count_text(arrays["targets"], arrays["starts"])
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
         return {name: tensor.pin_memory() for name, tensor in tensors.items()} if self.pinned else tensors
 
 
-def count_text(batch):
-    """The tokens (or images) of a batch without those that fill sequences up: at the end, alone in a document, without a target."""
-    targets = batch["targets"]
-    if "starts" not in batch:
-        return targets.numel()
-    places = torch.arange(targets.shape[1])
-    text = (targets >= 0) | (batch["starts"] != places)
-    return int((text * (places + 1)).amax(1).sum())
+def count_text(targets, starts):
+    """The tokens of each sequence without those that fill it up: at its end, alone in a document, without a target."""
+    places = np.arange(targets.shape[1], dtype=np.int32)
+    text = (targets >= 0) | (starts != places)
+    return (text * (places + 1)).max(1)
 
 
 class Ahead:
@@ -76,7 +75,9 @@ class Ahead:
         for s in range(step, steps):
             try:
                 batch = batches.train(s * sequences, sequences)
-                item = batch, int((batch["targets"] >= 0).sum()), count_text(batch)
+                targets = batch["targets"]
+                tokens = int(batch["text"].sum()) if "text" in batch else targets.numel()
+                item = batch, int((targets >= 0).sum()), tokens
             except Exception as error:  # the step that needs the batch raises it
                 item = error
             while not self.ended.is_set():

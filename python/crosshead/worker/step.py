@@ -212,9 +212,8 @@ class Trainer:
 
     def _passes(self, micro):
         """The summed loss of a micro-batch, whose gradient is added to the parameters'."""
-        sequences = self.run.step_sequences
         loss, objective = self._micro_loss(micro)
-        term = self.balance.term(self.micro_batch, sequences)
+        term = self.balance.term(self.micro_batch, micro.get("text"), self.run.step_sequences)
         (objective if term is None else objective + term).backward()
         return loss
 

@@ -208,8 +208,9 @@ static ch_status get_items(ch_task_evaluation *e, const ch_request_rules *rules,
   if (makes) CH_TRY(ch_ruler_holds_items(settings->items, &holds, error));
   if (makes && !holds) return make_items(e, rules, settings, error);
   if (settings->lengths)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "{lengths} is for tasks whose items are made, like ruler:vt%s%s",
-                   holds ? "; these lie in " : "", holds ? settings->items : "");
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "{lengths} is for tasks whose items are generated, like ruler:vt%s%s",
+                   holds ? "; these are in " : "", holds ? settings->items : "");
   if (!settings->items)
     return ch_fail(error, CH_ERROR_ARGUMENT, "{items} is missing: the file or directory of the task's items");
   return ch_items_read(settings->items, &e->task->files, settings->limit, &e->items, error);

@@ -37,11 +37,21 @@ static ch_status take_bytes(making *m, size_t size, ch_error *error) {
 
 /* --- forms --------------------------------------------------------------------------------------------------- */
 
+/* The member that the first `size` bytes of a text name, or NULL. (Jansson has this only since 2.14.) */
+static const json_t *member(const json_t *fields, const char *text, size_t size) {
+  const char *name;
+  json_t *value;
+  json_object_foreach((json_t *)fields, name, value) {
+    if (strlen(name) == size && memcmp(name, text, size) == 0) return value;
+  }
+  return NULL;
+}
+
 /* Returns true if the fields have one at the path "choices.text". */
 static bool has(const json_t *fields, const char *path) {
   const char *dot;
   for (; fields && (dot = strchr(path, '.')); path = dot + 1)
-    fields = json_object_getn(fields, path, (size_t)(dot - path));
+    fields = member(fields, path, (size_t)(dot - path));
   return json_object_get(fields, path) != NULL;
 }
 

@@ -20,7 +20,7 @@ ch_status ch_request_rules_of(const ch_config *config, const ch_tokenizer *token
   if (rules->prefix >= 0) return CH_OK;
   return ch_fail(
       error, CH_ERROR_ARGUMENT,
-      "neither the tokenizer nor the model names a beginning or an end token, which stands before texts "
+      "neither the tokenizer nor the model names a beginning or an end token; one must precede texts "
       "without context");
 }
 

@@ -133,7 +133,7 @@ static ch_status complete_file(ch_planned_model *model, const ch_shape_wishes *w
   ch_config *config = &model->config;
   bool images = wishes->image.size > 0;
   if (ch_config_is_vision(config) != images)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "%s takes %s, where the comparison is on %s", model->name,
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is for %s, but the comparison is on %s", model->name,
                    images ? "text" : "images", images ? "images" : "text");
   if (images) return CH_OK; /* whether the images fit is checked when they are prepared */
   config->vocab_size = wishes->vocab;

@@ -33,11 +33,11 @@ static ch_status read_piece(const char *rates, const char **text, piece *p, ch_e
   p->rate = strtod(number, &end);
   end += strspn(end, " ");
   if (end != at + length || end == number || !(p->rate >= least_rate && p->rate <= most_rate))
-    return ch_fail(
-        error, CH_ERROR_ARGUMENT,
-        "{rates} \"%.80s\" has a piece that is no rate from %g to %g; write 3e-3, or mla=6e-3,mha=2e-3 for "
-        "single mechanisms",
-        rates, least_rate, most_rate);
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "{rates} \"%.80s\" has a piece that is not a rate from %g to %g; write 3e-3, or "
+                   "mla=6e-3,mha=2e-3 for "
+                   "single mechanisms",
+                   rates, least_rate, most_rate);
   *text = at + length + (at[length] == ',');
   return CH_OK;
 }

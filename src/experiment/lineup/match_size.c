@@ -132,7 +132,7 @@ static ch_status explain(const ch_config *configs, const char *const *names, con
   if (parameters[worst] > target && ch_matched_width(&configs[worst]) == 1)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "%s has %s %s even with an FFN of width 1, more than the %s asked for; %sraise {parameters}, or "
+        "%s has %s %s even with an FFN of width 1, more than the target of %s; %sraise {parameters}, or "
         "make the shape smaller",
         names[worst], has, unit, wanted, advice);
   return ch_fail(

@@ -324,8 +324,8 @@ static ch_status parse_part(const char *part, chosen *choice, ch_error *error) {
   if (!choice->preset) return unknown(part, word, error);
   if (!part[length]) return CH_OK;
   if (!choice->preset->number)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "%s takes no number, but '%.64s' gives one; write %s", word,
-                   part, word);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s has no number, but '%.64s' gives one; write %s", word, part,
+                   word);
   const char *digits = part + length + 1;
   size_t count = strspn(digits, "0123456789");
   long long value = count && !digits[count] && count < 10 ? atoll(digits) : 0;

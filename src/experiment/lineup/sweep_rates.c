@@ -28,7 +28,7 @@ static ch_status add_range(double from, double to, int count, const char *text, 
                            ch_error *error) {
   if (count < 2 || count > CH_SWEEP_MOST_RATES || !(from > 0 && to > from))
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "{lr}: \"%.80s\" is no range; FROM..TO:N has FROM below TO and N from 2 to %d", text,
+                   "{lr}: \"%.80s\" is not a range; FROM..TO:N has FROM below TO and N from 2 to %d", text,
                    CH_SWEEP_MOST_RATES);
   for (int i = 0; i < count; i++) {
     char digits[32];
@@ -56,7 +56,7 @@ ch_status ch_rate_grid_read(const char *text, ch_rate_grid *grid, ch_error *erro
       CH_TRY(add_rate(from, text, grid, error));
     } else {
       return ch_fail(error, CH_ERROR_ARGUMENT,
-                     "{lr}: \"%.80s\" is no list of rates, as 1e-3,3e-3 or 1e-4..1e-2:5 is", text);
+                     "{lr}: \"%.80s\" is not a list of rates; write 1e-3,3e-3 or 1e-4..1e-2:5", text);
     }
   }
   if (grid->count == 0) return ch_fail(error, CH_ERROR_ARGUMENT, "{lr} is empty");

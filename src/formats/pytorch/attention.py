@@ -101,9 +101,6 @@ class Mechanism(nn.Module):
     def attend(self, q, k, v, tokens, scale, heads=slice(None)):
         """softmax(q kᵀ · scale) v of [B, heads, T, d] -> [B, T, heads, d]. heads: which of the model's these are."""
         self.num_key_value_groups = q.shape[1] // k.shape[1]
-#? rope_scaling
-        scale = scale * rope_score_scale(self.config)
-#? end
         mask = tokens.mask
 #? alibi
         mask = mask[:, heads]

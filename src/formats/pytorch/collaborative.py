@@ -29,17 +29,17 @@ class CollaborativeAttention(Mechanism):
         self.norm("head_norm", size)
 #? end
 
-    def turned(self, x, tokens):
+    def turned(self, x, turn):
         """RoPE of [B, heads, T, D̃], block by block."""
 #? rope
         blocks = x.unflatten(-1, (-1, self.config.head_dim)).transpose(2, 3).flatten(1, 2)
-        blocks = rotate(blocks, tokens.turn)
+        blocks = rotate(blocks, turn)
         x = blocks.unflatten(1, (x.shape[1], -1)).transpose(2, 3).flatten(-2)
 #? end
         return x
 
     def write(self, x, tokens):
-        k = self.turned(self.k_proj(x)[:, None], tokens)[:, 0]
+        k = self.turned(self.k_proj(x)[:, None], tokens.turn)[:, 0]
         if hasattr(self, "content_bias"):
             k = torch.cat((k, self.content_bias(x)), -1)
         v = split_heads(self.v_proj(x), self.config.num_key_value_heads)
@@ -50,7 +50,7 @@ class CollaborativeAttention(Mechanism):
 
     def read(self, x, states, tokens):
         heads = self.config.num_attention_heads
-        q = self.turned(self.q_proj(x)[:, None] * self.mixing.weight[:, None], tokens)
+        q = self.turned(self.q_proj(x)[:, None] * self.mixing.weight[:, None], tokens.query_turn)
         if hasattr(self, "content_bias"):  # head h's query ends in row h of the identity
             rows = torch.eye(heads, dtype=q.dtype, device=q.device)[None, :, None]
             q = torch.cat((q, rows.expand(q.shape[0], -1, q.shape[2], -1)), -1)

@@ -33,6 +33,11 @@ from .configuration_crosshead import CrossheadConfig
 #? end
 
 
+def wide(x):
+    """x in F32; in F64 if it is that."""
+    return x if x.dtype == torch.float64 else x.float()
+
+
 class RMSNorm(nn.Module):
     """x / sqrt(mean(x²) + eps) · weight, over the last dimension."""
 
@@ -42,7 +47,7 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x):
-        y = x.float()
+        y = wide(x)
         y = y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + self.eps)
         return self.weight * y.to(x.dtype)
 

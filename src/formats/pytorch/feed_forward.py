@@ -38,22 +38,24 @@ class Router(nn.Module):
             self.register_buffer("e_score_correction_bias", torch.zeros(config.moe["experts"]))
 
     def forward(self, x):
-        moe, active = self.moe, self.moe["active"]
+        moe, active, groups = self.moe, self.moe["active"], self.moe.get("groups") or 1
         sigmoid = moe.get("scoring", "softmax") == "sigmoid"
-        logits = F.linear(x.float(), self.weight.float())
+        logits = F.linear(wide(x), wide(self.weight))
         scores = torch.sigmoid(logits) if sigmoid else F.softmax(logits, -1)
-        choice = scores.detach()
+        choice = logits.detach()
+        if groups > 1 or hasattr(self, "e_score_correction_bias"):
+            choice = scores.detach()
         if hasattr(self, "e_score_correction_bias"):
             choice = choice + self.e_score_correction_bias
-        groups = moe.get("groups")
-        if groups and groups > 1:
+        if groups > 1:
             by_group = choice.unflatten(-1, (groups, -1))
             value = by_group.topk(min(2, by_group.shape[-1]), -1)[0].sum(-1) if sigmoid else by_group.amax(-1)
             best = torch.zeros_like(value).scatter(-1, value.topk(moe["active_groups"], -1)[1], 1.0).bool()
             choice = by_group.masked_fill(~best[..., None], float("-inf")).flatten(-2)
         chosen = choice.topk(active, -1)[1]
         if self.training:
-            self.choices = chosen, scores  # a loss that keeps the experts' loads even reads them
+            # A loss that keeps the experts' loads even reads them, as probabilities.
+            self.choices = chosen, F.softmax(logits, -1) if sigmoid else scores
         weights = scores.gather(-1, chosen)
         if moe.get("renormalise", True) and (active > 1 or sigmoid):
             weights = weights / weights.sum(-1, keepdim=True)

@@ -93,12 +93,12 @@ class GatedDeltaNet(nn.Module):
         kept = cache.layers[self.layer_idx].states if cache is not None else None
         state, *rows = kept or (None,)
         rows, after = rows or (None,) * 3, []
-        q, k, v = (split_heads(self.convolved(name, x, row, after, tokens.starts).float(), heads) for name, row, heads in zip(
+        q, k, v = (split_heads(wide(self.convolved(name, x, row, after, tokens.starts)), heads) for name, row, heads in zip(
             "qkv", rows, (self.heads, self.heads, self.value_heads)))
         q, k = (h * torch.rsqrt(h.pow(2).sum(-1, keepdim=True) + 1e-6) for h in (q, k))
         q, k = (h.repeat_interleave(self.value_heads // self.heads, 1) for h in (q * self.size**-0.5, k))
-        decay = -self.A_log.float().exp() * F.softplus(self.a_proj(x).float() + self.dt_bias.float())
-        steps = self.most_step * self.b_proj(x).float().sigmoid()
+        decay = -wide(self.A_log).exp() * F.softplus(wide(self.a_proj(x)) + wide(self.dt_bias))
+        steps = self.most_step * wide(self.b_proj(x)).sigmoid()
         if state is None:
             state = q.new_zeros(x.shape[0], self.value_heads, self.size, self.value_size)
         o, state = gated_delta_rule(q, k, v, decay.transpose(1, 2), steps.transpose(1, 2), state, tokens.starts)

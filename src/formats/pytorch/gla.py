@@ -23,7 +23,7 @@ class GroupedLatentAttention(MultiHeadLatentAttention):
     def write(self, x, tokens):
         latent, rotary = self.kv_a_proj_with_mqa(x).split((self.latent, self.rope), -1)
         parts, norm = latent.unflatten(-1, (self.latents, -1)), self.kv_a_layernorm
-        rms = torch.rsqrt(parts.float().pow(2).mean(-1, keepdim=True) + norm.eps)
+        rms = torch.rsqrt(wide(parts).pow(2).mean(-1, keepdim=True) + norm.eps)
         latent = (parts * rms.to(x.dtype)).flatten(-2) * norm.weight * self.latent_scale
         return (torch.cat((latent, self.rotated(rotary, tokens)), -1),)
 

@@ -79,7 +79,7 @@ class GroupedTiedAttention(Mechanism):
         q = self.q_norm(q)
 #? end
 #? rope
-        q = rotate(q, tokens.turn, size // 2)
+        q = rotate(q, tokens.query_turn, size // 2)
 #? end
         return self.finish(self.attend(q, k, tied, tokens, size**-0.5))
 

@@ -44,8 +44,7 @@ class CrossheadViTModel(CrossheadPreTrainedModel):
         first = self.cls_token.expand(patches.shape[0], 1, -1)
         x = torch.cat((first, patches), 1) + self.position_embeddings
         indices = torch.arange(x.shape[1], device=x.device)
-        positions = indices[None].expand(x.shape[0], -1)
-        tokens, opened = Tokens(self.config, positions, None, None, indices, None, x.dtype, kwargs), ()
+        tokens, opened = Tokens(self.config, indices[None], None, None, indices, None, x.dtype, kwargs), ()
         for i, layer in enumerate(self.layers):
             x, *opened = layer(x, tokens, None, *(opened if layer.leader < i else ()))
 #? !post_norm
@@ -67,7 +66,7 @@ class CrossheadForImageClassification(CrossheadPreTrainedModel):
     def forward(self, pixel_values, labels=None, **kwargs):
         x = self.model(pixel_values, **kwargs).last_hidden_state
         logits = self.classifier(x[:, 0])
-        loss = None if labels is None else F.cross_entropy(logits.float(), labels)
+        loss = None if labels is None else F.cross_entropy(wide(logits), labels)
         return ImageClassifierOutput(loss=loss, logits=logits)
 
 

@@ -43,7 +43,7 @@ class KeysAndValues(Mechanism):
         q = self.q_norm(q)
 #? end
 #? rope
-        q = rotate(q, tokens.turn)
+        q = rotate(q, tokens.query_turn)
 #? end
         return q
 

@@ -57,7 +57,6 @@ class CrossheadModel(CrossheadPreTrainedModel):
         past = cache.get_seq_length() if cache is not None else 0
         if position_ids is None:
             position_ids = torch.arange(past, past + x.shape[1], device=x.device)[None]
-        position_ids = position_ids.expand(x.shape[0], -1)
 #? window
         padded = attention_mask is not None and not torch.compiler.is_compiling() and not attention_mask[:, 0].all()
         if self.config.attention_sinks and padded:

@@ -19,6 +19,10 @@ class CrossheadLayer(GradientCheckpointingLayer):
         self.self_attn = MECHANISMS[config.attention["type"]](config, layer_idx, shared)
         self.leader = self.self_attn.leader
 #? end
+#? layer_group
+        group = config.attention.get("kv_layer_group") or config.attention.get("layer_group_size")
+        self.hands_on = (layer_idx + 1) % group > 0  # the next layer reads what this one has opened, or was handed
+#? end
 #? moe
         dense = range(config.moe.get("first_dense_layers", 0))
         if layer_idx not in dense and layer_idx not in config.moe.get("dense_layers", ()):
@@ -43,7 +47,13 @@ class CrossheadLayer(GradientCheckpointingLayer):
     def forward(self, x, tokens, cache, *opened):
         y, opened = self.attention(self.input_layernorm(x), tokens, cache, opened)
         x = x + y
-        return x + self.mlp(self.post_attention_layernorm(x)), *opened
+        x = x + self.mlp(self.post_attention_layernorm(x))
+#? layer_group
+        return (x, *opened) if self.hands_on else (x,)
+#? end
+#? !layer_group
+        return (x,)
+#? end
 #? end
 #? post_norm
         self.post_attention_layernorm = make_norm(config)
@@ -59,7 +69,13 @@ class CrossheadLayer(GradientCheckpointingLayer):
     def forward(self, x, tokens, cache, *opened):
         y, opened = self.attention(x, tokens, cache, opened)
         x = self.post_attention_layernorm(x + y)
-        return self.post_feedforward_layernorm(x + self.mlp(x)), *opened
+        x = self.post_feedforward_layernorm(x + self.mlp(x))
+#? layer_group
+        return (x, *opened) if self.hands_on else (x,)
+#? end
+#? !layer_group
+        return (x,)
+#? end
 #? end
 
 

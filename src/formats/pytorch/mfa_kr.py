@@ -72,7 +72,7 @@ class KeyReuseAttention(FactoredQuery, Mechanism):
         q = self.q_norm(q)
 #? end
 #? rope
-        q = rotate(q, tokens.turn)
+        q = rotate(q, tokens.query_turn)
 #? end
         context = self.attend(q, *opened, tokens, self.config.head_dim**-0.5)
         return self.finish(self.first_of_group[0].values(context) if tokens.one else context)

@@ -64,7 +64,7 @@ class MultiHeadLatentAttention(Mechanism):
         q = self.q_norm(q)
 #? end
 #? rope
-        q = rotate(q, tokens.turn, self.rope)
+        q = rotate(q, tokens.query_turn, self.rope)
 #? end
         return q
 

@@ -14,7 +14,7 @@ class HeadGate(nn.Module):
 
     def forward(self, x):
         """g [B, T, H]: r_i = k p_i / Σ p over the k largest, and u = s softmax(W_s x) of the shared ones."""
-        p = F.softmax(self.routed(x).float(), -1)
+        p = F.softmax(wide(self.routed(x)), -1)
         chosen = p.detach().topk(self.active, -1)[1]
         if self.training:
             self.choices = chosen, p  # a loss that keeps the choices even reads them

@@ -1,3 +1,18 @@
+#? alibi|window|rope_scaling
+KEPT = {}
+
+
+def kept(key, make):
+    """make(), once in a process for each key: what comes from the host or takes long, and never changes."""
+    if torch.compiler.is_compiling():
+        return make()
+    if key not in KEPT:
+        with torch.inference_mode(False):
+            KEPT[key] = make()
+    return KEPT[key]
+
+
+#? end
 #? rope
 #? rope_scaling
 def rope_frequencies(config, dims):
@@ -60,8 +75,10 @@ def rope_score_scale(config):
 
 
 #? end
-def turn_of(positions, config):
+def turn_of(positions, config, dtype):
     """Cosines and sines [B, 1, T, pairs] of the angles at positions [B, T]."""
+    # On the device, since a copy from the host would wait for what it still computes. Apple's GPUs know no doubles.
+    real = torch.float32 if positions.device.type == "mps" else torch.float64
 #? gta
     dims = config.head_dim // 2
 #? end
@@ -72,15 +89,14 @@ def turn_of(positions, config):
     dims = config.head_dim
 #? end
 #? rope_scaling
-    frequencies = torch.tensor(rope_frequencies(config, dims), dtype=torch.float32, device=positions.device)
+    numbers = tuple(rope_frequencies(config, dims))
+    frequencies = kept((numbers, positions.device), lambda: torch.tensor(numbers, dtype=real, device=positions.device))
 #? end
 #? !rope_scaling
-    # On the device, since a copy from the host would wait for what it still computes. Apple's GPUs know no doubles.
-    pairs = torch.arange(0, dims, 2, device="cpu" if positions.device.type == "mps" else positions.device)
-    frequencies = (config.rope_theta ** (-pairs.double() / dims)).float().to(positions.device)
+    frequencies = config.rope_theta ** (-torch.arange(0, dims, 2, dtype=real, device=positions.device) / dims)
 #? end
-    angles = positions[:, None, :, None].float() * frequencies
-    return angles.cos(), angles.sin()
+    angles = positions[:, None, :, None] * frequencies
+    return angles.cos().to(dtype), angles.sin().to(dtype)
 
 
 def rotate(x, turn, dims=None):
@@ -110,7 +126,8 @@ def alibi_slopes(heads):
 
 def alibi_bias(config, tokens):
     """−slope_h (i − j): [1, H, T, S]."""
-    slopes = torch.tensor(alibi_slopes(config.num_attention_heads), device=tokens.indices.device)
+    heads, device = config.num_attention_heads, tokens.indices.device
+    slopes = kept(("alibi", heads, device), lambda: torch.tensor(alibi_slopes(heads), device=device))
     distance = tokens.indices[-tokens.positions.shape[1] :, None] - tokens.indices
     return -slopes[None, :, None, None] * distance.float()
 
@@ -126,10 +143,14 @@ class Tokens:
         self.config, self.attention_mask, self.window = config, attention_mask, window
         self.mask = self.make_mask(dtype)
 #? rope
-        self.turn = turn_of(positions, config)
+        self.turn = self.query_turn = turn_of(positions, config, dtype)
+#? end
+#? rope_scaling
+        scale = rope_score_scale(config)
+        self.query_turn = tuple(part * scale for part in self.turn) if scale != 1 else self.turn
 #? end
 #? !rope
-        self.turn = self.key_turn = None
+        self.turn = self.query_turn = self.key_turn = None
 #? end
 #? rope
 
@@ -138,7 +159,7 @@ class Tokens:
         """The same of all keys: a text's tokens are at consecutive positions."""
         if self.indices.shape[0] == self.positions.shape[1]:
             return self.turn
-        return turn_of(self.positions[:, -1:] + (self.indices - self.indices[-1]), self.config)
+        return turn_of(self.positions[:, -1:] + (self.indices - self.indices[-1]), self.config, self.turn[0].dtype)
 #? end
 
     @property
@@ -154,19 +175,51 @@ class Tokens:
 #? end
 #? !vision
         query, key = self.indices[-self.positions.shape[1] :, None], self.indices
-        seen = key <= query
+        first = 0 if self.starts is None else self.starts[:, None, :, None]
+        seen = (key <= query)[None, None]
 #? window
         if self.window:
-            seen = seen & ((query - key < self.window) | (key < getattr(self.config, "attention_sinks", 0)))
+            seen = seen & ((query - key < self.window) | (key < first + self.config.attention_sinks))
 #? end
-        seen = seen[None, None]
         if self.starts is not None:
-            seen = seen & (key >= self.starts[:, None, :, None])
+            seen = seen & (key >= first)
         if self.attention_mask is not None:
             seen = seen & self.attention_mask[:, None, None, self.indices].bool() | (key == query)  # padding sees itself
         return seen
 #? end
 
+#? any_attention_function
+    def block_mask(self, queries, keys):
+        """seen() for flex_attention, which skips blocks that nobody sees."""
+        starts, device = self.starts, self.indices.device
+#? window
+        window, sinks = self.window, self.config.attention_sinks
+#? end
+        if self.attention_mask is not None or queries != keys:
+            seen = self.seen()
+            rows = seen.shape[0] if seen.shape[0] > 1 else None
+            return create_block_mask(
+                lambda b, h, q, k: seen[b * (rows is not None), 0, q, k], rows, None, queries, keys, device=device
+            )
+
+        def sees(b, h, q, k):
+            first = 0 if starts is None else starts[b, q]
+            seen = (k <= q) & (k >= first)
+#? window
+            if window:
+                seen = seen & ((q - k < window) | (k < first + sinks))
+#? end
+            return seen
+
+#? window
+        if starts is None:
+            return kept(
+                (window, sinks, keys, device), lambda: create_block_mask(sees, None, None, keys, keys, device=device)
+            )
+#? end
+        return create_block_mask(sees, starts.shape[0], None, keys, keys, device=device)
+
+#? end
     def make_mask(self, dtype):
         """What attention functions take as their mask; None where plain causality is all."""
 #? alibi
@@ -188,11 +241,7 @@ class Tokens:
 #? any_attention_function
         causal = self.attention_mask is None and self.starts is None and not (self.window and self.window < keys)
         if self.config._attn_implementation == "flex_attention" and not (causal and queries == keys):
-            seen = self.seen()
-            rows = seen.shape[0] if seen.shape[0] > 1 else None
-            return create_block_mask(
-                lambda b, h, q, k: seen[b * (rows is not None), 0, q, k], rows, None, queries, keys, device=seen.device
-            )
+            return self.block_mask(queries, keys)
 #? end
         plain = self.attention_mask is None and self.starts is None and (queries == keys or queries == 1)
         if plain and (not self.window or keys <= self.window):

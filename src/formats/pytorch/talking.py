@@ -11,9 +11,6 @@ class TalkingHeadsAttention(GroupedQueryAttention):
             self.weight_mix = nn.Linear(heads, heads, bias=False)
 
     def attend(self, q, k, v, tokens, scale):
-#? rope_scaling
-        scale = scale * rope_score_scale(self.config)
-#? end
         scores = torch.matmul(q, k.transpose(2, 3)) * scale
 #? alibi
         scores = scores + alibi_bias(self.config, tokens).to(q.dtype)

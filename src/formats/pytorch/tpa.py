@@ -30,7 +30,7 @@ class TensorProductAttention(Mechanism):
         b = split_heads(getattr(self, f"b_{on}_proj")(x), self.ranks[on])
 #? rope
         if on != "v":
-            b = rotate(b, tokens.turn)
+            b = rotate(b, tokens.query_turn if on == "q" else tokens.turn)
 #? end
         b = b.transpose(1, 2)
         if self.fixed:
@@ -52,7 +52,7 @@ class TensorProductAttention(Mechanism):
         else:
             q = split_heads(self.q_proj(x), self.config.num_attention_heads)
 #? rope
-            q = rotate(q, tokens.turn)
+            q = rotate(q, tokens.query_turn)
 #? end
         half = len(states) // 2
         k, v = self.heads_of("k", *states[:half]), self.heads_of("v", *states[half:])

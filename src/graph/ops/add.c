@@ -2,12 +2,12 @@
 #include "graph/stream.h"
 #include "graph/ops/shapes.h"
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status add_shape(ch_node *node, ch_error *error) {
   CH_TRY(ch_same_shapes(node->in[0], node->in[1], error));
   return ch_shape_as_input(node, 0);
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
+static ch_status add_forward(ch_run *run, const ch_node *node) {
   int64_t n = ch_node_count(node);
   const ch_kernels *kernels = run->kernels;
   const void *a = ch_run_value(run, node->in[0]), *b = ch_run_value(run, node->in[1]);
@@ -21,7 +21,7 @@ static ch_status forward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-static ch_status backward(ch_run *run, const ch_node *node) {
+static ch_status add_backward(ch_run *run, const ch_node *node) {
   for (int i = 0; i < 2; i++) {
     bool accumulate;
     void *gradient = ch_run_gradient(run, node, i, &accumulate);
@@ -32,13 +32,16 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-static void stream(const ch_stream_call *call) {
+static void add_stream(const ch_stream_call *call) {
   call->run->kernels->add(call->run->team, call->count * call->wanted.count, call->in[0].data,
                           call->in[1].data, call->space);
 }
 
-static const ch_op op = {
-    .name = "add", .shape = shape, .forward = forward, .backward = backward, .stream = stream};
+static const ch_op op = {.name = "add",
+                         .shape = add_shape,
+                         .forward = add_forward,
+                         .backward = add_backward,
+                         .stream = add_stream};
 
 ch_node *ch_op_add(ch_graph *graph, ch_node *a, ch_node *b) {
   return ch_graph_node(graph, &op, 2, (ch_node *[]){a, b}, NULL, 0);

@@ -1,7 +1,7 @@
 /* Appending states to the cache, for later tokens to read. */
 #include "graph/ops/append.h"
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status append_shape(ch_node *node, ch_error *error) {
   (void)error;
   return ch_shape_as_input(node, 0);
 }
@@ -15,7 +15,7 @@ static ch_dtype state_type(const ch_node *node) {
   return ((const ch_append *)node->attributes)->dtype;
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
+static ch_status append_forward(ch_run *run, const ch_node *node) {
   const ch_append *place = node->attributes;
   const int64_t width = ch_node_columns(node), length = node->graph->length;
   size_t bytes = (size_t)(length * width) * ch_dtype_size(node->dtype);
@@ -26,8 +26,8 @@ static ch_status forward(ch_run *run, const ch_node *node) {
 }
 
 static const ch_op op = {.name = "append",
-                         .shape = shape,
-                         .forward = forward,
+                         .shape = append_shape,
+                         .forward = append_forward,
                          .stateful = true,
                          .states = states,
                          .state_type = state_type};
@@ -50,7 +50,7 @@ static ch_state_view staged_states(const ch_run *run, const ch_node *node) {
                          .sequence_stride = width * place->stage_rows};
 }
 
-static ch_status forward_staged(ch_run *run, const ch_node *node) {
+static ch_status append_forward_staged(ch_run *run, const ch_node *node) {
   const ch_append *place = node->attributes;
   const int64_t width = ch_node_columns(node), length = node->graph->length;
   const size_t bytes = (size_t)(length * width) * ch_dtype_size(node->dtype),
@@ -63,8 +63,8 @@ static ch_status forward_staged(ch_run *run, const ch_node *node) {
 }
 
 static const ch_op staged_op = {.name = "append",
-                                .shape = shape,
-                                .forward = forward_staged,
+                                .shape = append_shape,
+                                .forward = append_forward_staged,
                                 .stateful = true,
                                 .staged = staged,
                                 .states = staged_states,
@@ -72,7 +72,7 @@ static const ch_op staged_op = {.name = "append",
 
 /* --- by id ------------------------------------------------------------------------------------------------------- */
 
-static ch_status forward_by_id(ch_run *run, const ch_node *node) {
+static ch_status append_forward_by_id(ch_run *run, const ch_node *node) {
   const ch_append *place = node->attributes;
   ch_cache_put_by_id(run->cache, run->kernels, run->team, place->layer, place->part, ch_node_rows(node),
                      run->host_inputs[CH_INPUT_TOKENS], ch_node_columns(node),
@@ -81,7 +81,7 @@ static ch_status forward_by_id(ch_run *run, const ch_node *node) {
 }
 
 /* The rows of the tokens' ids. */
-static void stream_by_id(const ch_stream_call *call) {
+static void append_stream_by_id(const ch_stream_call *call) {
   const ch_append *place = call->node->attributes;
   const ch_cache *cache = call->run->cache;
   const ch_row_places *places = ch_places_of(call->run, call->node, call->sequence);
@@ -95,12 +95,12 @@ static void stream_by_id(const ch_stream_call *call) {
 }
 
 static const ch_op by_id_op = {.name = "append",
-                               .shape = shape,
-                               .forward = forward_by_id,
+                               .shape = append_shape,
+                               .forward = append_forward_by_id,
                                .stateful = true,
                                .states = states,
                                .state_type = state_type,
-                               .stream = stream_by_id};
+                               .stream = append_stream_by_id};
 
 ch_node *ch_op_append(ch_graph *graph, ch_node *x, int layer, int part, ch_part_kind kind, ch_dtype dtype,
                       const ch_ring *ring) {

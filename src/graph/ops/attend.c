@@ -66,7 +66,7 @@ static ch_status check_columns(const ch_node *node, const ch_attend_spec *spec, 
   return CH_OK;
 }
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status attend_shape(ch_node *node, ch_error *error) {
   const attend *attributes = node->attributes;
   const ch_attend_spec *spec = &attributes->spec;
   if (spec->heads < 1 || spec->kv_heads < 1 || spec->heads % spec->kv_heads != 0)
@@ -81,7 +81,7 @@ static ch_status shape(ch_node *node, ch_error *error) {
   return ch_shape_matrix(node, ch_node_rows(node->in[0]), spec->heads * spec->value_dim);
 }
 
-static int64_t saved(const ch_node *node) {
+static int64_t attend_saved(const ch_node *node) {
   const attend *attributes = node->attributes;
   return ch_node_rows(node) * attributes->spec.heads; /* log-sum-exp */
 }
@@ -126,12 +126,12 @@ bool ch_attend_keep(ch_graph *graph, const ch_attend_spec *spec, ch_attend_spec 
   return slopes != NULL;
 }
 
-static ch_attend describe(const ch_run *run, const ch_node *node) {
+static ch_attend attend_describe(const ch_run *run, const ch_node *node) {
   const attend *attributes = node->attributes;
   return ch_attend_sizes(run, node, &attributes->spec);
 }
 
-static ch_state_view part_of(const ch_run *run, const ch_node *node, int input) {
+static ch_state_view attend_part_of(const ch_run *run, const ch_node *node, int input) {
   const attend *attributes = node->attributes;
   operand o = operand_of(&attributes->spec, input);
   ch_state_view view = ch_states_of(run, node->in[input]);
@@ -158,7 +158,7 @@ static size_t lse_bytes(const ch_run *run, const ch_attend *args) {
          ~(size_t)63;
 }
 
-static void bind(const ch_run *run, const ch_node *node, const ch_stream *stream, ch_attend *args) {
+static void attend_bind(const ch_run *run, const ch_node *node, const ch_stream *stream, ch_attend *args) {
   const attend *attributes = node->attributes;
   operand q = operand_of(&attributes->spec, 0);
   args->q = (const char *)ch_run_value(run, node->in[0]) + (size_t)q.offset * ch_dtype_size(node->dtype);
@@ -169,7 +169,7 @@ static void bind(const ch_run *run, const ch_node *node, const ch_stream *stream
     ch_attend_cached(run, node->in[1], args);
     ch_stream_parts(stream, args->parts);
   } else
-    for (int i = 0; i < 2; i++) args->parts[i] = part_of(run, node, 1 + i);
+    for (int i = 0; i < 2; i++) args->parts[i] = attend_part_of(run, node, 1 + i);
   if (attributes->documents) args->document_start = ch_run_value(run, node->in[attributes->documents]);
   args->scratch = ch_run_scratch(run);
   if (!attributes->sinks || args->lse) return;
@@ -249,8 +249,8 @@ static ch_status attend_laid(const ch_run *run, const ch_attend *args, const ch_
   return CH_OK;
 }
 
-static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
-  ch_attend args = describe(run, node);
+static size_t attend_scratch(const ch_run *run, const ch_node *node, bool backward) {
+  ch_attend args = attend_describe(run, node);
   ch_stream stream;
   if (choose_producer(run, node, &args, &stream) != CH_OK) return 0; /* the run reports why */
   const attend *attributes = node->attributes;
@@ -260,11 +260,11 @@ static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
   return lse + run->kernels->attend_scratch(&args, backward);
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
-  ch_attend args = describe(run, node);
+static ch_status attend_forward(ch_run *run, const ch_node *node) {
+  ch_attend args = attend_describe(run, node);
   ch_stream stream;
   CH_TRY(choose_producer(run, node, &args, &stream));
-  bind(run, node, &stream, &args);
+  attend_bind(run, node, &stream, &args);
   int64_t tokens = laid_tokens(&args, &stream);
   for (int64_t s = 0; tokens > 0 && s < args.sequences; s++)
     CH_TRY(attend_laid(run, &args, &stream, s, tokens));
@@ -289,11 +289,11 @@ static void *gradient_of(const ch_run *run, const ch_node *node, int input, bool
   return gradient + (size_t)o.offset * ch_dtype_size(node->dtype);
 }
 
-static ch_status backward(ch_run *run, const ch_node *node) {
-  ch_attend args = describe(run, node);
+static ch_status attend_backward(ch_run *run, const ch_node *node) {
+  ch_attend args = attend_describe(run, node);
   ch_stream stream;
   CH_TRY(choose_producer(run, node, &args, &stream));
-  bind(run, node, &stream, &args);
+  attend_bind(run, node, &stream, &args);
   ch_attend_gradient gradient = {.dout = ch_run_output_gradient(run, node)};
   gradient.dq = gradient_of(run, node, 0, &gradient.accumulate_q);
   gradient.dk = gradient_of(run, node, 1, &gradient.accumulate_k);
@@ -313,7 +313,7 @@ double ch_attend_context(const ch_node *node, const ch_attend_spec *spec) {
 }
 
 /* Scores and weighted values. */
-static double flops(const ch_node *node) {
+static double attend_flops(const ch_node *node) {
   const attend *attributes = node->attributes;
   const ch_attend_spec *spec = &attributes->spec;
   return 2.0 * (double)ch_node_rows(node) * ch_attend_context(node, spec) *
@@ -321,14 +321,14 @@ static double flops(const ch_node *node) {
 }
 
 static const ch_op op = {.name = "attend",
-                         .shape = shape,
-                         .saved = saved,
-                         .scratch = scratch,
-                         .forward = forward,
-                         .backward = backward,
+                         .shape = attend_shape,
+                         .saved = attend_saved,
+                         .scratch = attend_scratch,
+                         .forward = attend_forward,
+                         .backward = attend_backward,
                          .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1) | CH_READS_INPUT(2) |
                                            CH_READS_INPUT(3) | CH_READS_INPUT(4) | CH_READS_OUTPUT,
-                         .flops = flops,
+                         .flops = attend_flops,
                          .reads_states = true};
 
 ch_node *ch_op_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *document_start,

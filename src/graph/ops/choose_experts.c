@@ -6,7 +6,7 @@ typedef struct choose_experts {
   int layer;
 } choose_experts;
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status choose_experts_shape(ch_node *node, ch_error *error) {
   const ch_choice_spec *spec = &((const choose_experts *)node->attributes)->spec;
   int64_t experts = ch_node_columns(node->in[0]);
   if (experts > CH_MAX_EXPERTS || spec->active < 1 || spec->active > experts)
@@ -22,7 +22,7 @@ static ch_status shape(ch_node *node, ch_error *error) {
   return ch_shape_matrix(node, ch_node_rows(node->in[0]), spec->active);
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
+static ch_status choose_experts_forward(ch_run *run, const ch_node *node) {
   const choose_experts *attributes = node->attributes;
   int64_t experts = ch_node_columns(node->in[0]);
   int32_t *chosen = ch_run_output(run, node);
@@ -43,7 +43,7 @@ static ch_status forward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-static const ch_op op = {.name = "choose", .shape = shape, .forward = forward};
+static const ch_op op = {.name = "choose", .shape = choose_experts_shape, .forward = choose_experts_forward};
 
 ch_node *ch_op_choose_experts(ch_graph *graph, ch_node *logits, ch_node *bias, const ch_choice_spec *spec,
                               int layer) {

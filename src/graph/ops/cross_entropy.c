@@ -6,7 +6,7 @@ typedef struct cross_entropy {
   double smoothing;
 } cross_entropy;
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status cross_entropy_shape(ch_node *node, ch_error *error) {
   const ch_node *logits = node->in[0], *targets = node->in[1];
   if (targets->dtype != CH_I32 || ch_node_count(targets) != ch_node_rows(logits))
     return ch_fail(error, CH_ERROR_CONFIG, "needs one integer target a row");
@@ -14,7 +14,7 @@ static ch_status shape(ch_node *node, ch_error *error) {
 }
 
 /* Logits that become gradients, and the losses that come with them. */
-static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
+static size_t cross_entropy_scratch(const ch_run *run, const ch_node *node, bool backward) {
   if (!backward) return 0;
   return (size_t)(ch_node_count(node->in[0]) + ch_node_rows(node)) * ch_dtype_size(run->kernels->dtype);
 }
@@ -26,12 +26,12 @@ static void pass(ch_run *run, const ch_node *node, void *logits, void *loss, con
                               attributes->smoothing, 0, logits, ch_run_value(run, node->in[1]), loss, scale);
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
+static ch_status cross_entropy_forward(ch_run *run, const ch_node *node) {
   pass(run, node, (void *)(uintptr_t)ch_run_value(run, node->in[0]), ch_run_output(run, node), NULL);
   return CH_OK;
 }
 
-static ch_status backward(ch_run *run, const ch_node *node) {
+static ch_status cross_entropy_backward(ch_run *run, const ch_node *node) {
   bool accumulate;
   int64_t count = ch_node_count(node->in[0]);
   void *gradient = ch_run_gradient(run, node, 0, &accumulate);
@@ -45,10 +45,10 @@ static ch_status backward(ch_run *run, const ch_node *node) {
 }
 
 static const ch_op op = {.name = "cross_entropy",
-                         .shape = shape,
-                         .scratch = scratch,
-                         .forward = forward,
-                         .backward = backward,
+                         .shape = cross_entropy_shape,
+                         .scratch = cross_entropy_scratch,
+                         .forward = cross_entropy_forward,
+                         .backward = cross_entropy_backward,
                          .backward_reads = CH_READS_INPUT(0)};
 
 ch_node *ch_op_cross_entropy(ch_graph *graph, ch_node *logits, ch_node *targets, double smoothing) {
@@ -63,7 +63,7 @@ static ch_status forward_rank(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-static const ch_op rank = {.name = "target_rank", .shape = shape, .forward = forward_rank};
+static const ch_op rank = {.name = "target_rank", .shape = cross_entropy_shape, .forward = forward_rank};
 
 ch_node *ch_op_target_rank(ch_graph *graph, ch_node *logits, ch_node *targets) {
   return ch_graph_node(graph, &rank, 2, (ch_node *[]){logits, targets}, NULL, 0);

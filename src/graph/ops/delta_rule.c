@@ -10,7 +10,7 @@ typedef struct delta {
   int documents; /* an input; 0: no such input */
 } delta;
 
-static const delta *attributes_of(const ch_node *node) {
+static const delta *delta_rule_attributes_of(const ch_node *node) {
   return node->attributes;
 }
 
@@ -18,8 +18,8 @@ static int64_t columns(const ch_node *node, int i) {
   return ch_node_columns(node->in[i]);
 }
 
-static ch_status shape(ch_node *node, ch_error *error) {
-  const int64_t heads = attributes_of(node)->heads, value_heads = columns(node, BETA);
+static ch_status delta_rule_shape(ch_node *node, ch_error *error) {
+  const int64_t heads = delta_rule_attributes_of(node)->heads, value_heads = columns(node, BETA);
   if (heads < 1 || columns(node, Q) != columns(node, K) || columns(node, K) % heads != 0 ||
       value_heads % heads != 0 || columns(node, V) % value_heads != 0 || columns(node, DECAY) != value_heads)
     return ch_fail(
@@ -28,12 +28,12 @@ static ch_status shape(ch_node *node, ch_error *error) {
         "not fit %lld heads",
         (long long)columns(node, Q), (long long)columns(node, K), (long long)columns(node, V),
         (long long)columns(node, DECAY), (long long)value_heads, (long long)heads);
-  CH_TRY(ch_check_kept_state(node, &attributes_of(node)->kept, error));
+  CH_TRY(ch_check_kept_state(node, &delta_rule_attributes_of(node)->kept, error));
   return ch_shape_as_input(node, V);
 }
 
-static ch_delta_rule describe(const ch_run *run, const ch_node *node) {
-  const int64_t heads = attributes_of(node)->heads, value_heads = columns(node, BETA);
+static ch_delta_rule delta_rule_describe(const ch_run *run, const ch_node *node) {
+  const int64_t heads = delta_rule_attributes_of(node)->heads, value_heads = columns(node, BETA);
   return (ch_delta_rule){.team = run->team,
                          .sequences = node->graph->sequences,
                          .length = node->graph->length,
@@ -48,20 +48,20 @@ static int64_t kept_states(const ch_delta_rule *a) {
 }
 
 /* The states between chunks, and every token's errors. */
-static int64_t saved(const ch_node *node) {
+static int64_t delta_rule_saved(const ch_node *node) {
   const ch_run nobody = {0};
-  const ch_delta_rule a = describe(&nobody, node);
+  const ch_delta_rule a = delta_rule_describe(&nobody, node);
   return kept_states(&a) + ch_node_count(node);
 }
 
-static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
-  const ch_delta_rule a = describe(run, node);
+static size_t delta_rule_scratch(const ch_run *run, const ch_node *node, bool backward) {
+  const ch_delta_rule a = delta_rule_describe(run, node);
   return run->kernels->delta_rule_scratch(&a, backward);
 }
 
-static ch_delta_rule bind(const ch_run *run, const ch_node *node) {
-  const int documents = attributes_of(node)->documents;
-  ch_delta_rule a = describe(run, node);
+static ch_delta_rule delta_rule_bind(const ch_run *run, const ch_node *node) {
+  const int documents = delta_rule_attributes_of(node)->documents;
+  ch_delta_rule a = delta_rule_describe(run, node);
   a.q = ch_run_value(run, node->in[Q]);
   a.k = ch_run_value(run, node->in[K]);
   a.v = ch_run_value(run, node->in[V]);
@@ -75,16 +75,17 @@ static ch_delta_rule bind(const ch_run *run, const ch_node *node) {
   return a;
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
-  ch_delta_rule a = bind(run, node);
+static ch_status delta_rule_forward(ch_run *run, const ch_node *node) {
+  ch_delta_rule a = delta_rule_bind(run, node);
   a.out = ch_run_output(run, node);
-  a.states = ch_kept_states(run, &attributes_of(node)->kept, &a.state_stride, &a.order, &a.tokens_before);
+  a.states =
+      ch_kept_states(run, &delta_rule_attributes_of(node)->kept, &a.state_stride, &a.order, &a.tokens_before);
   run->kernels->delta_rule_forward(&a);
   return CH_OK;
 }
 
-static ch_status backward(ch_run *run, const ch_node *node) {
-  const ch_delta_rule a = bind(run, node);
+static ch_status delta_rule_backward(ch_run *run, const ch_node *node) {
+  const ch_delta_rule a = delta_rule_bind(run, node);
   ch_delta_rule_gradient g = {.out = ch_run_output_gradient(run, node)};
   g.q = ch_run_gradient(run, node, Q, &g.add_q);
   g.k = ch_run_gradient(run, node, K, &g.add_k);
@@ -96,20 +97,20 @@ static ch_status backward(ch_run *run, const ch_node *node) {
 }
 
 /* FLOPs of the recurrence. The state is read for the error and for the output, and written. */
-static double flops(const ch_node *node) {
+static double delta_rule_flops(const ch_node *node) {
   const ch_run nobody = {0};
-  const ch_delta_rule a = describe(&nobody, node);
+  const ch_delta_rule a = delta_rule_describe(&nobody, node);
   return 6.0 * (double)ch_node_rows(node) * (double)(a.value_heads * a.key_dim * a.value_dim);
 }
 
 static const ch_op op = {.name = "delta_rule",
-                         .shape = shape,
-                         .saved = saved,
-                         .scratch = scratch,
-                         .forward = forward,
-                         .backward = backward,
+                         .shape = delta_rule_shape,
+                         .saved = delta_rule_saved,
+                         .scratch = delta_rule_scratch,
+                         .forward = delta_rule_forward,
+                         .backward = delta_rule_backward,
                          .backward_reads = CH_READS_INPUTS,
-                         .flops = flops};
+                         .flops = delta_rule_flops};
 
 ch_node *ch_op_delta_rule(ch_graph *graph, const ch_delta_operands *operands, ch_node *document_start,
                           int64_t heads, const ch_kept_state *kept) {

@@ -5,19 +5,19 @@ typedef struct diff_lambda {
   double start;
 } diff_lambda;
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status diff_lambda_shape(ch_node *node, ch_error *error) {
   for (int i = 0; i < 4; i++) CH_TRY(ch_vector_of(node->in[i], node->in[0]->shape[0], "vector", error));
   node->rank = 1;
   node->shape[0] = 1;
   return CH_OK;
 }
 
-static int64_t saved(const ch_node *node) {
+static int64_t diff_lambda_saved(const ch_node *node) {
   (void)node;
   return 2; /* the two exponentials */
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
+static ch_status diff_lambda_forward(ch_run *run, const ch_node *node) {
   const diff_lambda *attributes = node->attributes;
   const void *v[4];
   for (int i = 0; i < 4; i++) v[i] = ch_run_value(run, node->in[i]);
@@ -26,7 +26,7 @@ static ch_status forward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-static ch_status backward(ch_run *run, const ch_node *node) {
+static ch_status diff_lambda_backward(ch_run *run, const ch_node *node) {
   for (int i = 0; i < 4; i++) {
     bool accumulate;
     void *gradient = ch_run_gradient(run, node, i, &accumulate);
@@ -39,10 +39,10 @@ static ch_status backward(ch_run *run, const ch_node *node) {
 }
 
 static const ch_op op = {.name = "diff_lambda",
-                         .shape = shape,
-                         .saved = saved,
-                         .forward = forward,
-                         .backward = backward,
+                         .shape = diff_lambda_shape,
+                         .saved = diff_lambda_saved,
+                         .forward = diff_lambda_forward,
+                         .backward = diff_lambda_backward,
                          .backward_reads =
                              CH_READS_INPUT(0) | CH_READS_INPUT(1) | CH_READS_INPUT(2) | CH_READS_INPUT(3)};
 

@@ -1,20 +1,20 @@
 /* Rows of a table by id. */
 #include "graph/ops/shapes.h"
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status embedding_shape(ch_node *node, ch_error *error) {
   if (node->in[0]->dtype != CH_I32 || node->in[1]->rank != 2)
     return ch_fail(error, CH_ERROR_CONFIG, "needs integer ids and a weight [vocabulary, width]");
   return ch_shape_matrix(node, ch_node_count(node->in[0]), node->in[1]->shape[1]);
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
+static ch_status embedding_forward(ch_run *run, const ch_node *node) {
   run->kernels->embedding_forward(run->team, ch_node_rows(node), ch_node_columns(node),
                                   ch_run_value(run, node->in[0]), ch_run_value(run, node->in[1]),
                                   ch_run_dtype(run, node->in[1]), ch_run_output(run, node));
   return CH_OK;
 }
 
-static ch_status backward(ch_run *run, const ch_node *node) {
+static ch_status embedding_backward(ch_run *run, const ch_node *node) {
   bool accumulate;
   void *gradient = ch_run_gradient(run, node, 1, &accumulate);
   if (gradient)
@@ -24,16 +24,16 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-static double parameters_read(const ch_node *node) {
+static double embedding_parameters_read(const ch_node *node) {
   double share = (double)ch_node_rows(node) / (double)node->in[1]->shape[0];
   return share < 1 ? share : 1;
 }
 
 static const ch_op op = {.name = "embedding",
-                         .shape = shape,
-                         .forward = forward,
-                         .backward = backward,
-                         .parameters_read = parameters_read};
+                         .shape = embedding_shape,
+                         .forward = embedding_forward,
+                         .backward = embedding_backward,
+                         .parameters_read = embedding_parameters_read};
 
 ch_node *ch_op_embedding(ch_graph *graph, ch_node *ids, ch_node *weight) {
   return ch_graph_node(graph, &op, 2, (ch_node *[]){ids, weight}, NULL, 0);

@@ -22,7 +22,7 @@ typedef struct sizes {
   int64_t tokens, active, choices, experts, width, hidden;
 } sizes;
 
-static sizes sizes_of(const ch_node *node) {
+static sizes experts_sizes_of(const ch_node *node) {
   const ch_node *x = node->in[X];
   sizes s = {.tokens = ch_node_rows(x),
              .active = ch_node_columns(node->in[CHOSEN]),
@@ -43,9 +43,9 @@ static int bias_of(const ch_node *node, int64_t expert, int kind) {
   return all->biased ? matrix_of(all->count + expert, kind) : 0;
 }
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status experts_shape(ch_node *node, ch_error *error) {
   const ch_node *x = node->in[X], *chosen = node->in[CHOSEN];
-  sizes s = sizes_of(node);
+  sizes s = experts_sizes_of(node);
   if (x->rank != 2 || chosen->dtype != CH_I32 || ch_node_rows(chosen) != s.tokens)
     return ch_fail(error, CH_ERROR_CONFIG,
                    "needs a matrix and the integers of the experts that its rows chose");
@@ -71,8 +71,8 @@ static ch_status shape(ch_node *node, ch_error *error) {
 }
 
 /* gate and up of every choice, by expert. */
-static int64_t saved(const ch_node *node) {
-  sizes s = sizes_of(node);
+static int64_t experts_saved(const ch_node *node) {
+  sizes s = experts_sizes_of(node);
   return 2 * s.choices * s.hidden;
 }
 
@@ -113,13 +113,13 @@ static size_t lay_out(const ch_run *run, const sizes *s, bool backward, size_t a
   return end;
 }
 
-static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
-  sizes s = sizes_of(node);
+static size_t experts_scratch(const ch_run *run, const ch_node *node, bool backward) {
+  sizes s = experts_sizes_of(node);
   size_t at[PARTS];
   return lay_out(run, &s, backward, at);
 }
 
-static void prepare(const ch_run *run, const ch_node *node, const sizes *s, bool backward, work *w) {
+static void experts_prepare(const ch_run *run, const ch_node *node, const sizes *s, bool backward, work *w) {
   size_t at[PARTS];
   char *start = ch_run_scratch(run);
   lay_out(run, s, backward, at);
@@ -141,7 +141,7 @@ static void prepare(const ch_run *run, const ch_node *node, const sizes *s, bool
 }
 
 /* Where row `place` of a matrix with so many columns begins. */
-static char *row_at(char *matrix, int64_t place, int64_t columns, const ch_node *node) {
+static char *experts_row_at(char *matrix, int64_t place, int64_t columns, const ch_node *node) {
   return matrix + (size_t)(place * columns) * ch_dtype_size(node->dtype);
 }
 
@@ -181,8 +181,10 @@ static void activate(const ch_run *run, const ch_node *node, int64_t rows, int64
 static ch_status expert_forward(ch_run *run, const ch_node *node, const sizes *s, const work *w, int64_t e) {
   const ch_kernels *kernels = run->kernels;
   int64_t first = w->first[e], count = w->first[e + 1] - first;
-  char *rows = row_at(w->rows, first, s->width, node), *weight = row_at(w->weight, first, 1, node);
-  char *gate = row_at(w->gate, first, s->hidden, node), *up = row_at(w->up, first, s->hidden, node);
+  char *rows = experts_row_at(w->rows, first, s->width, node),
+       *weight = experts_row_at(w->weight, first, 1, node);
+  char *gate = experts_row_at(w->gate, first, s->hidden, node),
+       *up = experts_row_at(w->up, first, s->hidden, node);
   if (count == 0) return CH_OK;
   kernels->embedding_forward(run->team, count, s->width, w->token + first, ch_run_value(run, node->in[X]),
                              node->dtype, rows);
@@ -200,14 +202,14 @@ static ch_status expert_forward(ch_run *run, const ch_node *node, const sizes *s
   return CH_OK;
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
-  sizes s = sizes_of(node);
+static ch_status experts_forward(ch_run *run, const ch_node *node) {
+  sizes s = experts_sizes_of(node);
   work w;
-  prepare(run, node, &s, false, &w);
+  experts_prepare(run, node, &s, false, &w);
   char *kept = ch_run_saved(run, node);
   if (kept) {
     w.gate = kept;
-    w.up = row_at(kept, s.choices, s.hidden, node);
+    w.up = experts_row_at(kept, s.choices, s.hidden, node);
   }
   for (int64_t e = 0; e < s.experts; e++) CH_TRY(expert_forward(run, node, &s, &w, e));
   run->kernels->sum_places(run->team, s.tokens, s.active, s.width, w.place, w.rows, ch_run_output(run, node),
@@ -271,9 +273,11 @@ static ch_status bias_gradients(ch_run *run, const ch_node *node, const sizes *s
 static ch_status expert_backward(ch_run *run, const ch_node *node, const sizes *s, const work *w, int64_t e) {
   const ch_kernels *kernels = run->kernels;
   int64_t first = w->first[e], count = w->first[e + 1] - first;
-  char *rows = row_at(w->rows, first, s->width, node), *x = w->x;
-  char *weight = row_at(w->weight, first, 1, node), *dweight = row_at(w->dweight, first, 1, node);
-  char *gate = row_at(w->gate, first, s->hidden, node), *up = row_at(w->up, first, s->hidden, node);
+  char *rows = experts_row_at(w->rows, first, s->width, node), *x = w->x;
+  char *weight = experts_row_at(w->weight, first, 1, node),
+       *dweight = experts_row_at(w->dweight, first, 1, node);
+  char *gate = experts_row_at(w->gate, first, s->hidden, node),
+       *up = experts_row_at(w->up, first, s->hidden, node);
   kernels->embedding_forward(run->team, count, s->width, w->token + first, ch_run_value(run, node->in[X]),
                              node->dtype, x);
   kernels->embedding_forward(run->team, count, s->width, w->token + first, ch_run_output_gradient(run, node),
@@ -289,12 +293,12 @@ static ch_status expert_backward(ch_run *run, const ch_node *node, const sizes *
   return back_through(run, node, e, UP, count, up, rows, true);
 }
 
-static ch_status backward(ch_run *run, const ch_node *node) {
-  sizes s = sizes_of(node);
+static ch_status experts_backward(ch_run *run, const ch_node *node) {
+  sizes s = experts_sizes_of(node);
   work w;
-  prepare(run, node, &s, true, &w);
+  experts_prepare(run, node, &s, true, &w);
   w.gate = ch_run_saved(run, node);
-  w.up = row_at(w.gate, s.choices, s.hidden, node);
+  w.up = experts_row_at(w.gate, s.choices, s.hidden, node);
   for (int64_t e = 0; e < s.experts; e++) CH_TRY(expert_backward(run, node, &s, &w, e));
   bool accumulate;
   void *dx = ch_run_gradient(run, node, X, &accumulate);
@@ -305,25 +309,25 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-static double flops(const ch_node *node) {
-  sizes s = sizes_of(node);
+static double experts_flops(const ch_node *node) {
+  sizes s = experts_sizes_of(node);
   return 2.0 * KINDS * (double)s.choices * (double)s.width * (double)s.hidden;
 }
 
-static double parameters_read(const ch_node *node) { /* at most: all choices may be different */
-  sizes s = sizes_of(node);
+static double experts_parameters_read(const ch_node *node) { /* at most: all choices may be different */
+  sizes s = experts_sizes_of(node);
   return s.choices < s.experts ? (double)s.choices / (double)s.experts : 1;
 }
 
 static const ch_op op = {.name = "experts",
-                         .shape = shape,
-                         .saved = saved,
-                         .scratch = scratch,
-                         .forward = forward,
-                         .backward = backward,
+                         .shape = experts_shape,
+                         .saved = experts_saved,
+                         .scratch = experts_scratch,
+                         .forward = experts_forward,
+                         .backward = experts_backward,
                          .backward_reads = CH_READS_INPUTS,
-                         .flops = flops,
-                         .parameters_read = parameters_read};
+                         .flops = experts_flops,
+                         .parameters_read = experts_parameters_read};
 
 ch_node *ch_op_experts(ch_graph *graph, ch_node *x, ch_node *shares, ch_node *chosen,
                        const ch_expert_weights *weights) {

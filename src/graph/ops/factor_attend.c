@@ -20,7 +20,7 @@ static int64_t dim_of(const ch_node *node) {
   return ch_node_columns(node->in[Q]) / spec_of(node)->heads;
 }
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status factor_attend_shape(ch_node *node, ch_error *error) {
   const ch_factor_spec *s = spec_of(node);
   int64_t dim = dim_of(node),
           widths[CH_FACTORS] = {s->heads * s->k_rank, s->k_rank * dim, s->heads * s->v_rank, s->v_rank * dim};
@@ -32,7 +32,7 @@ static ch_status shape(ch_node *node, ch_error *error) {
   return ch_shape_as_input(node, Q);
 }
 
-static ch_factor_attend describe(const ch_run *run, const ch_node *node) {
+static ch_factor_attend factor_attend_describe(const ch_run *run, const ch_node *node) {
   const ch_factor_spec *s = spec_of(node);
   return (ch_factor_attend){.team = run->team,
                             .sequences = node->graph->sequences,
@@ -48,14 +48,14 @@ static ch_factor_attend describe(const ch_run *run, const ch_node *node) {
                             .sinks = s->sinks};
 }
 
-static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
+static size_t factor_attend_scratch(const ch_run *run, const ch_node *node, bool backward) {
   (void)backward;
-  ch_factor_attend args = describe(run, node);
+  ch_factor_attend args = factor_attend_describe(run, node);
   return run->kernels->factor_attend_scratch(&args);
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
-  ch_factor_attend args = describe(run, node);
+static ch_status factor_attend_forward(ch_run *run, const ch_node *node) {
+  ch_factor_attend args = factor_attend_describe(run, node);
   args.q = ch_run_value(run, node->in[Q]);
   args.out = ch_run_output(run, node);
   const factor *attributes = node->attributes;
@@ -74,7 +74,7 @@ static ch_status forward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-static double flops(const ch_node *node) {
+static double factor_attend_flops(const ch_node *node) {
   const ch_factor_spec *s = spec_of(node);
   return 2.0 * (double)ch_node_rows(node) *
          ch_graph_context_within(node->graph, true, s->window ? s->window + s->sinks : 0) *
@@ -82,10 +82,10 @@ static double flops(const ch_node *node) {
 }
 
 static const ch_op op = {.name = "factor_attend",
-                         .shape = shape,
-                         .scratch = scratch,
-                         .forward = forward,
-                         .flops = flops,
+                         .shape = factor_attend_shape,
+                         .scratch = factor_attend_scratch,
+                         .forward = factor_attend_forward,
+                         .flops = factor_attend_flops,
                          .reads_states = true};
 
 ch_node *ch_op_factor_attend(ch_graph *graph, ch_node *q, ch_node *a_k, ch_node *b_k, ch_node *a_v,

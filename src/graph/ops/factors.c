@@ -5,19 +5,20 @@ bool ch_is_rounded(const ch_graph *graph, const ch_node *x, int64_t rows) {
   return graph->compute == CH_BF16 && (!graph->trainable || ch_gemm_is_large(rows)) && !x->streamed;
 }
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status factors_shape(ch_node *node, ch_error *error) {
   (void)error;
   node->dtype = CH_BF16;
   return ch_shape_as_input(node, 0);
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
+static ch_status factors_forward(ch_run *run, const ch_node *node) {
   run->kernels->convert_to(run->team, ch_node_count(node), ch_run_value(run, node->in[0]), CH_BF16,
                            ch_run_output(run, node));
   return CH_OK;
 }
 
-static const ch_op rounding = {.name = "round", .shape = shape, .forward = forward, .cheap = true};
+static const ch_op rounding = {
+    .name = "round", .shape = factors_shape, .forward = factors_forward, .cheap = true};
 
 ch_node *ch_op_rounded(ch_graph *graph, ch_node *x) {
   return ch_graph_node(graph, &rounding, 1, &x, NULL, 0);
@@ -42,13 +43,13 @@ static ch_status pack(ch_run *run, const ch_node *node) {
                       packed + ch_gemm_packed_count(in, out), packed, run->error);
 }
 
-static bool takes_rounded(const ch_node *node, int i) {
+static bool factors_takes_rounded(const ch_node *node, int i) {
   (void)node;
   return i == 0;
 }
 
 static const ch_op packing = {
-    .name = "round weight", .shape = packed_shape, .forward = pack, .takes_rounded = takes_rounded};
+    .name = "round weight", .shape = packed_shape, .forward = pack, .takes_rounded = factors_takes_rounded};
 
 ch_node *ch_op_packed(ch_graph *graph, ch_node *weight) {
   return ch_graph_node(graph, &packing, 1, &weight, NULL, 0);

@@ -9,11 +9,11 @@ typedef struct gated {
 
 enum { Q, LATENTS, GATES, KV_B, MOMENTS, WEIGHT, BIAS };
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status gated_attend_shape(ch_node *node, ch_error *error) {
   const ch_gated_spec *s = &((const gated *)node->attributes)->spec;
   int64_t width = s->heads * (s->nope + s->value);
   if (node->graph->length != 1 || !node->in[LATENTS]->streamed || !node->in[GATES]->streamed)
-    return ch_fail(error, CH_ERROR_CONFIG, "takes one query a sequence, and states in the cache");
+    return ch_fail(error, CH_ERROR_CONFIG, "needs one query per sequence and states in the cache");
   if (ch_node_columns(node->in[Q]) != s->heads * (s->nope + s->rope) ||
       ch_node_columns(node->in[LATENTS]) != s->latent + s->rope ||
       ch_node_columns(node->in[GATES]) != width || ch_node_count(node->in[KV_B]) != width * s->latent)
@@ -21,7 +21,7 @@ static ch_status shape(ch_node *node, ch_error *error) {
   return ch_shape_matrix(node, ch_node_rows(node->in[Q]), s->heads * s->value);
 }
 
-static ch_gated_attend describe(const ch_run *run, const ch_node *node) {
+static ch_gated_attend gated_attend_describe(const ch_run *run, const ch_node *node) {
   const ch_gated_spec *s = &((const gated *)node->attributes)->spec;
   return (ch_gated_attend){.team = run->team,
                            .sequences = node->graph->sequences,
@@ -34,14 +34,14 @@ static ch_gated_attend describe(const ch_run *run, const ch_node *node) {
                            .slopes = s->slopes};
 }
 
-static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
+static size_t gated_attend_scratch(const ch_run *run, const ch_node *node, bool backward) {
   (void)backward;
-  ch_gated_attend args = describe(run, node);
+  ch_gated_attend args = gated_attend_describe(run, node);
   return run->kernels->gated_attend_scratch(&args);
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
-  ch_gated_attend args = describe(run, node);
+static ch_status gated_attend_forward(ch_run *run, const ch_node *node) {
+  ch_gated_attend args = gated_attend_describe(run, node);
   args.q = ch_run_value(run, node->in[Q]);
   args.out = ch_run_output(run, node);
   args.kv_b = ch_run_value(run, node->in[KV_B]);
@@ -61,7 +61,7 @@ static ch_status forward(ch_run *run, const ch_node *node) {
 
 /* Every token is multiplied by a folded query [c + r] and added to a sum [c]; every id folds the query and
    unfolds its sum. The count assumes as many different ids as possible. */
-static double flops(const ch_node *node) {
+static double gated_attend_flops(const ch_node *node) {
   const ch_gated_spec *s = &((const gated *)node->attributes)->spec;
   double tokens = ch_graph_context(node->graph, true);
   double ids = tokens < (double)s->ids ? tokens : (double)s->ids;
@@ -70,10 +70,10 @@ static double flops(const ch_node *node) {
 }
 
 static const ch_op op = {.name = "gated_attend",
-                         .shape = shape,
-                         .scratch = scratch,
-                         .forward = forward,
-                         .flops = flops,
+                         .shape = gated_attend_shape,
+                         .scratch = gated_attend_scratch,
+                         .forward = gated_attend_forward,
+                         .flops = gated_attend_flops,
                          .reads_states = true};
 
 ch_node *ch_op_gated_attend(ch_graph *graph, ch_node *q, ch_node *latents, ch_node *gates, ch_node *kv_b,

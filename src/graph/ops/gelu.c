@@ -1,18 +1,18 @@
 /* y = x * Phi(x), the exact GELU, and its approximation with a tanh. */
 #include "graph/ops/shapes.h"
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status gelu_shape(ch_node *node, ch_error *error) {
   (void)error;
   return ch_shape_as_input(node, 0);
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
+static ch_status gelu_forward(ch_run *run, const ch_node *node) {
   run->kernels->gelu_forward(run->team, ch_node_count(node), ch_run_value(run, node->in[0]),
                              ch_run_output(run, node));
   return CH_OK;
 }
 
-static ch_status backward(ch_run *run, const ch_node *node) {
+static ch_status gelu_backward(ch_run *run, const ch_node *node) {
   bool accumulate;
   void *dx = ch_run_gradient(run, node, 0, &accumulate);
   run->kernels->gelu_backward(run->team, ch_node_count(node), ch_run_value(run, node->in[0]),
@@ -21,9 +21,9 @@ static ch_status backward(ch_run *run, const ch_node *node) {
 }
 
 static const ch_op op = {.name = "gelu",
-                         .shape = shape,
-                         .forward = forward,
-                         .backward = backward,
+                         .shape = gelu_shape,
+                         .forward = gelu_forward,
+                         .backward = gelu_backward,
                          .backward_reads = CH_READS_INPUT(0),
                          .cheap = true};
 
@@ -33,13 +33,13 @@ ch_node *ch_op_gelu(ch_graph *graph, ch_node *x) {
 
 /* --- with a tanh --------------------------------------------------------------------------------------------- */
 
-static ch_status tanh_forward(ch_run *run, const ch_node *node) {
+static ch_status gelu_tanh_forward(ch_run *run, const ch_node *node) {
   run->kernels->gelu_tanh_forward(run->team, ch_node_count(node), ch_run_value(run, node->in[0]),
                                   ch_run_output(run, node));
   return CH_OK;
 }
 
-static ch_status tanh_backward(ch_run *run, const ch_node *node) {
+static ch_status gelu_tanh_backward(ch_run *run, const ch_node *node) {
   bool accumulate;
   void *dx = ch_run_gradient(run, node, 0, &accumulate);
   run->kernels->gelu_tanh_backward(run->team, ch_node_count(node), ch_run_value(run, node->in[0]),
@@ -48,9 +48,9 @@ static ch_status tanh_backward(ch_run *run, const ch_node *node) {
 }
 
 static const ch_op tanh_op = {.name = "gelu_tanh",
-                              .shape = shape,
-                              .forward = tanh_forward,
-                              .backward = tanh_backward,
+                              .shape = gelu_shape,
+                              .forward = gelu_tanh_forward,
+                              .backward = gelu_tanh_backward,
                               .backward_reads = CH_READS_INPUT(0),
                               .cheap = true};
 

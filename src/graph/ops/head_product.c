@@ -6,7 +6,7 @@
 /* From this many rows on the GEMM library is faster than reading the matrix row by row. */
 enum { MANY_ROWS = 8 };
 
-static ch_head_rows heads_of(const ch_node *node) {
+static ch_head_rows head_product_heads_of(const ch_node *node) {
   return *(const ch_head_rows *)node->attributes;
 }
 
@@ -16,17 +16,17 @@ static int64_t columns_of(const ch_node *node) {
 }
 
 static int64_t in_width(const ch_node *node) {
-  ch_head_rows h = heads_of(node);
+  ch_head_rows h = head_product_heads_of(node);
   return h.transposed ? h.rows : columns_of(node);
 }
 
 static int64_t out_width(const ch_node *node) {
-  ch_head_rows h = heads_of(node);
+  ch_head_rows h = head_product_heads_of(node);
   return h.transposed ? columns_of(node) : h.rows;
 }
 
-static ch_status shape(ch_node *node, ch_error *error) {
-  ch_head_rows h = heads_of(node);
+static ch_status head_product_shape(ch_node *node, ch_error *error) {
+  ch_head_rows h = head_product_heads_of(node);
   const ch_node *x = node->in[0], *weight = node->in[1];
   if (weight->rank < 2 ||
       (h.heads - 1) * h.stride + h.first + h.rows > ch_node_count(weight) / columns_of(node) ||
@@ -42,14 +42,14 @@ static ch_dtype weight_type(const ch_run *run, const ch_node *node) {
 }
 
 /* Room for one head's matrix, widened. */
-static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
+static size_t head_product_scratch(const ch_run *run, const ch_node *node, bool backward) {
   (void)backward;
   if (ch_node_rows(node) < MANY_ROWS) return 0;
   return (size_t)(in_width(node) * out_width(node)) * ch_dtype_size(run->kernels->dtype);
 }
 
 static ch_status multiply_many(ch_run *run, const ch_node *node, const char *weight, ch_dtype dtype) {
-  ch_head_rows h = heads_of(node);
+  ch_head_rows h = head_product_heads_of(node);
   int64_t columns = columns_of(node), in = in_width(node), out = out_width(node), n = ch_node_rows(node);
   size_t element = ch_dtype_size(run->kernels->dtype);
   const char *x = ch_run_value(run, node->in[0]);
@@ -67,8 +67,8 @@ static ch_status multiply_many(ch_run *run, const ch_node *node, const char *wei
   return CH_OK;
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
-  ch_head_rows h = heads_of(node);
+static ch_status head_product_forward(ch_run *run, const ch_node *node) {
+  ch_head_rows h = head_product_heads_of(node);
   ch_dtype dtype = weight_type(run, node);
   const char *weight = ch_run_value(run, node->in[1]);
   if (ch_node_rows(node) >= MANY_ROWS) return multiply_many(run, node, weight, dtype);
@@ -82,8 +82,8 @@ static ch_status forward(ch_run *run, const ch_node *node) {
 
 /* y_h = W_h x_h has dx_h = W_h^T dy_h and dW_h = dy_h x_h^T; transposed, y_h = W_h^T x_h, dx_h = W_h dy_h and
    dW_h = x_h dy_h^T. */
-static ch_status backward(ch_run *run, const ch_node *node) {
-  ch_head_rows h = heads_of(node);
+static ch_status head_product_backward(ch_run *run, const ch_node *node) {
+  ch_head_rows h = head_product_heads_of(node);
   int64_t columns = columns_of(node), in = in_width(node), out = out_width(node), n = ch_node_rows(node);
   size_t element = ch_dtype_size(run->kernels->dtype);
   const char *x = ch_run_value(run, node->in[0]), *weight = ch_run_value(run, node->in[1]),
@@ -107,7 +107,7 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-static ch_column_range stream_needs(const ch_node *node, int i, ch_column_range wanted) {
+static ch_column_range head_product_stream_needs(const ch_node *node, int i, ch_column_range wanted) {
   (void)i;
   return ch_groups_of(wanted, out_width(node), in_width(node));
 }
@@ -126,7 +126,7 @@ static ch_column_range heads_wanted(const ch_stream_call *call) {
 /* `head` counts from the first wanted one; not transposed. */
 static head_piece piece_of(const ch_stream_call *call, int64_t head) {
   const ch_node *node = call->node;
-  const ch_head_rows h = heads_of(node);
+  const ch_head_rows h = head_product_heads_of(node);
   const ch_column_range heads = heads_wanted(call), wanted = call->wanted;
   const int64_t out = out_width(node), begin = (heads.first + head) * out;
   int64_t first = wanted.first > begin ? wanted.first - begin : 0, end = wanted.first + wanted.count - begin;
@@ -152,9 +152,9 @@ static void multiply_tokens(const ch_stream_call *call, const head_piece *piece,
                           piece->y + (size_t)(t * call->wanted.count) * element);
 }
 
-static void stream(const ch_stream_call *call) {
+static void head_product_stream(const ch_stream_call *call) {
   const ch_node *node = call->node;
-  const ch_head_rows h = heads_of(node);
+  const ch_head_rows h = head_product_heads_of(node);
   const ch_dtype dtype = weight_type(call->run, node);
   const int64_t columns = columns_of(node), out = out_width(node);
   const bool whole = call->wanted.first % out == 0 && call->wanted.count % out == 0;
@@ -181,13 +181,13 @@ static int64_t next_piece(int64_t left) {
 }
 
 /* The library takes factors of one type. */
-static ch_status stream_many(const ch_stream_call *call) {
+static ch_status head_product_stream_many(const ch_stream_call *call) {
   const ch_run *run = call->run;
   const ch_node *node = call->node;
   const int64_t columns = columns_of(node), ldx = call->in[0].columns.count, ldy = call->wanted.count;
   const size_t element = ch_dtype_size(run->kernels->dtype);
-  if (heads_of(node).transposed || weight_type(run, node) != run->kernels->dtype) {
-    stream(call);
+  if (head_product_heads_of(node).transposed || weight_type(run, node) != run->kernels->dtype) {
+    head_product_stream(call);
     return CH_OK;
   }
   for (int64_t head = 0; head < heads_wanted(call).count; head++) {
@@ -201,21 +201,21 @@ static ch_status stream_many(const ch_stream_call *call) {
   return CH_OK;
 }
 
-static double flops(const ch_node *node) {
+static double head_product_flops(const ch_node *node) {
   return 2.0 * (double)ch_node_count(node->in[0]) * (double)out_width(node);
 }
 
 static const ch_op op = {.name = "head_product",
-                         .shape = shape,
-                         .scratch = scratch,
-                         .forward = forward,
-                         .backward = backward,
+                         .shape = head_product_shape,
+                         .scratch = head_product_scratch,
+                         .forward = head_product_forward,
+                         .backward = head_product_backward,
                          .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1),
-                         .flops = flops,
-                         .stream = stream,
-                         .stream_many = stream_many,
+                         .flops = head_product_flops,
+                         .stream = head_product_stream,
+                         .stream_many = head_product_stream_many,
                          .stream_unrounded = true,
-                         .stream_needs = stream_needs};
+                         .stream_needs = head_product_stream_needs};
 
 ch_node *ch_op_head_product(ch_graph *graph, ch_node *x, ch_node *weight, ch_head_rows heads) {
   return ch_graph_node(graph, &op, 2, (ch_node *[]){x, weight}, &heads, sizeof heads);

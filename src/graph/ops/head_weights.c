@@ -8,7 +8,7 @@ typedef struct head_weights {
   int64_t routed, shared;
 } head_weights;
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status head_weights_shape(ch_node *node, ch_error *error) {
   const head_weights *h = node->attributes;
   bool fits = node->in[CHOSEN]->dtype == CH_I32 &&
               ch_node_columns(node->in[WEIGHTS]) == ch_node_columns(node->in[CHOSEN]);
@@ -20,7 +20,7 @@ static ch_status shape(ch_node *node, ch_error *error) {
   return ch_shape_matrix(node, ch_node_rows(node->in[WEIGHTS]), h->shared + h->routed);
 }
 
-static ch_head_weights describe(const ch_run *run, const ch_node *node) {
+static ch_head_weights head_weights_describe(const ch_run *run, const ch_node *node) {
   const head_weights *h = node->attributes;
   return (ch_head_weights){.team = run->team,
                            .rows = ch_node_rows(node),
@@ -34,14 +34,14 @@ static ch_head_weights describe(const ch_run *run, const ch_node *node) {
                                node->inputs > SHARED ? ch_run_value(run, node->in[SHARED]) : NULL};
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
-  const ch_head_weights args = describe(run, node);
+static ch_status head_weights_forward(ch_run *run, const ch_node *node) {
+  const ch_head_weights args = head_weights_describe(run, node);
   run->kernels->head_weights_forward(&args, ch_run_output(run, node));
   return CH_OK;
 }
 
-static ch_status backward(ch_run *run, const ch_node *node) {
-  const ch_head_weights args = describe(run, node);
+static ch_status head_weights_backward(ch_run *run, const ch_node *node) {
+  const ch_head_weights args = head_weights_describe(run, node);
   ch_head_weights_gradient g = {0};
   g.chosen_weights = ch_run_gradient(run, node, WEIGHTS, &g.accumulate_chosen);
   if (node->inputs > STAGE) g.stage_logits = ch_run_gradient(run, node, STAGE, &g.accumulate_stage);
@@ -51,9 +51,9 @@ static ch_status backward(ch_run *run, const ch_node *node) {
 }
 
 static const ch_op op = {.name = "head_weights",
-                         .shape = shape,
-                         .forward = forward,
-                         .backward = backward,
+                         .shape = head_weights_shape,
+                         .forward = head_weights_forward,
+                         .backward = head_weights_backward,
                          .backward_reads = CH_READS_INPUT(WEIGHTS) | CH_READS_INPUT(CHOSEN) |
                                            CH_READS_INPUT(STAGE) | CH_READS_INPUT(SHARED)};
 

@@ -1,7 +1,7 @@
 /* The tokens of images: a class token, then the patches, each with its position added. */
 #include "graph/ops/shapes.h"
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status image_tokens_shape(ch_node *node, ch_error *error) {
   const ch_graph *graph = node->graph;
   const ch_node *patches = node->in[0], *positions = node->in[2];
   int64_t width = ch_node_columns(patches);
@@ -22,18 +22,18 @@ typedef struct sizes {
   size_t token, image;
 } sizes;
 
-static sizes sizes_of(const ch_node *node) {
+static sizes image_tokens_sizes_of(const ch_node *node) {
   int64_t width = ch_node_columns(node);
   size_t token = (size_t)width * ch_dtype_size(node->dtype);
   return (sizes){width, (node->graph->length - 1) * width, token, (size_t)node->graph->length * token};
 }
 
-static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
+static size_t image_tokens_scratch(const ch_run *run, const ch_node *node, bool backward) {
   return backward ? run->kernels->sum_scratch(run->team, ch_node_columns(node) * node->graph->length) : 0;
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
-  sizes size = sizes_of(node);
+static ch_status image_tokens_forward(ch_run *run, const ch_node *node) {
+  sizes size = image_tokens_sizes_of(node);
   const char *patches = ch_run_value(run, node->in[0]), *positions = ch_run_value(run, node->in[2]);
   char *y = ch_run_output(run, node);
   for (int64_t s = 0; s < node->graph->sequences; s++, y += size.image, patches += size.image - size.token) {
@@ -43,8 +43,8 @@ static ch_status forward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-static ch_status backward(ch_run *run, const ch_node *node) {
-  sizes size = sizes_of(node);
+static ch_status image_tokens_backward(ch_run *run, const ch_node *node) {
+  sizes size = image_tokens_sizes_of(node);
   const char *dy = ch_run_output_gradient(run, node);
   bool add_patches, add_token, add_positions;
   char *dpatches = ch_run_gradient(run, node, 0, &add_patches);
@@ -62,8 +62,11 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-static const ch_op op = {
-    .name = "image_tokens", .shape = shape, .scratch = scratch, .forward = forward, .backward = backward};
+static const ch_op op = {.name = "image_tokens",
+                         .shape = image_tokens_shape,
+                         .scratch = image_tokens_scratch,
+                         .forward = image_tokens_forward,
+                         .backward = image_tokens_backward};
 
 ch_node *ch_op_image_tokens(ch_graph *graph, ch_node *patches, ch_node *token, ch_node *positions) {
   return ch_graph_node(graph, &op, 3, (ch_node *[]){patches, token, positions}, NULL, 0);

@@ -13,7 +13,7 @@ static int64_t head_width(const ch_node *node) {
   return ch_node_columns(node) / attributes->heads;
 }
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status join_heads_shape(ch_node *node, ch_error *error) {
   const join_heads *attributes = node->attributes;
   int64_t width = 0;
   for (int i = 0; i < node->inputs; i++) {
@@ -28,7 +28,7 @@ static ch_status shape(ch_node *node, ch_error *error) {
 }
 
 /* Part i of every head of a value like the node's, and where it comes from. */
-static ch_head_slices part_of(const ch_run *run, const ch_node *node, int i, const void *data) {
+static ch_head_slices join_heads_part_of(const ch_run *run, const ch_node *node, int i, const void *data) {
   const join_heads *attributes = node->attributes;
   int64_t offset = 0;
   for (int k = 0; k < i; k++) offset += attributes->slice[k].width;
@@ -42,11 +42,11 @@ static ch_head_slices source_of(const ch_run *run, const ch_node *node, int i, c
                           ch_node_columns(node->in[i]), slice->stride};
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
+static ch_status join_heads_forward(ch_run *run, const ch_node *node) {
   const join_heads *attributes = node->attributes;
   for (int i = 0; i < node->inputs; i++) {
     ch_head_slices from = source_of(run, node, i, ch_run_value(run, node->in[i])),
-                   to = part_of(run, node, i, ch_run_output(run, node));
+                   to = join_heads_part_of(run, node, i, ch_run_output(run, node));
     run->kernels->copy_heads(run->team, ch_node_rows(node), attributes->heads, attributes->slice[i].width,
                              &from, node->dtype, &to, false);
   }
@@ -54,7 +54,7 @@ static ch_status forward(ch_run *run, const ch_node *node) {
 }
 
 /* A slice that covers its whole input may overwrite the gradient; otherwise the rest is set to zero first. */
-static ch_status backward(ch_run *run, const ch_node *node) {
+static ch_status join_heads_backward(ch_run *run, const ch_node *node) {
   const join_heads *attributes = node->attributes;
   for (int i = 0; i < node->inputs; i++) {
     const ch_head_slice *slice = &attributes->slice[i];
@@ -64,7 +64,7 @@ static ch_status backward(ch_run *run, const ch_node *node) {
     int64_t covered = shared ? slice->width : attributes->heads * slice->width;
     if (!accumulate && covered < ch_node_columns(node->in[i]))
       run->kernels->fill(run->team, ch_node_count(node->in[i]), 0, gradient);
-    ch_head_slices from = part_of(run, node, i, ch_run_output_gradient(run, node)),
+    ch_head_slices from = join_heads_part_of(run, node, i, ch_run_output_gradient(run, node)),
                    to = source_of(run, node, i, gradient);
     if (shared)
       run->kernels->sum_heads(run->team, ch_node_rows(node), attributes->heads, slice->width, &from, &to,
@@ -77,13 +77,13 @@ static ch_status backward(ch_run *run, const ch_node *node) {
 }
 
 /* Heads first … first+count-1 of the output that columns are of. */
-static ch_column_range heads_of(const ch_node *node, ch_column_range wanted) {
+static ch_column_range join_heads_heads_of(const ch_node *node, ch_column_range wanted) {
   return ch_groups_of(wanted, head_width(node), 1);
 }
 
-static ch_column_range stream_needs(const ch_node *node, int i, ch_column_range wanted) {
+static ch_column_range join_heads_stream_needs(const ch_node *node, int i, ch_column_range wanted) {
   const ch_head_slice *slice = &((const join_heads *)node->attributes)->slice[i];
-  ch_column_range heads = heads_of(node, wanted);
+  ch_column_range heads = join_heads_heads_of(node, wanted);
   int64_t first = heads.first * slice->stride + slice->offset,
           last = (heads.first + heads.count - 1) * slice->stride + slice->offset + slice->width;
   return (ch_column_range){first, last - first};
@@ -93,10 +93,10 @@ static ch_head_slice stream_slice(const ch_node *node, int i) {
   return ((const join_heads *)node->attributes)->slice[i];
 }
 
-static void stream(const ch_stream_call *call) {
+static void join_heads_stream(const ch_stream_call *call) {
   const join_heads *attributes = call->node->attributes;
   size_t element = ch_dtype_size(call->run->kernels->dtype);
-  ch_column_range heads = heads_of(call->node, call->wanted);
+  ch_column_range heads = join_heads_heads_of(call->node, call->wanted);
   int64_t offset = 0;
   for (int i = 0; i < call->node->inputs; i++) {
     const ch_head_slice *slice = &attributes->slice[i];
@@ -113,12 +113,12 @@ static void stream(const ch_stream_call *call) {
 }
 
 static const ch_op op = {.name = "join_heads",
-                         .shape = shape,
-                         .forward = forward,
-                         .backward = backward,
+                         .shape = join_heads_shape,
+                         .forward = join_heads_forward,
+                         .backward = join_heads_backward,
                          .cheap = true,
-                         .stream = stream,
-                         .stream_needs = stream_needs,
+                         .stream = join_heads_stream,
+                         .stream_needs = join_heads_stream_needs,
                          .stream_slice = stream_slice,
                          .stream_raw = true};
 

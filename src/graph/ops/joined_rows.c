@@ -7,7 +7,7 @@ typedef struct joined_rows {
   int shares;
 } joined_rows;
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status joined_rows_shape(ch_node *node, ch_error *error) {
   if (node->in[0]->dtype != CH_I32 || node->in[1]->rank != 2)
     return ch_fail(error, CH_ERROR_CONFIG, "needs integer ids and a weight [vocabulary, width]");
   return ch_shape_matrix(node, ch_node_count(node->in[0]), node->in[1]->shape[1]);
@@ -27,27 +27,27 @@ static void move(const ch_run *run, const ch_node *node, const char *from, char 
   }
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
+static ch_status joined_rows_forward(ch_run *run, const ch_node *node) {
   move(run, node, ch_run_value(run, node->in[1]), ch_run_output(run, node), true, false);
   return CH_OK;
 }
 
-static ch_status backward(ch_run *run, const ch_node *node) {
+static ch_status joined_rows_backward(ch_run *run, const ch_node *node) {
   bool accumulate;
   void *gradient = ch_run_gradient(run, node, 1, &accumulate);
   if (gradient) move(run, node, ch_run_output_gradient(run, node), gradient, false, accumulate);
   return CH_OK;
 }
 
-static double parameters_read(const ch_node *node) {
+static double joined_rows_parameters_read(const ch_node *node) {
   return (double)ch_node_rows(node) / (double)node->in[1]->shape[0];
 }
 
 static const ch_op op = {.name = "joined_rows",
-                         .shape = shape,
-                         .forward = forward,
-                         .backward = backward,
-                         .parameters_read = parameters_read};
+                         .shape = joined_rows_shape,
+                         .forward = joined_rows_forward,
+                         .backward = joined_rows_backward,
+                         .parameters_read = joined_rows_parameters_read};
 
 ch_node *ch_op_joined_rows(ch_graph *graph, ch_node *ids, ch_node *weight, int shares) {
   return ch_graph_node(graph, &op, 2, (ch_node *[]){ids, weight}, &(joined_rows){.shares = shares},

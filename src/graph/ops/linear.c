@@ -7,11 +7,11 @@ static int64_t groups_of_row(const ch_node *node) {
   return ch_node_columns(node->in[0]) / node->in[1]->shape[1];
 }
 
-static int64_t groups(const ch_node *node) {
+static int64_t linear_groups(const ch_node *node) {
   return node->in[0]->shape[0] * groups_of_row(node);
 }
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status linear_shape(ch_node *node, ch_error *error) {
   const ch_node *x = node->in[0], *weight = node->in[1];
   if (weight->rank != 2 || x->rank != 2 || x->shape[1] % weight->shape[1] != 0) {
     char left[96], right[96];
@@ -24,15 +24,15 @@ static ch_status shape(ch_node *node, ch_error *error) {
   return ch_shape_matrix(node, x->shape[0], groups_of_row(node) * weight->shape[0]);
 }
 
-static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
+static size_t linear_scratch(const ch_run *run, const ch_node *node, bool backward) {
   if (!backward || node->inputs < 3) return 0;
   return run->kernels->sum_scratch(run->team, node->in[1]->shape[0]);
 }
 
 /* Small groups use the skinny GEMM, so that a row gets the same result as alone. */
-static ch_status forward(ch_run *run, const ch_node *node) {
+static ch_status linear_forward(ch_run *run, const ch_node *node) {
   const ch_node *x = node->in[0], *weight = node->in[1];
-  int64_t in = weight->shape[1], out = weight->shape[0], all = groups(node);
+  int64_t in = weight->shape[1], out = weight->shape[0], all = linear_groups(node);
   int64_t most = ch_gemm_is_large(x->shape[0]) ? all : CH_SKINNY_ROWS;
   for (int64_t first = 0; first < all; first += most) {
     const char *from = (const char *)ch_run_value(run, x) + ch_dtype_bytes(x->dtype, first * in);
@@ -71,9 +71,9 @@ static bool joins(const ch_node *node) {
 }
 
 /* dx = dy W, dW = dy^T x, db = sum of dy over rows. */
-static ch_status backward(ch_run *run, const ch_node *node) {
+static ch_status linear_backward(ch_run *run, const ch_node *node) {
   const ch_node *x = node->in[0], *weight = node->in[1];
-  int64_t rows = groups(node), in = weight->shape[1], out = weight->shape[0];
+  int64_t rows = linear_groups(node), in = weight->shape[1], out = weight->shape[0];
   const void *dy = ch_run_output_gradient(run, node);
   bool accumulate;
   void *dx = ch_run_gradient(run, node, 0, &accumulate);
@@ -89,12 +89,12 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-static double flops(const ch_node *node) {
-  return 2.0 * (double)groups(node) * (double)ch_node_count(node->in[1]);
+static double linear_flops(const ch_node *node) {
+  return 2.0 * (double)linear_groups(node) * (double)ch_node_count(node->in[1]);
 }
 
 /* One matrix for the whole row: any rows of W from all of x. One for each head: head for head. */
-static ch_column_range stream_needs(const ch_node *node, int i, ch_column_range wanted) {
+static ch_column_range linear_stream_needs(const ch_node *node, int i, ch_column_range wanted) {
   (void)i;
   int64_t in = node->in[1]->shape[1], out = node->in[1]->shape[0];
   if (groups_of_row(node) == 1) return (ch_column_range){0, in};
@@ -124,13 +124,13 @@ static streamed_product product_of(const ch_stream_call *call) {
   return p;
 }
 
-static void stream(const ch_stream_call *call) {
+static void linear_stream(const ch_stream_call *call) {
   streamed_product p = product_of(call);
   const ch_product product = {p.out, p.weight, p.bias, call->space};
   call->run->kernels->gemv(call->run->team, p.rows, p.in, call->in[0].data, p.dtype, 1, &product, false);
 }
 
-static ch_status stream_many(const ch_stream_call *call) {
+static ch_status linear_stream_many(const ch_stream_call *call) {
   const ch_run *run = call->run;
   streamed_product p = product_of(call);
   CH_TRY(ch_gemm_linear_some(run->gemm, p.rows, p.in, p.out, call->in[0].data, call->in[0].dtype, p.weight,
@@ -140,24 +140,24 @@ static ch_status stream_many(const ch_stream_call *call) {
 }
 
 /* Few rows multiply the weight as it is. */
-static bool takes_rounded(const ch_node *node, int i) {
-  return i == 1 && node->in[0]->dtype == CH_BF16 && ch_gemm_is_large(groups(node)) &&
+static bool linear_takes_rounded(const ch_node *node, int i) {
+  return i == 1 && node->in[0]->dtype == CH_BF16 && ch_gemm_is_large(linear_groups(node)) &&
          ch_gemm_is_large(node->in[0]->shape[0]);
 }
 
 static const ch_op op = {.name = "linear",
-                         .shape = shape,
-                         .scratch = scratch,
-                         .forward = forward,
+                         .shape = linear_shape,
+                         .scratch = linear_scratch,
+                         .forward = linear_forward,
                          .joins = joins,
                          .forward_together = forward_together,
-                         .backward = backward,
+                         .backward = linear_backward,
                          .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1),
-                         .takes_rounded = takes_rounded,
-                         .flops = flops,
-                         .stream = stream,
-                         .stream_many = stream_many,
-                         .stream_needs = stream_needs};
+                         .takes_rounded = linear_takes_rounded,
+                         .flops = linear_flops,
+                         .stream = linear_stream,
+                         .stream_many = linear_stream_many,
+                         .stream_needs = linear_stream_needs};
 
 ch_node *ch_op_linear(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bias) {
   bool fits = x && weight && x->rank == 2 && weight->rank == 2 && weight->shape[1] > 0 &&

@@ -4,7 +4,7 @@
 
 enum { X, WEIGHT, ROUNDED_X, PACKED, PACKED_X, BIAS };
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status linear_bf16_shape(ch_node *node, ch_error *error) {
   const ch_node *weight = node->in[WEIGHT];
   int64_t groups = ch_node_columns(node->in[X]) / weight->shape[1];
   if (node->inputs > BIAS) CH_TRY(ch_vector_of(node->in[BIAS], weight->shape[0], "bias", error));
@@ -12,18 +12,18 @@ static ch_status shape(ch_node *node, ch_error *error) {
 }
 
 /* Rows of the product: one per row of x, or one per head of it. */
-static int64_t rows_of(const ch_node *node) {
+static int64_t linear_bf16_rows_of(const ch_node *node) {
   return ch_node_count(node->in[X]) / node->in[WEIGHT]->shape[1];
 }
 
-static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
+static size_t linear_bf16_scratch(const ch_run *run, const ch_node *node, bool backward) {
   size_t sums = run->kernels->sum_scratch(run->team, node->in[WEIGHT]->shape[0]);
   if (!backward) return 0;
   return (size_t)ch_node_count(node) * ch_dtype_size(CH_BF16) + (node->inputs > BIAS ? sums + 64 : 0);
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
-  int64_t rows = rows_of(node), out = node->in[WEIGHT]->shape[0], in = node->in[WEIGHT]->shape[1];
+static ch_status linear_bf16_forward(ch_run *run, const ch_node *node) {
+  int64_t rows = linear_bf16_rows_of(node), out = node->in[WEIGHT]->shape[0], in = node->in[WEIGHT]->shape[1];
   CH_TRY(ch_gemm_run_packed(run->gemm, false, rows, out, in, ch_run_value(run, node->in[ROUNDED_X]), in,
                             ch_packed_for_value(run, node->in[PACKED]), ch_run_output(run, node), out, false,
                             run->error));
@@ -33,8 +33,8 @@ static ch_status forward(ch_run *run, const ch_node *node) {
 }
 
 /* dx = dy W, dW = dy^T x with dy rounded; db = sum of dy over rows. */
-static ch_status backward(ch_run *run, const ch_node *node) {
-  int64_t rows = rows_of(node), out = node->in[WEIGHT]->shape[0], in = node->in[WEIGHT]->shape[1];
+static ch_status linear_bf16_backward(ch_run *run, const ch_node *node) {
+  int64_t rows = linear_bf16_rows_of(node), out = node->in[WEIGHT]->shape[0], in = node->in[WEIGHT]->shape[1];
   const void *dy = ch_run_output_gradient(run, node);
   char *rounded = ch_run_scratch(run);
   bool accumulate;
@@ -54,24 +54,24 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-static double flops(const ch_node *node) {
-  return 2.0 * (double)rows_of(node) * (double)ch_node_count(node->in[WEIGHT]);
+static double linear_bf16_flops(const ch_node *node) {
+  return 2.0 * (double)linear_bf16_rows_of(node) * (double)ch_node_count(node->in[WEIGHT]);
 }
 
 /* The weight itself is an input only for the sake of its gradient. */
-static bool takes_rounded(const ch_node *node, int i) {
+static bool linear_bf16_takes_rounded(const ch_node *node, int i) {
   (void)node;
   return i == WEIGHT;
 }
 
 static const ch_op op = {.name = "linear",
-                         .shape = shape,
-                         .scratch = scratch,
-                         .forward = forward,
-                         .backward = backward,
+                         .shape = linear_bf16_shape,
+                         .scratch = linear_bf16_scratch,
+                         .forward = linear_bf16_forward,
+                         .backward = linear_bf16_backward,
                          .backward_reads = CH_READS_INPUT(PACKED) | CH_READS_INPUT(PACKED_X),
-                         .takes_rounded = takes_rounded,
-                         .flops = flops};
+                         .takes_rounded = linear_bf16_takes_rounded,
+                         .flops = linear_bf16_flops};
 
 ch_node *ch_op_linear_bf16(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bias) {
   ch_node *rounded = ch_op_rounded(graph, x);

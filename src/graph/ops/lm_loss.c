@@ -5,7 +5,7 @@
 /* Elements of a chunk of logits: large enough for the product to run at full speed, small enough for the cache. */
 enum { CHUNK_ELEMENTS = 1 << 22, CHUNK_ROWS = 256 };
 
-static int64_t chunk_rows(const ch_node *node) {
+static int64_t lm_loss_chunk_rows(const ch_node *node) {
   int64_t rows = CHUNK_ELEMENTS / node->in[1]->shape[0];
   if (rows < CHUNK_ROWS) rows = CHUNK_ROWS;
   return rows < ch_node_rows(node) ? rows : ch_node_rows(node);
@@ -16,7 +16,7 @@ typedef struct lm_loss {
   double cap; /* a soft cap of the logits; 0: none */
 } lm_loss;
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status lm_loss_shape(ch_node *node, ch_error *error) {
   const lm_loss *attributes = node->attributes;
   const ch_node *x = node->in[0], *weight = node->in[1], *targets = node->in[2];
   if (x->rank != 2 || weight->rank != 2 || x->shape[1] != weight->shape[1])
@@ -27,8 +27,8 @@ static ch_status shape(ch_node *node, ch_error *error) {
 }
 
 /* The scratch memory of a chunk: logits; the forward pass also the rows of x that have a target, their targets, losses and ranks. */
-static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
-  size_t element = ch_dtype_size(run->kernels->dtype), chunk = (size_t)chunk_rows(node);
+static size_t lm_loss_scratch(const ch_run *run, const ch_node *node, bool backward) {
+  size_t element = ch_dtype_size(run->kernels->dtype), chunk = (size_t)lm_loss_chunk_rows(node);
   size_t logits = chunk * (size_t)node->in[1]->shape[0] * element;
   if (backward) return logits;
   return logits + chunk * (size_t)(ch_node_columns(node->in[0]) + 2) * element + chunk * sizeof(int32_t);
@@ -47,7 +47,7 @@ typedef struct row_chunk {
 } row_chunk;
 
 static row_chunk divide(const ch_run *run, const ch_node *node) {
-  size_t element = ch_dtype_size(node->dtype), most = (size_t)chunk_rows(node);
+  size_t element = ch_dtype_size(node->dtype), most = (size_t)lm_loss_chunk_rows(node);
   row_chunk c = {.known = run->host_inputs[node->in[2]->index], .logits = ch_run_scratch(run)};
   c.rows = c.logits + most * (size_t)node->in[1]->shape[0] * element;
   c.losses = c.rows + most * (size_t)ch_node_columns(node->in[0]) * element;
@@ -58,7 +58,7 @@ static row_chunk divide(const ch_run *run, const ch_node *node) {
 
 /* The next rows with a target; false when there are no more. */
 static bool next_chunk(const ch_node *node, row_chunk *c) {
-  const int64_t rows = ch_node_rows(node), most = chunk_rows(node);
+  const int64_t rows = ch_node_rows(node), most = lm_loss_chunk_rows(node);
   int64_t r = c->end;
   while (r < rows && c->known[r] < 0) r++;
   c->begin = r;
@@ -72,7 +72,8 @@ static bool next_chunk(const ch_node *node, row_chunk *c) {
 }
 
 /* Copies rows to and from a chunk: `bytes` of each row of the values at `value`, side by side at `packed`. */
-static void gather(const ch_run *run, const row_chunk *c, const char *value, size_t bytes, char *packed) {
+static void lm_loss_gather(const ch_run *run, const row_chunk *c, const char *value, size_t bytes,
+                           char *packed) {
   for (int64_t r = c->begin; r < c->end; r++)
     if (c->known[r] >= 0) {
       run->kernels->memory->copy(packed, value + (size_t)r * bytes, bytes);
@@ -90,11 +91,11 @@ static void scatter(const ch_run *run, const row_chunk *c, const char *packed, s
 }
 
 /* The chunk's rows of an input: where they lie, if they are adjacent, else copied to `packed`. */
-static const void *rows_of(const ch_run *run, const ch_node *input, const row_chunk *c, size_t bytes,
-                           void *packed) {
+static const void *lm_loss_rows_of(const ch_run *run, const ch_node *input, const row_chunk *c, size_t bytes,
+                                   void *packed) {
   const char *value = ch_run_value(run, input);
   if (c->adjacent) return value + (size_t)c->begin * bytes;
-  gather(run, c, value, bytes, packed);
+  lm_loss_gather(run, c, value, bytes, packed);
   return packed;
 }
 
@@ -105,9 +106,9 @@ static ch_status forward_chunk(ch_run *run, const ch_node *node, const row_chunk
   size_t element = ch_dtype_size(node->dtype), columns = attributes->ranks ? 2 : 1;
   ch_dtype dtype = ch_run_dtype(run, weight);
   char *out = ch_run_output(run, node);
-  const void *part = rows_of(run, x, c, (size_t)width * ch_dtype_size(x->dtype), c->rows);
-  const int32_t *targets = rows_of(run, node->in[2], c, sizeof *targets, c->targets);
-  if (c->count == chunk_rows(node))
+  const void *part = lm_loss_rows_of(run, x, c, (size_t)width * ch_dtype_size(x->dtype), c->rows);
+  const int32_t *targets = lm_loss_rows_of(run, node->in[2], c, sizeof *targets, c->targets);
+  if (c->count == lm_loss_chunk_rows(node))
     CH_TRY(ch_gemm_linear(run->gemm, c->count, width, vocabulary, part, x->dtype, ch_run_value(run, weight),
                           dtype, NULL, c->logits, false, run->error));
   else
@@ -123,7 +124,7 @@ static ch_status forward_chunk(ch_run *run, const ch_node *node, const row_chunk
   return CH_OK;
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
+static ch_status lm_loss_forward(ch_run *run, const ch_node *node) {
   row_chunk c = divide(run, node);
   run->kernels->fill(run->team, ch_node_count(node), 0, ch_run_output(run, node));
   while (next_chunk(node, &c)) {
@@ -136,10 +137,11 @@ static ch_status forward(ch_run *run, const ch_node *node) {
 /* --- backward ------------------------------------------------------------------------------------------------ */
 
 /* Both passes in one: the loss of every row, dx = dlogits W and dW = dlogits^T x. */
-static ch_status backward(ch_run *run, const ch_node *node) {
+static ch_status lm_loss_backward(ch_run *run, const ch_node *node) {
   const lm_loss *attributes = node->attributes;
   const ch_node *x = node->in[0], *weight = node->in[1];
-  int64_t rows = x->shape[0], width = x->shape[1], vocabulary = weight->shape[0], chunk = chunk_rows(node);
+  int64_t rows = x->shape[0], width = x->shape[1], vocabulary = weight->shape[0],
+          chunk = lm_loss_chunk_rows(node);
   size_t element = ch_dtype_size(node->dtype);
   const int32_t *targets = ch_run_value(run, node->in[2]);
   bool accumulate_x = false, accumulate_weight = false;
@@ -169,17 +171,17 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-static double flops(const ch_node *node) {
+static double lm_loss_flops(const ch_node *node) {
   return 2.0 * (double)ch_node_rows(node) * (double)ch_node_count(node->in[1]);
 }
 
 static const ch_op op = {.name = "lm_loss",
-                         .shape = shape,
-                         .scratch = scratch,
-                         .forward = forward,
-                         .backward = backward,
+                         .shape = lm_loss_shape,
+                         .scratch = lm_loss_scratch,
+                         .forward = lm_loss_forward,
+                         .backward = lm_loss_backward,
                          .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1) | CH_READS_OUTPUT,
-                         .flops = flops,
+                         .flops = lm_loss_flops,
                          .fused = true};
 
 ch_node *ch_op_lm_loss(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets, double cap) {
@@ -192,10 +194,10 @@ ch_node *ch_op_lm_loss(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *ta
 }
 
 static const ch_op ranked = {.name = "lm_loss_and_rank",
-                             .shape = shape,
-                             .scratch = scratch,
-                             .forward = forward,
-                             .flops = flops,
+                             .shape = lm_loss_shape,
+                             .scratch = lm_loss_scratch,
+                             .forward = lm_loss_forward,
+                             .flops = lm_loss_flops,
                              .fused = true};
 
 ch_node *ch_op_lm_loss_and_rank(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets, double cap) {

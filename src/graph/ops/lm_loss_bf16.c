@@ -14,13 +14,13 @@ typedef struct lm_loss {
   double cap; /* a soft cap of the logits; 0: none */
 } lm_loss;
 
-static int64_t chunk_rows(const ch_node *node) {
+static int64_t lm_loss_bf16_chunk_rows(const ch_node *node) {
   int64_t rows = CHUNK_ELEMENTS / node->in[WEIGHT]->shape[0];
   rows = rows < CHUNK_ROWS ? CHUNK_ROWS : rows / CHUNK_ROWS * CHUNK_ROWS;
   return rows < ch_node_rows(node) ? rows : ch_node_rows(node);
 }
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status lm_loss_bf16_shape(ch_node *node, ch_error *error) {
   const ch_node *x = node->in[X], *weight = node->in[WEIGHT], *targets = node->in[TARGETS];
   if (x->rank != 2 || weight->rank != 2 || x->shape[1] != weight->shape[1])
     return ch_fail(error, CH_ERROR_CONFIG, "the LM head's columns must be those of x");
@@ -30,24 +30,27 @@ static ch_status shape(ch_node *node, ch_error *error) {
 }
 
 static size_t logits_bytes(const ch_node *node) {
-  size_t bytes = (size_t)(chunk_rows(node) * node->in[WEIGHT]->shape[0]) * ch_dtype_size(node->dtype);
+  size_t bytes =
+      (size_t)(lm_loss_bf16_chunk_rows(node) * node->in[WEIGHT]->shape[0]) * ch_dtype_size(node->dtype);
   return (bytes + 63) & ~(size_t)63;
 }
 
 static size_t rounded_bytes(const ch_node *node) {
-  size_t bytes = (size_t)(chunk_rows(node) * node->in[WEIGHT]->shape[0]) * ch_dtype_size(CH_BF16);
+  size_t bytes =
+      (size_t)(lm_loss_bf16_chunk_rows(node) * node->in[WEIGHT]->shape[0]) * ch_dtype_size(CH_BF16);
   return (bytes + 63) & ~(size_t)63;
 }
 
 /* The scratch memory of a chunk: logits, their gradients in BF16, and packed x. */
-static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
+static size_t lm_loss_bf16_scratch(const ch_run *run, const ch_node *node, bool backward) {
   (void)run;
   if (!backward) return 0;
   return logits_bytes(node) + rounded_bytes(node) +
-         (size_t)ch_gemm_packed_count(chunk_rows(node), node->in[WEIGHT]->shape[1]) * ch_dtype_size(CH_BF16);
+         (size_t)ch_gemm_packed_count(lm_loss_bf16_chunk_rows(node), node->in[WEIGHT]->shape[1]) *
+             ch_dtype_size(CH_BF16);
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
+static ch_status lm_loss_bf16_forward(ch_run *run, const ch_node *node) {
   return ch_fail(run->error, CH_ERROR_ARGUMENT, "%s in BF16 is computed with its gradient alone",
                  node->op->name);
 }
@@ -74,10 +77,10 @@ static void find_losses(ch_run *run, const ch_node *node, int64_t first, int64_t
 }
 
 /* Both passes in one: the loss of every row, dx = dlogits W and dW = dlogits^T x. */
-static ch_status backward(ch_run *run, const ch_node *node) {
+static ch_status lm_loss_bf16_backward(ch_run *run, const ch_node *node) {
   const ch_node *x = node->in[X];
   int64_t rows = x->shape[0], width = x->shape[1], vocabulary = node->in[WEIGHT]->shape[0];
-  int64_t chunk = chunk_rows(node);
+  int64_t chunk = lm_loss_bf16_chunk_rows(node);
   size_t element = ch_dtype_size(node->dtype);
   bool accumulate_x = false, accumulate_weight = false;
   char *dx = ch_run_gradient(run, node, X, &accumulate_x);
@@ -104,18 +107,18 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-static double flops(const ch_node *node) {
+static double lm_loss_bf16_flops(const ch_node *node) {
   return 2.0 * (double)ch_node_rows(node) * (double)ch_node_count(node->in[WEIGHT]);
 }
 
 static const ch_op op = {.name = "lm_loss",
-                         .shape = shape,
-                         .scratch = scratch,
-                         .forward = forward,
-                         .backward = backward,
+                         .shape = lm_loss_bf16_shape,
+                         .scratch = lm_loss_bf16_scratch,
+                         .forward = lm_loss_bf16_forward,
+                         .backward = lm_loss_bf16_backward,
                          .backward_reads =
                              CH_READS_INPUT(ROUNDED_X) | CH_READS_INPUT(PACKED) | CH_READS_OUTPUT,
-                         .flops = flops,
+                         .flops = lm_loss_bf16_flops,
                          .fused = true};
 
 ch_node *ch_op_lm_loss_bf16(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets, double cap) {

@@ -1,7 +1,7 @@
 /* W = B A of two weights [out, rank] and [rank, in]: a low-rank projection where its whole matrix is needed. */
 #include "graph/ops/shapes.h"
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status matrix_product_shape(ch_node *node, ch_error *error) {
   const ch_node *b = node->in[0], *a = node->in[1];
   if (a->rank != 2 || b->rank != 2 || b->shape[1] != a->shape[0]) {
     char left[96], right[96];
@@ -21,7 +21,7 @@ static size_t widened(const ch_run *run, const ch_node *factor) {
              : 0;
 }
 
-static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
+static size_t matrix_product_scratch(const ch_run *run, const ch_node *node, bool backward) {
   return backward ? 0 : widened(run, node->in[0]) + widened(run, node->in[1]);
 }
 
@@ -34,7 +34,7 @@ static const void *factor(ch_run *run, const ch_node *node, int i, char *space) 
   return space;
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
+static ch_status matrix_product_forward(ch_run *run, const ch_node *node) {
   char *space = ch_run_scratch(run);
   int64_t out = node->shape[0], in = node->shape[1], rank = node->in[1]->shape[0];
   const void *b = factor(run, node, 0, space), *a = factor(run, node, 1, space + widened(run, node->in[0]));
@@ -43,7 +43,7 @@ static ch_status forward(ch_run *run, const ch_node *node) {
 }
 
 /* dB = dW A^T, dA = B^T dW. */
-static ch_status backward(ch_run *run, const ch_node *node) {
+static ch_status matrix_product_backward(ch_run *run, const ch_node *node) {
   int64_t out = node->shape[0], in = node->shape[1], rank = node->in[1]->shape[0];
   const void *dy = ch_run_output_gradient(run, node);
   bool accumulate;
@@ -57,17 +57,17 @@ static ch_status backward(ch_run *run, const ch_node *node) {
                      in, accumulate, run->error);
 }
 
-static double flops(const ch_node *node) {
+static double matrix_product_flops(const ch_node *node) {
   return 2.0 * (double)ch_node_count(node->in[0]) * (double)node->shape[1];
 }
 
 static const ch_op op = {.name = "matrix_product",
-                         .shape = shape,
-                         .scratch = scratch,
-                         .forward = forward,
-                         .backward = backward,
+                         .shape = matrix_product_shape,
+                         .scratch = matrix_product_scratch,
+                         .forward = matrix_product_forward,
+                         .backward = matrix_product_backward,
                          .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1),
-                         .flops = flops};
+                         .flops = matrix_product_flops};
 
 ch_node *ch_op_matrix_product(ch_graph *graph, ch_node *b, ch_node *a) {
   return ch_graph_node(graph, &op, 2, (ch_node *[]){b, a}, NULL, 0);

@@ -21,7 +21,7 @@ static int64_t width_out(const ch_node *node) {
   return collapse ? width_in(node) / components(node) : width_in(node) * components(node);
 }
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status mix_by_head_shape(ch_node *node, ch_error *error) {
   const mix_by_head *attributes = node->attributes;
   const ch_node *mix = node->in[1];
   if (mix->rank != 2 || attributes->heads % mix->shape[0] != 0 ||
@@ -31,7 +31,7 @@ static ch_status shape(ch_node *node, ch_error *error) {
   return ch_shape_matrix(node, ch_node_rows(node->in[0]), attributes->heads * width_out(node));
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
+static ch_status mix_by_head_forward(ch_run *run, const ch_node *node) {
   const mix_by_head *attributes = node->attributes;
   int64_t heads = attributes->heads, count = components(node), in = width_in(node), out = width_out(node);
   size_t element = ch_dtype_size(run->kernels->dtype);
@@ -49,12 +49,15 @@ static ch_status forward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-static double flops(const ch_node *node) {
+static double mix_by_head_flops(const ch_node *node) {
   int64_t wide = width_in(node) > width_out(node) ? width_in(node) : width_out(node);
   return 2.0 * (double)(ch_node_rows(node) * ((const mix_by_head *)node->attributes)->heads * wide);
 }
 
-static const ch_op op = {.name = "mix_by_head", .shape = shape, .forward = forward, .flops = flops};
+static const ch_op op = {.name = "mix_by_head",
+                         .shape = mix_by_head_shape,
+                         .forward = mix_by_head_forward,
+                         .flops = mix_by_head_flops};
 
 ch_node *ch_op_spread_heads(ch_graph *graph, ch_node *x, ch_node *mix, int64_t heads) {
   return ch_graph_node(graph, &op, 2, (ch_node *[]){x, mix}, &(mix_by_head){.heads = heads},

@@ -9,32 +9,33 @@ static bool repeated(const ch_node *node) {
 }
 
 /* Elements of a row of the products: a whole row, or as much as the vector is long. */
-static int64_t width(const ch_node *node) {
+static int64_t mul_width(const ch_node *node) {
   return repeated(node) ? ch_node_count(node->in[1]) : ch_node_columns(node);
 }
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status mul_shape(ch_node *node, ch_error *error) {
   if (!repeated(node))
     CH_TRY(ch_same_shapes(node->in[0], node->in[1], error));
-  else if (ch_node_columns(node->in[0]) % width(node) != 0)
+  else if (ch_node_columns(node->in[0]) % mul_width(node) != 0)
     return ch_fail(error, CH_ERROR_CONFIG, "a vector of %lld elements does not divide rows of %lld",
-                   (long long)width(node), (long long)ch_node_columns(node->in[0]));
+                   (long long)mul_width(node), (long long)ch_node_columns(node->in[0]));
   return ch_shape_as_input(node, 0);
 }
 
-static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
+static size_t mul_scratch(const ch_run *run, const ch_node *node, bool backward) {
   if (!backward || !repeated(node)) return 0;
-  return run->kernels->sum_scratch(run->team, width(node));
+  return run->kernels->sum_scratch(run->team, mul_width(node));
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
-  run->kernels->mul(run->team, ch_node_count(node) / width(node), width(node), ch_run_value(run, node->in[0]),
-                    ch_run_value(run, node->in[1]), repeated(node), ch_run_output(run, node), false);
+static ch_status mul_forward(ch_run *run, const ch_node *node) {
+  run->kernels->mul(run->team, ch_node_count(node) / mul_width(node), mul_width(node),
+                    ch_run_value(run, node->in[0]), ch_run_value(run, node->in[1]), repeated(node),
+                    ch_run_output(run, node), false);
   return CH_OK;
 }
 
-static ch_status backward(ch_run *run, const ch_node *node) {
-  int64_t n = width(node), rows = ch_node_count(node) / n;
+static ch_status mul_backward(ch_run *run, const ch_node *node) {
+  int64_t n = mul_width(node), rows = ch_node_count(node) / n;
   const void *dy = ch_run_output_gradient(run, node);
   bool accumulate;
   void *da = ch_run_gradient(run, node, 0, &accumulate);
@@ -49,30 +50,31 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-static ch_column_range stream_needs(const ch_node *node, int i, ch_column_range wanted) {
+static ch_column_range mul_stream_needs(const ch_node *node, int i, ch_column_range wanted) {
   (void)i;
-  return repeated(node) ? ch_whole_groups(wanted, width(node)) : wanted;
+  return repeated(node) ? ch_whole_groups(wanted, mul_width(node)) : wanted;
 }
 
-static void stream(const ch_stream_call *call) {
+static void mul_stream(const ch_stream_call *call) {
   const ch_kernels *kernels = call->run->kernels;
   if (repeated(call->node))
-    kernels->mul(call->run->team, call->count * (call->wanted.count / width(call->node)), width(call->node),
-                 call->in[0].data, ch_run_value(call->run, call->node->in[1]), true, call->space, false);
+    kernels->mul(call->run->team, call->count * (call->wanted.count / mul_width(call->node)),
+                 mul_width(call->node), call->in[0].data, ch_run_value(call->run, call->node->in[1]), true,
+                 call->space, false);
   else
     kernels->mul(call->run->team, call->count, call->wanted.count, call->in[0].data, call->in[1].data, false,
                  call->space, false);
 }
 
 static const ch_op op = {.name = "mul",
-                         .shape = shape,
-                         .scratch = scratch,
-                         .forward = forward,
-                         .backward = backward,
+                         .shape = mul_shape,
+                         .scratch = mul_scratch,
+                         .forward = mul_forward,
+                         .backward = mul_backward,
                          .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1),
                          .cheap = true,
-                         .stream = stream,
-                         .stream_needs = stream_needs};
+                         .stream = mul_stream,
+                         .stream_needs = mul_stream_needs};
 
 ch_node *ch_op_mul(ch_graph *graph, ch_node *a, ch_node *b) {
   return ch_graph_node(graph, &op, 2, (ch_node *[]){a, b}, NULL, 0);

@@ -1,10 +1,10 @@
 /* The states of this run's own tokens, as the cache holds them: rounded or quantised, and read back. Inference only. */
 #include "graph/ops/append.h"
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status own_states_shape(ch_node *node, ch_error *error) {
   const ch_node *states = node->in[0];
   if (!states->op || !states->op->stateful || states->op->stream)
-    return ch_fail(error, CH_ERROR_CONFIG, "takes states as they lie in the cache");
+    return ch_fail(error, CH_ERROR_CONFIG, "needs states in the layout of the cache");
   return ch_shape_as_input(node, 0);
 }
 
@@ -14,7 +14,7 @@ static bool is_padded(const ch_node *node) {
   return ch_stored_width(ch_node_columns(node), dtype) != ch_node_columns(node);
 }
 
-static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
+static size_t own_states_scratch(const ch_run *run, const ch_node *node, bool backward) {
   (void)backward;
   ch_dtype dtype = node->in[0]->op->state_type(node->in[0]);
   if (!is_padded(node)) return 0;
@@ -33,7 +33,7 @@ static void read_row(const ch_run *run, const ch_node *node, const void *row, ch
   kernels->convert_from(run->team, width, whole, kernels->dtype, to);
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
+static ch_status own_states_forward(ch_run *run, const ch_node *node) {
   ch_state_view view = ch_states_of(run, node->in[0]);
   int64_t length = node->graph->length;
   size_t row_bytes = (size_t)ch_node_columns(node) * ch_dtype_size(run->kernels->dtype);
@@ -46,8 +46,11 @@ static ch_status forward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-static const ch_op op = {
-    .name = "own_states", .shape = shape, .scratch = scratch, .forward = forward, .reads_states = true};
+static const ch_op op = {.name = "own_states",
+                         .shape = own_states_shape,
+                         .scratch = own_states_scratch,
+                         .forward = own_states_forward,
+                         .reads_states = true};
 
 ch_node *ch_op_own_states(ch_graph *graph, ch_node *states) {
   if (!states || !states->streamed) return states;

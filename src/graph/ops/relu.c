@@ -9,18 +9,18 @@ static bool is_squared(const ch_node *node) {
   return ((const relu *)node->attributes)->squared;
 }
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status relu_shape(ch_node *node, ch_error *error) {
   (void)error;
   return ch_shape_as_input(node, 0);
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
+static ch_status relu_forward(ch_run *run, const ch_node *node) {
   run->kernels->relu_forward(run->team, ch_node_count(node), ch_run_value(run, node->in[0]), is_squared(node),
                              ch_run_output(run, node));
   return CH_OK;
 }
 
-static ch_status backward(ch_run *run, const ch_node *node) {
+static ch_status relu_backward(ch_run *run, const ch_node *node) {
   bool accumulate;
   void *dx = ch_run_gradient(run, node, 0, &accumulate);
   run->kernels->relu_backward(run->team, ch_node_count(node), ch_run_value(run, node->in[0]),
@@ -29,9 +29,9 @@ static ch_status backward(ch_run *run, const ch_node *node) {
 }
 
 static const ch_op op = {.name = "relu",
-                         .shape = shape,
-                         .forward = forward,
-                         .backward = backward,
+                         .shape = relu_shape,
+                         .forward = relu_forward,
+                         .backward = relu_backward,
                          .backward_reads = CH_READS_INPUT(0),
                          .cheap = true};
 

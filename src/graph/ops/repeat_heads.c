@@ -6,7 +6,7 @@ typedef struct repeat_heads {
   int64_t dim, times;
 } repeat_heads;
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status repeat_heads_shape(ch_node *node, ch_error *error) {
   const repeat_heads *r = node->attributes;
   if (r->dim < 1 || r->times < 1 || ch_node_columns(node->in[0]) % r->dim != 0)
     return ch_fail(error, CH_ERROR_CONFIG, "rows of %lld elements are not heads of %lld",
@@ -14,7 +14,7 @@ static ch_status shape(ch_node *node, ch_error *error) {
   return ch_shape_matrix(node, ch_node_rows(node->in[0]), ch_node_columns(node->in[0]) * r->times);
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
+static ch_status repeat_heads_forward(ch_run *run, const ch_node *node) {
   const repeat_heads *r = node->attributes;
   size_t element = ch_dtype_size(run->kernels->dtype);
   const char *x = ch_run_value(run, node->in[0]);
@@ -29,7 +29,7 @@ static ch_status forward(ch_run *run, const ch_node *node) {
 }
 
 /* The gradient of a head is the sum of those of its copies. */
-static ch_status backward(ch_run *run, const ch_node *node) {
+static ch_status repeat_heads_backward(ch_run *run, const ch_node *node) {
   const repeat_heads *r = node->attributes;
   size_t element = ch_dtype_size(run->kernels->dtype);
   const char *dy = ch_run_output_gradient(run, node);
@@ -44,13 +44,13 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-static ch_column_range stream_needs(const ch_node *node, int i, ch_column_range wanted) {
+static ch_column_range repeat_heads_stream_needs(const ch_node *node, int i, ch_column_range wanted) {
   const repeat_heads *r = node->attributes;
   (void)i;
   return ch_groups_of(wanted, r->dim * r->times, r->dim);
 }
 
-static void stream(const ch_stream_call *call) {
+static void repeat_heads_stream(const ch_stream_call *call) {
   const repeat_heads *r = call->node->attributes;
   const ch_kernels *kernels = call->run->kernels;
   const ch_stream_value *in = &call->in[0];
@@ -68,12 +68,12 @@ static void stream(const ch_stream_call *call) {
 }
 
 static const ch_op op = {.name = "repeat_heads",
-                         .shape = shape,
-                         .forward = forward,
-                         .backward = backward,
+                         .shape = repeat_heads_shape,
+                         .forward = repeat_heads_forward,
+                         .backward = repeat_heads_backward,
                          .cheap = true,
-                         .stream = stream,
-                         .stream_needs = stream_needs,
+                         .stream = repeat_heads_stream,
+                         .stream_needs = repeat_heads_stream_needs,
                          .stream_raw = true};
 
 ch_node *ch_op_repeat_heads(ch_graph *graph, ch_node *x, int64_t dim, int64_t times) {

@@ -13,15 +13,15 @@ static int64_t slices(const ch_node *node) {
 }
 
 /* Elements that one norm covers. */
-static int64_t width(const ch_node *node) {
+static int64_t rmsnorm_width(const ch_node *node) {
   return node->in[1]->shape[0] / slices(node);
 }
 
-static int64_t groups(const ch_node *node) {
-  return ch_node_count(node) / width(node);
+static int64_t rmsnorm_groups(const ch_node *node) {
+  return ch_node_count(node) / rmsnorm_width(node);
 }
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status rmsnorm_shape(ch_node *node, ch_error *error) {
   const ch_node *x = node->in[0], *weight = node->in[1];
   if (weight->rank != 1 || slices(node) < 1 || weight->shape[0] % slices(node) != 0 ||
       ch_node_columns(x) % weight->shape[0] != 0)
@@ -31,27 +31,27 @@ static ch_status shape(ch_node *node, ch_error *error) {
   return ch_shape_as_input(node, 0);
 }
 
-static int64_t saved(const ch_node *node) {
-  return groups(node); /* 1/sqrt(...) */
+static int64_t rmsnorm_saved(const ch_node *node) {
+  return rmsnorm_groups(node); /* 1/sqrt(...) */
 }
 
-static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
+static size_t rmsnorm_scratch(const ch_run *run, const ch_node *node, bool backward) {
   return backward ? run->kernels->sum_scratch(run->team, node->in[1]->shape[0]) : 0;
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
+static ch_status rmsnorm_forward(ch_run *run, const ch_node *node) {
   const rmsnorm *attributes = node->attributes;
-  run->kernels->rmsnorm_forward(run->team, groups(node), width(node), slices(node),
+  run->kernels->rmsnorm_forward(run->team, rmsnorm_groups(node), rmsnorm_width(node), slices(node),
                                 ch_run_value(run, node->in[0]), ch_run_value(run, node->in[1]),
                                 attributes->eps, ch_run_output(run, node), ch_run_saved(run, node));
   return CH_OK;
 }
 
-static ch_status backward(ch_run *run, const ch_node *node) {
+static ch_status rmsnorm_backward(ch_run *run, const ch_node *node) {
   bool accumulate_x, accumulate_weight;
   void *dx = ch_run_gradient(run, node, 0, &accumulate_x);
   void *dweight = ch_run_gradient(run, node, 1, &accumulate_weight);
-  run->kernels->rmsnorm_backward(run->team, groups(node), width(node), slices(node),
+  run->kernels->rmsnorm_backward(run->team, rmsnorm_groups(node), rmsnorm_width(node), slices(node),
                                  ch_run_value(run, node->in[0]), ch_run_value(run, node->in[1]),
                                  ch_run_saved(run, node), ch_run_output_gradient(run, node), dx, accumulate_x,
                                  dweight, accumulate_weight, ch_run_scratch(run));
@@ -59,40 +59,40 @@ static ch_status backward(ch_run *run, const ch_node *node) {
 }
 
 /* All slices together, so that the first group has the first one. */
-static ch_column_range stream_needs(const ch_node *node, int i, ch_column_range wanted) {
+static ch_column_range rmsnorm_stream_needs(const ch_node *node, int i, ch_column_range wanted) {
   (void)i;
   return ch_whole_groups(wanted, node->in[1]->shape[0]);
 }
 
-static void stream(const ch_stream_call *call) {
+static void rmsnorm_stream(const ch_stream_call *call) {
   const rmsnorm *attributes = call->node->attributes;
-  int64_t n = width(call->node);
+  int64_t n = rmsnorm_width(call->node);
   call->run->kernels->rmsnorm_forward(
       call->run->team, call->count * (call->wanted.count / n), n, slices(call->node), call->in[0].data,
       ch_run_value(call->run, call->node->in[1]), attributes->eps, call->space, NULL);
 }
 
 static const ch_op op = {.name = "rmsnorm",
-                         .shape = shape,
-                         .saved = saved,
-                         .scratch = scratch,
-                         .forward = forward,
-                         .backward = backward,
+                         .shape = rmsnorm_shape,
+                         .saved = rmsnorm_saved,
+                         .scratch = rmsnorm_scratch,
+                         .forward = rmsnorm_forward,
+                         .backward = rmsnorm_backward,
                          .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1),
                          .cheap = true,
-                         .stream = stream,
-                         .stream_needs = stream_needs};
+                         .stream = rmsnorm_stream,
+                         .stream_needs = rmsnorm_stream_needs};
 
 /* RMSNorm over whole rows, which cannot be computed in parts. */
 static const ch_op of_rows = {.name = "rmsnorm",
-                              .shape = shape,
-                              .saved = saved,
-                              .scratch = scratch,
-                              .forward = forward,
-                              .backward = backward,
+                              .shape = rmsnorm_shape,
+                              .saved = rmsnorm_saved,
+                              .scratch = rmsnorm_scratch,
+                              .forward = rmsnorm_forward,
+                              .backward = rmsnorm_backward,
                               .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1),
                               .cheap = true,
-                              .stream = stream,
+                              .stream = rmsnorm_stream,
                               .stream_whole = true};
 
 ch_node *ch_op_rmsnorm_sliced(ch_graph *graph, ch_node *x, ch_node *weight, int64_t heads, double eps) {

@@ -40,7 +40,7 @@ typedef struct rope {
   bool leading, interleaved;
 } rope;
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status rope_shape(ch_node *node, ch_error *error) {
   const rope *attributes = node->attributes;
   int64_t columns = ch_node_columns(node->in[0]), rotary = ch_node_columns(node->in[1]);
   if (columns % attributes->head_dim != 0 || rotary > attributes->head_dim)
@@ -58,13 +58,13 @@ static void turn(const ch_run *run, const ch_node *node, bool inverse, const voi
                      attributes->interleaved, inverse, ch_run_value(run, node->in[1]), x, y, accumulate);
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
+static ch_status rope_forward(ch_run *run, const ch_node *node) {
   turn(run, node, false, ch_run_value(run, node->in[0]), ch_run_output(run, node), false);
   return CH_OK;
 }
 
 /* A rotation's transpose is its inverse. */
-static ch_status backward(ch_run *run, const ch_node *node) {
+static ch_status rope_backward(ch_run *run, const ch_node *node) {
   bool accumulate;
   void *dx = ch_run_gradient(run, node, 0, &accumulate);
   turn(run, node, true, ch_run_output_gradient(run, node), dx, accumulate);
@@ -72,9 +72,9 @@ static ch_status backward(ch_run *run, const ch_node *node) {
 }
 
 static const ch_op op = {.name = "rope",
-                         .shape = shape,
-                         .forward = forward,
-                         .backward = backward,
+                         .shape = rope_shape,
+                         .forward = rope_forward,
+                         .backward = rope_backward,
                          .backward_reads = CH_READS_INPUT(1)};
 
 ch_node *ch_op_rope(ch_graph *graph, ch_node *x, ch_node *table, int64_t head_dim, bool leading,
@@ -106,7 +106,7 @@ static ch_column_range whole_heads(const ch_node *node, int i, ch_column_range w
   return ch_whole_groups(wanted, ((const rope_states *)node->attributes)->head_dim);
 }
 
-static void stream(const ch_stream_call *call) {
+static void rope_stream(const ch_stream_call *call) {
   const rope_states *attributes = call->node->attributes;
   const ch_stream_value *in = &call->in[0];
   size_t element = ch_dtype_size(call->run->kernels->dtype);
@@ -129,8 +129,11 @@ static void stream(const ch_stream_call *call) {
   }
 }
 
-static const ch_op states_op = {
-    .name = "rope", .shape = states_shape, .stream = stream, .stream_needs = whole_heads, .stream_raw = true};
+static const ch_op states_op = {.name = "rope",
+                                .shape = states_shape,
+                                .stream = rope_stream,
+                                .stream_needs = whole_heads,
+                                .stream_raw = true};
 
 const void *ch_rope_levels_for(ch_graph *graph, int64_t rotary, const double *frequencies) {
   size_t row = (size_t)rotary * ch_dtype_size(graph->dtype);

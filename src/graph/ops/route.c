@@ -12,7 +12,7 @@ typedef struct route {
   double balance_coefficient;
 } route;
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status route_shape(ch_node *node, ch_error *error) {
   const ch_node *logits = node->in[0], *chosen = node->in[1];
   if (chosen->dtype != CH_I32 || ch_node_rows(chosen) != ch_node_rows(logits))
     return ch_fail(error, CH_ERROR_CONFIG, "needs the integers of the experts that each row of logits chose");
@@ -25,13 +25,13 @@ static bool is_balanced(const ch_run *run, const route *attributes) {
 
 /* For every sequence and expert the balance loss's gradient of a token's probability, and for every row the sum that
    ch_kernels.route_backward hands back. */
-static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
+static size_t route_scratch(const ch_run *run, const ch_node *node, bool backward) {
   const ch_graph *graph = node->graph;
   int64_t pulls = graph->sequences * ch_node_columns(node->in[0]);
   return backward ? (size_t)(pulls + ch_node_rows(node)) * ch_dtype_size(run->kernels->dtype) : 0;
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
+static ch_status route_forward(ch_run *run, const ch_node *node) {
   const route *attributes = node->attributes;
   run->kernels->route_forward(run->team, ch_node_rows(node), &attributes->rule,
                               ch_run_value(run, node->in[0]), ch_run_value(run, node->in[1]),
@@ -75,7 +75,7 @@ static void go_back(const ch_run *run, const ch_node *node, int64_t first, int64
                                dlogits + wide, accumulate);
 }
 
-static ch_status backward(ch_run *run, const ch_node *node) {
+static ch_status route_backward(ch_run *run, const ch_node *node) {
   const route *attributes = node->attributes;
   bool accumulate, balanced = is_balanced(run, attributes);
   char *dlogits = ch_run_gradient(run, node, 0, &accumulate);
@@ -111,10 +111,10 @@ static ch_status backward(ch_run *run, const ch_node *node) {
 }
 
 static const ch_op op = {.name = "route",
-                         .shape = shape,
-                         .scratch = scratch,
-                         .forward = forward,
-                         .backward = backward,
+                         .shape = route_shape,
+                         .scratch = route_scratch,
+                         .forward = route_forward,
+                         .backward = route_backward,
                          .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1)};
 
 ch_node *ch_op_route(ch_graph *graph, ch_node *logits, ch_node *chosen, const ch_route_spec *spec) {

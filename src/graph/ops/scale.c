@@ -5,19 +5,19 @@ typedef struct scale {
   double factor;
 } scale;
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status scale_shape(ch_node *node, ch_error *error) {
   (void)error;
   return ch_shape_as_input(node, 0);
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
+static ch_status scale_forward(ch_run *run, const ch_node *node) {
   const scale *attributes = node->attributes;
   run->kernels->scale(run->team, ch_node_count(node), attributes->factor, ch_run_value(run, node->in[0]),
                       ch_run_output(run, node), false);
   return CH_OK;
 }
 
-static ch_status backward(ch_run *run, const ch_node *node) {
+static ch_status scale_backward(ch_run *run, const ch_node *node) {
   const scale *attributes = node->attributes;
   bool accumulate;
   void *dx = ch_run_gradient(run, node, 0, &accumulate);
@@ -26,7 +26,8 @@ static ch_status backward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-static const ch_op op = {.name = "scale", .shape = shape, .forward = forward, .backward = backward};
+static const ch_op op = {
+    .name = "scale", .shape = scale_shape, .forward = scale_forward, .backward = scale_backward};
 
 ch_node *ch_op_scale(ch_graph *graph, ch_node *x, double factor) {
   return ch_graph_node(graph, &op, 1, (ch_node *[]){x}, &(scale){factor}, sizeof(scale));

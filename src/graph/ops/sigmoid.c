@@ -1,34 +1,34 @@
 /* scale * sigmoid(x). */
 #include "graph/ops/shapes.h"
 
-static double scale_of(const ch_node *node) {
+static double sigmoid_scale_of(const ch_node *node) {
   return *(const double *)node->attributes;
 }
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status sigmoid_shape(ch_node *node, ch_error *error) {
   (void)error;
   return ch_shape_as_input(node, 0);
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
-  run->kernels->sigmoid_forward(run->team, ch_node_count(node), scale_of(node),
+static ch_status sigmoid_forward(ch_run *run, const ch_node *node) {
+  run->kernels->sigmoid_forward(run->team, ch_node_count(node), sigmoid_scale_of(node),
                                 ch_run_value(run, node->in[0]), ch_run_output(run, node));
   return CH_OK;
 }
 
-static ch_status backward(ch_run *run, const ch_node *node) {
+static ch_status sigmoid_backward(ch_run *run, const ch_node *node) {
   bool accumulate;
   void *dx = ch_run_gradient(run, node, 0, &accumulate);
-  run->kernels->sigmoid_backward(run->team, ch_node_count(node), scale_of(node),
+  run->kernels->sigmoid_backward(run->team, ch_node_count(node), sigmoid_scale_of(node),
                                  ch_run_value(run, node->in[0]), ch_run_output_gradient(run, node), dx,
                                  accumulate);
   return CH_OK;
 }
 
 static const ch_op op = {.name = "sigmoid",
-                         .shape = shape,
-                         .forward = forward,
-                         .backward = backward,
+                         .shape = sigmoid_shape,
+                         .forward = sigmoid_forward,
+                         .backward = sigmoid_backward,
                          .backward_reads = CH_READS_INPUT(0),
                          .cheap = true};
 

@@ -5,19 +5,19 @@ typedef struct soft_cap {
   double cap;
 } soft_cap;
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status soft_cap_shape(ch_node *node, ch_error *error) {
   (void)error;
   return ch_shape_as_input(node, 0);
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
+static ch_status soft_cap_forward(ch_run *run, const ch_node *node) {
   const soft_cap *attributes = node->attributes;
   run->kernels->soft_cap_forward(run->team, ch_node_count(node), attributes->cap,
                                  ch_run_value(run, node->in[0]), ch_run_output(run, node));
   return CH_OK;
 }
 
-static ch_status backward(ch_run *run, const ch_node *node) {
+static ch_status soft_cap_backward(ch_run *run, const ch_node *node) {
   const soft_cap *attributes = node->attributes;
   bool accumulate;
   void *dx = ch_run_gradient(run, node, 0, &accumulate);
@@ -27,9 +27,9 @@ static ch_status backward(ch_run *run, const ch_node *node) {
 }
 
 static const ch_op op = {.name = "soft_cap",
-                         .shape = shape,
-                         .forward = forward,
-                         .backward = backward,
+                         .shape = soft_cap_shape,
+                         .forward = soft_cap_forward,
+                         .backward = soft_cap_backward,
                          .backward_reads = CH_READS_OUTPUT};
 
 ch_node *ch_op_soft_cap(ch_graph *graph, ch_node *x, double cap) {

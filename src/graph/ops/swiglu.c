@@ -1,18 +1,18 @@
 /* y = silu(gate) * up. */
 #include "graph/ops/shapes.h"
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status swiglu_shape(ch_node *node, ch_error *error) {
   CH_TRY(ch_same_shapes(node->in[0], node->in[1], error));
   return ch_shape_as_input(node, 0);
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
+static ch_status swiglu_forward(ch_run *run, const ch_node *node) {
   run->kernels->swiglu_forward(run->team, ch_node_count(node), ch_run_value(run, node->in[0]),
                                ch_run_value(run, node->in[1]), ch_run_output(run, node));
   return CH_OK;
 }
 
-static ch_status backward(ch_run *run, const ch_node *node) {
+static ch_status swiglu_backward(ch_run *run, const ch_node *node) {
   bool accumulate_gate, accumulate_up;
   void *dgate = ch_run_gradient(run, node, 0, &accumulate_gate);
   void *dup = ch_run_gradient(run, node, 1, &accumulate_up);
@@ -23,9 +23,9 @@ static ch_status backward(ch_run *run, const ch_node *node) {
 }
 
 static const ch_op op = {.name = "swiglu",
-                         .shape = shape,
-                         .forward = forward,
-                         .backward = backward,
+                         .shape = swiglu_shape,
+                         .forward = swiglu_forward,
+                         .backward = swiglu_backward,
                          .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1),
                          .cheap = true};
 

@@ -18,7 +18,7 @@ static ch_status check_mix(const ch_node *node, int input, const char *what, int
                  ch_shape_text(mix->rank, mix->shape, text, sizeof text), (long long)heads, (long long)heads);
 }
 
-static ch_status shape(ch_node *node, ch_error *error) {
+static ch_status talking_attend_shape(ch_node *node, ch_error *error) {
   const talking *attributes = node->attributes;
   const ch_attend_spec *spec = &attributes->spec;
   if (spec->heads < 1 || spec->heads != spec->kv_heads)
@@ -30,7 +30,7 @@ static ch_status shape(ch_node *node, ch_error *error) {
   const ch_head_columns *columns[] = {&spec->q_columns, &spec->key_columns, &spec->value_columns};
   for (int i = 0; i < 3; i++)
     if (columns[i]->offset || columns[i]->stride)
-      return ch_fail(error, CH_ERROR_CONFIG, "heads that talk must lie side by side");
+      return ch_fail(error, CH_ERROR_CONFIG, "heads that talk must be contiguous");
   if (ch_node_columns(node->in[0]) != spec->heads * spec->key_dim ||
       ch_node_columns(node->in[1]) != spec->heads * spec->key_dim ||
       ch_node_columns(node->in[2]) != spec->heads * spec->value_dim)
@@ -40,13 +40,14 @@ static ch_status shape(ch_node *node, ch_error *error) {
   return ch_shape_matrix(node, ch_node_rows(node->in[0]), spec->heads * spec->value_dim);
 }
 
-static int64_t saved(const ch_node *node) {
+static int64_t talking_attend_saved(const ch_node *node) {
   const talking *attributes = node->attributes;
   return ch_node_rows(node) * attributes->spec.heads; /* log-sum-exp */
 }
 
 /* Sizes, and where keys and values come from: this run, or through the stream from the cache. */
-static ch_status describe(const ch_run *run, const ch_node *node, ch_stream *stream, ch_attend *args) {
+static ch_status talking_attend_describe(const ch_run *run, const ch_node *node, ch_stream *stream,
+                                         ch_attend *args) {
   const ch_attend_spec *spec = &((const talking *)node->attributes)->spec;
   *args = ch_attend_sizes(run, node, spec);
   args->producer = &ch_tile_producer_dense;
@@ -58,7 +59,8 @@ static ch_status describe(const ch_run *run, const ch_node *node, ch_stream *str
       &(ch_stream_end){.node = node->in[2], .stride = spec->value_dim, .dim = spec->value_dim});
 }
 
-static void bind(const ch_run *run, const ch_node *node, ch_attend *args, ch_head_mixes *mixes) {
+static void talking_attend_bind(const ch_run *run, const ch_node *node, ch_attend *args,
+                                ch_head_mixes *mixes) {
   const talking *attributes = node->attributes;
   args->q = ch_run_value(run, node->in[0]);
   args->out = ch_run_output(run, node);
@@ -71,30 +73,30 @@ static void bind(const ch_run *run, const ch_node *node, ch_attend *args, ch_hea
   if (attributes->weight_mix) mixes->weights = ch_run_value(run, node->in[attributes->weight_mix]);
 }
 
-static size_t scratch(const ch_run *run, const ch_node *node, bool backward) {
+static size_t talking_attend_scratch(const ch_run *run, const ch_node *node, bool backward) {
   ch_attend args;
   ch_stream stream;
-  if (describe(run, node, &stream, &args) != CH_OK) return 0; /* the run reports why */
+  if (talking_attend_describe(run, node, &stream, &args) != CH_OK) return 0; /* the run reports why */
   return run->kernels->talking_scratch(&args, backward);
 }
 
-static ch_status forward(ch_run *run, const ch_node *node) {
+static ch_status talking_attend_forward(ch_run *run, const ch_node *node) {
   ch_attend args;
   ch_stream stream;
-  CH_TRY(describe(run, node, &stream, &args));
+  CH_TRY(talking_attend_describe(run, node, &stream, &args));
   ch_head_mixes mixes = {NULL, NULL};
-  bind(run, node, &args, &mixes);
+  talking_attend_bind(run, node, &args, &mixes);
   run->kernels->talking_forward(&args, &mixes);
   return CH_OK;
 }
 
-static ch_status backward(ch_run *run, const ch_node *node) {
+static ch_status talking_attend_backward(ch_run *run, const ch_node *node) {
   const talking *attributes = node->attributes;
   ch_attend args;
   ch_stream stream;
-  CH_TRY(describe(run, node, &stream, &args));
+  CH_TRY(talking_attend_describe(run, node, &stream, &args));
   ch_head_mixes mixes = {NULL, NULL};
-  bind(run, node, &args, &mixes);
+  talking_attend_bind(run, node, &args, &mixes);
   ch_attend_gradient gradient = {.dout = ch_run_output_gradient(run, node)};
   gradient.dq = ch_run_gradient(run, node, 0, &gradient.accumulate_q);
   gradient.dk = ch_run_gradient(run, node, 1, &gradient.accumulate_k);
@@ -109,7 +111,7 @@ static ch_status backward(ch_run *run, const ch_node *node) {
 }
 
 /* Scores and weighted values, as attend; and the mixes of every pair. */
-static double flops(const ch_node *node) {
+static double talking_attend_flops(const ch_node *node) {
   const talking *attributes = node->attributes;
   const ch_attend_spec *spec = &attributes->spec;
   double keys = ch_attend_context(node, spec);
@@ -119,14 +121,14 @@ static double flops(const ch_node *node) {
 }
 
 static const ch_op op = {.name = "talking_attend",
-                         .shape = shape,
-                         .saved = saved,
-                         .scratch = scratch,
-                         .forward = forward,
-                         .backward = backward,
+                         .shape = talking_attend_shape,
+                         .saved = talking_attend_saved,
+                         .scratch = talking_attend_scratch,
+                         .forward = talking_attend_forward,
+                         .backward = talking_attend_backward,
                          .backward_reads = CH_READS_INPUT(0) | CH_READS_INPUT(1) | CH_READS_INPUT(2) |
                                            CH_READS_INPUT(3) | CH_READS_INPUT(4) | CH_READS_OUTPUT,
-                         .flops = flops,
+                         .flops = talking_attend_flops,
                          .reads_states = true};
 
 ch_node *ch_op_talking_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *logit_mix,

@@ -18,11 +18,15 @@ async function reasonOf(response) {
   }
 }
 
-// The events of a stream, one JSON value after the other.
+// The events of a stream, one JSON value after the other. Now and then the page gets time to draw and to see a click on Stop.
 async function* eventsOf(response) {
   const reader = response.body.getReader(), decoder = new TextDecoder();
-  let text = '';
+  let text = '', rested = performance.now();
   for (;;) {
+    if (performance.now() - rested > 30) {
+      await new Promise(resolve => setTimeout(resolve));
+      rested = performance.now();
+    }
     const {value, done} = await reader.read();
     if (done) return;
     text += decoder.decode(value, {stream: true});
@@ -125,17 +129,24 @@ function setRunning(controller) {
   for (const id of ['send', 'run', 'clear']) $(id).disabled = !!controller;
 }
 
+// A text that grows is followed until the reader scrolls up.
+let following = true;
+addEventListener('scroll', () => { following = innerHeight + scrollY >= document.documentElement.scrollHeight - 80; });
+
 // Sends a request and shows its text as it comes. Returns the text.
 async function write(path, body, chat, where) {
   const controller = new AbortController(), begin = performance.now();
   let text = '', count = 0, first = 0, usage = null, end = '';
   complain('');
   setRunning(controller);
+  following = true;
+  const follower = setInterval(() => { if (following) scrollTo(0, document.documentElement.scrollHeight); }, 100);
   $('state').textContent = 'waiting';
   const progress = () => {
-    const seconds = (performance.now() - first) / 1e3;
-    const tokens = usage ? usage.completion_tokens : count;
-    const rate = tokens > 1 && seconds > 0 ? ', ' + ((tokens - 1) / seconds).toFixed(1) + ' tokens/s' : '';
+    const now = performance.now(), tokens = usage ? usage.completion_tokens : count;
+    // What comes in one piece was not written in no time: then the whole request counts.
+    const [since, written] = now - first > 50 ? [first, tokens - 1] : [begin, tokens];
+    const rate = tokens > 1 ? ', ' + (1e3 * written / (now - since)).toFixed(1) + ' tokens/s' : '';
     $('state').textContent = tokens + (tokens === 1 ? ' token' : ' tokens') + rate +
       (first ? ', first after ' + Math.round(first - begin) + ' ms' : '') + (end ? ', ' + end : '');
   };
@@ -161,6 +172,7 @@ async function write(path, body, chat, where) {
     if (controller.signal.aborted) progress();
     else complain(problem.message), $('state').textContent = '';
   }
+  clearInterval(follower);
   setRunning(null);
   return text;
 }

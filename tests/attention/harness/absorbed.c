@@ -1,4 +1,4 @@
-/* What can be folded into weights is folded with the same logits, and nothing of it is left. */
+/* Modules that can be folded into weights are folded with equal logits, and nothing of them remains. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -14,7 +14,7 @@ static void expect_equal(const specimen *s, const char *what, int64_t value, int
     complain(s, "%s is %lld and should be %lld", what, (long long)value, (long long)expected);
 }
 
-/* What a layer keeps of so many tokens: no more than a window and the sinks, where it slides. */
+/* Returns how many of these tokens a layer caches: with a window, no more than the window and the sinks. */
 static int64_t kept_tokens(const specimen *s, int64_t layer, int64_t tokens) {
   const reference_config *c = &s->definition;
   int64_t most = c->window + c->sinks;
@@ -56,7 +56,7 @@ static int64_t state_bytes(const specimen *s) {
   return figures.state_elements * (int64_t)sizeof(float);
 }
 
-/* What a pass through the cache says of it: elements of states alone, and bytes of everything. */
+/* A pass through the cache reports the elements of states, and the bytes of everything. */
 static void check_reported_cache(const specimen *s, int64_t elements, int64_t beside) {
   ch_model model = {.config = s->config, .params = s->params, .weights = {.tensors = s->narrow}};
   ch_forward_request request = {
@@ -81,9 +81,9 @@ void check_cache_size(laboratory *lab, const specimen *s) {
   reference_figures figures;
   reference_count(&s->definition, &figures);
   expect_equal(s, "width of a token's states", ch_state_elements(&s->config), figures.cache_elements);
-  /* Behind an embedding gate the ids of tokens are kept too, and the moments of its norm. */
+  /* With an embedding gate, the cache also holds the ids of tokens and the moments of the norm. */
   if (s->config.attention.gate_embedding_dim && ch_any_layer_slides(&s->config))
-    return; /* what stands beside the elements is kept in rings too, but for the ids */
+    return; /* scalars are in rings too, but not the ids */
   int64_t beside = s->config.attention.gate_embedding_dim ? (int64_t)sizeof(int32_t) : 0;
   beside += reference_uncounted_scalars(&s->definition) * (int64_t)sizeof(float);
   static const ch_cache_types types[] = {{{CH_F32, CH_F32, CH_F32}},

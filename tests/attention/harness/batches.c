@@ -1,6 +1,6 @@
-/* Sequences of different lengths in one step, whatever the mechanism and its cache: each gets the logits that it gets alone,
- * bit for bit; behind an embedding gate within rounding, for there products are shared by the ids that sequences have in
- * common. */
+/* Sequences of different lengths in one step, whatever the mechanism and its cache: each gets the logits that it gets
+ * alone, bit for bit; behind an embedding gate within rounding, for there products are shared by the ids that sequences
+ * have in common. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +49,7 @@ static bool feed_text(const specimen *s, ch_session *session, int64_t place, int
   return fed;
 }
 
-/* What every text says alone: logits [TEXTS, STEPS, vocab]. */
+/* Logits of every text alone: [TEXTS, STEPS, vocab]. */
 static bool alone(const specimen *s, ch_dtype dtype, bool precompute, float *logits) {
   ch_session *session = open_session(s, 1, dtype, precompute);
   bool fed = session;
@@ -114,7 +114,7 @@ static void check_with(const specimen *s, ch_dtype dtype, bool precompute) {
   /* The second has ended: the others are fed where they are. */
   if (fed) fed = step_together(s, fork, (int32_t[]){3, 0, 2}, (int64_t[]){3, 0, 2}, TEXTS - 1, 1, expected);
   ch_session_free(fork);
-  if (fed) { /* the second has ended, the last takes its place */
+  if (fed) { /* the second has ended, the last moves into its slot */
     text[1] = 3;
     if (went_well(s, ch_session_copy(session, 3, 1, length_of(s, 3) + 1, &error), &error))
       step_together(s, session, NULL, text, TEXTS - 1, 1, expected);

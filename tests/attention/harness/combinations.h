@@ -1,8 +1,7 @@
 /* Lists of configurations, and what every one of them is checked for: one program a family of mechanisms.
  *
  * A family's test fills a list and hands it to run_combinations. Every property of properties.h is then a test over all
- * of the list; what fails is named by its configuration.
- */
+ * of the list; what fails is named by its configuration. */
 #ifndef TESTS_ATTENTION_COMBINATIONS_H
 #define TESTS_ATTENTION_COMBINATIONS_H
 
@@ -29,10 +28,10 @@ typedef struct combination_list {
    keys of the top level, which may replace those; `attention` are the keys of the attention object after its type.
    Both are written with ' for ", and may be "". */
 void add_combination(combination_list *list, const char *sizes, const char *type, const char *attention);
-/* The same on so many tokens, instead of 2 sequences of 8. */
+/* Like add_combination, with this number of tokens instead of 2 sequences of 8. */
 void add_combination_of(combination_list *list, int64_t sequences, int64_t length, const char *sizes,
                         const char *type, const char *attention);
-/* The same with a checkpoint that says `count` sizes, which must outlive the list. */
+/* Like add_combination, with `count` sizes from a checkpoint, which must outlive the list. */
 void add_combination_stored(combination_list *list, const reference_stored *stored, int count,
                             const char *sizes, const char *type, const char *attention);
 /* A dozen of the list's configurations again, with windows and sinks of every kind. */

@@ -1,5 +1,5 @@
-/* Decoding through the cache, in F32 as the program does: whatever way tokens are fed, the logits are those of one whole
- * pass. */
+/* Decoding through the cache, in F32 as the program does: whatever way tokens are fed, the logits are those of one
+ * whole pass. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,7 +116,7 @@ static void check_refused_rewinding(const specimen *s, double *logits) {
   ch_session_free(session);
 }
 
-/* What is decoded after tokens were taken back does not depend on them. */
+/* Logits decoded after a truncation do not depend on the removed tokens. */
 void check_rewinding(laboratory *lab, const specimen *s) {
   if (s->length >= 4 && ch_linear_layers(&s->config)) {
     double *logits = malloc((size_t)logit_count(s) * sizeof *logits);
@@ -152,7 +152,7 @@ static bool has_run(const ch_profile *profile, const char *operation) {
   return false;
 }
 
-/* Decoding takes the form made for it: equal logits alone would also come of the slow one. */
+/* Decoding uses its own form: equal logits alone could also come from the slow one. */
 void check_decoding_form(laboratory *lab, const specimen *s) {
   (void)lab;
   if (s->length < 2) return;
@@ -215,7 +215,7 @@ void check_gate_forms(laboratory *lab, const specimen *s) {
   free(whole);
 }
 
-/* What benchmarks do: a cache filled without the work of it. */
+/* A cache filled without computing, as benchmarks do. */
 void check_pretended_depth(laboratory *lab, const specimen *s) {
   (void)lab;
   if (s->length < 3) return;

@@ -39,7 +39,7 @@ static bool has_gradient(const char *name) {
   return !strstr(name, "e_score_correction_bias");
 }
 
-/* Passes over long texts take their time: there the attention of the first layer has to do. */
+/* Passes over long texts are slow: test only the attention of the first layer. */
 static bool is_tried(const specimen *s, const char *name) {
   return has_gradient(name) && (s->length <= 64 || strstr(name, "layers.0.self_attn.") ||
                                 strstr(name, "layers.0.linear_attn.") || strstr(name, ".dictionary."));
@@ -79,7 +79,7 @@ static ch_runner *new_runner(const specimen *s, laboratory *lab, bool trainable,
   return runner;
 }
 
-/* The tensor moved by step * direction; `kept` holds what it was. */
+/* Moves the tensor by step * direction; `kept` holds its original. */
 static double moved_loss(const specimen *s, ch_runner *runner, int p, const double *kept,
                          const double *direction, double step) {
   int64_t count = ch_param_count(&s->params.rows[p]);

@@ -1,4 +1,4 @@
-/* What must hold for every combination. Each checks one specimen and complains. */
+/* Properties that must hold for every combination. Each function checks one specimen and complains. */
 #ifndef TESTS_ATTENTION_PROPERTIES_H
 #define TESTS_ATTENTION_PROPERTIES_H
 
@@ -11,7 +11,7 @@ void check_documents(laboratory *lab, const specimen *s);
 /* gradients.c */
 void check_gradients(laboratory *lab, const specimen *s);
 /* decoding.c */
-/* NULL, and a complaint, when it cannot be made. */
+/* Returns NULL, and complains, if it cannot be created. */
 ch_session *specimen_session(const specimen *s, int64_t sequences, int64_t chunk, ch_dtype dtype);
 /* Feeds the tokens first ... first + count - 1 of sequences b ... b + n - 1 in one pass, and puts their logits where
    they belong in `logits` [sequences, length, vocab]. */

@@ -97,7 +97,7 @@ static void every_combination_is_there(void **state) {
   assert_int_equal(lab->left_out, 0);
 }
 
-/* cmocka's set-up takes no arguments. */
+/* cmocka's set-up has no arguments. */
 static const combination_list *list_of_this_program;
 
 static int open_laboratory(void **state) {

@@ -30,7 +30,7 @@ typedef struct specimen {
   double largest;            /* |logit| */
 } specimen;
 
-/* What all properties of a program share. */
+/* The state that all properties of a program share. */
 typedef struct laboratory {
   specimen *specimens;
   int count, left_out;

@@ -1,7 +1,7 @@
-/* Caches of 16 bits and block-quantised ones, held against the definition in two halves: every state that a token left is the
- * nearest that its format can say to what the definition leaves there; and what is read is what the definition makes of the
- * states as they are stored. No tolerance is left to rounding: a state that lies between two steps may become either.
- */
+/* Caches of 16 bits and block-quantised ones, held against the definition in two halves: every state that a token left
+ * is the nearest that its format can say to what the definition leaves there; and what is read is what the definition
+ * makes of the states as they are stored. No tolerance is left to rounding: a state that lies between two steps may
+ * become either. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,10 +14,10 @@
 
 enum { BLOCK = 32 };
 
-/* What single precision leaves open, of the largest of a token's states. */
+/* The tolerance of single precision, relative to the largest of a token's states. */
 static const double noise = 2e-5;
 
-/* --- the formats, written a second time ------------------------------------------------------------------------ */
+/* --- the formats, written a second time --------------------------------------------------------------------- */
 
 static double from_f16(const unsigned char *bytes) {
   unsigned bits = bytes[0] | (unsigned)bytes[1] << 8, exponent = bits >> 10 & 31;
@@ -45,7 +45,7 @@ static double off_steps(double x, double scale, double low, double high) {
   return fabs(scale * q - x);
 }
 
-/* --- one token's part ------------------------------------------------------------------------------------------ */
+/* --- one token's part --------------------------------------------------------------------------------------- */
 
 /* Reads what is stored of x [width], which becomes that; says whether it is as near as can be. */
 static bool read_floats(const unsigned char *stored, ch_dtype dtype, double *x, int64_t width, double open) {
@@ -99,7 +99,7 @@ static bool read_token(const unsigned char *stored, ch_dtype dtype, double *x, i
   return near;
 }
 
-/* --- a model's ------------------------------------------------------------------------------------------------- */
+/* --- a model's ---------------------------------------------------------------------------------------------- */
 
 typedef struct kept {
   const specimen *specimen;
@@ -127,7 +127,7 @@ static void keep(void *context, int64_t sequence, int layer, const char *part, d
   fail_msg("layer %d has no part %s in its cache", layer, part);
 }
 
-/* What the definition says of the states as they are stored. */
+/* Compares logits with those that the definition computes from the stored states. */
 static void check_against_stored(const specimen *s, const ch_session *session, const double *logits) {
   kept k = {.specimen = s, .cache = ch_session_cache(session)};
   const char *name = ch_dtype_name(k.cache->types.of[0]);

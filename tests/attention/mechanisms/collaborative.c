@@ -1,4 +1,5 @@
-/* Collaborative heads (field section 6): the definition; content biases, knocking of values, every position, odd shapes. */
+/* Collaborative heads (field section 6): the definition; content biases, knocking of values, every position, odd
+   shapes. */
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* Differential attention (1.6): the definition; both lambdas, with and without its norm, grouped pairs, mixed, knocked, positions. */
+/* Differential attention (1.6): the definition; both lambdas, with and without its norm, grouped pairs, mixed, knocked,
+   positions. */
 #include <math.h>
 
 #include "mechanism.h"
@@ -40,7 +41,7 @@ static double *attention(reference_run *run, const double *x) {
         reference_scores(run, head, t, q + (t * c->heads + head) * d, k + (2 * pair + side) * d,
                          c->groups * d, d, 1 / sqrt((double)d), weights);
         reference_softmax(run, t, weights);
-        /* The two values of a pair lie side by side. */
+        /* The two values of a pair are adjacent. */
         reference_gather(run, t, weights, side ? -lambda[p] : 1, v + 2 * pair * d, c->groups * d, 2 * d,
                          context + (t * pairs + p) * 2 * d);
       }

@@ -1,4 +1,4 @@
-/* What mfa and mfa_kr share: the factorised query, and what queries are crossed with. */
+/* Shared by mfa and mfa_kr: the factorised query, and its combinations. */
 #ifndef TESTS_ATTENTION_FACTORED_H
 #define TESTS_ATTENTION_FACTORED_H
 

@@ -137,7 +137,7 @@ static void add_shapes(combination_list *list) {
                   "gqa", everything);
 }
 
-/* What families of other programs have beside that. */
+/* Other variants in families of other programs. */
 static void add_families(combination_list *list) {
   static const struct {
     const char *shape, *attention;

@@ -1,4 +1,5 @@
-/* Grouped-tied attention (1.2): t_g is the value, and the first half of the key; mixed and knocked, every position, odd shapes. */
+/* Grouped-tied attention (1.2): t_g is the value, and the first half of the key; mixed and knocked, every position, odd
+   shapes. */
 #include <math.h>
 
 #include "mechanism.h"

@@ -1,5 +1,5 @@
-/* Latent attention whose keys and values have latents of their own, or one of them none: what mla.c takes from here where
- * the configuration says so. */
+/* Latent attention whose keys and values have latents of their own, or one of them none: what mla.c takes from here
+ * where the configuration says so. */
 #ifndef TESTS_ATTENTION_LATENTS_APART_H
 #define TESTS_ATTENTION_LATENTS_APART_H
 

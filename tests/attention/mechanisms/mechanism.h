@@ -1,8 +1,7 @@
-/* What tests know a mechanism by: its definition written a second time, and what it is tried on.
+/* The record of a mechanism for tests: its definition written a second time, and the combinations to test.
  *
  * A file NAME.c beside this one has `const tested_mechanism tested_NAME`; CMake finds it and makes it a program
- * test_combinations_NAME. test_mechanisms.c holds these files to the registry: a mechanism without one fails.
- */
+ * test_combinations_NAME. test_mechanisms.c holds these files to the registry: a mechanism without one fails. */
 #ifndef TESTS_ATTENTION_MECHANISM_H
 #define TESTS_ATTENTION_MECHANISM_H
 
@@ -37,7 +36,7 @@ typedef struct tested_mechanism {
   bool scales_latents; /* normed latents are scaled when the config does not say */
   bool
       key_kept; /* linear knocking of keys cannot be folded: something else is made of the key as projected */
-  /* What follows from the keys that were read; NULL: nothing that is not the same for all. */
+  /* Completes a configuration after its keys are read; NULL: nothing to do. */
   void (*complete)(reference_config *config);
   /* The attention of a layer: x [length][hidden] -> [length][hidden]. */
   double *(*attention)(reference_run *run, const double *x);
@@ -53,8 +52,8 @@ typedef struct tested_mechanism {
   int64_t (*shared_latent_dim)(const reference_config *config);
 
   /* --- how decoding must read its cache --- */
-  bool absorbs_latents; /* as latents, never expanded, unless a gate or a norm of keys stands between */
-  bool absorbs_mixes;   /* as components where only mixing stands between */
+  bool absorbs_latents; /* as latents, never expanded, unless a gate or a norm of keys comes first */
+  bool absorbs_mixes;   /* as components if nothing but mixing comes first */
   bool
       reads_factors; /* as factors: of keys and values by token, or where those over heads are fixed with them absorbed */
 

@@ -1,4 +1,5 @@
-/* Latent attention (1.3) and its embedding gate (2.5): the definition; queries of both kinds, knocking, layer groups, positions, odd shapes. */
+/* Latent attention (1.3) and its embedding gate (2.5): the definition; queries of both kinds, knocking, layer groups,
+   positions, odd shapes. */
 #include <math.h>
 #include <string.h>
 
@@ -69,8 +70,8 @@ static double *expanded(reference_run *run, const double *latent) {
   return kv;
 }
 
-/* Keys [length][heads][n + r] of their own dims and those that all heads share, normed and rotated as a whole if there is
-   a norm. */
+/* Keys [length][heads][n + r] of their own dims and those that all heads share, normed and rotated as a whole if there
+   is a norm. */
 static double *whole_keys(reference_run *run, const double *plain, const double *rotary) {
   const reference_config *c = run->config;
   int64_t n = c->nope, r = c->rotary, dim = n + r;

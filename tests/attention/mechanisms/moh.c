@@ -15,7 +15,7 @@ static double *softmax_of(reference_run *run, const char *name, const double *x,
   return y;
 }
 
-/* What is not among the k largest becomes 0, the others k times their share. */
+/* Sets all but the k largest to 0, and multiplies these by k over their sum. */
 static void keep_largest(double *p, int64_t n, int64_t k) {
   bool kept[64] = {false};
   double sum = 0;

@@ -197,7 +197,7 @@ static void read_moe(const json_t *moe, reference_config *c) {
   c->loss_free = is(moe, "balance", "loss_free");
 }
 
-/* A letter stands for a projection's name. */
+/* A letter abbreviates a projection's name. */
 static void read_sharing(const json_t *sharing, reference_config *c) {
   static const char *const types[] = {"", "masa", "sequential", "repeat", "low_rank"};
   int type = 1;

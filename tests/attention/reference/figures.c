@@ -1,4 +1,4 @@
-/* What a model costs, by the formulas of the definitions rather than by counting its tensors. */
+/* The cost of a model by the formulas of the definitions, not by counting its tensors. */
 #include <string.h>
 
 #include "attention/mechanisms/mechanism.h"

@@ -15,7 +15,7 @@ void reference_append(reference_run *run, const char *part, double *x, int64_t w
   if (memory) memory->keep(memory->context, run->sequence, run->layer, part, x, run->length, width);
 }
 
-/* What "self_attn.{name}" makes of x: heads, or the components that they are mixed from. */
+/* Projects x by "self_attn.{name}": to heads, or to the components that they are mixed from. */
 static double *projected(reference_run *run, const char *name, char which, const double *x, int64_t *count) {
   const reference_config *c = run->config;
   *count = reference_components(run, which);
@@ -49,8 +49,8 @@ static int64_t turned_dims(const reference_config *c) {
   return c->rotary_share < 1 ? (int64_t)((double)c->head_dim * c->rotary_share) : c->head_dim;
 }
 
-/* Keys, rotated. Fewer components than heads are kept: turned where nothing but the mix comes before the rotation, which
-   turns all heads alike. */
+/* Keys, rotated. Fewer components than heads are kept: turned where nothing but the mix comes before the rotation,
+   which turns all heads alike. */
 static double *finished_keys(reference_run *run, const double *x) {
   const reference_config *c = run->config;
   if (follows(run)) return run->kept_keys;

@@ -1,4 +1,4 @@
-/* What the reference makes of an image: a class token and patches, each a linear map of its pixels, with positions. */
+/* The reference's tokens of an image: a class token and patches, each a linear map of its pixels, with positions. */
 #include "private.h"
 
 /* Pixel (line, column) of patch t in a channel. */

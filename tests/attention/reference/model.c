@@ -152,7 +152,7 @@ static void through_layers(reference_run *run, double *x) {
   }
 }
 
-/* What a token at place t starts with. */
+/* The initial state of the token at place t. */
 static void embed(reference_run *run, double *x) {
   const reference_config *c = run->config;
   const double *words = reference_model_tensor(run, "model.embed_tokens.weight", 2, c->vocab, c->hidden);

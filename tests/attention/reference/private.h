@@ -23,7 +23,8 @@ typedef struct reference_run {
 
 double *reference_zeros(reference_run *run, int64_t count);
 
-/* The weights of "model.layers.{i}.{name}": [rows, columns], [count, rows, columns], or [n]. `has` tells whether there are any. */
+/* The weights of "model.layers.{i}.{name}": [rows, columns], [count, rows, columns], or [n]. `has` tells whether there
+   are any. */
 const double *reference_matrix(reference_run *run, const char *name, int64_t rows, int64_t columns);
 const double *reference_matrices(reference_run *run, const char *name, int64_t count, int64_t rows,
                                  int64_t columns);
@@ -57,7 +58,7 @@ double reference_sigmoid(double x);
 
 /* The matrix [out, in] of the projection "self_attn.{name}": its own, or made of what layers share. */
 const double *reference_projection(reference_run *run, const char *name, int64_t out, int64_t in);
-/* What sharing takes from the parameters of attention (negative) or adds; and what is stored beyond what counts. */
+/* The parameters of attention that sharing saves (negative) or adds, and stored numbers that do not count. */
 int64_t reference_shared_parameters(const reference_config *config);
 int64_t reference_uncounted_parameters(const reference_config *config);
 
@@ -91,10 +92,10 @@ void reference_scores(reference_run *run, int64_t head, int64_t t, const double 
                       int64_t stride, int64_t dim, double scale, double *scores);
 /* cap tanh(x / cap); x without a cap. */
 double reference_capped(double x, double cap);
-/* Turns the scores of query t into weights, zero for what it does not see: what lies before its document, and in layers that
-   slide before its window, but for the sinks. Returns ln of the sum of the exponentials. */
+/* Turns the scores of query t into weights, zero for what it does not see: what lies before its document, and in layers
+   that slide before its window, but for the sinks. Returns ln of the sum of the exponentials. */
 double reference_softmax(reference_run *run, int64_t t, double *scores);
-/* What a learned sink logit leaves of a head's context: 1 without any. */
+/* The factor of a head's context with a learned sink logit: 1 without any. */
 double reference_sink_factor(reference_run *run, int64_t head, double log_sum);
 /* sum += factor * weighted values of what query t sees; value j at values + j * stride. */
 void reference_gather(reference_run *run, int64_t t, const double *weights, double factor,
@@ -113,8 +114,8 @@ double *reference_attend_apart(reference_run *run, int64_t key_groups, const dou
 struct projection_shape;
 /* Queries [length][heads][d] up to and with the QK norm, not yet rotated. */
 double *reference_queries(reference_run *run, const double *x);
-/* The values of "self_attn.{name}", finished and appended to the cache as `part`: mixed from more components than there are heads they
-   are kept whole, from fewer as components. */
+/* The values of "self_attn.{name}", finished and appended to the cache as `part`: mixed from more components than there
+   are heads they are kept whole, from fewer as components. */
 double *reference_values(reference_run *run, const char *name, const char *part, const double *x);
 /* Rotated queries, rotated keys and values as gqa has them. */
 void reference_queries_keys_values(reference_run *run, const double *x, double **q, double **k, double **v);
@@ -129,8 +130,8 @@ int64_t reference_cache_by_head(const reference_config *config, int layer);
 
 /* --- linear_layers.c --- */
 
-/* A layer with a state of constant size: x [length][hidden] -> [length][hidden]; its parameters, and the elements that a
-   sequence keeps. */
+/* A layer with a state of constant size: x [length][hidden] -> [length][hidden]; its parameters, and the elements that
+   a sequence keeps. */
 double *reference_linear_attention(reference_run *run, const double *x);
 int64_t reference_linear_parameters(const reference_config *config);
 int64_t reference_linear_state(const reference_config *config);

@@ -2,8 +2,7 @@
  *
  * Plain loops in double over [T][heads][dim] arrays, one sequence at a time, written from the definitions of the
  * mechanisms alone: it shares neither graph nor kernels nor the reading of configurations with src/. Nothing here is
- * fast, and everything fails the running test at once (fail_msg) instead of returning errors.
- */
+ * fast, and everything fails the running test at once (fail_msg) instead of returning errors. */
 #ifndef TESTS_ATTENTION_REFERENCE_H
 #define TESTS_ATTENTION_REFERENCE_H
 
@@ -62,7 +61,7 @@ typedef struct reference_config {
   bool layernorm, post;           /* the norms outside attention: LayerNorm, behind each half of a layer */
   double norm_eps;                /* of these */
   bool branch, both,
-      parallel; /* norms of what a half adds, alone or beside those before it; halves side by side */
+      parallel; /* norms of the output of a half, alone or with those before it; parallel halves */
   double embedding_factor, residual_factor, score_scale, logits_divisor;
   double score_cap, logits_cap; /* 0: none */
   bool clamped, router_bias;
@@ -119,7 +118,7 @@ typedef struct reference_config {
   bool content_bias;
   int64_t shared_heads, active_heads;                                  /* moh: s, k */
   int64_t experts, active, shared_experts, expert_width, dense_layers; /* experts 0: none */
-  bool dense[64]; /* layers that are dense beside the first ones */
+  bool dense[64];                                                      /* dense layers after the first ones */
   bool loss_free;
   struct {
     reference_sharing type;
@@ -133,7 +132,7 @@ typedef struct reference_config {
   } sharing;
   const reference_stored *stored; /* what the checkpoint says beside that */
   int stored_count;
-  const reference_memory *memory; /* NULL: states are kept as they are */
+  const reference_memory *memory; /* NULL: states are stored unchanged */
   struct {
     int64_t size, patch, channels, classes;
   } image; /* size 0: a model of text */
@@ -165,7 +164,7 @@ double reference_forward(const reference_config *config, reference_weights *weig
 double reference_see(const reference_config *config, reference_weights *weights, const double *pixels,
                      const int32_t *labels, int64_t images, double *logits);
 
-/* What the definitions say a model costs, as formulas. */
+/* The cost of a model, by the formulas of the definitions. */
 typedef struct reference_figures {
   int64_t parameters_total, parameters_attention, parameters_embedding, parameters_gate_embedding,
       parameters_active;
@@ -177,7 +176,7 @@ typedef struct reference_figures {
 } reference_figures;
 
 void reference_count(const reference_config *config, reference_figures *figures);
-/* Scalars a token leaves beside its elements: mean and 1/std behind every layer's (or group's) gate. */
+/* Scalars of a token in addition to its elements: mean and 1/std behind every layer's (or group's) gate. */
 int64_t reference_uncounted_scalars(const reference_config *config);
 
 #endif

@@ -1,4 +1,4 @@
-/* Sharing matrices across layers, as the reference does it: every matrix is made anew from the definition. */
+/* Sharing matrices across layers, as the reference does it: every matrix is computed from the definition each time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ static bool is_shared(const reference_config *c, const char *name) {
 
 /* --- sizes --- */
 
-/* What the checkpoint says, or 0. */
+/* Returns the size in the checkpoint, or 0. */
 static int64_t stored_size(const reference_config *c, int what, int at, const char *name) {
   for (int i = 0; i < c->stored_count; i++)
     if ((int)c->stored[i].what == what && c->stored[i].at == at && strcmp(c->stored[i].name, name) == 0)
@@ -46,7 +46,8 @@ static int64_t atoms_in(const reference_config *c, int group, const char *name) 
   return c->sharing.atoms < layers ? c->sharing.atoms : layers;
 }
 
-/* Returns true if the layers of a group share the first factor: where there are groups, and no factor of the layer's own. */
+/* Returns true if the layers of a group share the first factor: where there are groups, and no factor of the layer's
+   own. */
 static bool has_basis(const reference_config *c, int layer, const char *name) {
   return c->sharing.type == REFERENCE_LOW_RANK && c->sharing.group_count &&
          !stored_size(c, REFERENCE_FACTORS, layer, name);
@@ -192,7 +193,7 @@ static bool in_layer(const reference_config *c, int layer, const char *name, pro
   return false;
 }
 
-/* The same in every layer that has it, as the first one does. */
+/* Returns the shape of a shared projection, which is equal in every layer that has it. */
 static projection_shape shape_of(const reference_config *c, const char *name) {
   projection_shape shape = {0};
   if (!in_layer(c, 0, name, &shape)) fail_msg("the reference knows no projection %s", name);

@@ -28,9 +28,9 @@ ALWAYS_INLINE void column_deltas(const bool bf16_dot, const row_list *dout, cons
     for (int64_t j = 0; j < VL; j++) {
       lanes[j] = splat(0);
       for (int64_t k = 0; i + j < count && k < dim; k += VL)
-        lanes[j] = vec_fma(bf16_dot ? rounded(load_some(dout->row[i + j] + k, dim - k))
-                                    : load_some(dout->row[i + j] + k, dim - k),
-                           load_some(out->row[i + j] + k, dim - k), lanes[j]);
+        lanes[j] = vec_fma(bf16_dot ? rounded(load_narrow(dout->row[i + j] + k, dim - k))
+                                    : load_narrow(dout->row[i + j] + k, dim - k),
+                           load_narrow(out->row[i + j] + k, dim - k), lanes[j]);
     }
     store(delta + i, sum_lanes(lanes));
   }
@@ -94,7 +94,8 @@ ALWAYS_INLINE vec recompute_row(const bool masked, const bool bf16_dot, const co
                                 vec delta, int64_t key, int64_t v, real *weights, real *dscores) {
   vec s = load(weights + v * VL);
   if (masked) s = masked_score(mask, s, key);
-  vec p = bf16_dot ? vec_exp_distance(s, lse) : vec_exp(s - lse), ds = p * (load(dscores + v * VL) - delta);
+  vec p = bf16_dot ? vec_exp_distance(s, lse) : vec_exp_distance(s - lse, splat(0)),
+      ds = p * (load(dscores + v * VL) - delta);
   if (bf16_dot) {
     store_rounded(weights + v * VL / 2, p);
     store_rounded(dscores + v * VL / 2, ds);
@@ -105,22 +106,31 @@ ALWAYS_INLINE vec recompute_row(const bool masked, const bool bf16_dot, const co
   return ds;
 }
 
-/* S^T -> P^T in `weights`, dP^T -> dS^T in `dscores`, for vector v of columns; zeros for keys that it does not see.
-   Vectors must be taken in order: the rounded rows of later ones overwrite the reals of earlier ones. */
-ALWAYS_INLINE void recompute_vector(const bool masked, const bool bf16_dot, const backward_space *space,
-                                    int64_t v, int64_t first, const block_shape *shape) {
-  const int64_t ld = shape->ld, seen = shape->seen[v];
+/* The same for rows begin … end-1 of vector v of columns; begin is even. */
+ALWAYS_INLINE void recompute_rows(const bool masked, const bool bf16_dot, const backward_space *space,
+                                  int64_t v, int64_t first, int64_t begin, int64_t end, int64_t ld) {
   column_mask mask = {0};
   if (masked) mask = load_mask(&space->columns, v);
   vec lse = load(space->lse + v * VL), delta = load(space->delta + v * VL);
-  real *weights = space->weights, *dscores = space->dscores, *to = space->dscore_pairs + v * VL;
-  for (int64_t r = 0; r < seen; r += 2, weights += 2 * ld, dscores += 2 * ld, to += ld) {
+  real *weights = space->weights + begin * ld, *dscores = space->dscores + begin * ld,
+       *to = space->dscore_pairs + begin / 2 * ld + v * VL;
+  for (int64_t r = begin; r < end; r += 2, weights += 2 * ld, dscores += 2 * ld, to += ld) {
     vec even = recompute_row(masked, bf16_dot, &mask, lse, delta, first + r, v, weights, dscores);
     vec odd = splat(0);
-    if (r + 1 < seen)
+    if (r + 1 < end)
       odd = recompute_row(masked, bf16_dot, &mask, lse, delta, first + r + 1, v, weights + ld, dscores + ld);
     if (bf16_dot) store(to, (vec)paired(even, odd));
   }
+}
+
+/* S^T -> P^T in `weights`, dP^T -> dS^T in `dscores`, for vector v of columns; zeros for keys that it does not see.
+   Vectors must be taken in order: the rounded rows of later ones overwrite the reals of earlier ones. */
+ALWAYS_INLINE void recompute_vector(const bool bf16_dot, const backward_space *space, int64_t v,
+                                    int64_t first, const block_shape *shape) {
+  const int64_t ld = shape->ld, seen = shape->seen[v],
+                clear = shape->clear[v] < seen ? shape->clear[v] / 2 * 2 : seen;
+  recompute_rows(false, bf16_dot, space, v, first, 0, clear, ld);
+  if (clear < seen) recompute_rows(true, bf16_dot, space, v, first, clear, seen, ld);
   for (int64_t r = seen; r < shape->rows; r++)
     if (bf16_dot) {
       store_rounded(space->weights + r * ld + v * VL / 2, splat(0));
@@ -135,11 +145,7 @@ ALWAYS_INLINE void recompute_vector(const bool masked, const bool bf16_dot, cons
 /* Like recompute_vector, for all vectors. */
 ALWAYS_INLINE void recompute_block(const bool bf16_dot, const backward_space *space, int64_t first,
                                    const block_shape *shape) {
-  for (int64_t v = 0; v < shape->vectors; v++)
-    if (shape->masked)
-      recompute_vector(true, bf16_dot, space, v, first, shape);
-    else
-      recompute_vector(false, bf16_dot, space, v, first, shape);
+  for (int64_t v = 0; v < shape->vectors; v++) recompute_vector(bf16_dot, space, v, first, shape);
 }
 
 /* Y [rows, dim] += W^T X: for every key, the sum of rows X [columns, padded] with weights W^T [rows, ld]. For BF16

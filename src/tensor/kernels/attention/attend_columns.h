@@ -149,6 +149,17 @@ static inline int64_t rows_seen(const query_columns *c, int64_t i, int64_t n, in
   return seen < 0 ? 0 : seen < count ? seen : count;
 }
 
+/* How many keys from the block's first on columns i … i+n-1 all see, with scores that are the product alone. */
+static inline int64_t rows_clear(const query_columns *c, int64_t i, int64_t n, int64_t first, int64_t count) {
+  int64_t end = first + count;
+  if (c->biased) return 0;
+  for (int64_t last = i + n < c->count ? i + n : c->count; i < last; i++) {
+    if ((int64_t)c->first_key[i] > first) return 0;
+    if ((int64_t)c->last_key[i] + 1 < end) end = (int64_t)c->last_key[i] + 1;
+  }
+  return end > first ? end - first : 0;
+}
+
 /* The scores of one key for a vector of columns, with ALiBi and the mask. */
 typedef struct column_mask {
   vec first_key, last_key, position, slope, sink_key, sink_end;
@@ -180,33 +191,41 @@ ALWAYS_INLINE vec masked_score(const column_mask *mask, vec score, int64_t row) 
    and almost no block after the first needs rescaling. */
 #define STALE 8
 
-/* A row of scores. Masked scores are written where the weights will be. */
-ALWAYS_INLINE vec take_score(const bool masked, const column_mask *mask, const real *in, int64_t ld_in,
-                             real *out, int64_t ld_out, int64_t first, int64_t row) {
-  vec score = load(in + row * ld_in);
-  if (!masked) return score;
-  score = masked_score(mask, score, first + row);
-  store(out + row * ld_out, score);
-  return score;
+/* Writes the weights e^(score - base) of rows begin … end-1 of a vector of columns. Returns their sum added to `sum`. */
+ALWAYS_INLINE vec weigh_rows(int64_t begin, int64_t end, const real *in, int64_t ld_in, real *out,
+                             int64_t ld_out, vec base, vec sum) {
+  for (int64_t r = begin; r < end; r++) {
+    vec p = vec_exp_distance(load(in + r * ld_in), base);
+    store(out + r * ld_out, p);
+    sum += p;
+  }
+  return sum;
 }
 
 /* Online softmax over `rows` keys for vector v of columns: reads scores (row stride ld_scores), writes e^(score -
-   max) as weights (row stride ld_weights; may be the same memory), and updates max and sum. Returns whether the
-   maximum moved. If it did, all sums so far must be multiplied by `correction` (VL reals). */
-ALWAYS_INLINE bool softmax_vector(const bool masked, const query_columns *c, int64_t v, int64_t first,
+   max) as weights (row stride ld_weights; may be the same memory), and updates max and sum. The first `clear` rows
+   need no mask. Returns whether the maximum moved. If it did, all sums so far must be multiplied by `correction` (VL
+   reals). */
+ALWAYS_INLINE bool softmax_vector(const query_columns *c, int64_t v, int64_t first, int64_t clear,
                                   int64_t rows, const real *scores, int64_t ld_scores, real *weights,
                                   int64_t ld_weights, real *correction) {
-  column_mask mask = {0};
-  if (masked) mask = load_mask(c, v);
   const real *in = scores + v * VL;
   real *out = weights + v * VL;
   vec lowest = splat(-(real)INFINITY), even = lowest, odd = lowest; /* maxima in two chains */
   int64_t row = 0;
-  for (; row + 2 <= rows; row += 2) {
-    even = vec_max(take_score(masked, &mask, in, ld_scores, out, ld_weights, first, row), even);
-    odd = vec_max(take_score(masked, &mask, in, ld_scores, out, ld_weights, first, row + 1), odd);
+  for (; row + 2 <= clear; row += 2) {
+    even = vec_max(load(in + row * ld_scores), even);
+    odd = vec_max(load(in + (row + 1) * ld_scores), odd);
   }
-  if (row < rows) even = vec_max(take_score(masked, &mask, in, ld_scores, out, ld_weights, first, row), even);
+  if (row < clear) even = vec_max(load(in + row * ld_scores), even);
+  if (clear < rows) {
+    const column_mask mask = load_mask(c, v);
+    for (row = clear; row < rows; row++) { /* masked scores are written where the weights will be */
+      vec score = masked_score(&mask, load(in + row * ld_scores), first + row);
+      store(out + row * ld_weights, score);
+      even = vec_max(score, even);
+    }
+  }
   vec peak = vec_max(even, odd);
   vec old = load(c->max + v * VL), sum = load(c->sum + v * VL);
   ivec moved = peak > old + STALE;
@@ -220,13 +239,8 @@ ALWAYS_INLINE bool softmax_vector(const bool masked, const query_columns *c, int
     store(c->max + v * VL, max);
     sum *= factor;
   }
-  vec added = splat(0);
-  for (int64_t r = 0; r < rows; r++) {
-    vec s = masked ? load(out + r * ld_weights) : load(in + r * ld_scores);
-    vec p = vec_exp_distance(s, base);
-    store(out + r * ld_weights, p);
-    added += p;
-  }
+  vec added = weigh_rows(0, clear, in, ld_scores, out, ld_weights, base, splat(0));
+  added = weigh_rows(clear, rows, out, ld_weights, out, ld_weights, base, added);
   store(c->sum + v * VL, sum + added);
   return any;
 }

@@ -65,10 +65,9 @@ static void weigh(const ch_attend *args, const decode_plan *plan, const decode_b
   bool masked = needs_mask(c, block->first, block->count);
   for (int64_t v = 0; v < c->padded / VL; v++) {
     real factors[VL];
-    bool moved = masked ? softmax_vector(true, c, v, block->first, block->count, space->scores, ld,
-                                         space->weights, plan->total, factors)
-                        : softmax_vector(false, c, v, block->first, block->count, space->scores, ld,
-                                         space->weights, plan->total, factors);
+    int64_t clear = masked ? rows_clear(c, v * VL, VL, block->first, block->count) : block->count;
+    bool moved = softmax_vector(c, v, block->first, clear, block->count, space->scores, ld, space->weights,
+                                plan->total, factors);
     if (moved)
       attend_rescale(state->rows + v * VL * plan->value_padded, plan->value_padded, factors,
                      c->count - v * VL);

@@ -60,10 +60,8 @@ void attend_meet_block(const ch_attend *args, forward_panel *panel, int64_t firs
   if (args->soft_cap > 0) cap_block(&shape, args->soft_cap, scores);
   for (int64_t v = 0; v < shape.vectors; v++) {
     real factors[VL];
-    bool moved =
-        shape.masked
-            ? softmax_vector(true, c, v, first, shape.seen[v], scores, shape.ld, scores, shape.ld, factors)
-            : softmax_vector(false, c, v, first, rows, scores, shape.ld, scores, shape.ld, factors);
+    bool moved = softmax_vector(c, v, first, shape.clear[v], shape.seen[v], scores, shape.ld, scores,
+                                shape.ld, factors);
     if (moved && panel->started)
       attend_rescale(panel->sum + v * VL * padded, padded, factors, c->count - v * VL);
   }
@@ -84,6 +82,6 @@ void attend_write(const ch_attend *args, int64_t sequence, const column_place *a
   if (scale == 0) /* saw no key */
     memset(out, 0, (size_t)dim * sizeof(real));
   else
-    for (; k < dim; k += VL) store_some(out + k, load(weighted + k) * scale, dim - k);
+    for (; k < dim; k += VL) store_narrow(out + k, load(weighted + k) * scale, dim - k);
   if (args->lse) ((real *)args->lse)[lse_of(args, sequence, at)] = lse;
 }

@@ -6,6 +6,7 @@
 #define CH_KERNELS_ATTENTION_ATTEND_PANEL_H
 
 #include "tensor/kernels/attention/attend_columns.h"
+#include "tensor/kernels/vector/narrow.h"
 #include "tensor/kernels/vector/stored_states.h"
 #include "tensor/kernels/products/tile_product.h"
 
@@ -85,7 +86,7 @@ ALWAYS_INLINE void pack_transposed(const bool bf16_dot, const row_list *list, in
     for (int64_t k = 0; k < dim; k += VL) {
       vec square[VL];
       for (int64_t j = 0; j < VL; j++)
-        square[j] = i + j < count ? load_some(list->row[i + j] + k, dim - k) * scale : splat(0);
+        square[j] = i + j < count ? load_narrow(list->row[i + j] + k, dim - k) * scale : splat(0);
       transpose_lanes(square);
       int64_t rows = dim - k < VL ? dim - k : VL;
       for (int64_t j = 0; !bf16_dot && j < rows; j++) store(packed + (k + j) * ld + i, square[j]);
@@ -98,7 +99,7 @@ ALWAYS_INLINE void pack_transposed(const bool bf16_dot, const row_list *list, in
 ALWAYS_INLINE void copy_row(const real *x, int64_t dim, real scale, real *y) {
   int64_t k = 0;
   for (; k + VL <= dim; k += VL) store(y + k, load(x + k) * scale);
-  if (k < dim) store(y + k, load_part(x + k, dim - k) * scale);
+  if (k < dim) store(y + k, load_narrow(x + k, dim - k) * scale);
 }
 
 /* Rows [count, dim] of a list, each padded to whole vectors with zeros, times scale. For BF16 dots, two rows share
@@ -109,24 +110,24 @@ ALWAYS_INLINE void copy_columns(const bool bf16_dot, const row_list *list, int64
   for (int64_t i = 0; !bf16_dot && i < count; i++) copy_row(list->row[i], dim, scale, y + i * padded);
   for (int64_t i = 0; bf16_dot && i < count; i += 2)
     for (int64_t k = 0; k < dim; k += VL, y += VL)
-      store(y, (vec)paired(load_some(list->row[i] + k, dim - k) * scale,
-                           i + 1 < count ? load_some(list->row[i + 1] + k, dim - k) * scale : splat(0)));
+      store(y, (vec)paired(load_narrow(list->row[i] + k, dim - k) * scale,
+                           i + 1 < count ? load_narrow(list->row[i + 1] + k, dim - k) * scale : splat(0)));
 }
 
 /* y [dim] = (or +=) scale * x. */
 ALWAYS_INLINE void put_row(const real *x, int64_t dim, real scale, real *y, bool accumulate) {
   for (int64_t k = 0; k < dim; k += VL) {
-    vec value = load_some(x + k, dim - k);
-    value = accumulate ? vec_fma(value, splat(scale), load_some(y + k, dim - k)) : value * scale;
-    store_some(y + k, value, dim - k);
+    vec value = load_narrow(x + k, dim - k);
+    value = accumulate ? vec_fma(value, splat(scale), load_narrow(y + k, dim - k)) : value * scale;
+    store_narrow(y + k, value, dim - k);
   }
 }
 
 /* Which part of S^T [rows, vectors] of a block is visible to anyone: vector v of columns sees the first seen[v] rows,
-   columns i … i+TILE_ROWS-1 see the first column_rows[i / TILE_ROWS]. */
+   all its columns see the first clear[v], columns i … i+TILE_ROWS-1 see the first column_rows[i / TILE_ROWS]. */
 typedef struct block_shape {
   int64_t rows, vectors, ld; /* ld = vectors * VL */
-  int64_t seen[PANEL_VECTORS], column_rows[PANEL / TILE_ROWS];
+  int64_t seen[PANEL_VECTORS], clear[PANEL_VECTORS], column_rows[(PANEL + TILE_ROWS - 1) / TILE_ROWS];
   bool masked;
 } block_shape;
 
@@ -135,8 +136,10 @@ static inline void shape_block(const query_columns *c, int64_t first, int64_t ro
   shape->ld = c->padded;
   shape->vectors = c->padded / VL;
   shape->masked = needs_mask(c, first, rows);
-  for (int64_t v = 0; v < shape->vectors; v++)
+  for (int64_t v = 0; v < shape->vectors; v++) {
     shape->seen[v] = shape->masked ? rows_seen(c, v * VL, VL, first, rows) : rows;
+    shape->clear[v] = shape->masked ? rows_clear(c, v * VL, VL, first, rows) : rows;
+  }
   for (int64_t i = 0; i < c->count; i += TILE_ROWS)
     shape->column_rows[i / TILE_ROWS] = shape->masked ? rows_seen(c, i, TILE_ROWS, first, rows) : rows;
 }

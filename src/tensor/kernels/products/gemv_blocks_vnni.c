@@ -160,6 +160,13 @@ static inline unpacking unpacking_of(ch_dtype dtype) {
   return u;
 }
 
+/* Does what _mm_loadu_si32 should, which puts the bytes at the wrong end in the headers of GCC 11.2. */
+ALWAYS_INLINE __m128i load_four_bytes(const unsigned char *p) {
+  int32_t bytes;
+  memcpy(&bytes, p, sizeof bytes);
+  return _mm_cvtsi32_si128(bytes);
+}
+
 /* The sums of 64 products, from `start` on. */
 ALWAYS_INLINE __m512i products(__m512i w, const int8_t *x, __m512i start) {
   return _mm512_dpbusd_epi32(start, w, _mm512_load_si512(x));
@@ -185,7 +192,7 @@ ALWAYS_INLINE void add_blocks(const int rows, const int outs, ch_dtype dtype, co
   for (int o = 0; o < outs; o++, w += row_bytes) {
     __m512i head = _mm512_loadu_si512(w);
     KEEP_LOADED(head);
-    __m128i rest = dtype == CH_Q8_0 ? _mm_loadu_si32(w + 64) : _mm_loadu_si64(w + 64);
+    __m128i rest = dtype == CH_Q8_0 ? load_four_bytes(w + 64) : _mm_loadu_si64(w + 64);
     __m512i q = _mm512_permutex2var_epi8(head, u->values, _mm512_castsi128_si512(rest));
     first[o] =
         dtype == CH_Q8_0 ? _mm512_xor_si512(q, _mm512_set1_epi8((char)0x80)) : _mm512_and_si512(q, low);
@@ -231,7 +238,7 @@ ALWAYS_INLINE void add_q4_k(const int rows, const int outs, const unpacking *u, 
   const __m512i low = _mm512_set1_epi8(15);
   uint64_t packed_scales, packed_minima;
   scales_of_q4_k(w + 4, &packed_scales, &packed_minima);
-  __m128 both = _mm_cvtph_ps(_mm_loadu_si32(w));
+  __m128 both = _mm_cvtph_ps(load_four_bytes(w));
   __m256 scale = _mm256_mul_ps(bytes_to_floats(packed_scales), _mm256_broadcastss_ps(both));
   __m256 least = _mm256_mul_ps(bytes_to_floats(packed_minima), _mm256_broadcastss_ps(_mm_movehdup_ps(both)));
   __m512i a = _mm512_loadu_si512(w + 16), b = _mm512_loadu_si512(w + 80);

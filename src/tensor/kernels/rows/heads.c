@@ -1,4 +1,5 @@
 /* Rows seen as heads: mixing them linearly, and moving slices of them. */
+#include "tensor/kernels/vector/narrow.h"
 #include "tensor/kernels/vector/stored_states.h"
 #include "tensor/kernels/vector/partials.h"
 
@@ -118,8 +119,9 @@ ALWAYS_INLINE void copy_slices(const ch_dtype dtype, const bool accumulate, cons
         store(y + i, accumulate ? v + load(y + i) : v);
       }
       if (i == width) continue;
-      vec v = load_state(dtype, x, i, width - i);
-      store_part(y + i, accumulate ? v + load_part(y + i, width - i) : v, width - i);
+      vec v = dtype == CH_KERNEL_DTYPE ? load_narrow((const real *)(const void *)x + i, width - i)
+                                       : load_state(dtype, x, i, width - i);
+      store_narrow(y + i, accumulate ? v + load_narrow(y + i, width - i) : v, width - i);
     }
 }
 
@@ -147,10 +149,10 @@ static void sum_slices(const ch_head_slices *from, const ch_head_slices *to, int
   for (int64_t r = first; r < last; r++) {
     real *y = (real *)to->data + r * to->row;
     for (int64_t i = 0; i < width; i += VL) {
-      vec sum = accumulate ? load_some(y + i, width - i) : splat(0);
+      vec sum = accumulate ? load_narrow(y + i, width - i) : splat(0);
       for (int64_t h = 0; h < heads; h++)
-        sum += load_some((const real *)from->data + r * from->row + h * from->head + i, width - i);
-      store_some(y + i, sum, width - i);
+        sum += load_narrow((const real *)from->data + r * from->row + h * from->head + i, width - i);
+      store_narrow(y + i, sum, width - i);
     }
   }
 }

@@ -19,13 +19,13 @@ ALWAYS_INLINE real row_exp_sum(const real *x, int64_t n, real max, real *terms) 
   int64_t i = 0;
   for (; i + 2 * VL <= n; i += 2 * VL)
     for (int j = 0; j < 2; j++) {
-      vec e = vec_exp(load(x + i + j * VL) - max);
+      vec e = vec_exp_distance(load(x + i + j * VL) - max, splat(0));
       if (terms) store(terms + i + j * VL, e);
       sum[j] += e;
     }
   real total = lanes_sum(sum[0] + sum[1]);
   for (; i < n; i++) {
-    real e = real_exp(x[i] - max);
+    real e = vec_exp_distance(splat(x[i] - max), splat(0))[0];
     if (terms) terms[i] = e;
     total += e;
   }

@@ -1,5 +1,6 @@
 /* Rotary positions: turning pairs of a head's dims by angles from a table. */
 #include "tensor/kernels/vector/lanes.h"
+#include "tensor/kernels/vector/narrow.h"
 #include "tensor/kernels/vector/stored_states.h"
 
 static void table_rows(int64_t first, int64_t last, int64_t half, const int32_t *positions,
@@ -26,15 +27,15 @@ ALWAYS_INLINE void turn_half(int64_t half, const real *c, const real *s, real si
                              bool accumulate) {
   for (int64_t i = 0; i < half; i += VL) {
     int64_t left = half - i;
-    vec cosine = load_some(c + i, left), sine = load_some(s + i, left) * sign;
-    vec a = load_some(x + i, left), b = load_some(x + half + i, left);
+    vec cosine = load_narrow(c + i, left), sine = load_narrow(s + i, left) * sign;
+    vec a = load_narrow(x + i, left), b = load_narrow(x + half + i, left);
     vec first = vec_fnma(b, sine, a * cosine), second = vec_fma(a, sine, b * cosine);
     if (accumulate) {
-      first += load_some(y + i, left);
-      second += load_some(y + half + i, left);
+      first += load_narrow(y + i, left);
+      second += load_narrow(y + half + i, left);
     }
-    store_some(y + i, first, left);
-    store_some(y + half + i, second, left);
+    store_narrow(y + i, first, left);
+    store_narrow(y + half + i, second, left);
   }
 }
 

@@ -83,18 +83,29 @@ ALWAYS_INLINE vec vec_exp(vec x) {
   return vec_scale(vec_exp_small(vec_reduce(x, t)), t, bits);
 }
 
-/* e^(x - base) for a softmax: x - base at most about 100. Within 1.6e-7, and for values far below 1 |x| 6e-8 more, of
+/* e^(x - base) for a softmax: x - base at most 80. Within 1.6e-7, and for values far below 1 |x| 6e-8 more, of
    e^(x - base): nothing beside the largest weight. In half the operations of vec_exp: the power of 2 in one step, its
-   fraction by a polynomial (Remez, degree 5). 0 where x is -infinity. */
+   fraction by a polynomial (Remez, degree 5). 0 where x is -infinity; without AVX-512 0 for all below 2^-126.5. */
 ALWAYS_INLINE vec vec_exp_distance(vec x, vec base) {
-  const float log2e = 1.44269504088896341f, magic = 12582912.0f; /* 1.5 * 2^23: see vec_exponent */
-  vec y = vec_max(splat(-151.0f), vec_fma(x, splat(log2e), -(base * log2e)));
+  const float log2e = 1.44269504088896341f;
+#if defined(__AVX512F__)
+  const float lowest = -151.0f, magic = 12582912.0f; /* 1.5 * 2^23: see vec_exponent */
+#else
+  const float lowest = -127.0f,
+              magic = 12582912.0f + 127.0f; /* the low bits become the exponent of 2^t; that of 0 is 0 */
+#endif
+  vec y = vec_max(splat(lowest), vec_fma(x, splat(log2e), -(base * log2e)));
   vec shifted = y + magic, t = shifted - magic, f = y - t;
   vec p = vec_fma(splat(0.00132764725f), f, splat(0.00967554096f));
   p = vec_fma(p, f, splat(0.0555071309f));
   p = vec_fma(p, f, splat(0.240221202f));
   p = vec_fma(p, f, splat(0.693146944f));
-  return vec_scale(vec_fma(p, f, splat(1.0f)), t, (ivec)shifted - 0x4B400000);
+  p = vec_fma(p, f, splat(1.0f));
+#if defined(__AVX512F__)
+  return vec_scale(p, t, (ivec)shifted);
+#else
+  return p * (vec)((ivec)shifted << 23);
+#endif
 }
 
 /* log x within 2e-7 of its value (near 1: within 2e-8) for normal positive x; -infinity for 0, NaN for NaN.

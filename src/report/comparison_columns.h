@@ -1,6 +1,6 @@
-/* The table of a comparison, for a terminal. */
-#ifndef CH_REPORT_COMPARISON_TABLE_H
-#define CH_REPORT_COMPARISON_TABLE_H
+/* The columns of a comparison's tables, in the terminal and in the page: values, which end is better, spreads. */
+#ifndef CH_REPORT_COMPARISON_COLUMNS_H
+#define CH_REPORT_COMPARISON_COLUMNS_H
 
 #include "base/text.h"
 #include "experiment/findings/summary.h"
@@ -43,12 +43,5 @@ bool ch_column_is_unsteady(const ch_column *column, const ch_group *group);
 bool ch_columns_have_unsteady(const ch_columns *columns, const ch_summary *summary);
 /* True if the group has the best mean of the column, and at least one group does not. */
 bool ch_column_is_best(const ch_column *column, const ch_summary *summary, const ch_group *group);
-
-/* "Loss spikes while training: mha 3, gqa 0.5." where any model had one and all were counted, else nothing. */
-void ch_spikes_write(const ch_summary *summary, ch_text *text);
-
-/* The aligned table, the best model first, the best of each column marked, with its notes and the last line that
-   says which to take. */
-void ch_table_write(const ch_comparison *comparison, ch_text *text);
 
 #endif

@@ -1,0 +1,38 @@
+/* Text tables for a terminal. Cells are filled row by row; a column is as wide as its longest cell. */
+#ifndef CH_BASE_TABLE_H
+#define CH_BASE_TABLE_H
+
+#include "base/text.h"
+
+/* A table; set `columns` and `gap`, the rest is zero.
+ *
+ *   ch_table table = {.columns = "lr", .gap = 2};
+ *   ch_table_cell(&table, "mechanism");
+ *   ch_table_cell(&table, "loss");
+ *   ch_table_end_row(&table);
+ *   ...
+ *   ch_table_write(&table, text);
+ */
+typedef struct ch_table {
+  /* For each column l or r, the side at which its cells are aligned, and its least width, or nothing: "l9r11r". The last
+   * one counts for all further columns. */
+  const char *columns;
+  int gap; /* blanks between columns */
+  ch_text cells;
+} ch_table;
+
+/* Appends a cell to the last row. */
+void ch_table_cell(ch_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Appends a cell over `columns` columns, aligned as the last of them. It does not widen them, but uses the gap before
+ * them if it is too long. */
+void ch_table_span(ch_table *table, int columns, const char *words);
+void ch_table_end_row(ch_table *table);
+
+/* Cell `column` of row `row`; it belongs to the table. NULL if there is none. A span counts as one cell. */
+const char *ch_table_at(const ch_table *table, int row, int column);
+
+/* Appends the rows to `text`, without blanks at their ends, and releases the cells. Out of memory: text->failed. */
+void ch_table_write(ch_table *table, ch_text *text);
+void ch_table_free(ch_table *table);
+
+#endif

@@ -1,0 +1,19 @@
+/* What the terminal's and the page's tables of tasks have in common: values, metrics, names, the note. */
+#ifndef CH_REPORT_TASK_CELLS_H
+#define CH_REPORT_TASK_CELLS_H
+
+#include "experiment/findings/summary.h"
+
+enum { CH_TASK_CELL = 80 };
+
+/* "0.412" and " ± 0.049": the deviation between seeds or, for one seed, the standard error over the items. False and "" if the
+ * task was not evaluated. Both have CH_TASK_CELL bytes. */
+bool ch_task_cell(const ch_group *group, const char *task, char *value, char *spread);
+/* Returns the name of the task's metric. */
+const char *ch_task_metric(const ch_summary *summary, const char *task);
+/* The task's name without the file of its items, in CH_TASK_CELL bytes. Returns name. */
+const char *ch_task_short_name(const char *task, char *name);
+/* Returns a sentence that explains the spread. */
+const char *ch_task_note(const ch_summary *summary);
+
+#endif
