@@ -1,4 +1,5 @@
-/* What the public functions of libcrosshead-train share: adapters between their settings and the functions behind them. */
+/* Shared by the public functions of libcrosshead-train: adapters between their settings and the functions behind
+ * them. */
 #ifndef CH_API_ADAPTERS_H
 #define CH_API_ADAPTERS_H
 
@@ -9,7 +10,8 @@
 #include "base/text.h"
 #include "tensor/tensor.h"
 
-/* Hands the caller a JSON object as text. Releases `object`, which may be NULL where memory was out; json may be NULL. */
+/* Hands the caller a JSON object as text. Releases `object`, which may be NULL where memory was out; json may be
+ * NULL. */
 ch_status ch_api_json(json_t *object, char **json, ch_error *error);
 /* Hands the caller a text; releases it on failure. */
 ch_status ch_api_text(ch_text *text, char **answer, ch_error *error);

@@ -13,8 +13,8 @@ void ch_absorb_defaults(ch_absorb_settings *settings) {
 }
 
 /* The type of a written tensor. Folded tensors are rounded once, to F32; copied ones keep their type. */
-static ch_status type_of(const ch_absorb_settings *settings, const ch_model *model,
-                         const ch_absorbed *absorbed, ch_dtype *dtype, ch_error *error) {
+static ch_status absorbed_type(const ch_absorb_settings *settings, const ch_model *model,
+                               const ch_absorbed *absorbed, ch_dtype *dtype, ch_error *error) {
   bool folded = absorbed->knocked || absorbed->mixed_layers || absorbed->shared || absorbed->residuals;
   int known = ch_api_dtype(settings->type, folded ? CH_F32 : model->weights.tensors[0].dtype);
   if (settings->type != CH_PRECISION_DEFAULT && known != CH_F32 && known != CH_F16 && known != CH_BF16)
@@ -32,7 +32,7 @@ static json_t *letters(unsigned on) {
   return list;
 }
 
-static json_t *figures(const ch_absorbed *a) {
+static json_t *absorbed_figures(const ch_absorbed *a) {
   return json_pack("{s:s, s:I, s:I, s:o, s:I, s:o, s:I, s:I, s:I}", "model_type", a->config.model_type,
                    "shared_projections_written", (json_int_t)a->shared, "residuals_added",
                    (json_int_t)a->residuals, "knocking_folded", letters(a->knocked), "mixed_layers_folded",
@@ -61,9 +61,9 @@ static ch_status fold(const ch_model *model, const char *out, const ch_absorb_se
   ch_dtype dtype = CH_F32;
   CH_TRY(ch_model_check_plain(model, "be folded", error));
   CH_TRY(ch_absorb(model, &(ch_absorb_options){.keep_cache = settings->keep_cache}, &absorbed, error));
-  ch_status status = type_of(settings, model, &absorbed, &dtype, error);
+  ch_status status = absorbed_type(settings, model, &absorbed, &dtype, error);
   if (status == CH_OK) status = write_model(model, &absorbed, out, dtype, settings, error);
-  if (status == CH_OK) status = ch_api_json(figures(&absorbed), json, error);
+  if (status == CH_OK) status = ch_api_json(absorbed_figures(&absorbed), json, error);
   if (status == CH_OK && settings->nonlinear_left)
     *settings->nonlinear_left =
         absorbed.knocks_left && absorbed.config.attention.knocking.type != CH_KNOCKING_LINEAR;

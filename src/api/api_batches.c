@@ -29,7 +29,7 @@ static ch_status open_images(ch_batches *b, const char *directory, ch_error *err
   return ch_image_data_prepare(&b->images, &b->config, &b->options, error);
 }
 
-static ch_status open_text(ch_batches *b, const char *directory, ch_error *error) {
+static ch_status open_text_batches(ch_batches *b, const char *directory, ch_error *error) {
   const ch_data_options options = {.directory = directory,
                                    .vocab_size = b->config.vocab_size,
                                    .fixed = true,
@@ -39,11 +39,11 @@ static ch_status open_text(ch_batches *b, const char *directory, ch_error *error
   return ch_data_open(&options, &b->data, error);
 }
 
-static ch_status open_all(ch_batches *b, const char *directory, const char *checkpoint, ch_error *error) {
+static ch_status open_batches(ch_batches *b, const char *directory, const char *checkpoint, ch_error *error) {
   char source[64];
   CH_TRY(ch_checkpoint_read_options(checkpoint, &b->options, &b->config, NULL, error));
   CH_TRY(ch_checkpoint_read_source(checkpoint, source, sizeof source, error));
-  CH_TRY(on_images(b) ? open_images(b, directory, error) : open_text(b, directory, error));
+  CH_TRY(on_images(b) ? open_images(b, directory, error) : open_text_batches(b, directory, error));
   if (strcmp(source, source_of(b)->fingerprint) == 0) return CH_OK;
   return ch_fail(
       error, CH_ERROR_ARGUMENT,
@@ -60,7 +60,7 @@ ch_status ch_batches_open(const char *directory, const char *checkpoint, ch_batc
   *batches = NULL;
   ch_batches *b = calloc(1, sizeof *b);
   if (!b) return ch_no_memory(error);
-  ch_status status = open_all(b, directory, checkpoint, error);
+  ch_status status = open_batches(b, directory, checkpoint, error);
   if (status == CH_OK)
     *batches = b;
   else

@@ -1,4 +1,5 @@
-/* The public functions that compare mechanisms: a run with its report beside the results, and what was found as text. */
+/* The public functions that compare mechanisms: they run a comparison, write its report next to the results, and
+ * return its findings as text. */
 #include <crosshead/compare.h>
 
 #include <math.h>

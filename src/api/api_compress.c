@@ -72,7 +72,7 @@ static ch_status check_heads(const ch_compressing *c, ch_error *error) {
   return status == CH_OK ? CH_OK : ch_fail_as(error, status, &why);
 }
 
-static ch_status open_all(ch_compressing *c, ch_error *error) {
+static ch_status open_compression(ch_compressing *c, ch_error *error) {
   CH_TRY(ch_model_load(c->directory, CH_WEIGHTS_MAPPED, &c->own, error));
   const ch_config *config = &c->own->config;
   CH_TRY(ch_config_needs_text(config, "compressing", error));
@@ -177,10 +177,10 @@ static ch_status write_report(ch_compressing *c, ch_error *error) {
   return ch_compressing_step(c, "writing", 1, 1, error);
 }
 
-static ch_status run(ch_compressing *c, ch_error *error) {
+static ch_status run_compression(ch_compressing *c, ch_error *error) {
   double began = ch_clock();
   CH_TRY(ch_compressing_compare(c, false, error));
-  CH_TRY(ch_compressing_agree(c, open_all(c, error), error));
+  CH_TRY(ch_compressing_agree(c, open_compression(c, error), error));
   CH_TRY(ch_compressing_compare(c, true, error));
   if (c->s->report)
     CH_TRY(ch_compressing_perplexity(c, c->before, "perplexity before", NULL, &c->report.before, error));
@@ -210,8 +210,8 @@ static ch_status answer(const ch_compressing *c, char **json, ch_error *error) {
   return status;
 }
 
-static ch_status check(const char *directory, const char *out, const ch_compress_settings *settings,
-                       ch_error *error) {
+static ch_status check_compress_settings(const char *directory, const char *out,
+                                         const ch_compress_settings *settings, ch_error *error) {
   if (!directory || !out) return ch_refuse_null(error, "a directory's name");
   CH_TRY(ch_compressing_check(settings, error));
   if (!ch_same_file(directory, out)) return CH_OK;
@@ -222,7 +222,7 @@ ch_status ch_compress_model(const char *directory, const char *out, const ch_com
                             char **json, ch_error *error) {
   if (!settings) return ch_refuse_null(error, "the settings");
   ch_compressing *c = calloc(1, sizeof *c);
-  ch_status status = c ? check(directory, out, settings, error) : ch_no_memory(error);
+  ch_status status = c ? check_compress_settings(directory, out, settings, error) : ch_no_memory(error);
   status = ch_ranks_agree(settings->job, status, error);
   if (status != CH_OK) {
     free(c);
@@ -246,7 +246,7 @@ ch_status ch_compress_model(const char *directory, const char *out, const ch_com
   ch_machine_describe(&c->report.machine);
   ch_team team = ch_team_of(settings->threads);
   ch_team_before before = ch_team_enter(&team);
-  status = run(c, error);
+  status = run_compression(c, error);
   ch_team_leave(before);
   if (status == CH_OK) status = answer(c, json, error);
   status = ch_compressing_agree(c, status, error);

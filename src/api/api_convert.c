@@ -91,8 +91,8 @@ static json_t *exported(const char *format, const char *model_type, const char *
                    type, "tokenizer", tokenizer, "tokenizer_exact", !loss, "tokenizer_loss", loss);
 }
 
-/* A model of our own that is exactly one of the families that became ours gets its class, names and shapes. *family is its name,
-   or NULL. */
+/* A model of our own that is exactly one of the families that became ours gets its class, names and shapes. *family
+ * is its name, or NULL. */
 static ch_status choose_family(ch_source *source, const char **family, ch_error *error) {
   ch_text json = {0};
   *family = ch_config_spell_adopted(&source->config, &json);

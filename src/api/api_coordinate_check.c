@@ -1,4 +1,5 @@
-/* The public functions of the coordinate check: the check with its report beside the results, and what was found. */
+/* The public functions of the coordinate check: they run it, write its report next to the results, and return its
+ * findings. */
 #include <stdlib.h>
 
 #include "api/adapters.h"

@@ -194,8 +194,8 @@ ch_status ch_device_read(const char *text, ch_device *device, ch_error *error) {
 
 /* --- the machine that this runs on ------------------------------------------------------------------------------ */
 
-/* The shares of what `bench` measures that Crosshead's decoding reaches, on the machines of bench/measurements.md. That of prompts
-   differs by more from machine to machine, and is measured. */
+/* The shares of what `bench` measures that Crosshead's decoding reaches, on the machines of bench/measurements.md.
+ * That of prompts differs by more from machine to machine, and is measured. */
 static const double own_reading = 0.90, own_computing_step = 0.45, own_computing_quantised = 0.35;
 
 enum {

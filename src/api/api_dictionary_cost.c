@@ -40,8 +40,8 @@ static ch_status time_both(ch_session *const sessions[2], double shortest[2], ch
   return CH_OK;
 }
 
-static ch_status measure(const ch_model *model, const ch_materialised *written, ch_dictionary_cost *cost,
-                         ch_error *error) {
+static ch_status measure_dictionary(const ch_model *model, const ch_materialised *written,
+                                    ch_dictionary_cost *cost, ch_error *error) {
   ch_session_options options = {
       .sequences = 1, .context = PROMPT + TOKENS, .chunk = PROMPT, .cache = ch_cache_of(CH_F32)};
   ch_session *sessions[2] = {NULL, NULL};
@@ -70,7 +70,7 @@ ch_status ch_dictionary_cost_measure(const ch_model *model, ch_dictionary_cost *
   ch_materialised written;
   CH_TRY(ch_materialise(&model->config, &model->params, model->weights.tensors, CH_MATERIALISE_STAND_IN,
                         &written, error));
-  ch_status status = measure(model, &written, cost, error);
+  ch_status status = measure_dictionary(model, &written, cost, error);
   ch_materialised_free(&written);
   return status;
 }

@@ -22,7 +22,7 @@ void ch_evaluate_defaults(ch_evaluate_settings *settings) {
 
 /* --- what all share -------------------------------------------------------------------------------------------- */
 
-static ch_status check(const ch_evaluate_settings *s, ch_error *error) {
+static ch_status check_evaluate_settings(const ch_evaluate_settings *s, ch_error *error) {
   if (s->compute != CH_PRECISION_DEFAULT && s->compute != CH_PRECISION_F32 && s->compute != CH_PRECISION_BF16)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "compute is %d; CH_PRECISION_F32 and CH_PRECISION_BF16 are possible", (int)s->compute);
@@ -59,7 +59,8 @@ static ch_status check_model(const ch_model *model, const ch_evaluate_settings *
   return ch_window_check(config, s->window, error);
 }
 
-/* Checks that all ranks are about to measure the same model in the same way. They compare the text once they have it. */
+/* Checks that all ranks are about to measure the same model in the same way. They compare the text once they have
+ * it. */
 static ch_status compare_ranks(const ch_evaluation *e, ch_error *error) {
   const ch_evaluate_settings *s = &e->settings;
   if (!s->ranks) return CH_OK;
@@ -82,7 +83,7 @@ ch_status ch_evaluation_open(const ch_model *model, const ch_evaluate_settings *
     e->settings = *settings;
   else
     ch_evaluate_defaults(&e->settings);
-  ch_status status = check(&e->settings, error);
+  ch_status status = check_evaluate_settings(&e->settings, error);
   if (status == CH_OK) status = check_model(model, &e->settings, kind, error);
   CH_TRY(ch_ranks_agree(e->settings.ranks, status, error));
   ch_team team = ch_team_of(e->settings.threads);
@@ -114,7 +115,7 @@ typedef struct text_figures {
   int64_t cache_bytes; /* per token; 0 without a cache */
   ch_token_perplexity tokens;
   ch_document_perplexity documents;
-  bool has_documents; /* false when no token can stand before a document */
+  bool has_documents; /* false if no token can precede a document */
 } text_figures;
 
 static ch_status use_cache(const ch_evaluation *e, ch_scorer *scorer, text_figures *f, ch_error *error) {
@@ -128,8 +129,8 @@ static ch_status use_cache(const ch_evaluation *e, ch_scorer *scorer, text_figur
   return CH_OK;
 }
 
-static ch_status measure(const ch_evaluation *e, ch_scorer *scorer, const ch_document_set *text,
-                         text_figures *f, ch_error *error) {
+static ch_status measure_text(const ch_evaluation *e, ch_scorer *scorer, const ch_document_set *text,
+                              text_figures *f, ch_error *error) {
   const ch_config *config = &e->model.config;
   const ch_tokenizer *tokenizer = e->model.tokenizer;
   ch_request_rules rules;
@@ -175,7 +176,7 @@ static ch_status evaluate_text(const ch_evaluation *e, const char *path, text_fi
   ch_status status = ch_scorer_create(&e->model, &scorer, error);
   if (status == CH_OK) status = use_cache(e, scorer, figures, error);
   status = ch_ranks_agree(ranks, status, error);
-  if (status == CH_OK) status = measure(e, scorer, &text, figures, error);
+  if (status == CH_OK) status = measure_text(e, scorer, &text, figures, error);
   ch_scorer_free(scorer);
   ch_document_set_close(&text);
   return status;
@@ -217,7 +218,7 @@ ch_status ch_evaluate_images(const ch_model *model, const char *path, const ch_e
 
 /* --- continuations --------------------------------------------------------------------------------------------- */
 
-/* The requests of all continuations as the scorer takes them. */
+/* The requests of all continuations in the scorer's form. */
 typedef struct requests {
   ch_request_rules rules;
   ch_ids *ids;              /* [count], each the tokens of one */
@@ -267,8 +268,8 @@ static ch_status encode_all(requests *r, ch_continuation *list, size_t count, ch
   return status;
 }
 
-static ch_status score(const ch_evaluation *e, requests *r, ch_continuation *list, size_t count,
-                       ch_error *error) {
+static ch_status score_requests(const ch_evaluation *e, requests *r, ch_continuation *list, size_t count,
+                                ch_error *error) {
   ch_rank_group *ranks = e->settings.ranks;
   ch_status status =
       ch_request_rules_of(&e->model.config, e->model.tokenizer, e->settings.window, &r->rules, error);
@@ -290,8 +291,9 @@ static ch_status score_all(const ch_evaluation *e, ch_continuation *continuation
                 .windows = calloc(count, sizeof *r.windows),
                 .starts = calloc(count + 1, sizeof *r.starts),
                 .scores = calloc(count, sizeof *r.scores)};
-  ch_status status = r.ids && r.windows && r.starts && r.scores ? score(e, &r, continuations, count, error)
-                                                                : ch_no_memory(error);
+  ch_status status = r.ids && r.windows && r.starts && r.scores
+                         ? score_requests(e, &r, continuations, count, error)
+                         : ch_no_memory(error);
   free_requests(&r, count);
   return status;
 }

@@ -11,25 +11,28 @@
 
 static const char SUITE[] = "ruler";
 
-static double number(const json_t *object, const char *key) {
+static double number_member(const json_t *object, const char *key) {
   return json_number_value(json_object_get(object, key));
 }
 
-static void add(json_t *sum, const json_t *report, const char *key) {
-  json_object_set_new(sum, key, json_integer((json_int_t)(number(sum, key) + number(report, key))));
+static void add_member(json_t *sum, const json_t *report, const char *key) {
+  json_object_set_new(sum, key,
+                      json_integer((json_int_t)(number_member(sum, key) + number_member(report, key))));
 }
 
 /* A sum of recalls: the variances of independent figures add up. */
 static void add_recall(json_t *sum, const json_t *report) {
-  add(sum, report, "n");
-  json_object_set_new(sum, "recall", json_real(number(sum, "recall") + number(report, "recall")));
-  json_object_set_new(sum, "recall_stderr",
-                      json_real(hypot(number(sum, "recall_stderr"), number(report, "recall_stderr"))));
+  add_member(sum, report, "n");
+  json_object_set_new(sum, "recall",
+                      json_real(number_member(sum, "recall") + number_member(report, "recall")));
+  json_object_set_new(
+      sum, "recall_stderr",
+      json_real(hypot(number_member(sum, "recall_stderr"), number_member(report, "recall_stderr"))));
 }
 
 static void divide_recall(json_t *sum, int tasks) {
-  json_object_set_new(sum, "recall", json_real(number(sum, "recall") / tasks));
-  json_object_set_new(sum, "recall_stderr", json_real(number(sum, "recall_stderr") / tasks));
+  json_object_set_new(sum, "recall", json_real(number_member(sum, "recall") / tasks));
+  json_object_set_new(sum, "recall_stderr", json_real(number_member(sum, "recall_stderr") / tasks));
 }
 
 /* The report of one task joins those before: its row, and what is summed. */
@@ -43,11 +46,12 @@ static void add_task(json_t *all, json_t *lengths, json_t *rows, const char *nam
   add_recall(row, report);
   json_object_set_new(rows, name + strlen(SUITE) + 1, row);
   add_recall(all, report);
-  add(all, report, "tokens_written");
-  add(all, report, "tokens");
-  add(all, report, "tokens_computed");
-  json_object_set_new(all, "scoring_seconds",
-                      json_real(number(all, "scoring_seconds") + number(report, "scoring_seconds")));
+  add_member(all, report, "tokens_written");
+  add_member(all, report, "tokens");
+  add_member(all, report, "tokens_computed");
+  json_object_set_new(
+      all, "scoring_seconds",
+      json_real(number_member(all, "scoring_seconds") + number_member(report, "scoring_seconds")));
   json_object_set(all, "lengths", json_object_get(report, "lengths"));
   json_object_set(all, "seed", json_object_get(report, "seed"));
 }
@@ -62,7 +66,7 @@ static ch_status ask_one(const ch_model *model, const char *name, const char *le
   return *report ? CH_OK : ch_no_memory(error);
 }
 
-static ch_status check(const ch_evaluate_settings *settings, ch_error *error) {
+static ch_status check_ruler_settings(const ch_evaluate_settings *settings, ch_error *error) {
   bool holds = false;
   if (!settings) return CH_OK;
   if (settings->sample)
@@ -99,7 +103,7 @@ static ch_status ask_all(const ch_model *model, const char *length, const ch_eva
 static ch_status ask_suite(const ch_model *model, const char *task, const ch_evaluate_settings *settings,
                            char **json, ch_error *error) {
   double began = ch_clock();
-  CH_TRY(ch_ranks_agree(settings ? settings->ranks : NULL, check(settings, error), error));
+  CH_TRY(ch_ranks_agree(settings ? settings->ranks : NULL, check_ruler_settings(settings, error), error));
   json_t *all = json_pack("{s:s, s:i, s:i}", "task", SUITE, "n", 0, "fewshot", 0);
   json_t *lengths = json_object(), *rows = json_object();
   ch_status status = ask_all(model, task + strlen(SUITE), settings, all, lengths, rows, error);

@@ -34,7 +34,7 @@ static double share_of_limit(const ch_profile_row *row, const ch_speed_limits *l
   return seconds > 0 ? ch_speed_least_seconds(limits, row->dtype, row->flops, row->bytes) / seconds : 0;
 }
 
-static ch_status give(ch_text *text, char **out, ch_error *error) {
+static ch_status give_text(ch_text *text, char **out, ch_error *error) {
   if (text->failed) {
     ch_text_free(text);
     return ch_no_memory(error);
@@ -76,7 +76,7 @@ ch_status ch_profile_table(const ch_profile *profile, const char *title, double 
   ch_table_cell(&table, "%.1f%%", 100 * outside / profile->seconds);
   ch_table_end_row(&table);
   ch_table_write(&table, &page);
-  return give(&page, text, error);
+  return give_text(&page, text, error);
 }
 
 static json_t *list_rows(const ch_profile *profile, double steps, const ch_speed_limits *limits) {

@@ -12,7 +12,7 @@ void ch_quantize_defaults(ch_quantize_settings *settings) {
   *settings = (ch_quantize_settings){.type = CH_PRECISION_Q8_0};
 }
 
-static ch_status type_of(ch_precision precision, ch_dtype *dtype, ch_error *error) {
+static ch_status quantised_type(ch_precision precision, ch_dtype *dtype, ch_error *error) {
   int known = ch_api_dtype(precision, CH_Q8_0);
   if (known < 0 || known == CH_F32)
     return ch_fail(error, CH_ERROR_ARGUMENT,
@@ -21,7 +21,7 @@ static ch_status type_of(ch_precision precision, ch_dtype *dtype, ch_error *erro
   return CH_OK;
 }
 
-static json_t *figures(ch_dtype type, const ch_quantised_sizes *sizes) {
+static json_t *quantised_figures(ch_dtype type, const ch_quantised_sizes *sizes) {
   return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "type", ch_api_type_name(type), "bytes_before",
                    (json_int_t)sizes->before, "bytes", (json_int_t)sizes->after, "matrices",
                    (json_int_t)sizes->in_blocks, "matrices_of_other_widths", (json_int_t)sizes->fallen_back,
@@ -51,7 +51,7 @@ ch_status ch_quantize(const char *directory, const char *out, const ch_quantize_
   ch_quantize_defaults(&own);
   if (!settings) settings = &own;
   ch_dtype type = CH_Q8_0;
-  CH_TRY(type_of(settings->type, &type, error));
+  CH_TRY(quantised_type(settings->type, &type, error));
   if (ch_same_file(directory, out))
     return ch_fail(error, CH_ERROR_ARGUMENT, "%s is the model itself; give another directory to write", out);
   ch_model *model;
@@ -59,5 +59,5 @@ ch_status ch_quantize(const char *directory, const char *out, const ch_quantize_
   ch_quantised_sizes sizes;
   ch_status status = write_model(model, out, type, settings, &sizes, error);
   ch_model_unload(model);
-  return status == CH_OK ? ch_api_json(figures(type, &sizes), json, error) : status;
+  return status == CH_OK ? ch_api_json(quantised_figures(type, &sizes), json, error) : status;
 }

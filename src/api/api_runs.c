@@ -1,5 +1,5 @@
-/* Public functions of kept runs beside those that src/runs defines: from a directory or figures to a run, and from a run
- * to JSON. */
+/* Public functions of recorded runs, in addition to those of src/runs: from a directory or figures to a run, and from
+ * a run to JSON. */
 #include <crosshead/runs.h>
 
 #include <string.h>

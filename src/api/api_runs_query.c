@@ -274,7 +274,7 @@ static ch_status read_curves(ch_runs *runs, ch_found_runs *found, ch_error *erro
   return CH_OK;
 }
 
-static ch_status find(ch_runs *runs, const ch_runs_query *query, ch_found_runs *found, ch_error *error) {
+static ch_status find_runs(ch_runs *runs, const ch_runs_query *query, ch_found_runs *found, ch_error *error) {
   search s = {.arena = &found->arena};
   sqlite3_stmt *statement = NULL;
   ch_status status;
@@ -302,7 +302,7 @@ ch_status ch_runs_find(ch_runs *runs, const ch_runs_query *query, ch_found_runs 
   *result = NULL;
   ch_found_runs *found = calloc(1, sizeof *found);
   if (!found) return ch_no_memory(error);
-  ch_status status = find(runs, query ? query : &all, found, error);
+  ch_status status = find_runs(runs, query ? query : &all, found, error);
   if (status == CH_OK)
     *result = found;
   else

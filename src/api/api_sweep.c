@@ -1,4 +1,5 @@
-/* The public functions that sweep over learning rates: a sweep with its report beside the results, and what was found. */
+/* The public functions that sweep over learning rates: they run it, write its report next to the results, and return
+ * its findings. */
 #include <crosshead/sweep.h>
 
 #include <stdlib.h>

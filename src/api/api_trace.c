@@ -12,7 +12,7 @@ enum { SPANS, OPERATIONS }; /* the threads of a part */
 static const char *const kinds[] = {"forward", "backward", "span"};
 
 /* One event a line; the first of a file has no comma before it. */
-static ch_status put(ch_writer *writer, json_t *event, bool *first, ch_error *error) {
+static ch_status put_trace_event(ch_writer *writer, json_t *event, bool *first, ch_error *error) {
   char *line = event ? ch_json_dump(event, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
   json_decref(event);
   if (!line) return ch_no_memory(error);
@@ -52,14 +52,14 @@ static double beginning(const ch_profile *profile) {
   return began;
 }
 
-static ch_status put_part(ch_writer *writer, int process, const ch_traced *part,
-                          const ch_speed_limits *limits, bool *first, ch_error *error) {
+static ch_status put_traced_part(ch_writer *writer, int process, const ch_traced *part,
+                                 const ch_speed_limits *limits, bool *first, ch_error *error) {
   double began = part->from_zero ? 0 : beginning(part->profile);
-  CH_TRY(put(writer, named("process_name", process, SPANS, part->title), first, error));
-  CH_TRY(put(writer, named("thread_name", process, SPANS, "steps"), first, error));
-  CH_TRY(put(writer, named("thread_name", process, OPERATIONS, "operations"), first, error));
+  CH_TRY(put_trace_event(writer, named("process_name", process, SPANS, part->title), first, error));
+  CH_TRY(put_trace_event(writer, named("thread_name", process, SPANS, "steps"), first, error));
+  CH_TRY(put_trace_event(writer, named("thread_name", process, OPERATIONS, "operations"), first, error));
   for (int64_t i = 0; i < part->profile->event_count; i++)
-    CH_TRY(put(writer, as_json(&part->profile->events[i], began, process, limits), first, error));
+    CH_TRY(put_trace_event(writer, as_json(&part->profile->events[i], began, process, limits), first, error));
   return CH_OK;
 }
 
@@ -73,7 +73,7 @@ ch_status ch_trace_write(const char *path, int parts, const ch_traced *traced, c
   CH_TRY(ch_writer_open(&writer, path, error));
   ch_status status = ch_writer_put(&writer, head, sizeof head - 1, error);
   for (int i = 0; i < parts && status == CH_OK; i++)
-    status = put_part(&writer, i + 1, &traced[i], limits, &first, error);
+    status = put_traced_part(&writer, i + 1, &traced[i], limits, &first, error);
   if (status == CH_OK) status = ch_writer_put(&writer, tail, sizeof tail - 1, error);
   if (status == CH_OK) status = ch_writer_commit(&writer, error);
   ch_writer_abort(&writer);

@@ -131,7 +131,7 @@ static ch_status open_data(ch_training *t, ch_error *error) {
   return ch_ranks_agree(ranks, leads ? CH_OK : ch_training_open_data(t, error), error);
 }
 
-static ch_status run(ch_training *t, ch_training_control *control, ch_error *error) {
+static ch_status run_training(ch_training *t, ch_training_control *control, ch_error *error) {
   ch_rank_group *ranks = t->settings->workers.ranks;
   CH_TRY(ch_ranks_agree(ranks, ch_training_decide(t, error), error));
   CH_TRY(ch_training_compare_start(t, error));
@@ -158,7 +158,7 @@ static ch_status run_control(ch_training *t, ch_training_control *control, ch_er
 }
 
 /* The sentence of a run that was stopped, for a caller who has no command line. */
-static json_t *figures(const ch_training *t) {
+static json_t *training_figures(const ch_training *t) {
   ch_progress_record record;
   double least, most;
   char per_second[64];
@@ -206,11 +206,12 @@ ch_status ch_train(const char *out, const ch_train_settings *settings, char **js
   if (ch_ranks_leads(settings->workers.ranks)) ch_preparation_begin(&attempt, out);
   ch_training_control control = {0};
   json_t *result = NULL;
-  ch_status status = run(t, &control, error);
+  ch_status status = run_training(t, &control, error);
   if (status == CH_OK) {
-    result = figures(t);
+    result = training_figures(t);
     if (control.model) status = run_control(t, &control, error);
-    if (control.model && status == CH_OK) json_object_set_new(result, "control", figures(&control.run));
+    if (control.model && status == CH_OK)
+      json_object_set_new(result, "control", training_figures(&control.run));
   }
   if (status != CH_OK && status != CH_ERROR_INTERRUPTED && !t->began) ch_preparation_undo(&attempt);
   ch_preparation_end(&attempt);

@@ -9,8 +9,8 @@
 
 enum { MOST_RANKS = 65536 };
 
-static ch_status measure(const char *model, const ch_train_settings *s, int32_t ranks,
-                         ch_train_memory *memory, ch_error *error) {
+static ch_status measure_train_memory(const char *model, const ch_train_settings *s, int32_t ranks,
+                                      ch_train_memory *memory, ch_error *error) {
   ch_config config;
   ch_train_options options;
   if (!model) return ch_fail(error, CH_ERROR_ARGUMENT, "no model is named; give a config or {init_from}");
@@ -34,7 +34,8 @@ ch_status ch_train_memory_of(const ch_train_model *model, const ch_train_trainin
   ch_train_settings settings;
   ch_train_defaults(&settings);
   settings.training = *training;
-  return measure(model->config ? model->config : model->init_from, &settings, ranks, memory, error);
+  return measure_train_memory(model->config ? model->config : model->init_from, &settings, ranks, memory,
+                              error);
 }
 
 ch_status ch_train_memory_json(const ch_train_memory *memory, char **json, ch_error *error) {

@@ -17,7 +17,7 @@ typedef struct asking {
   const ch_asked_task *task;
 } asking;
 
-static bool tell(int64_t done, int64_t total, void *user) {
+static bool report_task_progress(int64_t done, int64_t total, void *user) {
   const asking *a = user;
   const ch_compare_settings *s = a->settings;
   const ch_compare_event event = {.kind = CH_COMPARE_EVENT_ASKING,
@@ -26,7 +26,7 @@ static bool tell(int64_t done, int64_t total, void *user) {
   return goes_on && !(s->stop && s->stop(s->user));
 }
 
-/* The figure that a report names first: the one with a standard error beside it. */
+/* The figure that a report names first: the one that has a standard error. */
 static bool read_figure(json_t *report, ch_arena *arena, ch_task_result *answer) {
   const char *key;
   json_t *value;
@@ -46,7 +46,7 @@ static bool read_figure(json_t *report, ch_arena *arena, ch_task_result *answer)
 
 enum { LENGTH_SIZE = 32 };
 
-/* Returns true if items are made as long as the training sequences, since nothing else is said. */
+/* Returns true if items are generated as long as the training sequences, because no length is given. */
 static bool takes_usual_length(const ch_asked_task *task) {
   return strncmp(task->name, "ruler", 5) == 0 && !strchr(task->name, '@');
 }
@@ -67,7 +67,7 @@ static ch_status ask(asking *a, const ch_model *model, ch_arena *arena, ch_task_
                      ch_error *error) {
   char length[LENGTH_SIZE], *text = NULL;
   ch_evaluate_settings settings = settings_of(a->settings, a->task, length);
-  settings.progress = tell;
+  settings.progress = report_task_progress;
   settings.user = a;
   CH_TRY(ch_evaluate_task(model, a->task->name, &settings, &text, error));
   json_t *report = json_loads(text, 0, NULL);

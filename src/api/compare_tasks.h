@@ -1,4 +1,4 @@
-/* Tasks that the models of a comparison are asked. */
+/* Evaluates the models of a comparison on tasks. */
 #ifndef CH_API_COMPARE_TASKS_H
 #define CH_API_COMPARE_TASKS_H
 
@@ -10,7 +10,8 @@ ch_status ch_compare_ask(const ch_compare_settings *settings, const ch_model_res
                          const char *directory, const ch_asked_task *task, ch_arena *arena,
                          ch_task_result *answer, ch_error *error);
 
-/* A ch_task_checker: does with a configuration and a tokenizer all that ch_evaluate_task does before the model is asked. */
+/* A ch_task_checker: does with a configuration and a tokenizer all that ch_evaluate_task does before the model is
+ * asked. */
 ch_status ch_compare_check_task(const ch_compare_settings *settings, const ch_config *config,
                                 const ch_tokenizer *tokenizer, const ch_asked_task *task, ch_error *error);
 

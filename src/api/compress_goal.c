@@ -28,7 +28,8 @@ static double saved_by(const ch_compressing *c, int remedy) {
   return 1 - (double)ch_state_bytes(&c->own->config, &types) / (double)c->report.before.cache_bytes_per_token;
 }
 
-static ch_status measure(ch_compressing *c, int remedy, ch_compression_figures *figures, ch_error *error) {
+static ch_status measure_remedy(ch_compressing *c, int remedy, ch_compression_figures *figures,
+                                ch_error *error) {
   const ch_cache_types types = types_of(remedy);
   *figures = c->report.before;
   figures->measured = false;
@@ -38,7 +39,7 @@ static ch_status measure(ch_compressing *c, int remedy, ch_compression_figures *
 }
 
 ch_status ch_compressing_eight_bit(ch_compressing *c, ch_error *error) {
-  return measure(c, EIGHT_BIT, &c->report.eight_bit, error);
+  return measure_remedy(c, EIGHT_BIT, &c->report.eight_bit, error);
 }
 
 static void take_types(ch_compressing *c, int remedy) {
@@ -60,8 +61,8 @@ static double saved_by_heads(const ch_compressing *c) {
   return 1 - (double)bytes / (double)c->report.before.cache_bytes_per_token;
 }
 
-/* Heads for each layer that reach the goal with 8-bit elements; *loss is what the model would have with both, if what layers
-   lose alone adds up. */
+/* Heads for each layer that reach the goal with 8-bit elements; *loss is what the model would have with both, if what
+ * layers lose alone adds up. */
 static ch_status choose_heads(ch_compressing *c, double *loss, ch_error *error) {
   const ch_sensitivity *s = &c->sensitivity;
   CH_TRY(ch_compressing_calibrate(c, error));
@@ -91,7 +92,7 @@ ch_status ch_compressing_pursue(ch_compressing *c, ch_error *error) {
   keep_heads(c);
   c->report.component_heads = c->heads;
   while (reaching < REMEDIES && saved_by(c, reaching) < c->s->cache) reaching++;
-  if (reaching > EIGHT_BIT && reaching < REMEDIES) CH_TRY(measure(c, reaching, &found, error));
+  if (reaching > EIGHT_BIT && reaching < REMEDIES) CH_TRY(measure_remedy(c, reaching, &found, error));
   if (reaching < REMEDIES) c->report.types_alone = found;
   bool cheap =
       reaching == EIGHT_BIT || (reaching < REMEDIES && found.loss - c->report.before.loss <= log1p(little));

@@ -22,14 +22,14 @@ typedef struct ch_compressing {
   const char *keep[CH_MAX_PROJECTIONS]; /* [keep_count] full names of s->keep */
   int keep_count;
   ch_api_progress progress;
-  const char *stage; /* that was told last */
+  const char *stage; /* that was reported last */
   ch_shared shared;  /* while rank 0 does a part alone */
   ch_model *before;  /* as it runs, to be measured; or NULL */
-  ch_model *after;   /* likewise what was made of it */
+  ch_model *after;   /* its compressed form */
   ch_model *own;     /* as its files have it, */
   ch_absorbed absorbed;
   ch_model plain;        /* with what mixes heads taken into the projections, */
-  const ch_model *model; /* whichever of the two a method takes */
+  const ch_model *model; /* whichever of the two the method uses */
   ch_tokenizer *tokenizer;
   ch_document_set calibration_text, text; /* text: what perplexities are of */
   ch_ids tokens;                          /* of the calibration text */
@@ -37,7 +37,7 @@ typedef struct ch_compressing {
   ch_sensitivity sensitivity;
   int64_t heads[CH_MAX_LISTED_LAYERS]; /* mea: h' of each layer */
   ch_cache_types types;                /* that the result is measured with, if report.cache_types is set */
-  ch_dtype dtype;                      /* of the matrices that are made */
+  ch_dtype dtype;                      /* of the new matrices */
   ch_compressed compressed;
   ch_compression_report report;
 } ch_compressing;
@@ -47,9 +47,10 @@ ch_compress_step ch_compressing_step;
 
 /* "mea", "masa" ..., in the order of ch_compression; "measured", "paper" (compress_read.c). */
 extern const char *const ch_compression_names[], *const ch_compression_weightings[];
-/* Returns true if errors of matrices are weighed against each other: in the atoms of masa, and where ranks are searched. */
+/* Returns true if errors of matrices are weighed against each other: in the atoms of masa, and where ranks are
+ * searched. */
 bool ch_compression_weighs(const ch_compress_settings *s);
-/* "share", "projection", "searched": what the method takes by default where the settings leave it to it. */
+/* "share", "projection", "searched": the method's defaults for settings that are not given. */
 const char *ch_compression_ranks_name(const ch_compress_settings *s);
 
 /* Checks the settings alone (compress_read.c). */
@@ -57,7 +58,8 @@ ch_status ch_compressing_check(const ch_compress_settings *s, ch_error *error);
 /* Layers, heads, projections and element type for the model that c->own is. */
 ch_status ch_compressing_read(ch_compressing *c, ch_error *error);
 
-/* Checks that all ranks are about to do the same and, once the model is open, with the same model and text (compress_ranks.c). */
+/* Checks that all ranks are about to do the same and, once the model is open, with the same model and text
+ * (compress_ranks.c). */
 ch_status ch_compressing_compare(ch_compressing *c, bool opened, ch_error *error);
 /* A failure of one rank is one of all. */
 ch_status ch_compressing_agree(const ch_compressing *c, ch_status status, ch_error *error);
@@ -67,7 +69,8 @@ ch_status ch_compressing_by_first(ch_compressing *c, ch_compressing_part *part, 
 
 /* Runs the calibration text through the model, where the method looks at one: c->calibration (compress_choose.c). */
 ch_status ch_compressing_calibrate(ch_compressing *c, ch_error *error);
-/* mea: how many heads each layer keeps, c->heads: the requested number, or one chosen by a profile within the budget. */
+/* mea: how many heads each layer keeps, c->heads: the requested number, or one chosen by a profile within the
+ * budget. */
 ch_status ch_compressing_choose_heads(ch_compressing *c, ch_error *error);
 
 /* mea: measures how much the loss changes when each layer alone is compressed: c->sensitivity. */
@@ -78,7 +81,7 @@ ch_status ch_compressing_eight_bit(ch_compressing *c, ch_error *error);
 /* Chooses types and, where they do not suffice, heads for s->cache: c->types, c->heads. */
 ch_status ch_compressing_pursue(ch_compressing *c, ch_error *error);
 
-/* The perplexity of a model on the text that was kept back; types: of the cache that it is read through, NULL: none
+/* The perplexity of a model on the held-out text; types: of the cache that it is read through, NULL: none
    (compress_measure.c). */
 ch_status ch_compressing_perplexity(ch_compressing *c, const ch_model *model, const char *what,
                                     const ch_cache_types *types, ch_compression_figures *figures,
@@ -87,7 +90,7 @@ ch_status ch_compressing_perplexity(ch_compressing *c, const ch_model *model, co
 ch_status ch_compressing_count(const ch_model *model, ch_compression_figures *figures, ch_error *error);
 ch_status ch_compressing_race(ch_compressing *c, ch_error *error);
 
-/* Writes the compressed model; and the report beside it (compress_write.c). */
+/* Writes the compressed model, then its report (compress_write.c). */
 ch_status ch_compressing_write(ch_compressing *c, ch_error *error);
 ch_status ch_compressing_write_report(const ch_compressing *c, ch_error *error);
 

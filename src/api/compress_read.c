@@ -20,7 +20,8 @@ const char *ch_compression_ranks_name(const ch_compress_settings *s) {
   return names[s->weighting == CH_ERROR_WEIGHTING_PAPER ? CH_RANKS_PROJECTION : CH_RANKS_SEARCHED];
 }
 
-static ch_status wrong(const ch_compress_settings *s, const char *sentence, ch_error *error) {
+static ch_status wrong_compress_setting(const ch_compress_settings *s, const char *sentence,
+                                        ch_error *error) {
   return ch_fail(error, CH_ERROR_ARGUMENT, "%s %s", ch_compression_names[s->method], sentence);
 }
 
@@ -40,34 +41,41 @@ static ch_status check_goal(const ch_compress_settings *s, ch_error *error) {
 }
 
 static ch_status check_mea(const ch_compress_settings *s, ch_error *error) {
-  if (s->ratio != 0) return wrong(s, "needs component_heads or a budget instead of a ratio", error);
+  if (s->ratio != 0)
+    return wrong_compress_setting(s, "needs component_heads or a budget instead of a ratio", error);
   if (s->keep || s->groups || s->atoms)
-    return wrong(s, "has no dictionaries: keep, groups and atoms are for the other methods", error);
+    return wrong_compress_setting(s, "has no dictionaries: keep, groups and atoms are for the other methods",
+                                  error);
   if (s->ranks || s->weighting)
-    return wrong(s, "has no ranks: ranks and weighting are for the other methods", error);
+    return wrong_compress_setting(s, "has no ranks: ranks and weighting are for the other methods", error);
   if (s->cache != 0) return check_goal(s, error);
   if (s->component_heads == -1 && s->budget == 0)
-    return wrong(s, "needs component_heads, a budget, or a share of the cache", error);
-  if (!(s->budget >= 0 && s->budget <= 1)) return wrong(s, "needs a budget above 0 and at most 1", error);
+    return wrong_compress_setting(s, "needs component_heads, a budget, or a share of the cache", error);
+  if (!(s->budget >= 0 && s->budget <= 1))
+    return wrong_compress_setting(s, "needs a budget above 0 and at most 1", error);
   if ((s->budget > 0 || s->profile) && !s->calibration)
-    return wrong(s, "needs a calibration text for a budget and a profile, which measure on it", error);
+    return wrong_compress_setting(
+        s, "needs a calibration text for a budget and a profile, which measure on it", error);
   return CH_OK;
 }
 
 static ch_status check_others(const ch_compress_settings *s, ch_error *error) {
   if (s->cache != 0)
-    return wrong(s, "does not make the cache smaller; leave cache out, or set it without a method", error);
+    return wrong_compress_setting(
+        s, "does not make the cache smaller; leave cache out, or set it without a method", error);
   if (s->component_heads > 0 || s->budget != 0 || s->profile || s->first_layer != 0 || s->last_layer != -1)
-    return wrong(s, "needs a ratio; component_heads, layers, budget and profile are mea's", error);
-  if (!(s->ratio > 0 && s->ratio < 1)) return wrong(s, "needs a ratio above 0 and below 1", error);
+    return wrong_compress_setting(s, "needs a ratio; component_heads, layers, budget and profile are mea's",
+                                  error);
+  if (!(s->ratio > 0 && s->ratio < 1))
+    return wrong_compress_setting(s, "needs a ratio above 0 and below 1", error);
   if (s->method != CH_COMPRESSION_MASA && (s->groups || s->atoms))
-    return wrong(s, "has no dictionaries: groups and atoms are masa's", error);
+    return wrong_compress_setting(s, "has no dictionaries: groups and atoms are masa's", error);
   if (s->weighting && !ch_compression_weighs(s))
-    return wrong(s, "weighs errors only where ranks are searched; set ranks to that, or leave weighting out",
-                 error);
+    return wrong_compress_setting(
+        s, "weighs errors only where ranks are searched; set ranks to that, or leave weighting out", error);
   bool whitens = s->method == CH_COMPRESSION_SVD_LLM || s->method == CH_COMPRESSION_BASIS_SHARING;
   if (whitens && (!s->calibration || s->data_free))
-    return wrong(s, "needs a calibration text: it whitens by what inputs look like", error);
+    return wrong_compress_setting(s, "needs a calibration text: it whitens by what inputs look like", error);
   return CH_OK;
 }
 

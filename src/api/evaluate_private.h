@@ -8,7 +8,7 @@
 #include "infer/model.h"
 #include "tensor/team.h"
 
-/* What is evaluated. */
+/* One evaluation: a model and its text. */
 typedef struct ch_evaluated_kind {
   const char *name; /* in sentences: "evaluating a text" */
   bool images;      /* needs a model of images; else one of text with a tokenizer */

@@ -1,4 +1,4 @@
-/* A model that is asked the items of one task. */
+/* Evaluates a model on one task. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,7 +57,7 @@ static void put_groups(json_t *object, const ch_task_evaluation *t) {
 typedef struct asking {
   ch_evaluation call;
   ch_task *task;
-  char *name; /* as it was asked for, without a length */
+  char *name; /* as the caller spells it, without a length */
   ch_task_evaluation evaluation;
   double began, scoring; /* of the model's work: when, and seconds until the last report */
 } asking;

@@ -40,7 +40,7 @@ static ch_status read_record(const char *path, char **model, ch_error *error) {
   return ch_fail(error, CH_ERROR_FORMAT, "%s does not say which \"model\" is the control", path);
 }
 
-/* A control that has begun is the one that goes on. */
+/* A control that has begun is continued. */
 static ch_status settle_model(const ch_training *t, ch_training_control *control, char *recorded,
                               ch_error *error) {
   char whole[PATH_MAX];
@@ -128,8 +128,8 @@ static ch_status check_weights(const ch_training_control *control, ch_error *err
   return CH_OK;
 }
 
-static ch_status find(const ch_training *t, ch_training_control *control, const char *record,
-                      ch_error *error) {
+static ch_status find_control(const ch_training *t, ch_training_control *control, const char *record,
+                              ch_error *error) {
   ch_training *run = &control->run;
   char *recorded = NULL;
   if (t->settings->model.resume) CH_TRY(read_record(record, &recorded, error));
@@ -156,7 +156,7 @@ ch_status ch_training_find_control(const ch_training *t, ch_training_control *co
   char *record = ch_path_join(t->out, CH_TRAIN_CONTROL_RECORD);
   if (control->directory) control->run.checkpoint = ch_path_join(control->directory, CH_TRAIN_CHECKPOINT);
   ch_status status =
-      control->run.checkpoint && record ? find(t, control, record, error) : ch_no_memory(error);
+      control->run.checkpoint && record ? find_control(t, control, record, error) : ch_no_memory(error);
   free(record);
   return status;
 }

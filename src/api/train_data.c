@@ -20,7 +20,7 @@ static ch_status open_images(ch_training *t, ch_error *error) {
   return records ? ch_image_data_record(&t->images, t->out, error) : CH_OK;
 }
 
-static ch_status open_text(ch_training *t, ch_error *error) {
+static ch_status open_training_text(ch_training *t, ch_error *error) {
   const ch_train_settings *s = t->settings;
   ch_data_options o = {.data = s->text.data,
                        .tokenizer = s->text.tokenizer,
@@ -43,7 +43,7 @@ static ch_status open_text(ch_training *t, ch_error *error) {
   return CH_OK;
 }
 
-/* A twentieth of the run, unless evaluations would then take more than about a tenth of the training's time: a token
+/* A twentieth of the run, unless evaluations would then need more than about a tenth of the training's time: a token
    costs a third of what it costs in training. */
 static int64_t usual_eval_every(const ch_train_options *t, const ch_batch_source *source) {
   int64_t tokens = source->validation_sequences * t->sequence;
@@ -61,7 +61,8 @@ int64_t ch_training_epoch(const ch_training *t) {
                                          : t->data.train_sequences * t->options.sequence;
 }
 
-/* The places in sequences that hold so many tokens of the text: more than these where packed documents leave places empty. */
+/* The places in sequences that hold so many tokens of the text: more than these where packed documents leave places
+ * empty. */
 static int64_t places_for(const ch_training *t, int64_t tokens) {
   int64_t places = ch_training_epoch(t), text = t->data.train_tokens;
   if (!t->options.documents || text <= 0 || text >= places) return tokens;
@@ -92,6 +93,6 @@ static ch_status complete_options(ch_training *t, ch_error *error) {
 }
 
 ch_status ch_training_open_data(ch_training *t, ch_error *error) {
-  CH_TRY(ch_config_is_vision(&t->config) ? open_images(t, error) : open_text(t, error));
+  CH_TRY(ch_config_is_vision(&t->config) ? open_images(t, error) : open_training_text(t, error));
   return complete_options(t, error);
 }

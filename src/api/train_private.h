@@ -54,8 +54,8 @@ typedef struct ch_training_control {
   ch_training run; /* without data of its own */
 } ch_training_control;
 
-/* Which it is, by the settings or by what a resumed run's directory says, and whether it can be trained as the other, whose
-   config and options are decided. Release with ch_training_control_free, also after a failure. */
+/* Which it is, by the settings or by what a resumed run's directory says, and whether it can be trained as the other,
+ * whose config and options are decided. Release with ch_training_control_free, also after a failure. */
 ch_status ch_training_find_control(const ch_training *t, ch_training_control *control, ch_error *error);
 /* Writes down in the run's directory which it is, so that resuming finds it. */
 ch_status ch_training_record_control(const ch_training *t, const ch_training_control *control,

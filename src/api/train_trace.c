@@ -1,5 +1,5 @@
-/* The trace of a run's second step: the first is like no other, for its memory is touched for the first time. Rank 0 writes the
- * events of all ranks, each in a lane of its own. */
+/* The trace of a run's second step: the first is like no other, for its memory is touched for the first time. Rank 0
+ * writes the events of all ranks, each in a lane of its own. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "base/progress.h"
 #include "bench/speed.h"
 
-/* An event on its way to rank 0, where a name lies elsewhere in memory. */
+/* An event on its way to rank 0, where names have other addresses. */
 typedef struct sent_event {
   ch_profile_event event;
   char name[48];
@@ -26,7 +26,7 @@ enum { TRACE_TAG = 0 }; /* between two steps no other message is under way */
 
 /* --- rank 0 ------------------------------------------------------------------------------------------------------ */
 
-static ch_status make_room(lane *lanes, int ranks, ch_error *error) {
+static ch_status allocate_lanes(lane *lanes, int ranks, ch_error *error) {
   for (int r = 0; r < ranks; r++) {
     lane *l = &lanes[r];
     l->profile = (ch_profile){.full = l->count < 0};
@@ -61,7 +61,7 @@ static ch_status write_lanes(const ch_training *t, lane *lanes, int ranks, ch_er
 
 /* --- every rank -------------------------------------------------------------------------------------------------- */
 
-static void pack(const ch_training *t, sent_event *events) {
+static void pack_events(const ch_training *t, sent_event *events) {
   for (int64_t i = 0; i < t->profile.event_count; i++) {
     events[i].event = t->profile.events[i];
     events[i].event.start -= t->trace_began;
@@ -70,22 +70,22 @@ static void pack(const ch_training *t, sent_event *events) {
 }
 
 /* counts [ranks] */
-static ch_status reserve(const ch_training *t, lane *lanes, const int64_t *counts, sent_event **own,
-                         ch_error *error) {
+static ch_status reserve_events(const ch_training *t, lane *lanes, const int64_t *counts, sent_event **own,
+                                ch_error *error) {
   ch_rank_group *ranks = t->settings->workers.ranks;
   int count = ch_ranks_count(ranks);
   for (int r = 0; r < count; r++) lanes[r].count = counts[r];
-  if (ch_ranks_leads(ranks)) CH_TRY(make_room(lanes, count, error));
+  if (ch_ranks_leads(ranks)) CH_TRY(allocate_lanes(lanes, count, error));
   *own = calloc((size_t)t->profile.event_count + 1, sizeof **own);
   return *own ? CH_OK : ch_no_memory(error);
 }
 
 /* Brings all events to rank 0. */
-static void collect(const ch_training *t, lane *lanes, sent_event *own) {
+static void collect_lanes(const ch_training *t, lane *lanes, sent_event *own) {
   ch_rank_group *ranks = t->settings->workers.ranks;
   int self = ch_ranks_rank(ranks);
   ch_transfer transfer = {0};
-  pack(t, own);
+  pack_events(t, own);
   if (self == 0 && lanes[0].count > 0) memcpy(lanes[0].events, own, (size_t)lanes[0].count * sizeof *own);
   for (int r = 1; r < ch_ranks_count(ranks); r++) {
     size_t bytes = lanes[r].count > 0 ? (size_t)lanes[r].count * sizeof *own : 0;
@@ -106,10 +106,10 @@ static ch_status write_over_ranks(const ch_training *t, ch_error *error) {
   if (status == CH_OK) {
     counts[ch_ranks_rank(ranks)] = t->profile.full ? -1 : t->profile.event_count;
     ch_ranks_gather(ranks, counts, sizeof *counts);
-    status = ch_ranks_agree(ranks, reserve(t, lanes, counts, &own, error), error);
+    status = ch_ranks_agree(ranks, reserve_events(t, lanes, counts, &own, error), error);
   }
   if (status == CH_OK) {
-    collect(t, lanes, own);
+    collect_lanes(t, lanes, own);
     if (ch_ranks_leads(ranks)) status = write_lanes(t, lanes, count, error);
   }
   for (int r = 0; lanes && r < count; r++) {

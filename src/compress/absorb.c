@@ -2,8 +2,7 @@
  * materialised.
  *
  * A head's rows W_h of a projection, mixed over heads by M and knocked by T, give T (sum over j of M[g, j] W_j) x:
- * another projection. A bias is one more column. Both act before norms and rotations, so nothing else changes.
- */
+ * another projection. A bias is one more column. Both act before norms and rotations, so nothing else changes. */
 #include "compress/absorb.h"
 
 #include <stdio.h>
@@ -34,7 +33,7 @@ static const char *letter(unsigned on) {
 }
 
 /* A tensor by its name in a layer, given in two parts ("k_proj" and ".weight"), or -1. */
-static int find(const ch_params *params, int layer, const char *stem, const char *suffix) {
+static int find_layer_param(const ch_params *params, int layer, const char *stem, const char *suffix) {
   char name[NAME];
   snprintf(name, sizeof name, "model.layers.%d.self_attn.%.64s%.32s", layer, stem, suffix);
   return ch_params_find(params, name);
@@ -61,7 +60,8 @@ static bool mixing_folds(const folding *f, int layer) {
   return components(c, layer) && !(f->keep_cache && mixing_saves(c, layer));
 }
 
-/* Returns true if the state keeps mixing in some layer: maps of single heads then act on what is mixed from the components. */
+/* Returns true if the state keeps mixing in some layer: maps of single heads then act on what is mixed from the
+ * components. */
 static bool mixing_stays(const folding *f, unsigned on) {
   for (int layer = 0; layer < f->model->config.num_hidden_layers; layer++)
     if (ch_mixed_components(&f->model->config, layer, on) && !mixing_folds(f, layer)) return true;
@@ -78,8 +78,8 @@ static bool knocking_folds(const folding *f, unsigned on) {
   if (i == count || knocking->type != CH_KNOCKING_LINEAR) return false;
   if (knocking->per_head && mixing_stays(f, on)) return false;
   for (int layer = 0; layer < model->config.num_hidden_layers; layer++)
-    if (find(&model->params, layer, letter(on), "_knock.weight") >= 0 &&
-        find(&model->params, layer, made[i].name, ".weight") < 0)
+    if (find_layer_param(&model->params, layer, letter(on), "_knock.weight") >= 0 &&
+        find_layer_param(&model->params, layer, made[i].name, ".weight") < 0)
       return false;
   return true;
 }
@@ -149,7 +149,7 @@ void ch_choose_model_type(ch_config *config) {
     }
 }
 
-/* --- folding ------------------------------------------------------------------------------------------------------- */
+/* --- folding ---------------------------------------------------------------------------------------------------- */
 
 /* The numbers of a tensor in F32, in the arena. */
 static float *real(folding *f, const ch_tensor *tensor) {
@@ -196,12 +196,12 @@ static ch_status knock_rows(folding *f, const ch_state_rows *p, int knock, ch_te
 /* Folds the modules of one state into its rows. */
 static ch_status fold_state(folding *f, const ch_state_rows *p, bool *changed, ch_tensor *rows) {
   const ch_params *params = &f->model->params;
-  int mix = p->on == CH_ON_Q ? -1 : find(params, f->layer, letter(p->on), "_mix.weight");
+  int mix = p->on == CH_ON_Q ? -1 : find_layer_param(params, f->layer, letter(p->on), "_mix.weight");
   if (mix >= 0 && mixing_folds(f, f->layer)) {
     CH_TRY(mix_rows(f, p, mix, rows));
     *changed = true;
   }
-  int knock = f->knocked & p->on ? find(params, f->layer, letter(p->on), "_knock.weight") : -1;
+  int knock = f->knocked & p->on ? find_layer_param(params, f->layer, letter(p->on), "_knock.weight") : -1;
   if (knock < 0) return CH_OK;
   *changed = true;
   return knock_rows(f, p, knock, rows);
@@ -210,8 +210,8 @@ static ch_status fold_state(folding *f, const ch_state_rows *p, bool *changed, c
 /* One tensor of a projection, through the modules of all states that it makes. */
 static ch_status fold_tensor(folding *f, const ch_state_rows *made, int count, int first,
                              const char *suffix) {
-  int from = find(&f->model->params, f->layer, made[first].name, suffix);
-  int to = find(&f->absorbed->params, f->layer, made[first].name, suffix);
+  int from = find_layer_param(&f->model->params, f->layer, made[first].name, suffix);
+  int to = find_layer_param(&f->absorbed->params, f->layer, made[first].name, suffix);
   if (from < 0 || to < 0) return CH_OK;
   ch_tensor rows = f->model->weights.tensors[from];
   rows.data = real(f, &rows);

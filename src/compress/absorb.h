@@ -9,7 +9,7 @@ typedef struct ch_absorb_options {
   bool keep_cache; /* leave head mixing alone where folding it would make the cache larger */
 } ch_absorb_options;
 
-/* A plainer model that computes the same. Tensors that nothing was folded into still lie in the original
+/* A plainer model that computes the same. Tensors that nothing was folded into are still in the original
    model, which must outlive it. Release with ch_absorbed_free. */
 typedef struct ch_absorbed {
   ch_config config; /* of the plainest model type that can express it */
@@ -21,8 +21,8 @@ typedef struct ch_absorbed {
   int64_t mixes_left;                /* and that keep it */
   int64_t cache_before, cache_after; /* elements per token */
   int64_t shared;                    /* projections that were shared and are matrices of their layers now */
-  int64_t residuals;                 /* matrices that took in what lay beside them */
-  ch_materialised dense;             /* what they lie in */
+  int64_t residuals;                 /* matrices that absorbed their neighbours */
+  ch_materialised dense;             /* their memory */
   ch_arena arena;
 } ch_absorbed;
 

@@ -10,7 +10,7 @@
 
 /* The input of one or several projections of a layer. */
 typedef struct input {
-  ch_autocorrelation sums; /* what the public sees; c and mean lie in `data` */
+  ch_autocorrelation sums; /* the public view; c and mean point into `data` */
   float *data;             /* [n, n], then [n] */
   size_t bytes;
 } input;
@@ -68,7 +68,7 @@ static int block_inside(const ch_calibration *calibration, const char *label) {
   return named && !label[end] && layer >= 0 && layer < calibration->layers ? layer : -1;
 }
 
-/* The block whose output the norm with that weight takes, or -1. */
+/* Returns the block whose output is the input of the norm with that weight, or -1. */
 static int block_before(const ch_calibration *calibration, const char *label) {
   int layer, end = 0;
   if (strcmp(label, "model.norm.weight") == 0) return (int)calibration->layers - 1;
@@ -229,8 +229,8 @@ static void share_sums(const watch *w) {
   }
 }
 
-/* Sums to means; products are made exactly symmetric. */
-static ch_status settle(ch_calibration *calibration, ch_error *error) {
+/* Turns sums into means and makes products exactly symmetric. */
+static ch_status finish_sums(ch_calibration *calibration, ch_error *error) {
   float scale = (float)(1 / (double)calibration->tokens);
   for (int32_t k = 0; k < calibration->input_count; k++) {
     int64_t n = calibration->inputs[k].sums.n;
@@ -339,7 +339,7 @@ static ch_status run_text(watch *w, const int32_t *tokens, int64_t count, ch_err
       ch_text_pass_run(w->pass, w->model->weights.tensors, &observer, &calibration->loss, error);
   calibration->tokens = ch_text_pass_tokens(w->pass);
   if (status == CH_OK) share_sums(w);
-  if (status == CH_OK) status = settle(calibration, error);
+  if (status == CH_OK) status = finish_sums(calibration, error);
   if (status == CH_OK && o->drift) status = measure_shares(calibration, error);
   if (status == CH_OK && o->drift) status = measure_drift(w);
   ch_text_pass_free(w->pass);

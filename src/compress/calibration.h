@@ -5,8 +5,8 @@
 #include "compress/text_pass.h"
 
 typedef struct ch_calibration_options {
-  const char *const
-      *projections; /* [projection_count] full names of those whose inputs are wanted: "q_proj" */
+  /* [projection_count] full names of those whose inputs are wanted: "q_proj" */
+  const char *const *projections;
   int projection_count;
   bool drift;     /* ch_calibration_drift and ch_calibration_shares are wanted */
   int64_t window; /* ch_text_pass_options' */
@@ -15,9 +15,9 @@ typedef struct ch_calibration_options {
   ch_rank_group *ranks; /* ch_text_pass_options' */
 } ch_calibration_options;
 
-/* Runs tokens [count] through the model, once. Its projections must be matrices of their layers (CH_MATERIALISE_DENSE). Memory:
-   n^2 floats for every distinct input (q, k and v of a layer share theirs) of width n. All ranks have the whole calibration, with the
-   bits that one process has. */
+/* Runs tokens [count] through the model, once. Its projections must be matrices of their layers
+ * (CH_MATERIALISE_DENSE). Memory: n^2 floats for every distinct input (q, k and v of a layer share theirs) of width
+ * n. All ranks have the whole calibration, with the bits that one process has. */
 ch_status ch_calibrate(const ch_model *model, const int32_t *tokens, int64_t count,
                        const ch_calibration_options *options, ch_calibration **calibration, ch_error *error);
 void ch_calibration_free(ch_calibration *calibration);

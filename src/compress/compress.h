@@ -1,8 +1,7 @@
 /* Shared by the methods of compression: their input, the model they make, and their report.
  *
  * A method takes a model that is open (its matrices stay mapped), works on one matrix at a time, and gives another
- * model, whose tensors lie in the old one's mapping where nothing was changed.
- */
+ * model, whose unchanged tensors are in the old one's mapping. */
 #ifndef CH_COMPRESS_COMPRESS_H
 #define CH_COMPRESS_COMPRESS_H
 
@@ -42,16 +41,16 @@ typedef enum ch_rank_rule {
 
 typedef struct ch_compress_options {
   const int64_t *component_heads; /* mea: [layers] h' of each; 0 or G leaves a layer as it is */
-  double ratio;   /* of the attention parameters to take away, inside (0, 1); 0: no limit, all is exact */
-  int64_t before; /* attention parameters that the ratio is of; 0: those of the model */
+  double ratio;          /* of the attention parameters to remove, inside (0, 1); 0: no limit, all is exact */
+  int64_t before;        /* attention parameters that the ratio is of; 0: those of the model */
   int64_t groups, atoms; /* masa: groups of layers, and atoms of each; 0: chosen by the error */
   int64_t group_size;    /* basis sharing: adjacent layers that share a basis */
   ch_rank_rule ranks;
-  bool
-      unweighted; /* errors count as they are, |(W' - W) R|^2: in the atoms of masa and where ranks are searched */
+  /* errors count as they are, |(W' - W) R|^2: in the atoms of masa and where ranks are searched */
+  bool unweighted;
   const char *const *keep; /* [keep_count] full names of projections to leave alone: "o_proj" */
   int keep_count;
-  ch_dtype dtype;         /* of the matrices that are made: CH_F32, CH_F16 or CH_BF16 */
+  ch_dtype dtype;         /* of the new matrices: CH_F32, CH_F16 or CH_BF16 */
   ch_compress_step *step; /* or NULL */
   void *context;          /* of step */
 } ch_compress_options;
@@ -63,12 +62,12 @@ typedef struct ch_compressed_matrix {
   int64_t before, after; /* its own parameters: coefficients and factors, without shared atoms */
   int64_t rank;          /* of its factors or residual; 0: it has none */
   double error;          /* |W' - W| / |W|, Frobenius */
-  double
-      whitened_error; /* |(W' - W) R| / |W R| with E[x x^T] = R R^T: of its outputs; -1 without calibration */
+  /* |(W' - W) R| / |W R| with E[x x^T] = R R^T: of its outputs; -1 without calibration */
+  double whitened_error;
 } ch_compressed_matrix;
 
 typedef struct ch_compressed {
-  ch_materialised model;          /* its tensors may lie in the old model's, which must outlive it */
+  ch_materialised model;          /* its tensors may be in the old model's memory, which must outlive it */
   ch_compressed_matrix *matrices; /* [matrix_count], by layer, then projection */
   int matrix_count;
   int64_t before, after; /* attention parameters as `info` counts them; after <= (1 - ratio) before */
@@ -86,14 +85,15 @@ typedef ch_status ch_compress_method(const ch_model *model, const ch_calibration
                                      const ch_compress_options *options, ch_compressed *compressed,
                                      ch_error *error);
 
-/* virtual_heads.c: fewer key and value heads, mixed (MEA eqs. 23, 36-38): matrices are those of keys and values; `rank` is
-   h'. With calibration it is their outputs that lose least. */
+/* virtual_heads.c: fewer key and value heads, mixed (MEA eqs. 23, 36-38): matrices are those of keys and values;
+ * `rank` is h'. With calibration it is their outputs that lose least. */
 ch_compress_method ch_compress_mea;
 /* matrix_pca.c: atoms of groups of layers and whitened residuals (MASA); without calibration nothing is whitened, and
    groups are of equal size. Where ranks are not searched, all groups and projections have one number of atoms. */
 ch_compress_method ch_compress_masa;
-/* svd_methods.c: truncated SVD of every matrix: of W R (needs calibration), and of W (never looks at it). Basis sharing: of
-   the matrices of adjacent layers above each other, whose first factor they then share (needs calibration). */
+/* svd_methods.c: truncated SVD of every matrix: of W R (needs calibration), and of W (never looks at it). Basis
+ * sharing: of the matrices of adjacent layers above each other, whose first factor they then share (needs
+ * calibration). */
 ch_compress_method ch_compress_svd_llm, ch_compress_svd, ch_compress_basis_sharing;
 
 #endif

@@ -17,7 +17,7 @@ void ch_first_factor_name(const ch_matrix *matrix, const char *stem, char name[C
            stem);
 }
 
-/* Writes a factor and reads back what rounding made of it. */
+/* Writes a factor and reads back its rounded values. */
 static ch_status store(const char *name, int64_t count, double *values, ch_compressed *compressed,
                        ch_error *error) {
   CH_TRY(ch_compressed_put(compressed, name, 0, count, values, error));

@@ -73,8 +73,8 @@ static ch_status check_budget(const ch_matrices *list, const ch_compress_options
                  where, options->ratio, most > 0 ? most : 0);
 }
 
-static ch_status fill(const ch_model *model, const ch_compress_options *options, ch_matrices *list,
-                      ch_error *error) {
+static ch_status fill_matrices(const ch_model *model, const ch_compress_options *options, ch_matrices *list,
+                               ch_error *error) {
   ch_projection_shapes shapes;
   CH_TRY(ch_list_projections(&model->config, &shapes, error));
   CH_TRY(check_keep(options, &shapes, model->directory, error));
@@ -109,7 +109,7 @@ ch_status ch_matrices_list(const ch_model *model, const ch_compress_options *opt
   if (ch_materialise_changes(&model->config, &model->params, CH_MATERIALISE_DENSE))
     return ch_fail(error, CH_ERROR_ARGUMENT, "%s shares matrices; write them out before compressing it",
                    model->directory);
-  ch_status status = fill(model, options, matrices, error);
+  ch_status status = fill_matrices(model, options, matrices, error);
   if (status != CH_OK) ch_matrices_free(matrices);
   return status;
 }
@@ -176,7 +176,7 @@ void ch_shape_list_free(ch_shape_list *list) {
   *list = (ch_shape_list){0};
 }
 
-static int by_name(const void *a, const void *b) {
+static int compare_names(const void *a, const void *b) {
   return strcmp(((const ch_known_shape *)a)->name, ((const ch_known_shape *)b)->name);
 }
 
@@ -184,7 +184,8 @@ static size_t padded(const ch_tensor *tensor) {
   return (ch_tensor_bytes(tensor) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-static ch_status lay_out(const ch_model *model, ch_dtype dtype, ch_materialised *to, ch_error *error) {
+static ch_status lay_out_materialised(const ch_model *model, ch_dtype dtype, ch_materialised *to,
+                                      ch_error *error) {
   to->tensors = calloc((size_t)to->params.count + 1, sizeof *to->tensors);
   if (!to->tensors) return ch_no_memory(error);
   for (int i = 0; i < to->params.count; i++) {
@@ -215,12 +216,12 @@ ch_status ch_compressed_begin(const ch_model *model, const ch_config *config, ch
   ch_compressed_config(&to->config);
   CH_TRY(ch_config_validate(&to->config, model->directory, error));
   if (shapes->failed) return ch_no_memory(error);
-  qsort(shapes->known.rows, (size_t)shapes->known.count, sizeof *shapes->known.rows, by_name);
+  qsort(shapes->known.rows, (size_t)shapes->known.count, sizeof *shapes->known.rows, compare_names);
   to->params.known = &shapes->known;
   ch_status status = ch_model_declare(&to->config, &to->params, error);
   to->params.known = NULL;
   CH_TRY(status);
-  return lay_out(model, options->dtype, to, error);
+  return lay_out_materialised(model, options->dtype, to, error);
 }
 
 static ch_status tensor_of(const ch_compressed *compressed, const char *name, const ch_tensor **tensor,

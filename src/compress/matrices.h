@@ -1,4 +1,4 @@
-/* The projections' matrices that a method compresses, one by one, and the model that is made of what becomes of them. */
+/* The projections' matrices that a method compresses, one by one, and the model built from the results. */
 #ifndef CH_COMPRESS_MATRICES_H
 #define CH_COMPRESS_MATRICES_H
 
@@ -21,20 +21,21 @@ typedef struct ch_matrices {
   int64_t budget; /* and those that what becomes of `rows` may have for options->ratio */
 } ch_matrices;
 
-/* Every projection that options->keep does not name. Fails when the model has shared projections or residuals (they must
-   be written out before), when a name is none of the model's, when nothing is left or the ratio is out of reach. */
+/* Every projection that options->keep does not name. Fails when the model has shared projections or residuals (they
+ * must be written out before), when a name is none of the model's, when nothing is left or the ratio is out of
+ * reach. */
 ch_status ch_matrices_list(const ch_model *model, const ch_compress_options *options, ch_matrices *matrices,
                            ch_error *error);
 void ch_matrices_free(ch_matrices *matrices);
 /* The relative cost of decomposing a matrix, for progress. */
 double ch_matrix_work(const ch_matrix *matrix);
-/* `count` elements of the matrix from element `first` on, as doubles. In models of more than CH_LARGE_WEIGHTS the mapped
-   memory is let go of. */
+/* `count` elements of the matrix from element `first` on, as doubles. In models of more than CH_LARGE_WEIGHTS the
+ * mapped memory is let go of. */
 void ch_matrix_read(const ch_model *model, const ch_matrix *matrix, int64_t first, int64_t count,
                     double *values);
 
-/* Shapes that the new model's tensors will have where its configuration does not say them: the rank of the tensor, and its
-   first dimension. Names are copied. */
+/* Shapes that the new model's tensors will have where its configuration does not say them: the rank of the tensor,
+ * and its first dimension. Names are copied. */
 typedef struct ch_shape_list {
   ch_known_shapes known;
   int64_t capacity;
@@ -47,7 +48,7 @@ void ch_shape_list_add(ch_shape_list *list, int rank, int64_t first, const char 
 void ch_shape_list_free(ch_shape_list *list);
 
 /* Begins the new model: `config` (its model_type and what our own configs do not have are set here), tensors of other
-   shapes in `shapes`, which it sorts. Tensors of the old one's names are taken over; room is made for all others. */
+   shapes in `shapes`, which it sorts. Tensors of the old one's names are reused; memory is allocated for all others. */
 ch_status ch_compressed_begin(const ch_model *model, const ch_config *config, ch_shape_list *shapes,
                               const ch_compress_options *options, ch_compressed *compressed, ch_error *error);
 /* Writes elements of a tensor, rounded to its type, from element `first` on; and reads them back. */

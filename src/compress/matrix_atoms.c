@@ -1,5 +1,5 @@
 /* Atoms by the Gram matrix; matrices are read in pieces of all of them at once, so that one of them never needs to be
- * whole in memory beside the others. */
+ * whole in memory, in addition to the others. */
 #include "compress/matrix_atoms.h"
 
 #include <math.h>

@@ -1,9 +1,10 @@
 /* Matrix PCA: the atoms of one projection in one group of layers (MASA; "Matrix PCA").
  *
- * Matrices w_1 W_1 ... w_L W_L as long vectors are the rows of a matrix W; the top S eigenvectors of W^T W are the atoms:
- * those by which sum over l of w_l^2 |W_l - W'_l|^2 is least (MASA eq. 4; the paper's w_l are 1). They come from the L x L
- * Gram matrix G = W W^T: with G = U diag(s^2) U^T atom s is sum over l of U[l, s] w_l W_l / s_s, of length one, and
- * c[l, s] = tr(D_s^T W_l) = U[l, s] s_s / w_l. Files get atoms of the matrices' own size, so that 16 bits hold them well. */
+ * Matrices w_1 W_1 ... w_L W_L as long vectors are the rows of a matrix W; the top S eigenvectors of W^T W are the
+ * atoms: those by which sum over l of w_l^2 |W_l - W'_l|^2 is least (MASA eq. 4; the paper's w_l are 1). They come
+ * from the L x L Gram matrix G = W W^T: with G = U diag(s^2) U^T atom s is sum over l of U[l, s] w_l W_l / s_s, of
+ * length one, and c[l, s] = tr(D_s^T W_l) = U[l, s] s_s / w_l. Files get atoms of the matrices' own size, so that 16
+ * bits hold them well. */
 #ifndef CH_COMPRESS_MATRIX_ATOMS_H
 #define CH_COMPRESS_MATRIX_ATOMS_H
 

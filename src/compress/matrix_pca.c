@@ -49,7 +49,7 @@ static ch_status write_family(work *w, const ch_pca_family *f) {
 }
 
 /* The shapes of dictionaries and residuals give their sizes. */
-static ch_status begin(work *w) {
+static ch_status begin_pca(work *w) {
   const ch_pca *p = &w->pca;
   ch_config config = p->model->config;
   config.sharing = (ch_sharing){.type = CH_SHARING_MASA, .projection_count = p->list.name_count};
@@ -143,7 +143,7 @@ static ch_status compress_all(work *w) {
   CH_TRY(measure_grams(p));
   CH_TRY(measure_weights(p));
   CH_TRY(ch_pca_search(p));
-  CH_TRY(begin(w));
+  CH_TRY(begin_pca(w));
   for (int f = 0; f < p->family_count; f++) CH_TRY(write_family(w, &p->families[f]));
   qsort(w->compressed->matrices, count, sizeof *w->compressed->matrices, report_order);
   w->compressed->groups = p->groups;

@@ -35,8 +35,8 @@ double ch_error_left(const ch_ranked *matrices, int count) {
 
 /* --- proportions -------------------------------------------------------------------------------------------------- */
 
-/* The ranks, not whole, that spend the budget in proportion: those that would have less than `least` have that, those that
-   would have more than all have all, and the others share what is left. */
+/* The ranks, not whole, that spend the budget in proportion: those that would have less than `least` have that, those
+ * that would have more than all have all, and the others share what is left. */
 static double exact_rank(const ch_ranked *m, double part, double scale, int64_t least) {
   return fmin(fmax(scale * part, (double)least), (double)m->most);
 }
@@ -97,7 +97,7 @@ int64_t ch_proportional_ranks(ch_ranked *matrices, const double *parts, int coun
 
 /* --- choices ------------------------------------------------------------------------------------------------------ */
 
-/* What a choice costs, and the error it leaves, at a price per parameter: every unit of rank that is worth
+/* Returns the cost of a choice and the error that remains, at a price per parameter: every unit of rank that is worth
    its price is taken. */
 static double priced(const ch_ranked_choice *choice, int members, double price, int64_t *cost) {
   double error = 0;
@@ -115,7 +115,7 @@ static double priced(const ch_ranked_choice *choice, int members, double price, 
   return error;
 }
 
-/* Every family takes what is least at that price; returns what all cost. */
+/* Chooses the cheapest rank of every family at that price. Returns the total cost. */
 static int64_t choose_at(ch_ranked_family *families, int count, double price) {
   int64_t sum = 0;
   for (int f = 0; f < count; f++) {

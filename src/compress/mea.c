@@ -77,18 +77,18 @@ static ch_status set_config(const work *w, ch_config *config) {
 
 /* --- tensors ----------------------------------------------------------------------------------------------------- */
 
-static int find(const ch_params *params, int layer, const char *letter, const char *suffix) {
+static int find_projection(const ch_params *params, int layer, const char *letter, const char *suffix) {
   char name[96];
   snprintf(name, sizeof name, "model.layers.%d.self_attn.%s%s", layer, letter, suffix);
   return ch_params_find(params, name);
 }
 
-static ch_dtype type_of(const work *w, const ch_param *row) {
+static ch_dtype factor_type(const work *w, const ch_param *row) {
   return row->rank == 2 && !row->always_real ? w->options->dtype : CH_F32;
 }
 
 static size_t room_of(const work *w, const ch_param *row) {
-  return ((size_t)ch_param_count(row) * ch_dtype_size(type_of(w, row)) + 63) & ~(size_t)63;
+  return ((size_t)ch_param_count(row) * ch_dtype_size(factor_type(w, row)) + 63) & ~(size_t)63;
 }
 
 static const char *letter_of(unsigned state) {
@@ -97,16 +97,16 @@ static const char *letter_of(unsigned state) {
 
 enum { WEIGHT, BIAS, MIX, PARTS };
 
-/* Rows of what a layer's mixed heads are made of; bias -1 where there is none. */
-static void rows_of(const work *w, int layer, unsigned state, int rows[PARTS]) {
+/* Parameter rows of the factors of a layer's mixed heads; bias is -1 if there is none. */
+static void factor_rows(const work *w, int layer, unsigned state, int rows[PARTS]) {
   const ch_params *params = &w->compressed->model.params;
-  rows[WEIGHT] = find(params, layer, letter_of(state), "_proj.weight");
-  rows[BIAS] = find(params, layer, letter_of(state), "_proj.bias");
-  rows[MIX] = find(params, layer, letter_of(state), "_mix.weight");
+  rows[WEIGHT] = find_projection(params, layer, letter_of(state), "_proj.weight");
+  rows[BIAS] = find_projection(params, layer, letter_of(state), "_proj.bias");
+  rows[MIX] = find_projection(params, layer, letter_of(state), "_mix.weight");
 }
 
-/* Takes over what stays, and makes room for what is made. */
-static ch_status lay_out(work *w) {
+/* Reuses unchanged tensors and allocates memory for the new ones. */
+static ch_status lay_out_factors(work *w) {
   ch_materialised *to = &w->compressed->model;
   to->tensors = calloc((size_t)to->params.count + 1, sizeof *to->tensors);
   if (!to->tensors) return ch_no_memory(w->error);
@@ -118,7 +118,7 @@ static ch_status lay_out(work *w) {
   for (int l = 0; l < to->config.num_hidden_layers; l++)
     for (unsigned state = CH_ON_K; state <= CH_ON_V; state <<= 1) {
       if (!ch_mixed_components(&to->config, l, state)) continue;
-      rows_of(w, l, state, rows);
+      factor_rows(w, l, state, rows);
       for (int p = 0; p < PARTS; p++)
         if (rows[p] >= 0) to->data_bytes += room_of(w, &to->params.rows[rows[p]]);
     }
@@ -127,10 +127,10 @@ static ch_status lay_out(work *w) {
   return to->data ? CH_OK : ch_no_memory(w->error);
 }
 
-static void put(work *w, int index, const float *values) {
+static void put_factor(work *w, int index, const float *values) {
   const ch_param *row = &w->compressed->model.params.rows[index];
   ch_tensor *tensor = &w->compressed->model.tensors[index];
-  *tensor = (ch_tensor){.dtype = type_of(w, row), .rank = row->rank, .data = w->place};
+  *tensor = (ch_tensor){.dtype = factor_type(w, row), .rank = row->rank, .data = w->place};
   memcpy(tensor->shape, row->shape, sizeof tensor->shape);
   ch_kernels_best(CH_F32)->convert_to(ch_team_here(), ch_param_count(row), values, tensor->dtype, w->place);
   w->place += room_of(w, row);
@@ -151,19 +151,19 @@ static void note(work *w, int layer, unsigned state, const ch_head_factors *f) {
   m->whitened_error = weighted < 0 ? -1 : sqrt(weighted);
 }
 
-static ch_status make(work *w, int layer, unsigned state, const ch_head_factors *f) {
+static ch_status factor_layer(work *w, int layer, unsigned state, const ch_head_factors *f) {
   int rows[PARTS];
   int64_t components = kept(w, layer);
-  rows_of(w, layer, state, rows);
+  factor_rows(w, layer, state, rows);
   float *weight = malloc((size_t)(components * f->dim * f->inputs) * sizeof *weight);
   float *bias = malloc((size_t)(components * f->dim) * sizeof *bias);
   float *mix = malloc((size_t)(components * f->heads) * sizeof *mix);
   ch_status status = weight && bias && mix ? CH_OK : ch_no_memory(w->error);
   if (status == CH_OK) status = ch_head_factors_keep(f, components, weight, bias, mix, w->error);
   if (status == CH_OK) {
-    put(w, rows[WEIGHT], weight);
-    if (rows[BIAS] >= 0) put(w, rows[BIAS], bias);
-    put(w, rows[MIX], mix);
+    put_factor(w, rows[WEIGHT], weight);
+    if (rows[BIAS] >= 0) put_factor(w, rows[BIAS], bias);
+    put_factor(w, rows[MIX], mix);
   }
   free(weight);
   free(bias);
@@ -177,7 +177,7 @@ static ch_status compress_layer(work *w, int layer) {
     ch_head_factors f;
     CH_TRY(ch_head_factors_find(w->model, layer, state, w->calibration, &f, w->error));
     note(w, layer, state, &f);
-    ch_status status = make(w, layer, state, &f);
+    ch_status status = factor_layer(w, layer, state, &f);
     ch_head_factors_free(&f);
     CH_TRY(status);
   }
@@ -200,7 +200,7 @@ static ch_status compress_all(work *w) {
   CH_TRY(check_heads(w));
   CH_TRY(set_config(w, &to->model.config));
   CH_TRY(ch_model_declare(&to->model.config, &to->model.params, w->error));
-  CH_TRY(lay_out(w));
+  CH_TRY(lay_out_factors(w));
   to->matrices = calloc((size_t)layers * 2, sizeof *to->matrices);
   if (!to->matrices) return ch_no_memory(w->error);
   for (int l = 0; l < layers; l++) {

@@ -99,8 +99,7 @@ static bool is_wide(const ch_pca *pca) {
   return wide;
 }
 
-/* One group of all layers, and several of fewer; of wide matrices, where each attempt takes seconds, fewer.
-   */
+/* One group of all layers, and several of fewer; of wide matrices, where each attempt needs seconds, fewer. */
 static void list_groupings(search *s) {
   static const int counts[] = {1, 2, 3, 4, 6, 8}, few[] = {1, 4};
   const ch_pca *pca = s->pca;
@@ -131,8 +130,8 @@ static void add_choice(looked_at *l, int kept) {
   l->kept[l->count++] = kept;
 }
 
-/* Numbers of atoms that a family may have, rising where ranks are searched: few, some, all but a few, and all, which leave no
-   residual. */
+/* Numbers of atoms that a family may have, rising where ranks are searched: few, some, all but a few, and all, which
+ * leave no residual. */
 static void list_atoms(const ch_pca *pca, looked_at *l) {
   int all = l->family.count, asked = (int)pca->options->atoms;
   const ch_matrix *m = pca->sorted[l->family.first];
@@ -218,7 +217,8 @@ static int choice_of(const looked_at *l, int atoms) {
   return i;
 }
 
-/* Every family has `atoms`, and residuals get ranks by the rule: the error that is left, -1 when the budget is too small. */
+/* Every family has `atoms`, and residuals get ranks by the rule: the error that is left, -1 when the budget is too
+ * small. */
 static ch_status weigh_alike(const search *s, ch_pca_family *families, int count, int atoms, ch_ranked *ranks,
                              double *error) {
   const ch_pca *pca = s->pca;
@@ -276,7 +276,7 @@ static ch_status out_of_reach(const search *s, int64_t cheapest) {
                  1 - most, most);
 }
 
-/* A candidate of the search: kept if its error is smaller than that of all earlier ones. */
+/* Tries a candidate. It becomes the best if its error is smaller than that of all earlier ones. */
 static ch_status keep_if_better(ch_pca *pca, int groups, const ch_pca_family *families,
                                 const ch_ranked *ranks, double error, double *least) {
   if (error < 0 || error >= *least) return CH_OK;
@@ -308,7 +308,7 @@ static ch_status choose_with(const search *s, int groups, ch_pca_family *familie
   return CH_OK;
 }
 
-static ch_status choose(search *s) {
+static ch_status choose_components(search *s) {
   ch_pca *pca = s->pca;
   size_t most = (size_t)pca->list.count;
   ch_pca_family *families = malloc(most * sizeof *families);
@@ -322,7 +322,8 @@ static ch_status choose(search *s) {
   return status;
 }
 
-/* Checks that the grouping with the fewest groups, with its fewest atoms, meets the ratio; before anything is looked at. */
+/* Checks that the grouping with the fewest groups, with its fewest atoms, meets the ratio; before anything is looked
+ * at. */
 static ch_status check_reach(const search *s) {
   const ch_pca *pca = s->pca;
   int count;
@@ -336,7 +337,7 @@ static ch_status check_reach(const search *s) {
   return cheapest <= pca->list.budget ? CH_OK : out_of_reach(s, cheapest);
 }
 
-static ch_status run(search *s) {
+static ch_status run_search(search *s) {
   ch_pca *pca = s->pca;
   list_groupings(s);
   CH_TRY(check_reach(s));
@@ -346,13 +347,13 @@ static ch_status run(search *s) {
     for (int f = 0; f < count; f++) CH_TRY(add_to_pool(s, &pca->families[f]));
   }
   for (int i = 0; i < s->pool_count; i++) CH_TRY(look_at(pca, &s->pool[i]));
-  return choose(s);
+  return choose_components(s);
 }
 
 ch_status ch_pca_search(ch_pca *pca) {
   search s = {.pca = pca};
   pca->total += pca->list.count; /* for writing */
-  ch_status status = run(&s);
+  ch_status status = run_search(&s);
   for (int i = 0; i < s.pool_count; i++) {
     const looked_at *l = &s.pool[i];
     for (int k = 0; k < l->count * l->family.count; k++) free((double *)l->members[k].values);

@@ -1,5 +1,4 @@
-/* Which of a model's tensors are stored in 16 bits or block-quantised to 8, 6 or 4 bits, and in which type.
-   */
+/* Which of a model's tensors are stored in 16 bits or block-quantised to 8, 6 or 4 bits, and in which type. */
 #ifndef CH_COMPRESS_QUANTISE_H
 #define CH_COMPRESS_QUANTISE_H
 
@@ -19,7 +18,7 @@ ch_dtype ch_quantised_type(const ch_param *row, ch_dtype stored, ch_dtype dtype,
 /* Fills dtypes [model->params.count]: `dtype` (CH_Q8_0 ... CH_Q6_K, CH_F16 or CH_BF16) for matrices that
    inference reads block-quantised (ch_param); if a row is not a whole number of blocks, Q8_0; if that does
    not divide it either, F16. With `keep_embedding` the embedding and the LM head stay as they are. All else
-   keeps its type. CH_ERROR_CONFIG where the model's matrices are made of what layers share, or are
+   keeps its type. CH_ERROR_CONFIG if the model's matrices are composed of parts that layers share, or are
    block-quantised already: they would be rounded twice. */
 ch_status ch_quantise_types(const ch_model *model, ch_dtype dtype, bool keep_embedding, ch_dtype *dtypes,
                             ch_quantised_sizes *sizes, ch_error *error);

@@ -72,7 +72,7 @@ static ch_status told(probe *p) {
   return o->step(o->context, "profile", p->done, total, p->error);
 }
 
-/* Puts the stand-ins of choice c in place, runs the text, and notes how the loss changes. */
+/* Puts the stand-ins of choice c in place, runs the text, and records how the loss changes. */
 static ch_status probe_choice(probe *p, int layer, int c, stand_in *s, int count) {
   double loss = 0;
   ch_status status = CH_OK;
@@ -97,7 +97,7 @@ static ch_status probe_layer(probe *p, int layer) {
   return status;
 }
 
-static ch_status prepare(probe *p) {
+static ch_status prepare_probe(probe *p) {
   const ch_sensitivity_options *o = p->options;
   ch_sensitivity *found = p->found;
   CH_TRY(ch_virtual_heads_check(p->model, &p->states, p->error));
@@ -112,7 +112,7 @@ static ch_status prepare(probe *p) {
 static ch_status probe_all(probe *p, const int32_t *tokens, int64_t count) {
   const ch_sensitivity_options *o = p->options;
   ch_text_pass_options of_pass = {.window = o->window, .ranks = o->ranks};
-  CH_TRY(ch_ranks_agree(o->ranks, prepare(p), p->error));
+  CH_TRY(ch_ranks_agree(o->ranks, prepare_probe(p), p->error));
   CH_TRY(ch_text_pass_create(p->model, tokens, count, &of_pass, &p->pass, p->error));
   p->found->tokens = ch_text_pass_tokens(p->pass);
   CH_TRY(ch_text_pass_run(p->pass, p->tensors, NULL, &p->found->loss, p->error));

@@ -1,4 +1,5 @@
-/* How much the loss changes when one layer alone has fewer key and value heads (MEA Figure 8), and what to choose then. */
+/* How much the loss changes when one layer alone has fewer key and value heads (MEA Figure 8), and what to choose
+ * then. */
 #ifndef CH_COMPRESS_SENSITIVITY_H
 #define CH_COMPRESS_SENSITIVITY_H
 
@@ -26,7 +27,8 @@ typedef struct ch_sensitivity_options {
   ch_rank_group *ranks; /* ch_text_pass_options' */
 } ch_sensitivity_options;
 
-/* calibration: with it outputs decide which components are kept; or NULL. Layers outside first ... last have 0. */
+/* calibration: if given, errors of outputs decide which components remain; or NULL. Layers outside first ... last
+ * have 0. */
 ch_status ch_sensitivity_measure(const ch_model *model, const ch_calibration *calibration,
                                  const int32_t *tokens, int64_t count, const ch_sensitivity_options *options,
                                  ch_sensitivity *sensitivity, ch_error *error);
@@ -35,8 +37,8 @@ void ch_sensitivity_free(ch_sensitivity *sensitivity);
 /* heads [layers]: the `count` layers whose compression to choice `choice` costs least get that h', the others G. */
 ch_status ch_choose_layers(const ch_sensitivity *sensitivity, int choice, int64_t count, int64_t *heads,
                            ch_error *error);
-/* heads [layers]: an h' for every layer so that at least `saved` heads go in all (of keys, and as many of values), the sum
-   of changes being the least; or a sentence on how many can. */
+/* heads [layers]: an h' for every layer so that at least `saved` heads go in all (of keys, and as many of values),
+ * the sum of changes being the least; or a sentence on how many can. */
 ch_status ch_choose_heads(const ch_sensitivity *sensitivity, int64_t saved, int64_t *heads, ch_error *error);
 
 #endif

@@ -1,8 +1,8 @@
 /* SVD-LLM, plain SVD and Basis Sharing: every matrix W_l = B_l A_l, of a rank that the budget leaves to it.
  *
- * In Basis Sharing (Wang et al., ICLR 2025, arXiv 2410.03765) the matrices of n adjacent layers stand above each other,
- * [n out, in], and go through one whitened truncated SVD: with the mean of the layers' E[x x^T] = R R^T, U S V^T of the
- * stack times R gives a first factor A_g, the basis that the group's layers share, and B_l, the coefficients of each. The
+ * In Basis Sharing (Wang et al., ICLR 2025, arXiv 2410.03765) the matrices of n adjacent layers are stacked, [n out,
+ * in], and go through one whitened truncated SVD: with the mean of the layers' E[x x^T] = R R^T, U S V^T of the stack
+ * times R gives a first factor A_g, the basis that the group's layers share, and B_l, the coefficients of each. The
  * output projection keeps a basis for each layer, as in the paper. */
 #include <math.h>
 #include <stdio.h>
@@ -41,19 +41,19 @@ static bool is_shared(const work *w, const ch_matrix *m) {
   return w->group_size > 0 && strcmp(m->name, "o_proj") != 0;
 }
 
-static int group_of(const work *w, const ch_matrix *m) {
+static int matrix_group(const work *w, const ch_matrix *m) {
   return w->group_size > 0 ? (int)(m->layer / w->group_size) : m->layer;
 }
 
 /* Matrix `i` and those after it that share its first factor; they have one number of inputs. */
-static ch_status collect(work *w, int i, bool *taken, const ch_matrix **members) {
+static ch_status collect_family(work *w, int i, bool *taken, const ch_matrix **members) {
   const ch_matrix *m = &w->list.rows[i];
   family *f = &w->families[w->family_count++];
-  *f = (family){.group = group_of(w, m), .members = members, .in = m->in};
+  *f = (family){.group = matrix_group(w, m), .members = members, .in = m->in};
   for (int k = i; k < w->list.count; k++) {
     const ch_matrix *other = &w->list.rows[k];
-    bool joins =
-        k == i || (is_shared(w, m) && strcmp(other->name, m->name) == 0 && group_of(w, other) == f->group);
+    bool joins = k == i ||
+                 (is_shared(w, m) && strcmp(other->name, m->name) == 0 && matrix_group(w, other) == f->group);
     if (!joins) continue;
     if (other->in != m->in)
       return ch_fail(
@@ -75,7 +75,7 @@ static ch_status list_families(work *w) {
   ch_status status = taken && members && w->families ? CH_OK : ch_no_memory(w->error);
   for (int i = 0; status == CH_OK && i < w->list.count; i++) {
     if (taken[i]) continue;
-    status = collect(w, i, taken, members);
+    status = collect_family(w, i, taken, members);
     members += w->families[w->family_count - 1].count;
   }
   free(taken);
@@ -121,19 +121,19 @@ static ch_status inputs_of_family(const work *w, const family *f, ch_autocorrela
 
 /* --- ranks ------------------------------------------------------------------------------------------------------- */
 
-static ch_status tell(work *w, const char *what, const family *f) {
+static ch_status report_family(work *w, const char *what, const family *f) {
   ch_status status = ch_compress_tell(w->options, what, w->done, w->total, w->error);
   for (int l = 0; f && l < f->count; l++) w->done += ch_matrix_work(f->members[l]);
   return status;
 }
 
 /* Computes how much each unit of rank reduces the error; its weight is the mean of the layers'. */
-static ch_status measure(work *w, const family *f, ch_ranked *rank) {
+static ch_status measure_family(work *w, const family *f, ch_ranked *rank) {
   ch_autocorrelation sum;
   const ch_autocorrelation *c;
   float *own;
   ch_truncation t = {0};
-  CH_TRY(tell(w, "singular values", f));
+  CH_TRY(report_family(w, "singular values", f));
   rank->weight = 0;
   for (int l = 0; l < f->count; l++) {
     double weight;
@@ -155,7 +155,7 @@ static ch_status measure(work *w, const family *f, ch_ranked *rank) {
 static ch_status search_ranks(work *w) {
   int64_t left = w->list.budget;
   for (int f = 0; f < w->family_count; f++) {
-    CH_TRY(measure(w, &w->families[f], &w->ranks[f]));
+    CH_TRY(measure_family(w, &w->families[f], &w->ranks[f]));
     w->ranks[f].rank = 1;
     left -= w->ranks[f].cost;
   }
@@ -205,7 +205,7 @@ static void put_groups(const work *w, ch_sharing *sharing) {
 }
 
 /* The new model: factors in place of matrices. */
-static ch_status begin(work *w) {
+static ch_status begin_svd(work *w) {
   ch_config config = w->model->config;
   config.sharing = (ch_sharing){.type = CH_SHARING_LOW_RANK, .projection_count = w->list.name_count};
   for (int i = 0; i < w->list.name_count; i++)
@@ -245,7 +245,7 @@ static ch_status write(work *w, int i) {
   ch_autocorrelation sum;
   const ch_autocorrelation *c;
   float *own;
-  CH_TRY(tell(w, "low-rank factors", f));
+  CH_TRY(report_family(w, "low-rank factors", f));
   first_name(w, f, first);
   ch_status status = inputs_of_family(w, f, &sum, &own, &c);
   if (status == CH_OK) {
@@ -259,7 +259,7 @@ static ch_status write(work *w, int i) {
 
 /* --- the whole --------------------------------------------------------------------------------------------------- */
 
-static ch_status make_room(work *w) {
+static ch_status allocate_work(work *w) {
   int64_t most = 0;
   for (int f = 0; f < w->family_count; f++) {
     int64_t size = w->families[f].rows * w->families[f].in;
@@ -279,17 +279,17 @@ static int report_order(const void *a, const void *b) {
 static ch_status compress_all(work *w) {
   CH_TRY(ch_matrices_list(w->model, w->options, &w->list, w->error));
   CH_TRY(list_families(w));
-  CH_TRY(make_room(w));
+  CH_TRY(allocate_work(w));
   for (int i = 0; i < w->list.count; i++)
     w->total += (w->options->ranks == CH_RANK_SEARCHED ? 2 : 1) * ch_matrix_work(&w->list.rows[i]);
   CH_TRY(choose_ranks(w));
-  CH_TRY(begin(w));
+  CH_TRY(begin_svd(w));
   for (int f = 0; f < w->family_count; f++) CH_TRY(write(w, f));
   if (w->group_size > 0)
     qsort(w->compressed->matrices, (size_t)w->compressed->matrix_count, sizeof *w->compressed->matrices,
           report_order);
   CH_TRY(ch_compressed_end(&w->list, w->compressed, w->error));
-  return tell(w, "low-rank factors", NULL);
+  return report_family(w, "low-rank factors", NULL);
 }
 
 static ch_status compress(const ch_model *model, const ch_calibration *calibration,

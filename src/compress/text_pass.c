@@ -1,7 +1,8 @@
 /* Windows in batches of one shape, and a smaller last batch, through planned passes that end in the loss.
  *
- * Ranks go in step: in each round rank r runs the r-th of the next batches. Where fewer batches are left than ranks, the others run
- * the last one too, and nobody takes what they compute. So all ranks come to the same nodes in the same order. */
+ * Ranks go in step: in each round rank r runs the r-th of the next batches. Where fewer batches are left than ranks,
+ * the others run the last one too, and their results are discarded. So all ranks reach the same nodes in the same
+ * order. */
 #include "compress/text_pass.h"
 
 #include <math.h>
@@ -47,7 +48,7 @@ static ch_status make_runner(ch_text_pass *pass, int64_t sequences, ch_runner **
 
 static bool stops(void *context);
 
-static ch_status prepare(ch_text_pass *pass, int64_t count, ch_error *error) {
+static ch_status prepare_pass(ch_text_pass *pass, int64_t count, ch_error *error) {
   int64_t window = window_of(&pass->model->config, pass->options.window);
   pass->length = window < count - 1 ? window : count - 1;
   pass->windows = (count - 1) / pass->length;
@@ -78,7 +79,7 @@ static ch_status create(const ch_model *model, const int32_t *tokens, int64_t co
   pass->text = tokens;
   pass->options = *options;
   *result = pass;
-  return prepare(pass, count, error);
+  return prepare_pass(pass, count, error);
 }
 
 ch_status ch_text_pass_create(const ch_model *model, const int32_t *tokens, int64_t count,
@@ -170,7 +171,7 @@ static ch_status take_losses(void *context, const void *data, size_t bytes, ch_e
 static ch_status run_batch(ch_text_pass *pass, ch_runner_call *call, ch_error *error) {
   const void *losses = NULL;
   int64_t rows = pass->count * pass->length;
-  const int32_t *from = pass->text + pass->at * pass->length; /* windows lie side by side */
+  const int32_t *from = pass->text + pass->at * pass->length; /* windows are adjacent */
   memcpy(pass->tokens, from, (size_t)rows * sizeof *from);
   memcpy(pass->targets, from + 1, (size_t)rows * sizeof *from);
   CH_TRY(ch_runner_run(pass->count == pass->sequences ? pass->runner : pass->last, call, &losses, error));

@@ -17,21 +17,21 @@ typedef struct ch_text_pass_options {
   ch_rank_group *ranks; /* that share the windows; NULL: this process runs all */
 } ch_text_pass_options;
 
-/* Cuts tokens [count] into windows of one length; what is left at the end is not used. model and tokens must outlive the
-   pass. Fails when there are fewer than two tokens. Every rank creates one, with the same text. */
+/* Cuts tokens [count] into windows of one length; what is left at the end is not used. model and tokens must outlive
+ * the pass. Fails when there are fewer than two tokens. Every rank creates one, with the same text. */
 ch_status ch_text_pass_create(const ch_model *model, const int32_t *tokens, int64_t count,
                               const ch_text_pass_options *options, ch_text_pass **pass, ch_error *error);
 void ch_text_pass_free(ch_text_pass *pass);
 /* Runs all windows with `tensors` (the model's own, or others of the same shapes). *loss is the mean over the
-   predicted tokens, the same on all ranks. observer may be NULL. With several ranks each runs a batch of windows of its own at a
-   time, and what the observer adds up comes by ch_text_pass_collect. */
+ * predicted tokens, the same on all ranks. observer may be NULL. With several ranks each runs a batch of windows of
+ * its own at a time, and what the observer adds up comes by ch_text_pass_collect. */
 ch_status ch_text_pass_run(ch_text_pass *pass, const ch_tensor *tensors, const ch_observer *observer,
                            double *loss, ch_error *error);
-/* For an observer, at a node that all batches have: `data` [rows * row_bytes] of this batch goes to one rank, which `number` decides,
-   and is taken there in the order of batches. row_bytes 0: it is `fixed_bytes`, whatever the rows. */
+/* For an observer, at a node that all batches have: `data` [rows * row_bytes] of this batch goes to one rank, which
+ * `number` decides, and is taken there in the order of batches. row_bytes 0: it is `fixed_bytes`, whatever the rows. */
 ch_status ch_text_pass_collect(ch_text_pass *pass, int64_t number, const void *data, size_t row_bytes,
                                size_t fixed_bytes, ch_collector_take *take, void *context, ch_error *error);
-/* After a run, on every rank: what the rank of `number` has made of that becomes everyone's. */
+/* After a run, on every rank: broadcasts the result of rank `number`. */
 void ch_text_pass_share(ch_text_pass *pass, int64_t number, void *data, size_t bytes);
 /* On every rank, before a run that one of them may have to call off: a failure of one is one of all. */
 ch_status ch_text_pass_agree(ch_text_pass *pass, ch_status status, ch_error *error);

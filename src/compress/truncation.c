@@ -11,7 +11,7 @@ static double *room(int64_t rows, int64_t columns) {
   return malloc((size_t)(rows * columns + 1) * sizeof(double));
 }
 
-static double *widen(const ch_autocorrelation *c) {
+static double *widen_to_double(const ch_autocorrelation *c) {
   double *wide = room(c->n, c->n);
   for (int64_t i = 0; wide && i < c->n * c->n; i++) wide[i] = (double)c->c[i];
   return wide;
@@ -19,7 +19,7 @@ static double *widen(const ch_autocorrelation *c) {
 
 /* M E[x x^T] [out, in], or NULL when memory is out. */
 static double *times_autocorrelation(int64_t out, int64_t in, const double *m, const ch_autocorrelation *c) {
-  double *wide = widen(c), *product = room(out, in);
+  double *wide = widen_to_double(c), *product = room(out, in);
   if (wide && product) ch_multiply(false, false, out, in, in, m, in, wide, in, product, false);
   free(wide);
   if (wide) return product;
@@ -61,7 +61,7 @@ static ch_status square_by_columns(const double *m, const ch_autocorrelation *c,
   t->whitened = room(t->out, t->in);
   if (!t->whitened) return ch_no_memory(error);
   if (c) {
-    double ridge, *wide = widen(c);
+    double ridge, *wide = widen_to_double(c);
     t->r = room(t->in, t->in);
     ch_status status = wide && t->r ? ch_cholesky(t->in, wide, t->r, &ridge, error) : ch_no_memory(error);
     free(wide);
@@ -74,8 +74,8 @@ static ch_status square_by_columns(const double *m, const ch_autocorrelation *c,
   return CH_OK;
 }
 
-static ch_status find(const double *m, const ch_autocorrelation *c, bool vectors, ch_truncation *t,
-                      ch_error *error) {
+static ch_status find_truncation(const double *m, const ch_autocorrelation *c, bool vectors, ch_truncation *t,
+                                 ch_error *error) {
   double *square = t->vectors = room(t->most, t->most);
   t->values = room(t->most, 1);
   if (!square || !t->values) return ch_no_memory(error);
@@ -99,7 +99,7 @@ ch_status ch_truncation_find(int64_t out, int64_t in, const double *m, const ch_
   if (c && c->n != in)
     return ch_fail(error, CH_ERROR_ARGUMENT, "calibration is of %lld inputs and the matrix has %lld",
                    (long long)c->n, (long long)in);
-  ch_status status = find(m, c, vectors, truncation, error);
+  ch_status status = find_truncation(m, c, vectors, truncation, error);
   if (status != CH_OK) ch_truncation_free(truncation);
   if (status == CH_OK && !vectors) {
     free(truncation->vectors), free(truncation->whitened), free(truncation->r);

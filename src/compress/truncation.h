@@ -9,9 +9,9 @@
 
 typedef struct ch_truncation {
   int64_t out, in, most; /* most: the full rank, min(out, in) */
-  double
-      *values; /* [most] squared singular values of M R, the largest first: the error each rank takes away */
-  double *vectors;      /* [most, most] U^T or V^T; NULL unless asked for */
+  /* [most] squared singular values of M R, the largest first: the error that each rank removes */
+  double *values;
+  double *vectors;      /* [most, most] U^T or V^T; NULL unless requested */
   double *whitened, *r; /* M R [out, in] and R [in, in] of tall matrices, else NULL */
   double error;         /* |M R|^2 */
 } ch_truncation;

@@ -20,7 +20,7 @@ static const char *projection_of(unsigned state) {
   return state == CH_ON_K ? "k_proj" : "v_proj";
 }
 
-/* Returns true if whole heads of head_dim lie side by side in the projection. */
+/* Returns true if whole heads of head_dim are adjacent in the projection. */
 static bool lies_by_heads(const ch_config *config, unsigned state) {
   ch_state_rows made[CH_MAX_STATE_ROWS];
   const ch_mechanism *mechanism = ch_mechanism_of(config);
@@ -125,7 +125,7 @@ static ch_status weighted_gram(const ch_head_factors *f, const ch_autocorrelatio
   return status;
 }
 
-/* The loss of a Gram matrix' trace when only the first 1 ... G columns of V are kept: tr(K) - tr(V^T K V). */
+/* The loss of a Gram matrix' trace if only the first 1 ... G columns of V remain: tr(K) - tr(V^T K V). */
 static void losses(const ch_head_factors *f, const double *gram, double *lost) {
   int64_t n = f->heads;
   double trace = 0, kept = 0;

@@ -1,17 +1,16 @@
 /* MEA's virtual heads: G heads of keys or values as combinations of h' component heads (eqs. 23, 36-38).
  *
- * W [G d, D] seen as a matrix with a column W_g, of d D numbers, for every head is U L V^T by SVD. With h' columns kept,
- * the component heads are those of U and the mix is M = V L: W_g ~ sum over j of M[g, j] U_j. A bias is one more column of
- * W, so one more row of d numbers in each head. With calibration the SVD is that of the heads' outputs: W_g R for
- * E[x x^T] = R R^T. All of it comes from the G x G matrix of inner products of heads, whose eigenvectors are V; R itself
- * is not needed, and a singular E[x x^T] is no trouble.
- */
+ * W [G d, D] seen as a matrix with a column W_g, of d D numbers, for every head is U L V^T by SVD. With h' columns
+ * kept, the component heads are those of U and the mix is M = V L: W_g ~ sum over j of M[g, j] U_j. A bias is one
+ * more column of W, so one more row of d numbers in each head. With calibration the SVD is that of the heads'
+ * outputs: W_g R for E[x x^T] = R R^T. All of it comes from the G x G matrix of inner products of heads, whose
+ * eigenvectors are V; R itself is not needed, and a singular E[x x^T] is no trouble. */
 #ifndef CH_COMPRESS_VIRTUAL_HEADS_H
 #define CH_COMPRESS_VIRTUAL_HEADS_H
 
 #include "compress/compress.h"
 
-/* One layer's keys or values, taken apart: any number of components can be kept. */
+/* One layer's keys or values, decomposed. Any number of components may remain. */
 typedef struct ch_head_factors {
   int64_t heads, dim, inputs; /* G, d, D */
   float *weight;              /* [G d, D], the matrix itself */
@@ -34,8 +33,8 @@ ch_status ch_head_factors_keep(const ch_head_factors *factors, int64_t component
 ch_status ch_head_factors_rebuild(const ch_head_factors *factors, int64_t components, float *weight,
                                   float *bias, ch_error *error);
 
-/* Checks that the model's heads of keys or values can be taken apart, or one sentence why not. *states: CH_ON_ bits of those
-   that can be. */
+/* Checks that the model's heads of keys or values can be taken apart, or one sentence why not. *states: CH_ON_ bits
+ * of those that can be. */
 ch_status ch_virtual_heads_check(const ch_model *model, unsigned *states, ch_error *error);
 
 #endif

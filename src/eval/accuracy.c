@@ -22,7 +22,7 @@ typedef struct evaluation {
 } evaluation;
 
 /* Images from `first` on; slots past the last hold it again, without a label. */
-static void fill(evaluation *e, int64_t first, int64_t count) {
+static void fill_images(evaluation *e, int64_t first, int64_t count) {
   const ch_config *c = &e->model->config;
 #pragma omp parallel for schedule(static)
   for (int64_t i = 0; i < BATCH; i++) {
@@ -47,14 +47,14 @@ static ch_status add_batch(evaluation *e, ch_accuracy *sums, ch_error *error) {
   return CH_OK;
 }
 
-static ch_status run(evaluation *e, int64_t count, ch_progress progress, void *user, ch_accuracy *accuracy,
-                     ch_error *error) {
+static ch_status run_accuracy(evaluation *e, int64_t count, ch_progress progress, void *user,
+                              ch_accuracy *accuracy, ch_error *error) {
   *accuracy = (ch_accuracy){.images = count};
   for (int64_t first = 0; first < count; first += BATCH) {
     if (progress && !progress(first, count, user))
       return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted after %lld of %lld images", (long long)first,
                      (long long)count);
-    fill(e, first, count);
+    fill_images(e, first, count);
     CH_TRY(add_batch(e, accuracy, error));
   }
   accuracy->loss /= (double)count;
@@ -83,7 +83,7 @@ ch_status ch_accuracy_of(const ch_model *model, ch_image_set *set, ch_image_spli
   CH_TRY_GOTO(ch_engine_init(&e.engine, CH_F32, error));
   e.engine.compute = model->compute;
   CH_TRY_GOTO(ch_runner_create(&e.engine, c, &model->params, &shape, false, &e.runner, error));
-  status = run(&e, count, progress, user, accuracy, error);
+  status = run_accuracy(&e, count, progress, user, accuracy, error);
 done:
   ch_runner_free(e.runner);
   ch_engine_free(&e.engine);

@@ -6,7 +6,8 @@
 
 enum { MOST_DOCUMENTS = 1 << 28, DEFAULT_WINDOW = 1024 };
 
-static ch_status add(ch_document_set *set, int64_t *capacity, ch_document document, ch_error *error) {
+static ch_status add_document(ch_document_set *set, int64_t *capacity, ch_document document,
+                              ch_error *error) {
   if (set->count == *capacity) {
     *capacity = *capacity ? 2 * *capacity : 64;
     ch_document *more =
@@ -25,7 +26,7 @@ static ch_status find_documents(ch_document_set *set, ch_separator separator, ch
   int64_t capacity = 0;
   ch_document document;
   while (ch_next_document(separator, file->text, file->size, &place, &document.text, &document.size))
-    CH_TRY(add(set, &capacity, document, error));
+    CH_TRY(add_document(set, &capacity, document, error));
   if (set->count == 0)
     return ch_fail(error, CH_ERROR_FORMAT, "%s has no document; it must hold text", file->path);
   return CH_OK;

@@ -8,7 +8,7 @@
 
 typedef struct ch_document_set {
   ch_text_file file;
-  ch_document *documents; /* [count], in the file's order; they lie in it */
+  ch_document *documents; /* [count], in the file's order; they point into it */
   int64_t count;
 } ch_document_set;
 
@@ -17,7 +17,7 @@ ch_status ch_document_set_open(const char *path, ch_separator separator, ch_docu
                                ch_error *error);
 void ch_document_set_close(ch_document_set *set);
 /* Moves the last part of the text, `share` of it, to `rest`: whole documents if there are several, otherwise
-   cut between two words. What `rest` holds lies in `set`, which must be closed after it; both are left with
+   cut between two words. `rest` points into `set`, which must be closed after it; both are left with
    at least one document, or an error says that the text is too short. */
 ch_status ch_document_set_split(ch_document_set *set, double share, ch_document_set *rest, ch_error *error);
 

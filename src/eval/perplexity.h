@@ -14,14 +14,14 @@ typedef struct ch_document {
 } ch_document;
 
 /* All documents as one sequence of tokens, the end token between two of them, as training concatenates them; a
-   beginning-of-text token stands before it where the tokenizer adds one by default. */
+   beginning-of-text token precedes it if the tokenizer adds one by default. */
 typedef struct ch_token_perplexity {
   int64_t tokens;    /* predicted: all but the first of the sequence */
   double nll, loss;  /* sum and mean of -log p(token) */
   double perplexity; /* exp(loss) */
 } ch_token_perplexity;
 
-/* Every document by itself, as lm-evaluation-harness counts: after one token of context (the beginning-of-text token,
+/* Every document separately, as lm-evaluation-harness counts: after one token of context (the beginning-of-text token,
    else the end token) each token is predicted once from at most `window` tokens. */
 typedef struct ch_document_perplexity {
   int64_t documents, tokens, words, bytes;
@@ -30,14 +30,14 @@ typedef struct ch_document_perplexity {
   double bits_per_byte;                    /* nll / bytes / log 2 */
 } ch_document_perplexity;
 
-/* Appends the tokens of documents [count] as one sequence: what the tokenizer puts before a text, and end_token between two
-   of them unless it is -1. Stops once there are `most`, unless that is 0. */
+/* Appends the tokens of documents [count] as one sequence: what the tokenizer puts before a text, and end_token
+ * between two of them unless it is -1. Stops once there are `most`, unless that is 0. */
 ch_status ch_encode_joined(const ch_tokenizer *tokenizer, const ch_document *documents, int64_t count,
                            int32_t end_token, int64_t most, ch_ids *ids, ch_error *error);
 
-/* documents [count] in the order of the text; end_token: -1 = nothing between them. Of the settings, window, stride (here
-   neither is 0), limit, ranks, progress and user count. Errors: CH_ERROR_ARGUMENT when fewer than two tokens are there, or window
-   and stride do not fit. */
+/* documents [count] in the order of the text; end_token: -1 = nothing between them. Of the settings, window, stride
+ * (here neither is 0), limit, ranks, progress and user count. Errors: CH_ERROR_ARGUMENT when fewer than two tokens
+ * are there, or window and stride do not fit. */
 ch_status ch_token_perplexity_of(ch_scorer *scorer, const ch_tokenizer *tokenizer,
                                  const ch_document *documents, int64_t count, int32_t end_token,
                                  const ch_evaluate_settings *settings, ch_token_perplexity *result,

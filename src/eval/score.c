@@ -83,7 +83,7 @@ uint64_t ch_windows_hash(const ch_score_window *windows, int64_t count) {
 
 /* --- shapes -------------------------------------------------------------------------------------------------- */
 
-/* Rows that a window of `length` tokens takes: its inputs, padded so that few shapes have to be planned. */
+/* Rows of a window of `length` tokens: its inputs, padded so that few shapes have to be planned. */
 static int64_t padded_rows(int64_t length) {
   int64_t rows = length - 1, step = rows <= 2 * COARSE ? FINE : COARSE;
   return (rows + step - 1) / step * step;
@@ -146,20 +146,20 @@ static ch_status sum_losses(const ch_score_window *window, const float *losses, 
   return CH_OK;
 }
 
-static ch_status interrupted(const scoring *s, int64_t done, ch_error *error) {
+static ch_status scoring_interrupted(const scoring *s, int64_t done, ch_error *error) {
   return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted after %lld of %lld predicted tokens",
                  (long long)done, (long long)s->total);
 }
 
 /* With several ranks, each does about the same amount of work. */
-static ch_status tell(scoring *s, int64_t done, ch_error *error) {
+static ch_status report_scored(scoring *s, int64_t done, ch_error *error) {
   done *= ch_ranks_count(s->shared.ranks);
   if (done > s->total) done = s->total;
   bool goes_on = !s->progress || s->progress(done, s->total, s->user);
-  return goes_on && !ch_shared_stops(&s->shared) ? CH_OK : interrupted(s, done, error);
+  return goes_on && !ch_shared_stops(&s->shared) ? CH_OK : scoring_interrupted(s, done, error);
 }
 
-/* A batch while it runs: of a large model it takes minutes, and so does attention alone in a long window. */
+/* Reports progress within a batch: a large model needs minutes for one, and attention alone does in a long window. */
 typedef struct running {
   scoring *s;
   int64_t tokens; /* predicted in the batch */
@@ -175,12 +175,12 @@ static ch_status look_on(void *context, const ch_run *run, const ch_node *node) 
   running *r = context;
   ch_model_forget_used(r->s->scorer->model, run, node);
   r->share = ch_run_share(run);
-  return tell(r->s, done_in(r), r->error);
+  return report_scored(r->s, done_in(r), r->error);
 }
 
 static bool stops(void *context) {
   const running *r = context;
-  return tell(r->s, done_in(r), NULL) != CH_OK;
+  return report_scored(r->s, done_in(r), NULL) != CH_OK;
 }
 
 /* Runs windows order[0] ... order[count - 1], all of `rows` padded rows. */
@@ -203,14 +203,14 @@ static ch_status run_batch(scoring *s, const int64_t *order, int64_t count, int6
   ch_engine_watch(&scorer->engine, stops, NULL, &batch);
   ch_status status = ch_runner_run(scorer->runner, &call, &losses, error);
   ch_engine_watch(&scorer->engine, NULL, NULL, NULL);
-  if (status == CH_ERROR_INTERRUPTED) return interrupted(s, done_in(&batch), error);
+  if (status == CH_ERROR_INTERRUPTED) return scoring_interrupted(s, done_in(&batch), error);
   CH_TRY(status);
   for (int64_t i = 0; i < count; i++) {
     const ch_score_window *window = &s->windows[order[i]];
     CH_TRY(sum_losses(window, (const float *)losses + i * rows, &s->nll[order[i]], error));
     s->done += window->length - window->first;
   }
-  return tell(s, s->done, error);
+  return report_scored(s, s->done, error);
 }
 
 /* --- order --------------------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
-/* Groups sorted by length; for a batch of groups the shared beginnings in one pass, then their first continuations, their
- * second ones, and so on, each after the beginning that the cache holds. */
+/* Groups sorted by length; for a batch of groups the shared beginnings in one pass, then their first continuations,
+ * their second ones, and so on, each after the beginning that the cache holds. */
 #include "eval/score_groups.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "ranks/shared.h"
 
 enum {
-  PASSES = 24,          /* planned shapes that are kept */
+  PASSES = 24,          /* cached plans */
   PASS_ROWS = 2048,     /* tokens of a pass */
   MOST_SEQUENCES = 256, /* groups of a batch */
   BEGINNING_STEP = 8,   /* lengths are padded to multiples of these, so that few shapes are planned */
@@ -89,27 +89,27 @@ static ch_status clear_tokens(scoring *s, int64_t count, ch_error *error) {
   return CH_OK;
 }
 
-static ch_status interrupted(const scoring *s, ch_error *error) {
+static ch_status groups_interrupted(const scoring *s, ch_error *error) {
   return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted after %lld of %lld tokens", (long long)s->done,
                  (long long)s->total);
 }
 
 /* With several ranks, each does about the same amount of work. */
-static ch_status tell(scoring *s, ch_error *error) {
+static ch_status report_groups(scoring *s, ch_error *error) {
   int64_t done = least(s->done * ch_ranks_count(s->shared.ranks), s->total);
   bool goes_on = !s->progress || s->progress(done, s->total, s->user);
-  return goes_on && !ch_shared_stops(&s->shared) ? CH_OK : interrupted(s, error);
+  return goes_on && !ch_shared_stops(&s->shared) ? CH_OK : groups_interrupted(s, error);
 }
 
-/* Within a pass: of a large model it takes minutes. */
+/* Reports progress within a pass, for which a large model needs minutes. */
 static ch_status look_on(void *context, const ch_run *run, const ch_node *node) {
   scoring *s = context;
   ch_model_forget_used(s->model, run, node);
-  return tell(s, run->error);
+  return report_groups(s, run->error);
 }
 
 static bool stops(void *context) {
-  return tell(context, NULL) != CH_OK;
+  return report_groups(context, NULL) != CH_OK;
 }
 
 /* Runs the tokens after what the cache holds; scores [sequences, length, 2]. */
@@ -127,7 +127,7 @@ static ch_status run_pass(scoring *s, int64_t sequences, int64_t length, const f
   ch_engine_watch(&s->engine, stops, NULL, s);
   ch_status status = ch_runner_run(runner, &call, &value, error);
   ch_engine_watch(&s->engine, NULL, NULL, NULL);
-  if (status == CH_ERROR_INTERRUPTED) return interrupted(s, error);
+  if (status == CH_ERROR_INTERRUPTED) return groups_interrupted(s, error);
   CH_TRY(status);
   *scores = value;
   return CH_OK;
@@ -143,7 +143,7 @@ static ch_status take_cache(scoring *s, int64_t sequences, int64_t capacity, ch_
   return ch_engine_whole_cache(&s->engine, &s->model->config, sequences, capacity, &types, &s->cache, error);
 }
 
-/* Bytes that a token takes in the cache. */
+/* Returns the bytes of a token in the cache. */
 static ch_status measure_cache(scoring *s, ch_error *error) {
   CH_TRY(take_cache(s, 1, 1, error));
   s->sequence_bytes = ch_fixed_state_bytes(&s->model->config);
@@ -160,7 +160,7 @@ static void set_lengths(scoring *s, group *const *batch, int64_t count, bool beh
 }
 
 /* Copies the first `count` tokens of sequence 0 to all others. */
-static void spread(ch_cache *cache, int64_t count) {
+static void copy_prefix_to_all(ch_cache *cache, int64_t count) {
 #pragma omp parallel for
   for (int64_t i = 1; i < cache->sequences; i++) ch_cache_copy(cache, 0, i, (int32_t)count);
 }
@@ -174,7 +174,7 @@ static ch_status run_prefix(scoring *s, const int32_t *tokens, ch_error *error) 
     memcpy(s->tokens, tokens + first, (size_t)length * sizeof *tokens);
     CH_TRY(run_pass(s, 1, length, &scores, error));
   }
-  spread(s->cache, s->prefix);
+  copy_prefix_to_all(s->cache, s->prefix);
   return CH_OK;
 }
 
@@ -238,7 +238,7 @@ static ch_status run_continuations(scoring *s, group *const *batch, int64_t coun
   CH_TRY(run_pass(s, count, rows, &scores, error));
   for (int64_t i = 0; i < count; i++)
     CH_TRY(read_scores(s, batch[i], member[i], scores + 2 * i * rows, error));
-  return tell(s, error);
+  return report_groups(s, error);
 }
 
 /* The window of a group whose place is `place` when the longest comes first. */
@@ -405,7 +405,7 @@ static void describe_group(scoring *s, group *g) {
   }
 }
 
-static ch_status prepare(scoring *s, const int64_t *starts, int64_t groups, ch_error *error) {
+static ch_status prepare_groups(scoring *s, const int64_t *starts, int64_t groups, ch_error *error) {
   s->groups = calloc((size_t)groups + 1, sizeof *s->groups);
   s->order = malloc(((size_t)groups + 1) * sizeof *s->order);
   s->members = malloc(MOST_SEQUENCES * sizeof *s->members);
@@ -422,7 +422,7 @@ static ch_status prepare(scoring *s, const int64_t *starts, int64_t groups, ch_e
 }
 
 /* The scores of all ranks, and how many tokens went through the model. */
-static ch_status join(scoring *s, int64_t windows, ch_error *error) {
+static ch_status join_windows(scoring *s, int64_t windows, ch_error *error) {
   ch_rank_group *ranks = s->shared.ranks;
   CH_TRY(ch_shared_join(&s->shared, s->owners, windows, s->scores, sizeof *s->scores, error));
   int64_t *room = calloc((size_t)ch_ranks_count(ranks), sizeof *room);
@@ -445,11 +445,11 @@ ch_status ch_score_groups(const ch_model *model, ch_rank_group *ranks, const ch_
   ch_status status =
       ch_shared_begin(&s.shared, ranks, ranks ? ch_windows_hash(windows, starts[groups]) : 0, error);
   if (status == CH_OK) {
-    status = prepare(&s, starts, groups, error);
+    status = prepare_groups(&s, starts, groups, error);
     if (status == CH_OK) status = run_groups(&s, groups, error);
     status = ch_shared_agree(&s.shared, status, error);
   }
-  if (status == CH_OK) status = join(&s, starts[groups], error);
+  if (status == CH_OK) status = join_windows(&s, starts[groups], error);
   ch_shared_end(&s.shared);
   free(s.owners);
   ch_pass_table_free(s.passes);

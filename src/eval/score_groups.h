@@ -9,11 +9,11 @@ typedef struct ch_continuation_score {
   bool greedy; /* each predicted token is the likeliest, the first of equals */
 } ch_continuation_score;
 
-/* Windows [starts[groups]] in groups, group g being windows starts[g] ... starts[g + 1] - 1, whose common beginning is
-   run once; neighbouring groups that begin alike (examples before every question) share that as well. Groups of similar
-   length run together. `computed` takes the tokens that went through the model, without padding; may be NULL.
-   Of several ranks (NULL: this process alone) all call it with the same windows; each runs some of the batches, and all have
-   what came of them. Errors: as ch_scorer_run. */
+/* Windows [starts[groups]] in groups, group g being windows starts[g] ... starts[g + 1] - 1, whose common beginning
+ * is run once; neighbouring groups that begin alike (examples before every question) share that as well. Groups of
+ * similar length run together. *computed becomes the number of tokens that went through the model, without padding;
+ * may be NULL. Of several ranks (NULL: this process alone) all call it with the same windows; each runs some of the
+ * batches, and all have what came of them. Errors: as ch_scorer_run. */
 ch_status ch_score_groups(const ch_model *model, ch_rank_group *ranks, const ch_score_window *windows,
                           const int64_t *starts, int64_t groups, ch_continuation_score *scores,
                           int64_t *computed, ch_progress progress, void *user, ch_error *error);

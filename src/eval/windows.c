@@ -8,7 +8,7 @@ void ch_windows_free(ch_windows *windows) {
   *windows = (ch_windows){0};
 }
 
-static ch_status add(ch_windows *windows, ch_score_window window, ch_error *error) {
+static ch_status add_window(ch_windows *windows, ch_score_window window, ch_error *error) {
   if (windows->count == windows->capacity) {
     int64_t capacity = windows->capacity ? 2 * windows->capacity : 64;
     ch_score_window *data = realloc(windows->data, (size_t)capacity * sizeof *data);
@@ -26,7 +26,7 @@ ch_status ch_windows_strided(ch_windows *windows, const int32_t *tokens, int64_t
   int64_t predicted = 1;
   for (int64_t begin = 0; predicted < count; begin += stride) {
     int64_t end = begin + window < count ? begin + window : count;
-    CH_TRY(add(windows, (ch_score_window){tokens + begin, end - begin, predicted - begin}, error));
+    CH_TRY(add_window(windows, (ch_score_window){tokens + begin, end - begin, predicted - begin}, error));
     predicted = end;
   }
   return CH_OK;
@@ -38,7 +38,7 @@ ch_status ch_windows_rolling(ch_windows *windows, const int32_t *tokens, int64_t
   for (int64_t predicted = 1; predicted < count;) {
     int64_t end = predicted + window < count ? predicted + window : count;
     int64_t begin = end > window + 1 ? end - window - 1 : 0;
-    CH_TRY(add(windows, (ch_score_window){tokens + begin, end - begin, predicted - begin}, error));
+    CH_TRY(add_window(windows, (ch_score_window){tokens + begin, end - begin, predicted - begin}, error));
     predicted = end;
   }
   return CH_OK;

@@ -40,10 +40,10 @@ struct ch_activations {
   ch_error *error;
 };
 
-/* --- names --------------------------------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------------------------ */
 
-/* The parameter that gives a weight its name: the weight itself; for a computed weight, the first of its parameters that
-   belongs to a layer, else any. */
+/* The parameter that gives a weight its name: the weight itself; for a computed weight, the first of its parameters
+ * that belongs to a layer, else any. */
 static const ch_node *named_parameter(const ch_node *weight) {
   const ch_node *found = NULL;
   if (weight->kind == CH_NODE_PARAM) return weight;
@@ -94,9 +94,9 @@ static bool follows_block(const char *label) {
   return named && !label[end] && layer > 0;
 }
 
-/* --- which nodes to look at ---------------------------------------------------------------------------------------- */
+/* --- which nodes to look at ------------------------------------------------------------------------------------- */
 
-static int number_of(ch_activations *a, const char *name, bool of_stream) {
+static int find_or_add_activation(ch_activations *a, const char *name, bool of_stream) {
   for (int i = 0; i < a->count; i++)
     if (strcmp(a->list[i].name, name) == 0) return i;
   if (a->count == CH_MOST_ACTIVATIONS) return -1;
@@ -110,12 +110,13 @@ static void watch(ch_activations *a, const ch_node *node, part measured, const c
   for (int i = 0; i < MOST_OF_NODE; i++) {
     watched *slot = &a->nodes[node->id][i];
     if (slot->activation >= 0) continue;
-    *slot = (watched){.activation = number_of(a, name, of_stream), .part = measured};
+    *slot = (watched){.activation = find_or_add_activation(a, name, of_stream), .part = measured};
     return;
   }
 }
 
-/* Products of tokens by a matrix. Products of parameters alone, which give coefficients, have another number of rows. */
+/* Products of tokens by a matrix. Products of parameters alone, which give coefficients, have another number of
+ * rows. */
 static void watch_product(ch_activations *a, const ch_node *node, const ch_node *root) {
   char name[CH_ACTIVATION_NAME_SIZE];
   const ch_node *weight = named_parameter(node->in[1]);
@@ -142,7 +143,7 @@ static void look_at(ch_activations *a, const ch_node *node, const ch_node *root)
   }
 }
 
-static ch_status make_room(ch_activations *a, const ch_graph *graph) {
+static ch_status allocate_sums(ch_activations *a, const ch_graph *graph) {
   a->nodes = malloc((size_t)graph->count * sizeof *a->nodes);
   if (!a->nodes) return ch_no_memory(a->error);
   a->graph = graph;
@@ -151,7 +152,7 @@ static ch_status make_room(ch_activations *a, const ch_graph *graph) {
   return CH_OK;
 }
 
-/* --- sizes --------------------------------------------------------------------------------------------------------- */
+/* --- sizes ------------------------------------------------------------------------------------------------------ */
 
 static int64_t scored(const ch_node *node) {
   return node->graph->length < MOST_SCORED ? node->graph->length : MOST_SCORED;
@@ -213,7 +214,7 @@ static ch_status add_values(ch_activations *a, watched *w, const float *x, int64
 
 static ch_status seen(void *context, const ch_run *run, const ch_node *node) {
   ch_activations *a = context;
-  if (!a->graph) CH_TRY(make_room(a, node->graph));
+  if (!a->graph) CH_TRY(allocate_sums(a, node->graph));
   if (!a->measured) look_at(a, node, ch_plan_root(run->plan));
   for (int i = 0; i < MOST_OF_NODE; i++) {
     watched *w = &a->nodes[node->id][i];
@@ -230,7 +231,7 @@ static ch_status seen(void *context, const ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* --- the outside ----------------------------------------------------------------------------------------------------- */
+/* --- the outside ------------------------------------------------------------------------------------------------ */
 
 static ch_status set_up(ch_activations *a, const ch_config *config, int64_t sequences, int64_t length,
                         ch_error *error) {

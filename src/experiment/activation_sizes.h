@@ -1,5 +1,5 @@
-/* The sizes of a model's activations on a text: of every projection, attention's scores and outputs, the residual stream
- * and the logits. */
+/* The sizes of a model's activations on a text: of every projection, attention's scores and outputs, the residual
+ * stream and the logits. */
 #ifndef CH_EXPERIMENT_ACTIVATION_SIZES_H
 #define CH_EXPERIMENT_ACTIVATION_SIZES_H
 

@@ -45,7 +45,7 @@ ch_status ch_compare_write(const ch_compare_settings *settings, const ch_compare
 }
 
 /* The finished runs in the order of the plan, whichever process trained them. */
-static void collect(const comparing *c) {
+static void collect_runs(const comparing *c) {
   ch_comparison *comparison = c->setup->comparison;
   comparison->count = 0;
   for (int i = 0; i < comparison->planned; i++)
@@ -66,7 +66,7 @@ static ch_status write_results(const comparing *c, ch_error *error) {
 static ch_status run_finished(comparing *c, planned_run *run, bool earlier, ch_error *error) {
   run->done = true;
   c->setup->began = true;
-  collect(c);
+  collect_runs(c);
   ch_compare_tell(c->setup,
                   (ch_compare_event){.kind = CH_COMPARE_EVENT_MODEL, .as.model = {&run->result, earlier}});
   bool last = c->setup->comparison->count == c->setup->comparison->planned;
@@ -93,7 +93,7 @@ typedef struct maker {
   const comparing *list; /* on the rank that leads */
 } maker;
 
-static int place_of(const maker *m, const ch_assignment *piece) {
+static int run_index(const maker *m, const ch_assignment *piece) {
   const ch_comparison *comparison = m->setup->comparison;
   for (int i = 0; m->list && i < comparison->planned; i++)
     if (m->list->runs[i].model == piece->model && m->list->runs[i].seed == piece->seed) return i;
@@ -105,7 +105,7 @@ static ch_status make_piece(void *context, const ch_assignment *piece, bool *beg
   ch_compare_setup *setup = m->setup;
   if (piece->tries_rates) return ch_compare_tune_model(setup, piece->model, began, error);
   setup->plan.models[piece->model].lr = piece->lr;
-  return ch_compare_train_run(setup, piece->model, piece->seed, place_of(m, piece),
+  return ch_compare_train_run(setup, piece->model, piece->seed, run_index(m, piece),
                               setup->comparison->planned, began, error);
 }
 
@@ -253,7 +253,7 @@ static ch_status tune_models(comparing *c, ch_error *error) {
   return CH_OK;
 }
 
-/* --- seeds until the risk is small --------------------------------------------------------------------------------- */
+/* --- seeds until the risk is small ------------------------------------------------------------------------------ */
 
 /* One more seed for the models with which it lowers the risk most. */
 typedef struct seed_round {
@@ -315,7 +315,7 @@ static ch_status decide(comparing *c, ch_error *error) {
 
 /* --- the whole --------------------------------------------------------------------------------------------------- */
 
-static ch_status interrupted(const ch_compare_setup *setup, ch_error *error) {
+static ch_status comparison_interrupted(const ch_compare_setup *setup, ch_error *error) {
   if (setup->comparison->planned == 0)
     return ch_fail(error, CH_ERROR_INTERRUPTED,
                    "interrupted before the first model; the same command begins again in %s",
@@ -389,7 +389,7 @@ static ch_status lead(ch_compare_setup *setup, const ch_compare_outside *outside
   if (status == CH_OK) status = ask_tasks(&c, error);
   if (status == CH_OK) status = ch_compare_setup_keep(setup, error);
   if (status == CH_OK) status = ch_scheduler_report_failures(&c.failures, error);
-  return status == CH_ERROR_INTERRUPTED ? interrupted(setup, error) : status;
+  return status == CH_ERROR_INTERRUPTED ? comparison_interrupted(setup, error) : status;
 }
 
 ch_status ch_compare(const ch_compare_settings *settings, const ch_compare_outside *outside,
@@ -405,7 +405,7 @@ ch_status ch_compare(const ch_compare_settings *settings, const ch_compare_outsi
       ch_scheduler_follow(&setup.crew, make_piece, &follower);
     status = ch_scheduler_conclude(&setup.crew, status, error);
   } else if (status == CH_ERROR_INTERRUPTED) {
-    status = interrupted(&setup, error);
+    status = comparison_interrupted(&setup, error);
   }
   ch_compare_setup_close(&setup, status);
   return status;

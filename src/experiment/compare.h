@@ -18,7 +18,7 @@ typedef struct ch_compare_outside {
   ch_task_checker check;         /* checks whether the tasks can be evaluated; or NULL */
 } ch_compare_outside;
 
-/* Runs the comparison, or continues one that was stopped. If `out` holds work of the same settings, it is kept; work
+/* Runs the comparison, or continues one that was stopped. If `out` holds work of the same settings, it is reused; work
    of other settings is an error that names the difference. *comparison receives what is done, also
    on failure; release its arena. Errors: CH_ERROR_INTERRUPTED (all work is saved) and those of the parts. */
 ch_status ch_compare(const ch_compare_settings *settings, const ch_compare_outside *outside,

@@ -1,4 +1,4 @@
-/* A coordinate check from its settings to its results: one model after another takes a few steps. */
+/* A coordinate check from its settings to its results: trains one model after another for a few steps. */
 #include "experiment/coordinate_check.h"
 
 #include <math.h>
@@ -28,7 +28,7 @@ void ch_coordinates_defaults(ch_coordinate_settings *settings) {
                                        .seeds = 3};
 }
 
-/* --- settings ------------------------------------------------------------------------------------------------------ */
+/* --- settings --------------------------------------------------------------------------------------------------- */
 
 typedef struct width_list {
   int64_t widths[CH_COORDINATE_MOST_WIDTHS];
@@ -96,7 +96,7 @@ static ch_shape_wishes wishes_of(const ch_coordinate_settings *s, int64_t width,
                            .parametrization = s->parametrization};
 }
 
-/* The heads of every model: those asked for, or those that the narrowest model has in a comparison. */
+/* The heads of every model: the requested ones, or those that the narrowest model has in a comparison. */
 static ch_status choose_heads(const ch_coordinate_settings *s, const width_list *list, int64_t *heads,
                               ch_error *error) {
   ch_config config;
@@ -144,7 +144,7 @@ ch_status ch_coordinates_settings_check(const ch_coordinate_settings *settings, 
   return choose_heads(settings, &list, &heads, error);
 }
 
-/* --- what is measured ---------------------------------------------------------------------------------------------- */
+/* --- what is measured ------------------------------------------------------------------------------------------- */
 
 /* The tables of an activation while they are filled. */
 typedef struct tables {
@@ -211,7 +211,7 @@ static ch_status list_activations(check *c, ch_coordinate_model *model, const ch
   return CH_OK;
 }
 
-static int place_of(const ch_coordinate_model *model, const char *name) {
+static int activation_index(const ch_coordinate_model *model, const char *name) {
   for (int i = 0; i < model->activation_count; i++)
     if (strcmp(model->activations[i].name, name) == 0) return i;
   return -1;
@@ -225,7 +225,7 @@ static double unit_of(const ch_activation *list, int count) {
 }
 
 /* Adds what was measured to the means over seeds. */
-static ch_status measure(check *c, subject *s, int point, ch_error *error) {
+static ch_status measure_activations(check *c, subject *s, int point, ch_error *error) {
   ch_coordinate_model *model = &c->made->models[s->mechanism];
   ch_host_tensors weights;
   int count, at = point * c->list.count + s->width;
@@ -237,7 +237,7 @@ static ch_status measure(check *c, subject *s, int point, ch_error *error) {
   if (!model->activations) CH_TRY(list_activations(c, model, list, count, error));
   if (point == 0) s->unit = unit_of(list, count);
   for (int i = 0; i < count; i++) {
-    int place = place_of(model, list[i].name);
+    int place = activation_index(model, list[i].name);
     double share = (list[i].of_stream ? 1 / s->unit : 1) / (double)c->setup.settings.training.seeds;
     if (place < 0) continue;
     c->tables[place].sizes[at] += list[i].size * share;
@@ -266,7 +266,7 @@ static ch_status take_steps(check *c, subject *s, ch_error *error) {
       }
       CH_TRY(status);
     }
-    CH_TRY(measure(c, s, point, error));
+    CH_TRY(measure_activations(c, s, point, error));
   }
   return CH_OK;
 }
@@ -332,7 +332,7 @@ static ch_status check_width(check *c, int mechanism, int width, ch_error *error
   return status;
 }
 
-/* --- what follows -------------------------------------------------------------------------------------------------- */
+/* --- what follows ----------------------------------------------------------------------------------------------- */
 
 double ch_coordinate_slope(const int64_t *widths, const double *sizes, int count) {
   double n = 0, x = 0, y = 0, xx = 0, xy = 0;
@@ -360,7 +360,7 @@ static bool is_flat(const check *c, const double *sizes, double slope) {
 }
 
 /* Computes the slopes of a mechanism whose models have all taken their steps. */
-static void judge(check *c, ch_coordinate_model *model) {
+static void judge_slopes(check *c, ch_coordinate_model *model) {
   int widths = c->list.count, last = c->point_count - 1;
   ch_coordinate *all = c->activations;
   for (int i = 0; i < model->activation_count; i++) {
@@ -374,7 +374,7 @@ static void judge(check *c, ch_coordinate_model *model) {
   }
 }
 
-/* --- the whole ----------------------------------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------------------------- */
 
 static void settle_training(check *c, const ch_config *config) {
   const ch_compare_settings *s = &c->setup.settings;
@@ -433,7 +433,7 @@ static bool is_stopped(void *context) {
   return c->settings->stop && c->settings->stop(c->settings->user);
 }
 
-static ch_status prepare(check *c, ch_error *error) {
+static ch_status prepare_check(check *c, ch_error *error) {
   ch_compare_settings runs = runs_of(c->settings);
   runs.event = pass_on;
   runs.stop = is_stopped;
@@ -463,11 +463,11 @@ static ch_status write_results(const check *c, ch_error *error) {
   return status;
 }
 
-static ch_status make(check *c, ch_error *error) {
-  CH_TRY(prepare(c, error));
+static ch_status run_check(check *c, ch_error *error) {
+  CH_TRY(prepare_check(c, error));
   for (int m = 0; m < c->setup.plan.count; m++) {
     for (int w = 0; w < c->list.count; w++) CH_TRY(check_width(c, m, w, error));
-    judge(c, &c->made->models[m]);
+    judge_slopes(c, &c->made->models[m]);
   }
   return write_results(c, error);
 }
@@ -478,22 +478,22 @@ ch_status ch_coordinates_make(const ch_coordinate_settings *settings, ch_coordin
   CH_TRY(ch_coordinates_settings_check(settings, error));
   check c = {.settings = settings, .made = coordinates};
   CH_TRY(read_widths(settings->widths, &c.list, error));
-  ch_status status = make(&c, error);
+  ch_status status = run_check(&c, error);
   ch_compare_setup_close(&c.setup, status);
   free(c.tokens);
   free(c.targets);
   return status;
 }
 
-/* --- JSON ---------------------------------------------------------------------------------------------------------- */
+/* --- JSON ------------------------------------------------------------------------------------------------------- */
 
-static json_t *number(double value) {
+static json_t *finite_or_null(double value) {
   return isfinite(value) ? json_real(value) : json_null();
 }
 
 static json_t *row_to_json(const double *values, int count) {
   json_t *row = json_array();
-  for (int i = 0; i < count; i++) json_array_append_new(row, number(values[i]));
+  for (int i = 0; i < count; i++) json_array_append_new(row, finite_or_null(values[i]));
   return row;
 }
 
@@ -515,8 +515,8 @@ static json_t *activation_to_json(const ch_coordinate *a, const ch_coordinate_gr
                    a->of_stream ? "embedding" : "one", "sizes", table_to_json(a->sizes, grid), "changes",
                    table_to_json(a->changes, grid), "slopes", row_to_json(a->slopes, grid->step_count),
                    "change_slopes", row_to_json(a->change_slopes, grid->step_count), "slope",
-                   number(a->slopes[grid->step_count - 1]), "flat", a->flat, "change_slope",
-                   number(a->change_slopes[grid->step_count - 1]), "change_flat", a->change_flat);
+                   finite_or_null(a->slopes[grid->step_count - 1]), "flat", a->flat, "change_slope",
+                   finite_or_null(a->change_slopes[grid->step_count - 1]), "change_flat", a->change_flat);
 }
 
 static json_t *model_to_json(const ch_coordinate_model *model, const ch_coordinate_grid *grid) {

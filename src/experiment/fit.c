@@ -87,7 +87,7 @@ void ch_scaling_law_warnings(const ch_scaling_law *law, ch_text *text) {
     ch_text_puts(text, "These losses do not bound alpha, so they cannot predict how the loss continues.\n");
 }
 
-static json_t *to_json(const ch_curve_fit *f) {
+static json_t *curve_fit_json(const ch_curve_fit *f) {
   ch_text warnings = {0};
   json_t *object = json_pack("{ss, si, so, so}", "name", f->name, "points", f->points, "stability",
                              ch_stability_to_json(&f->stability), "law",
@@ -100,7 +100,7 @@ static json_t *to_json(const ch_curve_fit *f) {
 
 json_t *ch_fits_to_json(const ch_fits *fits) {
   json_t *list = json_array();
-  for (int32_t i = 0; i < fits->count; i++) json_array_append_new(list, to_json(&fits->curves[i]));
+  for (int32_t i = 0; i < fits->count; i++) json_array_append_new(list, curve_fit_json(&fits->curves[i]));
   return json_pack("{ss, so}", "file", fits->file, "curves", list);
 }
 

@@ -21,7 +21,8 @@ ch_status ch_fit_curves(const char *path, const ch_fit_settings *settings, ch_fi
 /* The object of `crosshead fit --json`. The caller's (json_decref); NULL when memory is out. */
 json_t *ch_fits_to_json(const ch_fits *fits);
 
-/* Adds what a reader of the law must know before using it, one sentence a line: that it does not fit, or what is not bounded. */
+/* Adds what a reader of the law must know before using it, one sentence a line: that it does not fit, or what is not
+ * bounded. */
 void ch_scaling_law_warnings(const ch_scaling_law *law, ch_text *text);
 void ch_size_law_warnings(const ch_size_law *law, ch_text *text);
 

@@ -17,7 +17,7 @@ enum {
   COPIES_ON_DISK = 4 /* the model; in the checkpoint weights and two moments */
 };
 
-/* An evaluated token takes a third of the time of one that is trained on. */
+/* Evaluating a token needs a third of the time of training on one. */
 static const double evaluation_cost = 1.0 / 3;
 
 /* Steps that the run in a directory has done already. */
@@ -33,7 +33,7 @@ static int64_t steps_done(const ch_compare_setup *setup, const ch_train_options 
     json_decref(result);
   } else if (checkpoint && ch_is_file(checkpoint)) {
     if (ch_checkpoint_read_options(checkpoint, NULL, NULL, &done, NULL) != CH_OK) done = 0;
-    if (done >= training->steps) done = training->steps - 1; /* its result is still to be made */
+    if (done >= training->steps) done = training->steps - 1; /* it has no result yet */
   }
   free(checkpoint);
   free(path);
@@ -95,7 +95,7 @@ static ch_status foresee(ch_compare_setup *setup, const ch_planned_model *planne
   return CH_OK;
 }
 
-static void add_up(ch_compare_forecast *forecast) {
+static void add_models(ch_compare_forecast *forecast) {
   ch_mechanism_forecast *total = &forecast->total;
   for (int i = 0; i < forecast->count; i++) {
     const ch_mechanism_forecast *m = &forecast->models[i];
@@ -182,13 +182,13 @@ ch_status ch_forecast_make(const ch_compare_settings *settings, ch_compare_forec
   if (!forecast->models) return ch_no_memory(error);
   CH_TRY(settings->schedule.ladder ? foresee_ladder(settings, forecast, error)
                                    : foresee_settings(settings, 0, forecast, error));
-  add_up(forecast);
+  add_models(forecast);
   return CH_OK;
 }
 
 /* --- JSON -------------------------------------------------------------------------------------------------------- */
 
-static json_t *to_json(const ch_mechanism_forecast *m, bool images) {
+static json_t *mechanism_forecast_json(const ch_mechanism_forecast *m, bool images) {
   json_t *object = m->name ? json_pack("{ss sI}", "name", m->name, "parameters", (json_int_t)m->parameters)
                            : json_object();
   json_t *rest =
@@ -206,9 +206,9 @@ static json_t *to_json(const ch_mechanism_forecast *m, bool images) {
 json_t *ch_forecast_to_json(const ch_compare_forecast *forecast) {
   json_t *models = json_array();
   for (int i = 0; models && i < forecast->count; i++)
-    json_array_append_new(models, to_json(&forecast->models[i], forecast->images));
-  json_t *object =
-      json_pack("{so so}", "models", models, "total", to_json(&forecast->total, forecast->images));
+    json_array_append_new(models, mechanism_forecast_json(&forecast->models[i], forecast->images));
+  json_t *object = json_pack("{so so}", "models", models, "total",
+                             mechanism_forecast_json(&forecast->total, forecast->images));
   if (object && forecast->parts)
     json_object_update_new(object, json_pack("{si si}", "share", forecast->part, "shares", forecast->parts));
   return object;

@@ -1,4 +1,4 @@
-/* One comparison after another, from the size that was asked for to all others. */
+/* One comparison after another, first at the requested size, then at all others. */
 #include "experiment/ladder.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ static double training_flops(const ch_model_result *m) {
   return FLOPS_OF_TRAINING * forward * (double)m->tokens_trained;
 }
 
-static double loss_of(const ch_model_result *run) {
+static double run_loss(const ch_model_result *run) {
   return run->validation_loss;
 }
 
@@ -38,8 +38,8 @@ static double spread_of(const ch_model_result *run) {
   return run->train_spread;
 }
 
-/* The validation loss of a run where `share` of its tokens are trained, between two evaluations on a straight line over the
-   logarithm of tokens; NaN outside of them. */
+/* The validation loss of a run where `share` of its tokens are trained, between two evaluations on a straight line
+ * over the logarithm of tokens; NaN outside of them. */
 static double loss_at(const ch_model_result *run, double share) {
   double tokens = share * (double)run->tokens_trained;
   for (int p = 1; p < run->validation_points; p++) {
@@ -60,7 +60,7 @@ static double mean_at(const ch_group *group, double share) {
 
 static void take_group(const ch_group *group, int rungs, int rung, ch_ladder_mechanism *m) {
   m->flops[rung] = training_flops(group->runs[0]);
-  m->losses[rung] = ch_group_spread(group, loss_of).mean;
+  m->losses[rung] = ch_group_spread(group, run_loss).mean;
   m->parameters[rung] = (double)group->runs[0]->parameters;
   for (int k = 0; k < SHARES; k++) m->earlier[k * rungs + rung] = mean_at(group, earlier_shares[k]);
   if (rung + 1 < rungs) return;
@@ -150,8 +150,8 @@ static ch_status fit(ch_ladder *ladder, ch_error *error) {
 
 /* Room for all that is found, in the arena. The mechanisms are those of the comparison, in the order in which they were
    named: the first is the baseline. */
-static ch_status make_room(const ch_comparison *comparison, ch_arena *arena, ch_ladder *ladder,
-                           ch_error *error) {
+static ch_status allocate_ladder(const ch_comparison *comparison, ch_arena *arena, ch_ladder *ladder,
+                                 ch_error *error) {
   size_t rungs = (size_t)ladder->rungs;
   bool fine = true;
   ladder->mechanisms = ch_arena_alloc(arena, CH_LADDER_MOST_CURVES * sizeof *ladder->mechanisms);
@@ -172,7 +172,8 @@ static ch_status make_room(const ch_comparison *comparison, ch_arena *arena, ch_
   return fine ? CH_OK : ch_no_memory(error);
 }
 
-/* Returns true if this process has the results of a rung: other ranks, and parts of a comparison, only train its runs. */
+/* Returns true if this process has the results of a rung: other ranks, and parts of a comparison, only train its
+ * runs. */
 static bool has_results(const ch_compare_settings *settings) {
   return ch_ranks_leads(settings->workers.ranks) && settings->schedule.parts == 0;
 }
@@ -268,7 +269,7 @@ ch_status ch_ladder_compare(const ch_compare_settings *settings, const ch_compar
   ch_ladder *ladder = ch_arena_alloc(arena, sizeof *ladder);
   if (!ladder) return ch_no_memory(error);
   *ladder = (ch_ladder){.rungs = rungs};
-  CH_TRY(make_room(comparison, arena, ladder, error));
+  CH_TRY(allocate_ladder(comparison, arena, ladder, error));
   memcpy(ladder->sizes, sizes, (size_t)rungs * sizeof *sizes);
   CH_TRY(climb(settings, base, comparison, outside, ladder, arena, error));
   if (!has_results(settings)) return CH_OK;

@@ -1,4 +1,4 @@
-/* A sweep from its options to its results: a queue of runs, and worker threads or groups of ranks that take runs from it. */
+/* A sweep from its settings to its results: a queue of runs, and worker threads or groups of ranks that train them. */
 #include "experiment/trial/prepare.h"
 #include "experiment/sweep.h"
 
@@ -141,9 +141,9 @@ static ch_status plan_runs(pool *p, ch_error *error) {
   return CH_OK;
 }
 
-/* The number of runs at a time: the least of the threads, the jobs asked for, the runs, and what memory allows. The
-   machine's memory counts, not what is free at the moment, so that the same command divides the threads in the same
-   way when it continues. */
+/* The number of runs at a time: the least of the threads, the requested jobs, the runs, and those that fit into
+ * memory. The machine's memory counts, not what is free at the moment, so that the same command divides the threads
+ * in the same way when it continues. */
 static ch_status choose_jobs(pool *p, ch_error *error) {
   ch_trainer *trainer = NULL;
   double most = 1, available = usable_memory * (double)p->sweep->about.machine.memory_bytes;
@@ -177,13 +177,13 @@ typedef struct worker {
   planned_run *run;
   ch_stability_watch watch;
   ch_step_times times;
-  bool hopeless, began; /* a step of the run was made */
+  bool hopeless, began; /* the run has trained a step */
   ch_status failed;     /* status of the callbacks between two steps */
   ch_error error;
 } worker;
 
 /* Called with the lock held. Only rank 0 has events. */
-static void tell(pool *p, ch_sweep_event event) {
+static void send_sweep_event(pool *p, ch_sweep_event event) {
   const ch_sweep_settings *s = p->settings;
   if (s->event && ch_ranks_leads(s->workers.ranks) && !s->event(&event, s->user)) p->setup.stopped = true;
 }
@@ -210,13 +210,13 @@ static void on_step(void *context, const ch_step_report *report) {
   ch_train_step step;
   ch_train_step_of(report, p->setup.training.steps, &step);
   pthread_mutex_lock(&p->lock);
-  tell(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_STEP, .as.step = {&w->run->swept, &step}});
+  send_sweep_event(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_STEP, .as.step = {&w->run->swept, &step}});
   pthread_mutex_unlock(&p->lock);
 }
 
 static bool on_interrupted(void *context) {
   worker *w = context;
-  bool stops = ch_scheduler_stops(&w->pool->setup.crew); /* asked in any case: it also serves other ranks */
+  bool stops = ch_scheduler_stops(&w->pool->setup.crew); /* called in any case: it also serves other ranks */
   return stops || w->hopeless || w->failed != CH_OK;
 }
 
@@ -232,7 +232,7 @@ static ch_status note_down(worker *w, bool finite, ch_error *error) {
   swept->tokens_trained = record.tokens;
   if (median > 0)
     swept->train_tokens_per_second = (double)ch_train_step_tokens(&w->pool->setup.training) / median;
-  else if (record.seconds > 0) /* all steps were made before the last interruption */
+  else if (record.seconds > 0) /* all steps were done before the last interruption */
     swept->train_tokens_per_second = (double)record.tokens / record.seconds;
   if (record.validation_points) swept->validation_loss = record.validation[record.validation_points - 1].loss;
   CH_TRY(ch_model_result_fill_curves(&w->pool->setup, &record, &curves, error));
@@ -313,7 +313,7 @@ static ch_status write_results(pool *p, ch_error *error) {
 static ch_status finished(pool *p, planned_run *run, bool earlier, ch_error *error) {
   run->done = true;
   run->swept.verdict = run->swept.stability.verdict; /* until all runs are judged */
-  tell(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_RUN, .as.run = {&run->swept, earlier}});
+  send_sweep_event(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_RUN, .as.run = {&run->swept, earlier}});
   return earlier ? CH_OK : write_results(p, error);
 }
 
@@ -332,7 +332,7 @@ static ch_status make_run(worker *w, planned_run *run, ch_error *error) {
   ch_status status = find_run(p, run, &directory, &result, error);
   CH_TRY_GOTO(ch_ranks_agree(p->setup.crew.own, status, error));
   pthread_mutex_lock(&p->lock);
-  tell(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_BEGIN, .as.begin = {&run->swept}});
+  send_sweep_event(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_BEGIN, .as.begin = {&run->swept}});
   pthread_mutex_unlock(&p->lock);
   status = train(w, directory, error);
   if (w->failed != CH_OK) status = ch_fail_as(error, w->failed, &w->error);
@@ -461,8 +461,9 @@ static ch_status on_made(void *context, int index, const ch_outcome *outcome, ch
   p->setup.began |= outcome->began;
   if (outcome->status != CH_OK) {
     ch_scheduler_note_failure(&p->failures, p->listed[index], outcome);
-    tell(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_FAILED,
-                             .as.failed = {run->swept.name, (uint64_t)run->swept.seed, &outcome->error}});
+    send_sweep_event(
+        p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_FAILED,
+                            .as.failed = {run->swept.name, (uint64_t)run->swept.seed, &outcome->error}});
     return CH_OK;
   }
   bool found;
@@ -532,7 +533,7 @@ static void tell_outline(pool *p) {
                                     .steps = p->setup.training.steps,
                                     .jobs = sweep->jobs,
                                     .threads = sweep->threads};
-  tell(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_OUTLINE, .as.outline = {&outline}});
+  send_sweep_event(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_OUTLINE, .as.outline = {&outline}});
 }
 
 /* Compares the settings that determine the plan of a sweep, other than those it shares with comparisons. */
@@ -552,7 +553,7 @@ static ch_status plan(pool *p, ch_error *error) {
   return plan_runs(p, error);
 }
 
-static ch_status interrupted(const pool *p, ch_error *error) {
+static ch_status sweep_interrupted(const pool *p, ch_error *error) {
   int done = 0;
   for (int i = 0; i < p->sweep->planned; i++) done += p->runs[i].done;
   return ch_fail(
@@ -561,7 +562,7 @@ static ch_status interrupted(const pool *p, ch_error *error) {
       done, p->sweep->planned, p->settings->report.out);
 }
 
-static ch_status run(pool *p, const ch_compare_settings *runs, ch_error *error) {
+static ch_status run_pool(pool *p, const ch_compare_settings *runs, ch_error *error) {
   ch_sweep *sweep = p->sweep;
   CH_TRY(ch_compare_prepare(runs, CH_EXPERIMENT_SWEEP, false, &sweep->about, &p->setup, error));
   ch_scheduler *crew = &p->setup.crew;
@@ -575,7 +576,7 @@ static ch_status run(pool *p, const ch_compare_settings *runs, ch_error *error) 
   tell_outline(p);
   ch_status status = ch_scheduler_is_alone(crew) ? work_all(p, error) : work_over_ranks(p, error);
   if (status == CH_OK && ch_scheduler_leads(crew)) status = write_results(p, error);
-  if (status == CH_ERROR_INTERRUPTED) status = interrupted(p, error);
+  if (status == CH_ERROR_INTERRUPTED) status = sweep_interrupted(p, error);
   return ch_scheduler_conclude(crew, status, error);
 }
 
@@ -584,9 +585,11 @@ static bool pass_on(const ch_compare_event *event, void *context) {
   pool *p = context;
   pthread_mutex_lock(&p->lock);
   if (event->kind == CH_COMPARE_EVENT_PREPARATION)
-    tell(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_PREPARATION, .as.preparation = event->as.preparation});
+    send_sweep_event(
+        p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_PREPARATION, .as.preparation = event->as.preparation});
   if (event->kind == CH_COMPARE_EVENT_PREPARED)
-    tell(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_PREPARED, .as.prepared = {event->as.prepared.data}});
+    send_sweep_event(
+        p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_PREPARED, .as.prepared = {event->as.prepared.data}});
   pthread_mutex_unlock(&p->lock);
   return !p->setup.stopped;
 }
@@ -613,7 +616,7 @@ ch_status ch_sweep_make(const ch_sweep_settings *settings, ch_sweep_written writ
   runs.stop = is_stopped;
   runs.user = &p;
   pthread_mutex_init(&p.lock, NULL);
-  status = run(&p, &runs, error);
+  status = run_pool(&p, &runs, error);
   ch_compare_setup_close(&p.setup, status);
   pthread_mutex_destroy(&p.lock);
   free(p.runs);

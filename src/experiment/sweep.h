@@ -13,7 +13,7 @@ ch_status ch_sweep_settings_check(const ch_sweep_settings *settings, ch_error *e
 typedef ch_status (*ch_sweep_written)(const ch_sweep_settings *settings, const ch_sweep *sweep,
                                       ch_error *error);
 
-/* Runs the sweep, or continues one that was stopped: finished runs are kept, and more rates and seeds may be added.
+/* Runs the sweep, or continues one that was stopped: finished runs are reused, and more rates and seeds may be added.
    `written` may be NULL. *sweep receives what is done, also on failure; release its about.arena. */
 ch_status ch_sweep_make(const ch_sweep_settings *settings, ch_sweep_written written, ch_sweep *sweep,
                         ch_error *error);

@@ -1,10 +1,10 @@
 /* Intervals of distances from the best.
  *
- * Let b be the group that is truly the best. With probability 1 - error, no other mean is ahead of b's by more than `margin`
- * beyond what is true: Dunnett's one-sided test of all others against b. Whenever that holds, b is among the groups whose mean
- * is within the margin of every other, and the largest distance from one of those, plus the margin, bounds the distance from b.
- * So all upper bounds are right together, whichever group is the best. Lower bounds are right one by one: a group that is surely
- * worse than another is behind the best by at least as much. */
+ * Let b be the group that is truly the best. With probability 1 - error, no other mean is ahead of b's by more than
+ * `margin` beyond what is true: Dunnett's one-sided test of all others against b. Whenever that holds, b is among the
+ * groups whose mean is within the margin of every other, and the largest distance from one of those, plus the margin,
+ * bounds the distance from b. So all upper bounds are right together, whichever group is the best. Lower bounds are
+ * right one by one: a group that is surely worse than another is behind the best by at least as much. */
 #include "laws/best.h"
 
 #include <math.h>
@@ -12,15 +12,15 @@
 #include "laws/dunnett.h"
 #include "laws/statistics.h"
 
-/* By how much standard errors are widened. Few groups say little about how unequal their noise is: the moderated variance of a group
-   that is noisier than all others is too small, by less with more blocks. So widened, simulated statements (bench/coverage.c) about
-   five groups, one of them three times as noisy, have at least 94 % confidence, and more elsewhere. Two groups have one difference,
-   for which Student's t is exact. */
+/* Returns the factor that widens standard errors. Few groups say little about how unequal their noise is: the moderated
+ * variance of a group that is noisier than all others is too small, by less with more blocks. So widened, simulated
+ * statements (bench/coverage.c) about five groups, one of them three times as noisy, have at least 94 % confidence, and
+ * more elsewhere. Two groups have one difference, for which Student's t is exact. */
 static double widening(const ch_blocked *fit) {
   static const double always = 1.02, of_few = 0.15;
   static const int few = 5, many = 9;
-  double blocks_less_one = fit->degrees / (fit->groups - 1);
   if (fit->groups <= 2) return 1;
+  double blocks_less_one = fit->degrees / (fit->groups - 1);
   double fewness = fmin(fmax((double)(many - fit->groups) / (many - few), 0), 1);
   return always + of_few * fewness * fmin(2 / blocks_less_one, 1);
 }

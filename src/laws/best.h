@@ -1,5 +1,5 @@
-/* Multiple comparisons with the best (Hsu 1984): how far each group may be behind the best one, whichever that is. Less is
- * better. */
+/* Multiple comparisons with the best (Hsu 1984): how far each group may be behind the best one, whichever that is.
+ * Less is better. */
 #ifndef CH_LAWS_BEST_H
 #define CH_LAWS_BEST_H
 
@@ -7,11 +7,11 @@
 
 typedef struct ch_best {
   int groups;
-  /* [groups]: the interval of how far a group's mean is behind the least. high: INFINITY where nothing is known. low is 0 unless the
-     group is surely worse than the one with the least mean. */
+  /* [groups]: the interval of how far a group's mean is behind the least. high: INFINITY where nothing is known. low
+   * is 0 unless the group is surely worse than the one with the least mean. */
   double *low, *high;
-  /* [groups * groups]: how far two means may be apart by chance. Groups whose means are no further apart than `tie` are tied;
-     `margin`, which is smaller, is that of a single statement about a group and the best. */
+  /* [groups * groups]: how far two means may be apart by chance. Groups whose means are no further apart than `tie`
+   * are tied; `margin`, which is smaller, is that of a single statement about a group and the best. */
   double *tie, *margin;
 } ch_best;
 

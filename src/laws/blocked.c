@@ -7,8 +7,9 @@
 /* Weights and variances depend on each other; few rounds suffice. */
 enum { ROUNDS = 3, PRIORS = 7, SCALES = 49, NODES = PRIORS * SCALES };
 
-/* How the variances of groups may be spread: d0, and a priori weights. Small d0 are favoured, so that few groups do not claim to
-   know that they are equally noisy. s0^2 is tried around the pooled variance, SCALES factors from e^-3 to e^9. */
+/* How the variances of groups may be spread: d0, and a priori weights. Small d0 are favoured, so that few groups do
+ * not claim to know that they are equally noisy. s0^2 is tried around the pooled variance, SCALES factors from e^-3
+ * to e^9. */
 static const double prior_degrees[PRIORS] = {1, 2, 4, 8, 16, 32, INFINITY};
 static const double prior_weights[PRIORS] = {1. / 1, 1. / 3, 1. / 9, 1. / 27, 1. / 81, 1. / 243, 1. / 243};
 
@@ -56,7 +57,8 @@ static void invert(int n, double *m) {
   }
 }
 
-/* Means of groups, effects of blocks and `inverse`, with the weights as they are. Sums of means over a component are 0. */
+/* Means of groups, effects of blocks and `inverse`, with the weights as they are. Sums of means over a component are
+ * 0. */
 static void solve(work *w) {
   int n = w->groups;
   memset(w->block_weights, 0, (size_t)w->blocks * sizeof *w->block_weights);
@@ -91,8 +93,8 @@ static void solve(work *w) {
   }
 }
 
-/* The variance of a fitted value in units of the pooled one. q = its group's unit vector less the shares of the groups in its
-   block; q' inverse q, with rows [groups] as room. */
+/* The variance of a fitted value in units of the pooled one. q = its group's unit vector less the shares of the
+ * groups in its block; q' inverse q, with rows [groups] as room. */
 static double fitted_variance(const work *w, const ch_blocked_value *v, double *q) {
   int n = w->groups;
   double sum = 1 / w->block_weights[v->block];
@@ -169,8 +171,8 @@ static void moderate(work *w) {
   }
 }
 
-/* The variance of one value of a less one of b, and its degrees of freedom: a gamma distribution with the mean and the variance
-   that the precision has over all nodes. */
+/* The variance of one value of a less one of b, and its degrees of freedom: a gamma distribution with the mean and
+ * the variance that the precision has over all nodes. */
 static double pair_variance(const work *w, int a, int b, double *degrees) {
   double mean = 0, square = 0;
   for (int node = 0; node < NODES; node++) {
@@ -187,7 +189,7 @@ static double pair_variance(const work *w, int a, int b, double *degrees) {
 
 /* --- the whole --------------------------------------------------------------------------------------------------- */
 
-static bool allocate(work *w, ch_arena *arena, ch_blocked *fit) {
+static bool allocate_work(work *w, ch_arena *arena, ch_blocked *fit) {
   size_t g = (size_t)w->groups, b = (size_t)w->blocks;
   double *room = ch_arena_alloc(arena, (3 * g * g + 8 * g + 2 * b) * sizeof *room);
   w->component = ch_arena_alloc(arena, (g + b) * sizeof *w->component);
@@ -244,7 +246,7 @@ ch_status ch_blocked_fit(const ch_blocked_value *values, int count, int groups, 
                          ch_blocked *fit, ch_error *error) {
   work w = {.values = values, .count = count, .groups = groups, .blocks = blocks};
   *fit = (ch_blocked){.groups = groups};
-  if (!allocate(&w, arena, fit)) return ch_no_memory(error);
+  if (!allocate_work(&w, arena, fit)) return ch_no_memory(error);
   int *by_block = w.component + groups;
   connect(&w, by_block);
   fit->degrees = count - groups;

@@ -1,12 +1,13 @@
 /* Means of groups that were observed in the same blocks, and how well their differences are known.
  *
- * The model is value = mean of the group + effect of the block + noise. Here a group is a mechanism and a block a seed, which
- * gives all mechanisms the same batches: what it does to all of them is no noise of a difference.
+ * The model is value = mean of the group + effect of the block + noise. Here a group is a mechanism and a block a
+ * seed, which gives all mechanisms the same batches: what it does to all of them is no noise of a difference.
  *
- * Groups need not be equally noisy. Their variances are drawn towards each other by empirical Bayes, as limma does for genes
- * (Smyth 2004): sigma_i^2 is scaled inverse chi-square with d0 degrees of freedom around s0^2. Few groups say little about d0
- * and s0, so the estimates are averaged over both, weighed by how likely they make the residuals. Equal residuals then give the
- * pooled variance with nearly all degrees of freedom, and a group that is noisier than the others keeps most of its own. */
+ * Groups need not be equally noisy. Their variances are drawn towards each other by empirical Bayes, as limma does
+ * for genes (Smyth 2004): sigma_i^2 is scaled inverse chi-square with d0 degrees of freedom around s0^2. Few groups
+ * say little about d0 and s0, so the estimates are averaged over both, weighed by how likely they make the residuals.
+ * Equal residuals then give the pooled variance with nearly all degrees of freedom, and a group that is noisier than
+ * the others keeps most of its own. */
 #ifndef CH_LAWS_BLOCKED_H
 #define CH_LAWS_BLOCKED_H
 
@@ -25,8 +26,8 @@ typedef struct ch_blocked {
   double *
       means; /* [groups]: those of the values where every group is in every block; else adjusted to the mean block */
   double deviation, degrees; /* of the residuals of all groups: standard deviation, degrees of freedom */
-  /* [groups * groups], of a difference of two means: standard error and degrees of freedom. The error is INFINITY where the
-     blocks say nothing about it. */
+  /* [groups * groups], of a difference of two means: standard error and degrees of freedom. The error is INFINITY
+   * where the blocks say nothing about it. */
   double *errors, *freedom;
 } ch_blocked;
 

@@ -1,15 +1,15 @@
 /* The multivariate t distribution of Dunnett's test, by numerical integration.
  *
- * With a correlation of a half, the statistics of p comparisons are T_j = (sqrt(1/2) x_j - sqrt(1/2) z) / s, where the x_j and z
- * are independent normal variables and degrees * s^2 is chi-square. Given a = T s, the p comparisons are independent once z is
- * given: P(all T_j <= a) = E_z[Phi(sqrt(2) a + z)^p]. That function of a is tabulated; the integral over s uses the table's own
- * points. */
+ * With a correlation of a half, the statistics of p comparisons are T_j = (sqrt(1/2) x_j - sqrt(1/2) z) / s, where
+ * the x_j and z are independent normal variables and degrees * s^2 is chi-square. Given a = T s, the p comparisons
+ * are independent once z is given: P(all T_j <= a) = E_z[Phi(sqrt(2) a + z)^p]. That function of a is tabulated; the
+ * integral over s uses the table's own points. */
 #include "laws/dunnett.h"
 
 #include <math.h>
 
-/* Both integrands are smooth and vanish at the ends, where the trapezoidal rule converges exponentially: z_step against the
-   normal density's width of 1, CH_DUNNETT_STEP against that of s at the most degrees of freedom. */
+/* Both integrands are smooth and vanish at the ends, where the trapezoidal rule converges exponentially: z_step
+ * against the normal density's width of 1, CH_DUNNETT_STEP against that of s at the most degrees of freedom. */
 static const double z_step = 0.25, z_most = 8, most_degrees = 1000;
 
 static double normal_below(double x) {

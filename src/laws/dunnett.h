@@ -4,8 +4,9 @@
 
 #include <stdbool.h>
 
-/* Means are compared with one of them by Student's t statistics that are correlated by a half, as they are when all means
-   have the same variance. Prepared once for a number of comparisons; then values for any degrees of freedom are cheap. */
+/* Means are compared with one of them by Student's t statistics that are correlated by a half, as they are when all
+ * means have the same variance. Prepared once for a number of comparisons; then values for any degrees of freedom are
+ * cheap. */
 enum { CH_DUNNETT_POINTS = 361 };
 #define CH_DUNNETT_STEP 0.025
 typedef struct ch_dunnett {
@@ -16,8 +17,8 @@ typedef struct ch_dunnett {
 
 /* comparisons: at least 1. */
 void ch_dunnett_prepare(int comparisons, ch_dunnett *dunnett);
-/* The value that some statistic exceeds with probability `error`; `outside`: that some magnitude exceeds. Degrees of freedom
-   below 1 count as 1, and without any (0 or less) the value is INFINITY. */
+/* The value that some statistic exceeds with probability `error`; `outside`: that some magnitude exceeds. Degrees of
+ * freedom below 1 count as 1, and without any (0 or less) the value is INFINITY. */
 double ch_dunnett_value(const ch_dunnett *dunnett, bool outside, double error, double degrees);
 
 #endif

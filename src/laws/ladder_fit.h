@@ -1,5 +1,5 @@
-/* The laws L = E + A C^-alpha of several mechanisms, fitted together by least squares: the loss L of a model against the
-   compute C that trained it. A mechanism's models are its rungs; C grows from rung to rung. */
+/* The laws L = E + A C^-alpha of several mechanisms, fitted together by least squares: the loss L of a model against
+ * the compute C that trained it. A mechanism's models are its rungs; C grows from rung to rung. */
 #ifndef CH_LAWS_LADDER_FIT_H
 #define CH_LAWS_LADDER_FIT_H
 
@@ -10,7 +10,8 @@ enum { CH_LADDER_ALL_SHARES = CH_LADDER_MOST_SHARES + 1 };
 #define CH_LADDER_LEAST_ALPHA 0.005
 #define CH_LADDER_MOST_ALPHA 2.0
 
-/* The losses of a mechanism's rungs: in the end and, where shares > 1, at earlier shares of each run, the same of all. */
+/* The losses of a mechanism's rungs: in the end and, where shares > 1, at earlier shares of each run, the same of
+ * all. */
 typedef struct ch_rung_losses {
   int rungs, shares;
   double log_flops[CH_LADDER_MOST_RUNGS];                    /* rising */
@@ -34,12 +35,13 @@ typedef struct ch_ladder_tables ch_ladder_tables;
 ch_ladder_tables *ch_ladder_tables_new(const ch_rung_losses *data, int count);
 void ch_ladder_tables_free(ch_ladder_tables *tables);
 
-/* Fits laws [count] to data [count], whose compute the tables know. `fine`: to all digits; else to about three, for one of
-   many fits. 0 < alpha <= 2 and 0 <= E < the lowest loss. */
+/* Fits laws [count] to data [count], whose compute the tables know. `fine`: to all digits; else to about three, for
+ * one of many fits. 0 < alpha <= 2 and 0 <= E < the lowest loss. */
 ch_law_fit ch_ladder_fit_laws(const ch_ladder_tables *tables, const ch_rung_losses *data, int count,
                               bool one_floor, bool fine, ch_compute_law *laws);
 
-/* Like ch_ladder_fit_laws, for laws `first` to `end` - 1 where all have this floor; returns the sum of squares. laws [end - first] */
+/* Like ch_ladder_fit_laws, for laws `first` to `end` - 1 where all have this floor; returns the sum of squares. laws
+ * [end - first] */
 double ch_ladder_fit_at_floor(const ch_ladder_tables *tables, const ch_rung_losses *data, int first, int end,
                               double floor, ch_compute_law *laws);
 

@@ -10,8 +10,8 @@
 #include "laws/statistics.h"
 
 enum { DRAWS = 200 };
-/* Own floors are taken sooner than chance alone would have it: one floor of laws that differ makes multipliers wrong, and own
-   floors of laws that share theirs only make intervals wide. */
+/* Own floors are taken sooner than chance alone would have it: one floor of laws that differ makes multipliers wrong,
+ * and own floors of laws that share theirs only make intervals wide. */
 static const double of_floors = 0.25, of_shares = 0.05, farther = 10;
 
 /* A fit, what its data allow and, where laws cross, resampled fits. */
@@ -54,8 +54,9 @@ static double variance_of(const ch_law_fit *fit, int shares) {
   return fit->degrees > 0 ? fit->squares / (1 + shares) / fit->degrees : NAN;
 }
 
-/* One E for all laws, unless own ones fit better. What was chosen was chosen for leaving little, so the noise is not less than what
-   own floors leave; and where those are taken, the closer the choice, the more of it is what one floor leaves. */
+/* One E for all laws, unless own ones fit better. What was chosen was chosen for leaving little, so the noise is not
+ * less than what own floors leave; and where those are taken, the closer the choice, the more of it is what one floor
+ * leaves. */
 static ch_law_fit choose_floor(const ladder *l, ch_compute_law *laws) {
   ch_law_fit one = ch_ladder_fit_laws(l->tables, l->data, l->count, true, true, laws);
   if (l->count == 1) return one;
@@ -81,7 +82,8 @@ static int shares_of(const ch_ladder_curve *curves, int count) {
   return shares;
 }
 
-/* Fits the ends of the runs; and with them the earlier shares, if the laws fit those as well. Returns the shares used. */
+/* Fits the ends of the runs; and with them the earlier shares, if the laws fit those as well. Returns the shares
+ * used. */
 static int fit_all(ladder *l, int left_out) {
   int shares = shares_of(l->curves, l->count);
   read_curves(l, left_out, 0);
@@ -115,8 +117,8 @@ static double chi_square(ch_random *random, int degrees) {
   return sum;
 }
 
-/* A draw of the laws: what would be fitted to losses that the laws say, with noise as large as its own uncertainty lets it
-   be. All of a run's losses get the same noise: that of shares of one run is hardly independent. */
+/* A draw of the laws: what would be fitted to losses that the laws say, with noise as large as its own uncertainty
+ * lets it be. All of a run's losses get the same noise: that of shares of one run is hardly independent. */
 static void draw_laws(const ladder *l, ch_random *random, double noise, ch_rung_losses *made,
                       ch_compute_law *drawn) {
   for (int m = 0; m < l->count; m++) {
@@ -170,7 +172,7 @@ static ch_estimate predict(const ladder *l, int m, double log_flops) {
                    : alone(ch_compute_law_loss(&l->laws[m], log_flops));
 }
 
-/* Against the baseline, at so much compute. `slower`: how many times as long as the baseline's a FLOP takes, and the
+/* Against the baseline, at so much compute. `slower`: the time of a FLOP relative to the baseline's, and the
    relative error of that. */
 static ch_estimate multiplier(const ladder *l, int m, double log_flops, double slower, double spread) {
   double loss = ch_compute_law_loss(&l->laws[m], log_flops);
@@ -186,7 +188,7 @@ static ch_estimate time_multiplier(const ladder *l, int m, double log_flops) {
                     hypot(own->seconds_error, base->seconds_error));
 }
 
-static ch_status describe(const ladder *l, int m, ch_ladder_laws *made, ch_error *error) {
+static ch_status describe_law(const ladder *l, int m, ch_ladder_laws *made, ch_error *error) {
   const ch_ladder_curve *c = &l->curves[m];
   double place = log(c->target_flops > 0 ? c->target_flops : c->flops[c->rungs - 1]);
   double *multipliers = ch_arena_alloc(&made->arena, (size_t)c->rungs * sizeof *multipliers);
@@ -230,8 +232,8 @@ static double share_that_cross(const ladder *l, int a, int b, double low, double
   return (double)crossing / DRAWS;
 }
 
-/* Where law `a`, which leads at first, is overtaken by `b`. Laws that the losses allow may cross a good deal outside of the
-   range; farther away, an end of the interval is open. */
+/* Where law `a`, which leads at first, is overtaken by `b`. Laws that the losses allow may cross a good deal outside
+ * of the range; farther away, an end of the interval is open. */
 static ch_status find_crossing(ladder *l, int a, int b, double low, double high, ch_ladder_laws *made,
                                ch_error *error) {
   double place = ch_compute_law_crossing(&l->laws[a], &l->laws[b], low, high), around = (high - low) / 2;
@@ -266,8 +268,8 @@ static ch_status find_crossings(ladder *l, ch_ladder_laws *made, ch_error *error
 
 /* --- the whole --------------------------------------------------------------------------------------------------- */
 
-static ch_status prepare(const ch_ladder_curve *curves, int count, int baseline, int left_out, ladder *l,
-                         int *shares, ch_error *error) {
+static ch_status prepare_points(const ch_ladder_curve *curves, int count, int baseline, int left_out,
+                                ladder *l, int *shares, ch_error *error) {
   size_t n = (size_t)count;
   *l = (ladder){.count = count,
                 .baseline = baseline,
@@ -290,19 +292,19 @@ static ch_status predict_top(const ch_ladder_curve *curves, int count, ch_ladder
                              ch_error *error) {
   ladder l;
   int shares = 0;
-  ch_status status = prepare(curves, count, 0, 1, &l, &shares, error);
+  ch_status status = prepare_points(curves, count, 0, 1, &l, &shares, error);
   for (int m = 0; status == CH_OK && m < count; m++)
     made->laws[m].top = predict(&l, m, log(curves[m].flops[curves[m].rungs - 1]));
   ladder_free(&l);
   return status;
 }
 
-static ch_status make(const ch_ladder_curve *curves, int count, int baseline, ch_ladder_laws *made,
-                      ch_error *error) {
+static ch_status make_laws(const ch_ladder_curve *curves, int count, int baseline, ch_ladder_laws *made,
+                           ch_error *error) {
   ladder l;
   int shares = 0;
   size_t n = (size_t)count;
-  ch_status status = prepare(curves, count, baseline, 0, &l, &shares, error);
+  ch_status status = prepare_points(curves, count, baseline, 0, &l, &shares, error);
   made->laws = ch_arena_alloc(&made->arena, n * sizeof *made->laws);
   made->fitted = ch_arena_alloc(&made->arena, n * sizeof *made->fitted);
   if (status == CH_OK && (!made->laws || !made->fitted)) status = ch_no_memory(error);
@@ -316,7 +318,7 @@ static ch_status make(const ch_ladder_curve *curves, int count, int baseline, ch
   }
   for (int m = 0; status == CH_OK && m < count; m++) {
     made->fitted[m] = l.laws[m];
-    status = describe(&l, m, made, error);
+    status = describe_law(&l, m, made, error);
   }
   if (status == CH_OK) status = find_crossings(&l, made, error);
   ladder_free(&l);
@@ -356,7 +358,7 @@ ch_status ch_ladder_fit(const ch_ladder_curve *curves, int32_t count, int32_t ba
   for (int m = 0; m < count; m++) CH_TRY(check_curve(&curves[m], error));
   ch_ladder_laws *made = calloc(1, sizeof *made);
   if (!made) return ch_no_memory(error);
-  ch_status status = make(curves, count, baseline, made, error);
+  ch_status status = make_laws(curves, count, baseline, made, error);
   if (status == CH_OK)
     *laws = made;
   else

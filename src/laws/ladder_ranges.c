@@ -1,9 +1,10 @@
-/* A quantity's interval is its range over all laws whose sum of squares is at most t^2 s^2 above the least: the interval of its
-   profile, by an F test with one degree of freedom above the line. The floor is what the laws are most curved in, so it is
-   held at many values; what is left of the rise belongs to amplitude and alpha, in which the laws are nearly linear then.
-
-   One floor for all that the losses do not refute may still be wrong, and multipliers depend on it: then the laws with a floor of
-   their own are allowed as well, with their own least sum of squares. */
+/* A quantity's interval is its range over all laws whose sum of squares is at most t^2 s^2 above the least: the
+ * interval of its profile, by an F test with one degree of freedom above the line. The floor is what the laws are
+ * most curved in, so it is held at many values; what is left of the rise belongs to amplitude and alpha, in which the
+ * laws are nearly linear then.
+ *
+ * One floor for all that the losses do not refute may still be wrong, and multipliers depend on it: then the laws
+ * with a floor of their own are allowed as well, with their own least sum of squares. */
 #include "laws/ladder_ranges.h"
 
 #include <math.h>
@@ -43,7 +44,8 @@ typedef struct search {
   ch_compute_law *laws; /* [end - first] */
 } search;
 
-/* How much the sum of squares rises where the laws of a group have this floor; a run's losses at all shares count once. */
+/* How much the sum of squares rises where the laws of a group have this floor; a run's losses at all shares count
+ * once. */
 static double rise(const ch_ladder_fitted *f, const group *g, double floor, ch_compute_law *laws) {
   double squares = ch_ladder_fit_at_floor(f->tables, f->data, g->first, g->end, floor, laws);
   return fmax(0, squares - g->least) / f->data[0].shares;
@@ -128,9 +130,9 @@ void ch_ladder_ranges_free(ch_ladder_ranges *ranges) {
 
 /* --- what noise does to a law whose floor is held ---------------------------------------------------------------- */
 
-/* With C^-alpha = p, x = log C: to first order a shift s of each run changes alpha by -kappa t.s / t.t, where t is p x without
-   its part along p and kappa = sum A / sum A^2 over the shares; and A by p.s / p.p + d alpha A slope. The parts are independent.
-   Variances are in units of the noise's. */
+/* With C^-alpha = p, x = log C: to first order a shift s of each run changes alpha by -kappa t.s / t.t, where t is p
+ * x without its part along p and kappa = sum A / sum A^2 over the shares; and A by p.s / p.p + d alpha A slope. The
+ * parts are independent. Variances are in units of the noise's. */
 typedef struct sway {
   double slope, amplitude, alpha; /* slope: p.px / p.p; the variances of the first part of A, and of alpha */
 } sway;
@@ -192,7 +194,7 @@ static measured amplitude_of(const view *v) {
   return (measured){log(a) + v->a->alpha * v->a->origin, s.amplitude / (a * a) + turn * turn * s.alpha};
 }
 
-static measured loss_of(const view *v) {
+static measured measured_loss(const view *v) {
   sway s = sway_of(v->data_a, v->a);
   return (measured){ch_compute_law_loss(v->a, v->place), loss_variance(v->a, &s, v->place) + 1};
 }
@@ -216,12 +218,14 @@ static measured crossing_of(const view *v) {
 
 /* --- ranges ------------------------------------------------------------------------------------------------------ */
 
-static const group *group_of(const ch_ladder_ranges *r, int m) {
+static const group *mechanism_group(const ch_ladder_ranges *r, int m) {
   return &r->group[r->groups == 1 ? 0 : m];
 }
 
-/* Widens a range by what laws allow that take `left` of the room. `own_error`: relative, of a factor that is known apart from the losses. */
-static void widen(const ch_ladder_ranges *r, double left, measured m, double own_error, ch_estimate *range) {
+/* Widens a range by the laws that use `left` of the room. `own_error`: relative, of a factor that is known apart from
+ * the losses. */
+static void widen_range(const ch_ladder_ranges *r, double left, measured m, double own_error,
+                        ch_estimate *range) {
   double room = r->room - left, share = r->room > 0 ? room / r->room : 1;
   if (isnan(m.value) || room < 0) return;
   double half = sqrt(room * m.variance + share * pow(r->critical * own_error, 2));
@@ -233,16 +237,16 @@ static void widen(const ch_ladder_ranges *r, double left, measured m, double own
 static ch_estimate range_of(const ch_ladder_ranges *r, measure *quantity, int a, int b, double place,
                             double end, double own_error) {
   const ch_ladder_fitted *f = &r->fitted;
-  const group *ga = group_of(r, a), *gb = group_of(r, b);
+  const group *ga = mechanism_group(r, a), *gb = mechanism_group(r, b);
   view v = {&f->data[a], &f->data[b], &f->laws[a], &f->laws[b], place, end};
   measured best = quantity(&v);
   ch_estimate range = {best.value, INFINITY, -INFINITY};
-  widen(r, 0, best, own_error, &range);
+  widen_range(r, 0, best, own_error, &range);
   for (int i = 0; i < ga->held; i++)
     for (int k = ga == gb ? i : 0; k < (ga == gb ? i + 1 : gb->held); k++) {
       v.a = &ga->laws[i * (ga->end - ga->first) + a - ga->first];
       v.b = &gb->laws[k * (gb->end - gb->first) + b - gb->first];
-      widen(r, ga->left[i] + (ga == gb ? 0 : gb->left[k]), quantity(&v), own_error, &range);
+      widen_range(r, ga->left[i] + (ga == gb ? 0 : gb->left[k]), quantity(&v), own_error, &range);
     }
   if (!r->own) return range;
   ch_estimate own = range_of(r->own, quantity, a, b, place, end, own_error);
@@ -270,7 +274,7 @@ ch_estimate ch_ladder_range_amplitude(const ch_ladder_ranges *ranges, int m) {
 }
 
 ch_estimate ch_ladder_range_loss(const ch_ladder_ranges *ranges, int m, double log_flops) {
-  return cut(range_of(ranges, loss_of, m, m, log_flops, 0, 0), 0, INFINITY);
+  return cut(range_of(ranges, measured_loss, m, m, log_flops, 0, 0), 0, INFINITY);
 }
 
 ch_estimate ch_ladder_range_multiplier(const ch_ladder_ranges *ranges, int m, int baseline, double log_flops,

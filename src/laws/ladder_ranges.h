@@ -24,8 +24,8 @@ ch_estimate ch_ladder_range_alpha(const ch_ladder_ranges *ranges, int m);
 ch_estimate ch_ladder_range_amplitude(const ch_ladder_ranges *ranges, int m); /* at one FLOP */
 /* The loss of a further run with so much compute, its own noise included. */
 ch_estimate ch_ladder_range_loss(const ch_ladder_ranges *ranges, int m, double log_flops);
-/* How many times the compute law `baseline` needs for the loss that law `m` has with so much, divided by `slower`, which is known
-   with this relative standard error. */
+/* How many times the compute law `baseline` needs for the loss that law `m` has with so much, divided by `slower`,
+ * which is known with this relative standard error. */
 ch_estimate ch_ladder_range_multiplier(const ch_ladder_ranges *ranges, int m, int baseline, double log_flops,
                                        double slower, double error);
 /* log C at which law `b` overtakes law `a`, by those laws that cross from `low` to `high`. */

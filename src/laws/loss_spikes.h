@@ -1,7 +1,6 @@
 /* Loss spikes and other signs of unstable training, found in the losses of a run as they come.
  *
- * docs/sweep.md defines them, with reasons.
- */
+ * docs/sweep.md defines them, with reasons. */
 #ifndef CH_LAWS_LOSS_SPIKES_H
 #define CH_LAWS_LOSS_SPIKES_H
 

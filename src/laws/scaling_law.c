@@ -187,17 +187,17 @@ static candidate fit_robust(curve *c, double *scale) {
 
 /* --- noise that grows with the loss ---------------------------------------------------------------------------- */
 
-static double loss_of(const curve *c, const candidate *law, int i) {
+static double law_loss(const curve *c, const candidate *law, int i) {
   return law->amplitude * exp(-law->alpha * c->log_tokens[i]) + law->floor;
 }
 
 /* Twice the log likelihood of noise that is proportional to the loss to a power, with the tails of Student's t for
    outliers; its scale is found by expectation maximisation. */
 static double likelihood(const curve *c, const candidate *law, double power) {
-  double last = loss_of(c, law, c->n - 1), sum = 0;
+  double last = law_loss(c, law, c->n - 1), sum = 0;
   double *size = c->powers; /* scratch */
   for (int i = 0; i < c->n; i++) {
-    double ratio = loss_of(c, law, i) / last;
+    double ratio = law_loss(c, law, i) / last;
     size[i] = fabs(deviation(c, i)) * pow(ratio, -power);
     sum += 2 * power * log(ratio);
   }
@@ -222,8 +222,8 @@ static double settle_noise(curve *c, const candidate *law) {
     best = found;
     power = p;
   }
-  double last = loss_of(c, law, c->n - 1);
-  for (int i = 0; i < c->n; i++) c->precision[i] *= pow(loss_of(c, law, i) / last, -2 * power);
+  double last = law_loss(c, law, c->n - 1);
+  for (int i = 0; i < c->n; i++) c->precision[i] *= pow(law_loss(c, law, i) / last, -2 * power);
   return power;
 }
 
@@ -296,7 +296,8 @@ static ch_estimate estimate_loss(const curve *c, const ch_robust_test *t, constr
                        reach(c, t, held, value, 2 * highest, step)};
 }
 
-/* How much of the deviations from the law is a polynomial of ln D. A floor that was held at 0 explains nothing of the law. */
+/* How much of the deviations from the law is a polynomial of ln D. A floor that was held at 0 explains nothing of the
+ * law. */
 static double systematic_part(curve *c, const candidate *law, double scale) {
   double *columns = calloc((size_t)c->n * (PARAMETERS + SMOOTH + 1), sizeof *columns);
   if (!columns) return NAN;
@@ -316,7 +317,8 @@ static double systematic_part(curve *c, const candidate *law, double scale) {
 
 /* --- the whole -------------------------------------------------------------------------------------------------- */
 
-static ch_status check(const double *tokens, const double *losses, int n, double budget, ch_error *error) {
+static ch_status check_curve(const double *tokens, const double *losses, int n, double budget,
+                             ch_error *error) {
   if (n < CH_SCALING_LEAST_POINTS)
     return ch_fail(error, CH_ERROR_ARGUMENT, "a law needs at least %d points of a loss curve; there are %d",
                    CH_SCALING_LEAST_POINTS, n < 0 ? 0 : n);
@@ -388,7 +390,7 @@ static ch_status fit(curve *c, double budget, ch_scaling_law *law, ch_error *err
 
 ch_status ch_scaling_law_fit(const double *tokens, const double *losses, int n, double budget,
                              ch_scaling_law *law, ch_error *error) {
-  CH_TRY(check(tokens, losses, n, budget, error));
+  CH_TRY(check_curve(tokens, losses, n, budget, error));
   double *memory = calloc((size_t)n * 6, sizeof *memory);
   if (!memory) return ch_no_memory(error);
   curve c = {.log_tokens = memory,

@@ -1,4 +1,5 @@
-/* The two forms of a law of size and tokens: their losses, and the coordinates in which one quantity is a number of its own. */
+/* The two forms of a law of size and tokens: their losses, and the coordinates in which one quantity is a number of
+ * its own. */
 #include "laws/size_forms.h"
 
 #include <math.h>
@@ -36,8 +37,8 @@ static double ratio_loss(const double at[NUMBERS], double x, double y, double sl
   return d * sum;
 }
 
-/* ln N_c in place of A, ln D_c in place of B, and ln L at a place in place of A, where B's place is taken by the logit of the share
-   that the size has in that loss. */
+/* ln N_c in place of A, ln D_c in place of B, and ln L at a place in place of A, where B's place is taken by the
+ * logit of the share that the size has in that loss. */
 static void ratio_unfold(const ch_size_constraint *held, const double from[NUMBERS], double at[NUMBERS],
                          double slopes[NUMBERS][NUMBERS]) {
   double n = exp(from[1]), d = exp(from[3]);
@@ -71,7 +72,7 @@ static void ratio_fold(const ch_size_constraint *held, const double at[NUMBERS],
 /* --- a sum ------------------------------------------------------------------------------------------------------- */
 
 /* ln of the sum of three exponentials, and the share of each. */
-static double sum_of(const double terms[3], double shares[3]) {
+static double sum_terms(const double terms[3], double shares[3]) {
   double most = fmax(terms[0], fmax(terms[1], terms[2])), sum = 0;
   for (int i = 0; i < 3; i++) sum += exp(terms[i] - most);
   for (int i = 0; i < 3; i++) shares[i] = exp(terms[i] - most) / sum;
@@ -80,7 +81,7 @@ static double sum_of(const double terms[3], double shares[3]) {
 
 static double sum_loss(const double at[NUMBERS], double x, double y, double slope[NUMBERS]) {
   double n = exp(at[1]), d = exp(at[3]), shares[3];
-  double loss = sum_of((double[]){at[0] - n * x, at[2] - d * y, at[4]}, shares);
+  double loss = sum_terms((double[]){at[0] - n * x, at[2] - d * y, at[4]}, shares);
   slope[0] = shares[0];
   slope[1] = -shares[0] * n * x;
   slope[2] = shares[1];
@@ -89,8 +90,9 @@ static double sum_loss(const double at[NUMBERS], double x, double y, double slop
   return loss;
 }
 
-/* ln A and ln B of the formula in place of those at the models' means; ln L at a place in place of A, where the places of B and E are
-   taken by the logarithms of the shares of tokens and floor in that loss over that of the size. */
+/* ln A and ln B of the formula in place of those at the models' means; ln L at a place in place of A, where the
+ * places of B and E are taken by the logarithms of the shares of tokens and floor in that loss over that of the
+ * size. */
 static void sum_unfold(const ch_size_constraint *held, const double from[NUMBERS], double at[NUMBERS],
                        double slopes[NUMBERS][NUMBERS]) {
   double n = exp(from[1]), d = exp(from[3]), s[3];
@@ -98,7 +100,7 @@ static void sum_unfold(const ch_size_constraint *held, const double from[NUMBERS
   if (held->what == CH_HELD_SIZE) at[0] += slopes[0][1] = -n * held->x;
   if (held->what == CH_HELD_TOKENS) at[2] += slopes[2][3] = -d * held->y;
   if (held->what != CH_HELD_LOSS) return;
-  double all = sum_of((double[]){0, from[2], from[4]}, s);
+  double all = sum_terms((double[]){0, from[2], from[4]}, s);
   at[0] = from[0] - all + n * held->x;
   at[2] = from[0] + from[2] - all + d * held->y;
   at[4] = from[0] + from[4] - all;

@@ -2,12 +2,11 @@
  *
  * x = ln N and y = ln D, both less their means over the models, and
  *
- *   a ratio:  ln L = d ln(e^u + e^v),   u = (A - n x) / d,   v = (B - d y) / d,   n = alpha_N, d = alpha_D
- *   a sum:    ln L = ln(e^(A - n x) + e^(B - d y) + e^E)
+ *    a ratio:  ln L = d ln(e^u + e^v),   u = (A - n x) / d,   v = (B - d y) / d,   n = alpha_N, d = alpha_D
+ *    a sum:    ln L = ln(e^(A - n x) + e^(B - d y) + e^E)
  *
- * with the numbers A, ln n, B, ln d, and of a sum E. A and B are the logarithms of the losses that either term alone gives in the
- * middle of the models.
- */
+ * with the numbers A, ln n, B, ln d, and of a sum E. A and B are the logarithms of the losses that either term alone
+ * gives in the middle of the models. */
 #ifndef CH_LAWS_SIZE_FORMS_H
 #define CH_LAWS_SIZE_FORMS_H
 
@@ -35,7 +34,8 @@ typedef struct ch_size_shape {
   int numbers; /* of the law */
   /* ln L, and in `slope` its derivatives by the numbers. */
   double (*loss)(const double at[CH_SIZE_NUMBERS], double x, double y, double slope[CH_SIZE_NUMBERS]);
-  /* The law at coordinates, of which ch_size_coordinate says the one that is held, and the derivatives of its numbers (rows) by them. */
+  /* The law at coordinates, except the fixed one (ch_size_coordinate), and the derivatives of its numbers (rows) by
+   * them. */
   void (*unfold)(const ch_size_constraint *held, const double from[CH_SIZE_NUMBERS],
                  double at[CH_SIZE_NUMBERS], double slopes[CH_SIZE_NUMBERS][CH_SIZE_NUMBERS]);
   /* The coordinates of a law. */
@@ -44,8 +44,8 @@ typedef struct ch_size_shape {
 
 const ch_size_shape *ch_size_shape_of(ch_size_form form);
 
-/* The coordinate that a constraint holds; -1: none. CH_HELD_SIZE is ln N_c less the mean of ln N, of a sum ln A; CH_HELD_TOKENS is so
-   for D; CH_HELD_LOSS is ln L at its place. */
+/* The coordinate that a constraint holds; -1: none. CH_HELD_SIZE is ln N_c less the mean of ln N, of a sum ln A;
+ * CH_HELD_TOKENS is so for D; CH_HELD_LOSS is ln L at its place. */
 int ch_size_coordinate(ch_size_held what);
 
 #endif

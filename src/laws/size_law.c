@@ -1,6 +1,5 @@
-/* Fitting L(N, D): M-estimation of ln L by damped Gauss-Newton steps from many starts, intervals from the profile of each
- * quantity.
- */
+/* Fitting L(N, D): M-estimation of ln L by damped Gauss-Newton steps from many starts, intervals from the profile of
+ * each quantity. */
 #include <crosshead/fit.h>
 #include <math.h>
 #include <stdlib.h>
@@ -141,7 +140,8 @@ static double scale_of(const points *p, const candidate *law) {
 }
 
 /* Weights for deviations in units of `scale`, until they settle. */
-static candidate settle(const points *p, candidate law, double scale, bool redescending, int rounds) {
+static candidate reweight_until_stable(const points *p, candidate law, double scale, bool redescending,
+                                       int rounds) {
   for (int round = 0; round < rounds; round++) {
     candidate before = law;
     double moved = 0;
@@ -165,7 +165,8 @@ static double huber_loss(const points *p, const candidate *law, double bound) {
   return sum;
 }
 
-/* The best of what descends from a grid of exponents, of shares of the two terms in the middle, and of the floor's share. */
+/* The best of what descends from a grid of exponents, of shares of the two terms in the middle, and of the floor's
+ * share. */
 static candidate fit_from_starts(const points *p) {
   static const double alphas[] = {0.03, 0.1, 0.3, 1}, shares[] = {0.1, 0.5, 0.9}, floors[] = {0.3, 0.7};
   bool sum = p->shape == ch_size_shape_of(CH_SIZE_FORM_SUM);
@@ -181,7 +182,7 @@ static candidate fit_from_starts(const points *p) {
           candidate law = {.at = {middle + alphas[b] * size, n, middle + alphas[b] * length, d}};
           if (sum) law = (candidate){.at = {rest + size, n, rest + length, d, middle + log(floors[f])}};
           for (int i = 0; i < p->n; i++) p->weight[i] = 1;
-          law = settle(p, descend(p, &free_fit, law), tight, false, 8);
+          law = reweight_until_stable(p, descend(p, &free_fit, law), tight, false, 8);
           double loss = huber_loss(p, &law, tight);
           if (!(loss < least)) continue;
           least = loss;
@@ -196,10 +197,10 @@ static candidate fit_robust(const points *p, double *scale) {
   for (int round = 0; round < ROUNDS; round++) {
     double before = *scale;
     *scale = scale_of(p, &law);
-    law = settle(p, law, *scale, false, 1);
+    law = reweight_until_stable(p, law, *scale, false, 1);
     if (round > 0 && fabs(*scale - before) <= 1e-6 * *scale) break;
   }
-  return settle(p, law, *scale, true, ROUNDS);
+  return reweight_until_stable(p, law, *scale, true, ROUNDS);
 }
 
 /* --- intervals --------------------------------------------------------------------------------------------------- */
@@ -292,8 +293,8 @@ static int kinds(const double *values, int n) {
   return count;
 }
 
-static ch_status check(const double *sizes, const double *tokens, const double *losses, int n,
-                       ch_size_law *law, ch_error *error) {
+static ch_status check_points(const double *sizes, const double *tokens, const double *losses, int n,
+                              ch_size_law *law, ch_error *error) {
   if (n < CH_SCALING_LEAST_POINTS || n > CH_SIZE_LAW_MOST_POINTS)
     return ch_fail(error, CH_ERROR_ARGUMENT, "a law of size and tokens needs %d to %d models; there are %d",
                    CH_SCALING_LEAST_POINTS, CH_SIZE_LAW_MOST_POINTS, n < 0 ? 0 : n);
@@ -353,7 +354,7 @@ ch_status ch_size_law_fit(ch_size_form form, const double *sizes, const double *
   if (form != CH_SIZE_FORM_RATIO && form != CH_SIZE_FORM_SUM)
     return ch_fail(error, CH_ERROR_ARGUMENT, "a law of size and tokens has the form 0 or 1; %d is none",
                    (int)form);
-  CH_TRY(check(sizes, tokens, losses, n, law, error));
+  CH_TRY(check_points(sizes, tokens, losses, n, law, error));
   if ((at_size > 0) != (at_tokens > 0) || at_size < 0 || at_tokens < 0 || !(at_size < 1e30) ||
       !(at_tokens < 1e30))
     return ch_fail(

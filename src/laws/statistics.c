@@ -15,8 +15,8 @@ static double away_from_zero(double x) {
   return fabs(x) < 1e-300 ? 1e-300 : x;
 }
 
-/* The regularised incomplete beta function I_x(a, b) for x < (a + 1) / (a + b + 2), by its continued fraction (Abramowitz
-   and Stegun 26.5.8), evaluated by Lentz's method. */
+/* The regularised incomplete beta function I_x(a, b) for x < (a + 1) / (a + b + 2), by its continued fraction
+ * (Abramowitz and Stegun 26.5.8), evaluated by Lentz's method. */
 static double beta_below(double x, double a, double b) {
   double factor = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x)) / a;
   double c = 1, d = 1 / away_from_zero(1 - (a + b) * x / (a + 1)), value = d;

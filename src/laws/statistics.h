@@ -8,8 +8,8 @@ typedef struct ch_spread {
 } ch_spread;
 ch_spread ch_spread_of(const double *values, int count);
 
-/* Student's t: the value that |t| exceeds with this probability, so 0.05 for a 95 % interval. INFINITY without degrees of
-   freedom. */
+/* Student's t: the value that |t| exceeds with this probability, so 0.05 for a 95 % interval. INFINITY without
+ * degrees of freedom. */
 double ch_student_t(double outside, double degrees);
 
 /* The probability that Fisher's F with these degrees of freedom, above and below the line, is larger than f. */

@@ -171,7 +171,7 @@ static ch_status apply_name(const asked *a, const char *name, ch_config *config,
 
 /* --- one candidate ----------------------------------------------------------------------------------------------- */
 
-static int64_t whole(double bytes) {
+static int64_t whole_bytes(double bytes) {
   return bytes < most_bytes ? (int64_t)bytes : INT64_MAX;
 }
 
@@ -194,15 +194,15 @@ static void copy_sizes(const ch_capacity_sizes *sizes, const ch_capacity_questio
                        ch_capacity_candidate *candidate) {
   double users = (double)q->users, context = (double)q->context;
   candidate->parameters = sizes->account.parameters_total;
-  candidate->weight_bytes = whole(sizes->weights);
-  candidate->step_weight_bytes = whole(sizes->step_weights);
+  candidate->weight_bytes = whole_bytes(sizes->weights);
+  candidate->step_weight_bytes = whole_bytes(sizes->step_weights);
   candidate->cache_elements_per_token = sizes->account.cache_elements_per_token;
   candidate->cache_bytes_per_token = sizes->account.cache_bytes_per_token;
-  candidate->cache_bytes_per_user = whole(ch_capacity_cache(sizes, 1, context));
-  candidate->cache_bytes = whole(ch_capacity_cache(sizes, users, context));
-  candidate->gate_bytes = whole(ch_capacity_gates(sizes, users, context));
-  candidate->work_bytes = whole(ch_capacity_work(sizes, users));
-  candidate->needed_bytes = whole(ch_capacity_needed(sizes, users, context));
+  candidate->cache_bytes_per_user = whole_bytes(ch_capacity_cache(sizes, 1, context));
+  candidate->cache_bytes = whole_bytes(ch_capacity_cache(sizes, users, context));
+  candidate->gate_bytes = whole_bytes(ch_capacity_gates(sizes, users, context));
+  candidate->work_bytes = whole_bytes(ch_capacity_work(sizes, users));
+  candidate->needed_bytes = whole_bytes(ch_capacity_needed(sizes, users, context));
   candidate->prefill_flops = sizes->prompt_flops;
   candidate->decode_flops = sizes->account.decode.total;
 }
@@ -267,8 +267,8 @@ static ch_status measure_training(const asked *a, const ch_config *config, const
                            error);
 }
 
-static ch_status measure(const asked *a, const ch_config *config, const char *path, ch_capacity *capacity,
-                         ch_error *error) {
+static ch_status measure_candidate(const asked *a, const ch_config *config, const char *path,
+                                   ch_capacity *capacity, ch_error *error) {
   ch_capacity_candidate *candidate = &capacity->candidates[capacity->count];
   ch_capacity_sizes sizes;
   CH_TRY(ch_capacity_sizes_of(config, path, &a->question, &sizes, error));
@@ -317,7 +317,7 @@ static ch_status add_file(const asked *a, const char *path, ch_capacity *capacit
   if (ch_config_is_vision(&config))
     CH_TRY(exclude("it is a model of images and has no context", capacity, error));
   else
-    CH_TRY(measure(a, &config, path, capacity, error));
+    CH_TRY(measure_candidate(a, &config, path, capacity, error));
   capacity->count++;
   return CH_OK;
 }
@@ -331,7 +331,7 @@ static ch_status add_named(const asked *a, const char *name, ch_capacity *capaci
   if (status != CH_OK)
     CH_TRY(exclude(reason.message, capacity, error));
   else
-    CH_TRY(measure(a, &config, NULL, capacity, error));
+    CH_TRY(measure_candidate(a, &config, NULL, capacity, error));
   capacity->count++;
   return CH_OK;
 }
@@ -367,7 +367,7 @@ static void name_weights(const asked *a, ch_capacity *capacity) {
   if (!capacity->weights) capacity->weights = "as stored";
 }
 
-static ch_status allocate(const ch_capacity_settings *s, ch_capacity *capacity, ch_error *error) {
+static ch_status allocate_capacity(const ch_capacity_settings *s, ch_capacity *capacity, ch_error *error) {
   size_t devices = s->device_count;
   ch_device *copies = ch_arena_alloc(&capacity->arena, devices * sizeof *copies);
   capacity->candidates = ch_arena_alloc(&capacity->arena, CH_CAPACITY_MOST * sizeof *capacity->candidates);
@@ -406,7 +406,7 @@ ch_status ch_capacity_answer(const ch_capacity_settings *settings, ch_capacity *
   CH_TRY(check_numbers(settings, error));
   CH_TRY(check_lists(settings, error));
   CH_TRY(resolve_types(settings, &a.question, error));
-  CH_TRY(allocate(settings, capacity, error));
+  CH_TRY(allocate_capacity(settings, capacity, error));
   ch_status status = answer(&a, capacity, error);
   ch_compare_plan_free(&a.named);
   return status;

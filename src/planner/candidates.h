@@ -10,7 +10,7 @@
 enum { CH_CAPACITY_MOST = 128 }; /* candidates */
 
 struct ch_capacity {
-  int64_t context, users, memory; /* as asked */
+  int64_t context, users, memory; /* as requested */
   double least_speed;
   int32_t ranks;            /* ranks that train; 0: none */
   ch_precision training;    /* the type */

@@ -25,7 +25,7 @@ static bool has_weights(const char *path) {
 }
 
 /* Vectors, and matrices over heads, are F32 whatever the others are. */
-static ch_dtype type_of(const ch_param *row, ch_dtype asked) {
+static ch_dtype weight_type(const ch_param *row, ch_dtype asked) {
   ch_quantised_sizes counted = {0};
   if (row->rank < 2 || row->always_real) return CH_F32;
   return ch_dtype_is_block_quantised(asked) ? ch_quantised_type(row, CH_BF16, asked, false, &counted) : asked;
@@ -39,7 +39,7 @@ static ch_dtype stored_type(const ch_param *row, const ch_model *stored) {
   if (index >= 0) return stored->weights.tensors[index].dtype;
   ch_speed_matrices_of(stored, &matrices);
   ch_dtype_parse(matrices.type, &type);
-  return type_of(row, type);
+  return weight_type(row, type);
 }
 
 static void place_tensors(const ch_capacity_question *question, const ch_model *stored, ch_model *model) {
@@ -49,9 +49,9 @@ static void place_tensors(const ch_capacity_question *question, const ch_model *
     *tensor = (ch_tensor){.rank = row->rank};
     for (int d = 0; d < row->rank; d++) tensor->shape[d] = row->shape[d];
     if (question->typed)
-      tensor->dtype = type_of(row, question->weights);
+      tensor->dtype = weight_type(row, question->weights);
     else
-      tensor->dtype = stored ? stored_type(row, stored) : type_of(row, CH_BF16);
+      tensor->dtype = stored ? stored_type(row, stored) : weight_type(row, CH_BF16);
   }
 }
 
@@ -185,7 +185,7 @@ int64_t ch_capacity_context(const ch_capacity_sizes *sizes, int64_t users, doubl
 
 /* --- arithmetic -------------------------------------------------------------------------------------------------- */
 
-/* A token of a prompt looks back at (T + 1) / 2 tokens on average; logits are made for the last one alone. */
+/* A token of a prompt looks back at (T + 1) / 2 tokens on average; logits are computed for the last one alone. */
 static ch_status count_prompt(const ch_config *config, const ch_params *params,
                               const ch_capacity_question *question, ch_capacity_sizes *sizes,
                               ch_error *error) {
@@ -248,7 +248,7 @@ static double product_rate(const ch_device *device, ch_dtype type, double share)
   return integers ? device->flops_quantised * device->computing_quantised : device->flops * share;
 }
 
-/* Reading and arithmetic overlap, but not where they take equally long. */
+/* Reading and arithmetic overlap, but not if they last equally long. */
 static double together(double reading, double computing) {
   return hypot(reading, computing);
 }

@@ -22,7 +22,7 @@ typedef struct ch_capacity_sizes {
   ch_dtype type;    /* of most elements of matrices */
   double token;     /* that a token of a user adds to the cache, with scalars and ids */
   double fixed;     /* of a user, whatever the context: states of constant size */
-  double ring;      /* that part of it which stands in rings of `window` tokens (sinks too) */
+  double ring;      /* the part of it in rings of `window` tokens (sinks too) */
   double window;
   double gate_row;                             /* of a token id, in models with embedding gates; else 0 */
   int64_t vocabulary;                          /* ids that can have such a row */
@@ -34,7 +34,8 @@ typedef struct ch_capacity_sizes {
 } ch_capacity_sizes;
 
 /* The sizes of a configuration as it is served: shared matrices are written out. path: a model directory, whose
-   tensors say what the configuration leaves open and, unless the question has a type, how matrices are stored; or NULL. */
+ * tensors say what the configuration leaves open and, unless the question has a type, how matrices are stored; or
+ * NULL. */
 ch_status ch_capacity_sizes_of(const ch_config *config, const char *path,
                                const ch_capacity_question *question, ch_capacity_sizes *sizes,
                                ch_error *error);

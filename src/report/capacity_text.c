@@ -15,8 +15,8 @@ static const ch_capacity_expected *expected_at(const ch_capacity *c, int32_t dev
 
 /* --- orders ------------------------------------------------------------------------------------------------------ */
 
-/* Returns true if candidate a comes before b: in the table of sizes the smaller one, on a device the faster of those that fit.
-   Candidates without figures come last. */
+/* Returns true if candidate a comes before b: in the table of sizes the smaller one, on a device the faster of those
+ * that fit. Candidates without figures come last. */
 static bool is_before(const ch_capacity *c, int32_t device, int32_t a, int32_t b) {
   const ch_capacity_candidate *of = c->candidates;
   if (!of[a].needed_bytes != !of[b].needed_bytes) return of[a].needed_bytes > 0;

@@ -12,7 +12,7 @@ static bool on_images(const ch_summary *summary) {
   return summary->count && summary->groups[0].runs[0]->images;
 }
 
-/* What a figure shows as quality: percents of images, losses as they are. */
+/* Returns the quality that a figure shows: percents of images, else the loss. */
 static double shown_quality(const ch_model_result *run) {
   return run->images ? 100 * run->top1 : run->validation_loss;
 }
@@ -55,7 +55,7 @@ static json_t *byte_axis(const char *title, const char *word) {
                    "bytes");
 }
 
-static void put(json_t *object, const char *key, json_t *value) {
+static void put_member(json_t *object, const char *key, json_t *value) {
   json_object_set_new(object, key, value);
 }
 
@@ -71,8 +71,8 @@ static json_t *quality_points(const ch_summary *summary) {
     json_t *point = json_pack("{s:s, s:i, s:f, s:f, s:b}", "name", group->name, "colour", i, "x",
                               cost(group->runs[0]), "y", spread.mean, "chosen", chosen);
     if (spread.count > 1) {
-      put(point, "low", json_real(spread.mean - spread.deviation));
-      put(point, "high", json_real(spread.mean + spread.deviation));
+      put_member(point, "low", json_real(spread.mean - spread.deviation));
+      put_member(point, "high", json_real(spread.mean + spread.deviation));
     }
     json_array_append_new(list, point);
   }
@@ -195,10 +195,10 @@ json_t *ch_figure_curves(const ch_summary *summary, const ch_comparison *compari
                 "y", axis(images ? "loss, nats per image" : "loss, nats per token", "loss", false, 10),
                 "series", series, "switches", "second-half", "log-x", "log-y");
   /* Hidden until switched on: training losses are noisier, and laws crowd the figure. */
-  put(figure, "off", json_pack("[s, s]", "training", "fitted law"));
+  put_member(figure, "off", json_pack("[s, s]", "training", "fitted law"));
   if (summary->seeds > 1)
-    put(figure, "note",
-        json_string("Lines are means over seeds. Bands show the range of validation losses."));
+    put_member(figure, "note",
+               json_string("Lines are means over seeds. Bands show the range of validation losses."));
   return figure;
 }
 
@@ -298,8 +298,8 @@ static json_t *bars_of(const ch_summary *summary, const char *id, const char *ti
     doubtful |= doubt;
     json_t *bar = json_pack("{s:o, s:i, s:f}", "name", doubted(group, doubt), "colour", i, "value", mean);
     if (half > 0) {
-      put(bar, "low", json_real(mean - half));
-      put(bar, "high", json_real(mean + half));
+      put_member(bar, "low", json_real(mean - half));
+      put_member(bar, "high", json_real(mean + half));
       ranged = true;
     }
     json_array_append_new(bars, bar);
@@ -307,9 +307,10 @@ static json_t *bars_of(const ch_summary *summary, const char *id, const char *ti
   json_t *figure = json_pack("{s:s, s:s, s:s, s:o, s:o}", "id", id, "kind", "bars", "title", title, "x",
                              axis(unit, "speed", false, 10), "bars", bars);
   if (ranged || doubtful)
-    put(figure, "note",
-        json_sprintf("%s%s%s", ranged ? "Lines show the spread: half of the measurements are within it." : "",
-                     ranged && doubtful ? " " : "", doubtful ? "? not steady." : ""));
+    put_member(figure, "note",
+               json_sprintf("%s%s%s",
+                            ranged ? "Lines show the spread: half of the measurements are within it." : "",
+                            ranged && doubtful ? " " : "", doubtful ? "? not steady." : ""));
   return figure;
 }
 

@@ -34,8 +34,8 @@ ch_columns ch_columns_of(const ch_comparison *comparison);
 
 /* Formats a value of a column: "1,234,567" or "3.4012". Returns buffer. */
 const char *ch_column_format(const ch_column *column, double value, char *buffer, size_t size);
-/* The mean over a group's runs. " ± " follows with the standard deviation between several runs, if the column shows it, or
-   with the spread of a speed's measurements (the mean over the runs). Returns buffer. */
+/* The mean over a group's runs. " ± " follows with the standard deviation between several runs, if the column shows
+ * it, or with the spread of a speed's measurements (the mean over the runs). Returns buffer. */
 const char *ch_column_cell(const ch_column *column, const ch_group *group, char *buffer, size_t size);
 /* True if a speed of the group is not steady. It then gets no star. */
 bool ch_column_is_unsteady(const ch_column *column, const ch_group *group);

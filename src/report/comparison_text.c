@@ -12,7 +12,8 @@
 
 #include <string.h>
 
-/* Every cell but those of names ends in a mark or in a blank in its place. A group's heading is above the last of its columns. */
+/* Every cell but those of names ends in a mark or in a blank in its place. A group's heading is above the last of its
+ * columns. */
 static void put_headings(const ch_columns *columns, ch_table *table) {
   ch_table_cell(table, "%s", "");
   for (int c = 0, first = 0; c < columns->count; c++) {
@@ -32,8 +33,8 @@ static void put_headings(const ch_columns *columns, ch_table *table) {
   ch_table_end_row(table);
 }
 
-static void put_row(const ch_columns *columns, const ch_summary *summary, const ch_group *group,
-                    ch_table *table) {
+static void put_model_row(const ch_columns *columns, const ch_summary *summary, const ch_group *group,
+                          ch_table *table) {
   ch_table_cell(table, "%s", group->name);
   for (int c = 0; c < columns->count; c++) {
     char value[128];
@@ -158,7 +159,7 @@ void ch_comparison_write(const ch_comparison *comparison, ch_text *text) {
   ch_verdict_sentence(&summary, comparison, text);
   ch_text_puts(text, "\n\n");
   put_headings(&columns, &table);
-  for (int i = 0; i < summary.count; i++) put_row(&columns, &summary, &summary.groups[i], &table);
+  for (int i = 0; i < summary.count; i++) put_model_row(&columns, &summary, &summary.groups[i], &table);
   ch_table_write(&table, text);
   ch_tasks_write(&summary, text);
   put_notes(comparison, &columns, &summary, text);

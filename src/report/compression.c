@@ -10,18 +10,18 @@
 
 /* --- JSON -------------------------------------------------------------------------------------------------------- */
 
-static json_t *number(bool known, double value) {
+static json_t *known_number(bool known, double value) {
   return known && isfinite(value) ? json_real(value) : json_null();
 }
 
 static json_t *figures_json(const ch_compression_figures *f) {
-  json_t *object = json_pack("{sI sI sI sI sI so so so}", "parameters_total", (json_int_t)f->parameters,
-                             "parameters_attention", (json_int_t)f->parameters_attention,
-                             "cache_elements_per_token", (json_int_t)f->cache_elements_per_token,
-                             "cache_bytes_per_token", (json_int_t)f->cache_bytes_per_token, "weight_bytes",
-                             (json_int_t)f->weight_bytes, "loss", number(f->measured, f->loss), "perplexity",
-                             number(f->measured, f->perplexity), "decode_tokens_per_second",
-                             number(f->decode_tokens_per_second > 0, f->decode_tokens_per_second));
+  json_t *object = json_pack(
+      "{sI sI sI sI sI so so so}", "parameters_total", (json_int_t)f->parameters, "parameters_attention",
+      (json_int_t)f->parameters_attention, "cache_elements_per_token",
+      (json_int_t)f->cache_elements_per_token, "cache_bytes_per_token", (json_int_t)f->cache_bytes_per_token,
+      "weight_bytes", (json_int_t)f->weight_bytes, "loss", known_number(f->measured, f->loss), "perplexity",
+      known_number(f->measured, f->perplexity), "decode_tokens_per_second",
+      known_number(f->decode_tokens_per_second > 0, f->decode_tokens_per_second));
   if (object && f->cache_types) json_object_set_new(object, "cache_dtype", json_string(f->cache_types));
   return object;
 }
@@ -29,8 +29,8 @@ static json_t *figures_json(const ch_compression_figures *f) {
 /* A model with its weights as they were and other types in its cache. */
 static json_t *types_json(const ch_compression_figures *f) {
   return json_pack("{ss sI so so}", "cache_dtype", f->cache_types, "cache_bytes_per_token",
-                   (json_int_t)f->cache_bytes_per_token, "loss", number(f->measured, f->loss), "perplexity",
-                   number(f->measured, f->perplexity));
+                   (json_int_t)f->cache_bytes_per_token, "loss", known_number(f->measured, f->loss),
+                   "perplexity", known_number(f->measured, f->perplexity));
 }
 
 static json_t *profile_json(const ch_sensitivity *s) {
@@ -51,8 +51,8 @@ static json_t *matrices_json(const ch_compressed *compressed) {
     json_array_append_new(rows, json_pack("{si ss sI sI sI so so}", "layer", m->layer, "projection",
                                           m->projection, "parameters_before", (json_int_t)m->before,
                                           "parameters", (json_int_t)m->after, "rank", (json_int_t)m->rank,
-                                          "error", number(true, m->error), "output_error",
-                                          number(m->whitened_error >= 0, m->whitened_error)));
+                                          "error", known_number(true, m->error), "output_error",
+                                          known_number(m->whitened_error >= 0, m->whitened_error)));
   }
   return rows;
 }
@@ -92,7 +92,7 @@ json_t *ch_compression_to_json(const ch_compression_report *r) {
     json_object_set_new(object, "cache_dtype_alone",
                         r->types_alone.cache_types ? types_json(&r->types_alone) : json_null());
   }
-  json_object_set_new(object, "ratio", number(r->ratio > 0, r->ratio));
+  json_object_set_new(object, "ratio", known_number(r->ratio > 0, r->ratio));
   json_object_set_new(object, "ratio_reached",
                       json_real(1 - (double)c->after / (double)(c->before > 0 ? c->before : 1)));
   if (r->ranks) json_object_set_new(object, "ranks", json_string(r->ranks));
@@ -161,7 +161,7 @@ static ch_table figure_table(void) {
   return (ch_table){.columns = "l26r14r14r11", .gap = 1};
 }
 
-static void put_row(ch_table *table, const char *what, double before, double after, int decimals) {
+static void put_figure_row(ch_table *table, const char *what, double before, double after, int decimals) {
   ch_table_cell(table, "%s", what);
   ch_table_cell(table, "%.*f", decimals, before);
   ch_table_cell(table, "%.*f", decimals, after);
@@ -176,15 +176,17 @@ static void put_figures(const ch_compression_report *r, ch_text *text) {
   ch_table_cell(t, "before");
   ch_table_cell(t, "after");
   ch_table_end_row(t);
-  put_row(t, "parameters", (double)b->parameters, (double)a->parameters, 0);
-  put_row(t, "attention parameters", (double)b->parameters_attention, (double)a->parameters_attention, 0);
-  put_row(t, "cache elements per token", (double)b->cache_elements_per_token,
-          (double)a->cache_elements_per_token, 0);
-  put_row(t, "cache bytes per token", (double)b->cache_bytes_per_token, (double)a->cache_bytes_per_token, 0);
-  put_row(t, "bytes of weights", (double)b->weight_bytes, (double)a->weight_bytes, 0);
-  if (a->measured) put_row(t, "perplexity", b->perplexity, a->perplexity, 4);
+  put_figure_row(t, "parameters", (double)b->parameters, (double)a->parameters, 0);
+  put_figure_row(t, "attention parameters", (double)b->parameters_attention, (double)a->parameters_attention,
+                 0);
+  put_figure_row(t, "cache elements per token", (double)b->cache_elements_per_token,
+                 (double)a->cache_elements_per_token, 0);
+  put_figure_row(t, "cache bytes per token", (double)b->cache_bytes_per_token,
+                 (double)a->cache_bytes_per_token, 0);
+  put_figure_row(t, "bytes of weights", (double)b->weight_bytes, (double)a->weight_bytes, 0);
+  if (a->measured) put_figure_row(t, "perplexity", b->perplexity, a->perplexity, 4);
   if (a->decode_tokens_per_second > 0)
-    put_row(t, "decoded tokens/s", b->decode_tokens_per_second, a->decode_tokens_per_second, 1);
+    put_figure_row(t, "decoded tokens/s", b->decode_tokens_per_second, a->decode_tokens_per_second, 1);
   ch_table_write(t, text);
 }
 
@@ -194,9 +196,9 @@ static void put_types(const char *title, const ch_compression_figures *before,
   ch_table table = figure_table();
   if (!f->cache_types) return;
   ch_text_printf(text, "\n%s: a cache in %s\n", title, f->cache_types);
-  put_row(&table, "cache bytes per token", (double)before->cache_bytes_per_token,
-          (double)f->cache_bytes_per_token, 0);
-  if (f->measured) put_row(&table, "perplexity", before->perplexity, f->perplexity, 4);
+  put_figure_row(&table, "cache bytes per token", (double)before->cache_bytes_per_token,
+                 (double)f->cache_bytes_per_token, 0);
+  if (f->measured) put_figure_row(&table, "perplexity", before->perplexity, f->perplexity, 4);
   ch_table_write(&table, text);
 }
 

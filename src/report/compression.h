@@ -15,7 +15,7 @@ typedef struct ch_compression_figures {
   int64_t cache_elements_per_token, cache_bytes_per_token;
   const char *cache_types; /* of these bytes: "q8_0"; NULL: 16 bits */
   int64_t weight_bytes;    /* of its files */
-  bool measured;           /* loss and perplexity, on the text kept back */
+  bool measured;           /* loss and perplexity, on the held-out text */
   double loss, perplexity;
   double decode_tokens_per_second;
 } ch_compression_figures;
@@ -25,12 +25,12 @@ typedef struct ch_compression_report {
   char created[32];
   const char *dtype; /* errors of the new matrices */
   ch_compression_figures before, after;
-  ch_compression_figures
-      eight_bit;           /* mea: of the model as it was with an 8-bit cache; cache_types NULL: not known */
+  /* mea: of the model as it was with an 8-bit cache; cache_types NULL: not known */
+  ch_compression_figures eight_bit;
   double goal;             /* the share of the cache to save, or 0, */
   const char *cache_types; /* the type of elements that was chosen for it, NULL: none, */
-  ch_compression_figures
-      types_alone; /* and of a type that reaches it without fewer heads; cache_types NULL: none does */
+  /* and of a type that reaches it without fewer heads; cache_types NULL: none does */
+  ch_compression_figures types_alone;
   int64_t decode_depth;
   const char *text; /* the text of the perplexities, or NULL */
   int64_t text_tokens;
@@ -52,8 +52,8 @@ typedef struct ch_compression_report {
 json_t *ch_compression_to_json(const ch_compression_report *report);
 /* The loss of quality, in a sentence. */
 void ch_compression_sentence(const ch_compression_report *report, ch_text *text);
-/* Where the bars of a profile end, so that a few long ones do not hide all others: some way beyond nine tenths of them; 0 if
-   no bar is three times as long as that. */
+/* Where the bars of a profile end, so that a few long ones do not hide all others: some way beyond nine tenths of
+ * them; 0 if no bar is three times as long as that. */
 double ch_compression_profile_end(const ch_sensitivity *sensitivity);
 /* The figures before and after, the profile and errors by layer, for a terminal. */
 void ch_compression_write(const ch_compression_report *report, ch_text *text);

@@ -7,7 +7,7 @@
 #include "report/figure.h"
 #include "report/comparison_columns.h"
 
-static void put_number(double value, int decimals, ch_text *html) {
+static void put_html_number(double value, int decimals, ch_text *html) {
   ch_column plain = {.decimals = decimals};
   char buffer[64];
   ch_text_puts(html, ch_column_format(&plain, value, buffer, sizeof buffer));
@@ -15,11 +15,11 @@ static void put_number(double value, int decimals, ch_text *html) {
 
 /* --- before and after -------------------------------------------------------------------------------------------- */
 
-static void put_row(const char *what, double before, double after, int decimals, ch_text *html) {
+static void put_html_row(const char *what, double before, double after, int decimals, ch_text *html) {
   ch_text_printf(html, "<tr><th scope=\"row\">%s</th><td>", what);
-  put_number(before, decimals, html);
+  put_html_number(before, decimals, html);
   ch_text_puts(html, "</td><td>");
-  put_number(after, decimals, html);
+  put_html_number(after, decimals, html);
   ch_text_printf(html, "</td><td>%+.2f %%</td></tr>\n", 100 * (after - before) / (before > 0 ? before : 1));
 }
 
@@ -30,9 +30,9 @@ static void put_types(const ch_compression_report *r, const ch_compression_figur
   ch_text_printf(html,
                  "<tr><th scope=\"colgroup\" colspan=\"4\">without compressing: a cache in %s</th></tr>\n",
                  f->cache_types);
-  put_row("cache bytes per token", (double)b->cache_bytes_per_token, (double)f->cache_bytes_per_token, 0,
-          html);
-  if (f->measured) put_row("perplexity", b->perplexity, f->perplexity, 4, html);
+  put_html_row("cache bytes per token", (double)b->cache_bytes_per_token, (double)f->cache_bytes_per_token, 0,
+               html);
+  if (f->measured) put_html_row("perplexity", b->perplexity, f->perplexity, 4, html);
 }
 
 static void put_figures(const ch_compression_report *r, ch_text *html) {
@@ -41,19 +41,20 @@ static void put_figures(const ch_compression_report *r, ch_text *html) {
       html, "<section>\n<h2>Before and after</h2>\n<div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr>"
             "<th scope=\"col\">figure</th><th scope=\"col\">before</th><th scope=\"col\">after</th>"
             "<th scope=\"col\">change</th></tr></thead>\n<tbody>\n");
-  put_row("parameters", (double)b->parameters, (double)a->parameters, 0, html);
-  put_row("attention parameters", (double)b->parameters_attention, (double)a->parameters_attention, 0, html);
-  put_row("cache elements per token", (double)b->cache_elements_per_token,
-          (double)a->cache_elements_per_token, 0, html);
-  put_row("cache bytes per token", (double)b->cache_bytes_per_token, (double)a->cache_bytes_per_token, 0,
-          html);
-  put_row("bytes of weights", (double)b->weight_bytes, (double)a->weight_bytes, 0, html);
+  put_html_row("parameters", (double)b->parameters, (double)a->parameters, 0, html);
+  put_html_row("attention parameters", (double)b->parameters_attention, (double)a->parameters_attention, 0,
+               html);
+  put_html_row("cache elements per token", (double)b->cache_elements_per_token,
+               (double)a->cache_elements_per_token, 0, html);
+  put_html_row("cache bytes per token", (double)b->cache_bytes_per_token, (double)a->cache_bytes_per_token, 0,
+               html);
+  put_html_row("bytes of weights", (double)b->weight_bytes, (double)a->weight_bytes, 0, html);
   if (a->measured) {
-    put_row("loss", b->loss, a->loss, 4, html);
-    put_row("perplexity", b->perplexity, a->perplexity, 4, html);
+    put_html_row("loss", b->loss, a->loss, 4, html);
+    put_html_row("perplexity", b->perplexity, a->perplexity, 4, html);
   }
   if (a->decode_tokens_per_second > 0)
-    put_row("decoded tokens/s", b->decode_tokens_per_second, a->decode_tokens_per_second, 1, html);
+    put_html_row("decoded tokens/s", b->decode_tokens_per_second, a->decode_tokens_per_second, 1, html);
   bool fewer = a->cache_elements_per_token != b->cache_elements_per_token;
   if (fewer || r->types_alone.cache_types != r->eight_bit.cache_types) put_types(r, &r->eight_bit, html);
   if (fewer) put_types(r, &r->types_alone, html);
@@ -61,7 +62,7 @@ static void put_figures(const ch_compression_report *r, ch_text *html) {
   if (r->cache_types) ch_text_printf(html, "The result is read through a cache of type %s. ", r->cache_types);
   if (a->measured) {
     ch_text_puts(html, "Loss and perplexity are those of ");
-    put_number((double)r->text_tokens, 0, html);
+    put_html_number((double)r->text_tokens, 0, html);
     ch_text_puts(html, " tokens of ");
     ch_html_escape(r->text, html);
     ch_text_puts(html, r->text_kept_back ? ", its last part, which calibration did not use. " : ". ");
@@ -140,9 +141,9 @@ static void put_matrices(const ch_compression_report *r, ch_text *html) {
     ch_text_printf(html, "<tr><th scope=\"row\">layer %d ", m->layer);
     ch_html_escape(m->projection, html);
     ch_text_puts(html, "</th><td>");
-    put_number((double)m->before, 0, html);
+    put_html_number((double)m->before, 0, html);
     ch_text_puts(html, "</td><td>");
-    put_number((double)m->after, 0, html);
+    put_html_number((double)m->after, 0, html);
     ch_text_printf(html, "</td><td>%lld</td><td>%.5f</td><td>", (long long)m->rank, m->error);
     if (m->whitened_error >= 0)
       ch_text_printf(html, "%.5f", m->whitened_error);

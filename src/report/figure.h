@@ -38,9 +38,10 @@ typedef struct ch_page_head {
 /* Appends a page up to the content of <main>; then come sections, and ch_page_end. */
 void ch_page_begin(const ch_page_head *head, ch_text *html);
 void ch_page_end(const ch_page_head *head, ch_text *html);
-/* A section with one figure; takes the reference. NULL (memory was out) marks `html` as failed. */
+/* A section with one figure; steals the reference. NULL (memory was out) marks `html` as failed. */
 void ch_page_figure(json_t *figure, ch_text *html);
-/* Like ch_page_figure without a section of its own, under a smaller heading: one of several in a section of class "pair". */
+/* Like ch_page_figure without a section of its own, under a smaller heading: one of several in a section of class
+ * "pair". */
 void ch_page_small_figure(json_t *figure, ch_text *html);
 
 /* A section with the command that was typed. */
@@ -52,7 +53,7 @@ const char *ch_page_file_name(const char *path);
 void ch_html_escape(const char *string, ch_text *html);
 /* Escapes what `text` holds and releases it. */
 void ch_page_escaped(ch_text *text, ch_text *html);
-/* Appends JSON for the inside of a script element, which it cannot end; takes the reference. */
+/* Appends JSON for the inside of a script element, which it cannot end; steals the reference. */
 void ch_html_json(json_t *object, ch_text *html);
 
 /* Copies a template from `from` up to its end, or up to {{stop}}, and returns what follows. `put` appends the

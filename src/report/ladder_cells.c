@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 /* Small numbers keep two digits, down to 0.0001. */
-static const char *put_number(double value, int decimals, char *to, size_t size) {
+static const char *format_estimate(double value, int decimals, char *to, size_t size) {
   if (value >= 1e-4 && value < 5 * pow(10, -decimals))
     snprintf(to, size, "%.2g", value);
   else
@@ -15,9 +15,9 @@ static const char *put_number(double value, int decimals, char *to, size_t size)
 /* "3.31 (3.25 to 3.37)"; "-" where nothing is known, "more" without a bound. */
 static void put_estimate_cell(const ch_estimate *e, int decimals, const char *unit, ch_table *table) {
   char value[24], low[24], high[24];
-  put_number(e->value, decimals, value, sizeof value);
-  put_number(e->low, decimals, low, sizeof low);
-  put_number(e->high, decimals, high, sizeof high);
+  format_estimate(e->value, decimals, value, sizeof value);
+  format_estimate(e->low, decimals, low, sizeof low);
+  format_estimate(e->high, decimals, high, sizeof high);
   bool bounded = isfinite(e->high) && e->high < 1e6;
   if (isnan(e->value))
     ch_table_cell(table, "-");

@@ -12,7 +12,7 @@ static const char *put_largest(const ch_ladder *ladder, char text[COUNT]) {
   return ch_format_count((double)ladder->sizes[ladder->rungs - 1], text, COUNT);
 }
 
-/* "The fit tested on itself: of 3 largest models, 3 lie within the interval that those below predict." */
+/* "Tested on itself: 3 of 3 losses at 10 M are in the interval predicted from the smaller sizes." */
 static void put_test(const ch_ladder *ladder, ch_text *text) {
   int within = 0, known = 0;
   char size[COUNT];

@@ -293,7 +293,7 @@ static const struct {
     {"source", put_source},
 };
 
-static bool put_part(const void *context, const char *name, size_t length, ch_text *html) {
+static bool put_page_part(const void *context, const char *name, size_t length, ch_text *html) {
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
     if (strlen(parts[i].name) == length && strncmp(parts[i].name, name, length) == 0) {
       parts[i].put(context, html);
@@ -318,7 +318,7 @@ ch_status ch_page_write(const ch_comparison *comparison, ch_text *html, ch_error
     ch_page_head head = {"crosshead compare", title.data ? title.data : "", answer.data ? answer.data : "",
                          comparison->version, comparison->created};
     ch_page_begin(&head, html);
-    ch_template_fill((const char *)ch_embedded_compare_html, NULL, put_part, &p, html);
+    ch_template_fill((const char *)ch_embedded_compare_html, NULL, put_page_part, &p, html);
     ch_page_end(&head, html);
     if (html->failed) status = ch_no_memory(error);
   }

@@ -1,4 +1,4 @@
-/* How a comparison was made: data, training, machine, commands. */
+/* How a comparison came about: data, training, machine, commands. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -212,7 +212,7 @@ static int64_t matrices_in(const ch_tensor *tensor) {
   return tensor->rank == 3 ? tensor->shape[0] : 1;
 }
 
-static void find(const ch_model *model, found *all) {
+static void find_matrices(const ch_model *model, found *all) {
   for (int i = 0; i < model->params.count; i++) {
     const ch_tensor *tensor = &model->weights.tensors[i];
     matrix m = {.tensor = tensor, .head = -1};
@@ -237,7 +237,7 @@ static void put_model(const ch_model *model, const char *name, int rank, ch_text
     html->failed = true;
     return;
   }
-  find(model, &all);
+  find_matrices(model, &all);
   for (family which = 0; which < FAMILIES; which++)
     if (of_family(&all, which, -1)) ch_page_figure(figure_of(&all, which, name, rank), html);
   free(all.rows);

@@ -11,7 +11,8 @@ typedef struct ch_page {
   const ch_warnings *warnings;
 } ch_page;
 
-/* page_names.c: the start of a row: the name with its colour, and what the verdict says of the model if `mark` is true. */
+/* page_names.c: the start of a row: the name with its colour, and what the verdict says of the model if `mark` is
+ * true. */
 void ch_page_name_cell(const ch_page *page, int rank, bool mark, ch_text *html);
 
 /* page_seeds.c: the spread between seeds, the differences that exceed it, and the fitted laws. */

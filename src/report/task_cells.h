@@ -1,4 +1,4 @@
-/* What the terminal's and the page's tables of tasks have in common: values, metrics, names, the note. */
+/* Shared by the terminal's and the page's tables of tasks: values, metrics, names, the note. */
 #ifndef CH_REPORT_TASK_CELLS_H
 #define CH_REPORT_TASK_CELLS_H
 
@@ -6,8 +6,8 @@
 
 enum { CH_TASK_CELL = 80 };
 
-/* "0.412" and " ± 0.049": the deviation between seeds or, for one seed, the standard error over the items. False and "" if the
- * task was not evaluated. Both have CH_TASK_CELL bytes. */
+/* "0.412" and " ± 0.049": the deviation between seeds or, for one seed, the standard error over the items. False and
+ * "" if the task was not evaluated. Both have CH_TASK_CELL bytes. */
 bool ch_task_cell(const ch_group *group, const char *task, char *value, char *spread);
 /* Returns the name of the task's metric. */
 const char *ch_task_metric(const ch_summary *summary, const char *task);

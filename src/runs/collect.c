@@ -45,7 +45,7 @@ static bool add_point(points *p, int64_t tokens, double loss) {
   return true;
 }
 
-static const char *copy(const reading *r, const char *text) {
+static const char *copy_run_text(const reading *r, const char *text) {
   return ch_arena_strdup(r->arena, text ? text : "");
 }
 
@@ -87,11 +87,11 @@ static ch_status read_start(reading *r, const json_t *line, ch_error *error) {
   r->begun = true;
   if (seed) run->seed = strtoll(seed, NULL, 10);
   run->lr = number_at(options, "lr");
-  run->started = copy(r, text_at(line, "time"));
-  run->version = copy(r, text_at(line, "version"));
+  run->started = copy_run_text(r, text_at(line, "time"));
+  run->version = copy_run_text(r, text_at(line, "version"));
   run->config = copy_json(r, config);
   run->options = copy_json(r, options);
-  run->mechanism = copy(r, mechanism_of(config));
+  run->mechanism = copy_run_text(r, mechanism_of(config));
   run->parameters = json_integer_value(json_object_get(line, "parameters"));
   bool fine = run->started && run->version && run->config && run->options && run->mechanism;
   return fine ? CH_OK : ch_no_memory(error);
@@ -115,7 +115,7 @@ static ch_status read_line(reading *r, const json_t *line, ch_error *error) {
     return ch_no_memory(error);
   if (strcmp(event, "done") == 0) run->status = "done";
   if (strcmp(event, "error") == 0) run->status = "failed";
-  if (time) run->finished = copy(r, time);
+  if (time) run->finished = copy_run_text(r, time);
   return run->finished ? CH_OK : ch_no_memory(error);
 }
 
@@ -138,7 +138,7 @@ static ch_status read_log(reading *r, const char *path, ch_error *error) {
   return status;
 }
 
-/* --- what is made of them ---------------------------------------------------------------------------------------- */
+/* --- results as runs ---------------------------------------------------------------------------------------- */
 
 /* Means of equal stretches where there are more than MOST_POINTS. */
 static ch_status keep_curve(const reading *r, const points *p, const ch_curve_point **kept, int64_t *count,
@@ -171,7 +171,7 @@ static ch_status keep_machine(const reading *r, ch_error *error) {
   return r->run->machine ? CH_OK : ch_no_memory(error);
 }
 
-/* result.json but its curves, which are kept as points. */
+/* result.json without its curves. They are stored as points. */
 static ch_status keep_results(const reading *r, const char *path, ch_error *error) {
   json_t *object = NULL;
   r->run->results = "{}";
@@ -184,18 +184,18 @@ static ch_status keep_results(const reading *r, const char *path, ch_error *erro
   return r->run->results ? CH_OK : ch_no_memory(error);
 }
 
-static ch_status collect(reading *r, const ch_kept_run_labels *labels, ch_error *error) {
+static ch_status collect_directories(reading *r, const ch_kept_run_labels *labels, ch_error *error) {
   ch_kept_run *run = r->run;
   char whole[PATH_MAX], name[256];
   if (!realpath(r->directory, whole))
     return ch_fail(error, CH_ERROR_IO, "%s: %s", r->directory, strerror(errno));
   ch_path_stem(whole, name, sizeof name);
   run->kind = labels->kind ? labels->kind : "train";
-  run->directory = copy(r, whole);
-  run->name = copy(r, labels->name ? labels->name : name);
-  run->dataset = copy(r, labels->dataset);
-  run->command = copy(r, labels->command);
-  run->commit = copy(r, labels->commit);
+  run->directory = copy_run_text(r, whole);
+  run->name = copy_run_text(r, labels->name ? labels->name : name);
+  run->dataset = copy_run_text(r, labels->dataset);
+  run->command = copy_run_text(r, labels->command);
+  run->commit = copy_run_text(r, labels->commit);
   char *log = ch_path_join(r->directory, "log.jsonl"), *result = ch_path_join(r->directory, "result.json");
   ch_status status = CH_OK;
   if (!log || !result || !run->directory || !run->name || !run->dataset || !run->command || !run->commit)
@@ -215,7 +215,7 @@ ch_status ch_kept_run_collect(const char *directory, const ch_kept_run_labels *l
                               ch_kept_run *run, ch_error *error) {
   reading r = {.directory = directory, .arena = arena, .run = run};
   *run = (ch_kept_run){.seed = -1, .parameters = -1, .lr = NAN, .loss = NAN, .validation_loss = NAN};
-  ch_status status = collect(&r, labels, error);
+  ch_status status = collect_directories(&r, labels, error);
   free(r.training.list);
   free(r.validation.list);
   return status;

@@ -16,7 +16,7 @@
 #include "runs/kept_texts.h"
 #include "train/options_json.h"
 
-static const char *copy(ch_arena *arena, const char *text) {
+static const char *copy_evaluated_text(ch_arena *arena, const char *text) {
   return ch_arena_strdup(arena, text ? text : "");
 }
 
@@ -37,7 +37,7 @@ ch_status ch_kept_run_of_evaluation(const ch_model *model, const json_t *results
                        .directory = ch_arena_strdup(arena, whole),
                        .status = labels->status ? labels->status : "done",
                        .mechanism = ch_mechanism_of(&model->config)->name,
-                       .dataset = copy(arena, labels->dataset),
+                       .dataset = copy_evaluated_text(arena, labels->dataset),
                        .seed = -1,
                        .tokens = -1,
                        .parameters = account.parameters_total,
@@ -48,8 +48,8 @@ ch_status ch_kept_run_of_evaluation(const ch_model *model, const json_t *results
                        .started = ch_arena_strdup(arena, ch_utc_ago(seconds, started)),
                        .finished = ch_arena_strdup(arena, ch_utc_ago(0, finished)),
                        .version = CH_VERSION_STRING,
-                       .commit = copy(arena, labels->commit),
-                       .command = copy(arena, labels->command),
+                       .commit = copy_evaluated_text(arena, labels->commit),
+                       .command = copy_evaluated_text(arena, labels->command),
                        .config = config ? ch_kept_json(arena, config) : NULL,
                        .machine = ch_kept_machine(arena),
                        .results = ch_kept_json(arena, results)};

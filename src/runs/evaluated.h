@@ -1,4 +1,4 @@
-/* An evaluation as a run that is kept. */
+/* An evaluation as a recorded run. */
 #ifndef CH_RUNS_EVALUATED_H
 #define CH_RUNS_EVALUATED_H
 

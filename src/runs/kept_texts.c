@@ -1,4 +1,4 @@
-/* JSON and times as they are kept. */
+/* JSON and times in the form of the store. */
 #define _GNU_SOURCE
 #include "runs/kept_texts.h"
 

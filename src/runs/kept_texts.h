@@ -1,4 +1,4 @@
-/* Texts of a kept run that do not come from its log: JSON, the machine, times. */
+/* Texts of a recorded run that do not come from its log: JSON, the machine, times. */
 #ifndef CH_RUNS_KEPT_TEXTS_H
 #define CH_RUNS_KEPT_TEXTS_H
 
@@ -6,7 +6,7 @@
 
 #include "base/arena.h"
 
-/* The value as it is kept ("{}" for NULL), in the arena; NULL when memory is out. */
+/* Returns the value in the form of the store ("{}" for NULL), in the arena; NULL if out of memory. */
 const char *ch_kept_json(ch_arena *arena, const json_t *value);
 /* This machine, as JSON in the arena. */
 const char *ch_kept_machine(ch_arena *arena);

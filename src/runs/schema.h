@@ -1,4 +1,5 @@
-/* The columns of a kept run, once: the table, what is bound and read, and the keys of queries follow from them. */
+/* The columns of a recorded run, defined once: the table, what is bound and read, and the keys of queries follow from
+ * them. */
 #ifndef CH_RUNS_SCHEMA_H
 #define CH_RUNS_SCHEMA_H
 

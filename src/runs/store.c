@@ -83,7 +83,7 @@ static ch_status whole_of(ch_runs *runs, const char *sql, int64_t *value, ch_err
   return status;
 }
 
-/* A file whose tables are not exactly these was not made by this program. */
+/* Checks that the tables are exactly those of this program. */
 static ch_status check_tables(ch_runs *runs, ch_error *error) {
   ch_text table = {0};
   sqlite3_stmt *statement = NULL;
@@ -140,8 +140,8 @@ static ch_status settle_tables(ch_runs *runs, bool create, ch_error *error) {
   return make_tables(runs, error);
 }
 
-/* Readers and a writer at once need the write-ahead log. Turning it on wants the file for itself, and is refused at once,
-   not after the usual wait, when another program has it open. */
+/* Readers and a writer at once need the write-ahead log. Turning it on wants the file for itself, and is refused at
+ * once, not after the usual wait, when another program has it open. */
 static ch_status use_log(ch_runs *runs, ch_error *error) {
   for (int waited = 0;; waited += RETRY_MS) {
     if (sqlite3_exec(runs->database, "PRAGMA journal_mode = WAL", NULL, NULL, NULL) == SQLITE_OK)
@@ -256,7 +256,7 @@ static bool is_name(const char *column) {
   return false;
 }
 
-static ch_status put_row(ch_runs *runs, const ch_kept_run *run, int64_t *id, ch_error *error) {
+static ch_status insert_run(ch_runs *runs, const ch_kept_run *run, int64_t *id, ch_error *error) {
   ch_text sql = {0};
   sqlite3_stmt *statement = NULL;
   ch_text_puts(&sql, "INSERT INTO runs (id");
@@ -322,14 +322,14 @@ static ch_status delete_by(ch_runs *runs, const char *sql, int64_t id, ch_error 
 }
 
 static ch_status put_all(ch_runs *runs, const ch_kept_run *run, int64_t *id, ch_error *error) {
-  CH_TRY(put_row(runs, run, id, error));
+  CH_TRY(insert_run(runs, run, id, error));
   CH_TRY(delete_by(runs, "DELETE FROM curves WHERE run = ?", *id, error));
   CH_TRY(put_curve(runs, *id, "training", run->curve, run->curve_points, error));
   return put_curve(runs, *id, "validation", run->validation_curve, run->validation_points, error);
 }
 
 /* Ends a transaction as `status` says. */
-static ch_status end(ch_runs *runs, ch_status status, ch_error *error) {
+static ch_status end_transaction(ch_runs *runs, ch_status status, ch_error *error) {
   if (status == CH_OK) status = execute(runs, "COMMIT", "write", error);
   if (status != CH_OK) sqlite3_exec(runs->database, "ROLLBACK", NULL, NULL, NULL);
   return status;
@@ -338,7 +338,7 @@ static ch_status end(ch_runs *runs, ch_status status, ch_error *error) {
 ch_status ch_runs_put(ch_runs *runs, const ch_kept_run *run, int64_t *id, ch_error *error) {
   int64_t number = 0;
   CH_TRY(execute(runs, "BEGIN IMMEDIATE", "write", error));
-  CH_TRY(end(runs, put_all(runs, run, &number, error), error));
+  CH_TRY(end_transaction(runs, put_all(runs, run, &number, error), error));
   if (id) *id = number;
   return CH_OK;
 }
@@ -348,5 +348,5 @@ ch_status ch_runs_delete(ch_runs *runs, const int64_t *ids, int64_t count, ch_er
   CH_TRY(execute(runs, "BEGIN IMMEDIATE", "write", error));
   for (int64_t i = 0; i < count && status == CH_OK; i++)
     status = delete_by(runs, "DELETE FROM runs WHERE id = ?", ids[i], error);
-  return end(runs, status, error);
+  return end_transaction(runs, status, error);
 }

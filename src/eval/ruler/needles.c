@@ -15,7 +15,7 @@ static const int places_in_text[CH_RULER_MOST_NEEDLES] = {
 enum { MOST_CONTENT = 128 };
 typedef char content[MOST_CONTENT];
 
-/* The needles of an item, and what is asked. */
+/* The needles of an item, and its question. */
 typedef struct needles {
   content keys[CH_RULER_MOST_NEEDLES], values[CH_RULER_MOST_NEEDLES]; /* [keys], [keys, num_needle_v] */
   int keys_count, count;                                              /* count: needles */
@@ -37,7 +37,7 @@ static void draw_uuid(ch_ruler_making *m, char *text) {
            (unsigned long long)(low >> 48), (unsigned long long)(low & UINT64_C(0xffffffffffff)));
 }
 
-static void draw(ch_ruler_making *m, ch_ruler_content kind, char *text) {
+static void draw_needle(ch_ruler_making *m, ch_ruler_content kind, char *text) {
   if (kind == CH_RULER_UUIDS) {
     draw_uuid(m, text);
   } else if (kind == CH_RULER_NUMBERS) {
@@ -49,10 +49,10 @@ static void draw(ch_ruler_making *m, ch_ruler_content kind, char *text) {
   }
 }
 
-/* One that is none of those before it: what is asked has one answer. */
+/* Draws one that differs from all before it, so that the question has one answer. */
 static void draw_other(ch_ruler_making *m, ch_ruler_content kind, content *before, int count, char *text) {
   for (int i = 0; i <= count; i++) {
-    if (i == 0) draw(m, kind, text);
+    if (i == 0) draw_needle(m, kind, text);
     if (i < count && strcmp(before[i], text) == 0) i = -1;
   }
 }
@@ -100,7 +100,7 @@ static ch_status put_lines(ch_ruler_making *m, const needles *n, int64_t size, c
     if (!others) return ch_no_memory(error);
     for (int64_t i = 0; i < size; i++) {
       draw_other(m, m->ruler->type_needle_k, (content *)(uintptr_t)n->keys, n->keys_count, others[2 * i]);
-      draw(m, m->ruler->type_needle_v, others[2 * i + 1]);
+      draw_needle(m, m->ruler->type_needle_v, others[2 * i + 1]);
     }
   }
   if (!ch_python_sample(&m->random, size, n->count, places)) {
@@ -138,7 +138,7 @@ static ch_status put_essay(ch_ruler_making *m, const needles *n, int64_t size, c
   for (int i = 0; i < n->count; i++)
     places[i] = (int64_t)((double)sentences * ((double)places_in_text[places[i]] / 100));
   qsort(places, (size_t)n->count, sizeof *places, by_number);
-  /* Between two needles stands a text, which may be empty: then two spaces meet. */
+  /* Two needles are separated by a text. If that is empty, two spaces meet. */
   bool begun = false;
   for (int64_t i = 0; i <= size; i++) {
     bool begins = i == 0 || i == size || ch_ruler_ends_sentence(word_at(m, i - 1));

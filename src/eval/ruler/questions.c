@@ -6,15 +6,15 @@
 
 /* --- an item ------------------------------------------------------------------------------------------------- */
 
-static bool has(const int64_t *places, int64_t count, int64_t place) {
+static bool has_place(const int64_t *places, int64_t count, int64_t place) {
   for (int64_t i = 0; i < count; i++)
     if (places[i] == place) return true;
   return false;
 }
 
 /* Draws `count` of `from` [population] and appends them to places. */
-static bool draw(ch_ruler_making *m, const int64_t *from, int64_t population, int64_t count,
-                 int64_t *places) {
+static bool draw_from(ch_ruler_making *m, const int64_t *from, int64_t population, int64_t count,
+                      int64_t *places) {
   int64_t *drawn = malloc(((size_t)count + 1) * sizeof *drawn);
   bool done = drawn && ch_python_sample(&m->random, population, count, drawn);
   for (int64_t i = 0; done && i < count; i++) places[i] = from[drawn[i]];
@@ -23,17 +23,18 @@ static bool draw(ch_ruler_making *m, const int64_t *from, int64_t population, in
 }
 
 /* The documents of a question, then those near it, then others. `others` is memory for all. */
-static bool choose(ch_ruler_making *m, const ch_ruler_question *q, int64_t size, int64_t *places,
-                   int64_t *others) {
+static bool choose_documents(ch_ruler_making *m, const ch_ruler_question *q, int64_t size, int64_t *places,
+                             int64_t *others) {
   int64_t left = size - q->context_count, population = 0;
   memcpy(places, q->context, (size_t)q->context_count * sizeof *places);
   places += q->context_count;
-  if (left <= q->more_count) return draw(m, q->more, q->more_count, left, places);
+  if (left <= q->more_count) return draw_from(m, q->more, q->more_count, left, places);
   if (q->more_count > 0) memcpy(places, q->more, (size_t)q->more_count * sizeof *places);
   for (int64_t i = 0; i < m->documents.count; i++)
-    if (!has(q->context, q->context_count, i) && !has(q->more, q->more_count, i)) others[population++] = i;
+    if (!has_place(q->context, q->context_count, i) && !has_place(q->more, q->more_count, i))
+      others[population++] = i;
   if (left - q->more_count > population) return false;
-  return draw(m, others, population, left - q->more_count, places + q->more_count);
+  return draw_from(m, others, population, left - q->more_count, places + q->more_count);
 }
 
 static ch_status put_documents(ch_ruler_making *m, const ch_ruler_question *q, int64_t size, ch_text *text,
@@ -42,7 +43,7 @@ static ch_status put_documents(ch_ruler_making *m, const ch_ruler_question *q, i
           *others = malloc((size_t)m->documents.count * sizeof *others);
   int64_t *order = ch_ruler_shuffled(m, size);
   bool done = places && others && order;
-  if (done && size < m->documents.count) done = choose(m, q, size, places, others);
+  if (done && size < m->documents.count) done = choose_documents(m, q, size, places, others);
   if (done && size >= m->documents.count) /* again and again */
     for (int64_t i = 0; i < size; i++) places[i] = i % m->documents.count;
   for (int64_t i = 0; done && i < size; i++)
@@ -74,7 +75,8 @@ ch_status ch_ruler_questions(ch_ruler_making *m, int64_t size, int64_t index, ch
 
 enum { DOCUMENT_WORDS = 80, SENTENCE_WORDS = 6, ANSWER_LETTERS = 4, MOST_WORD = 64 };
 
-/* The letters of a word without what stands around them, in lower case; false if there are others between, or too few or many. */
+/* The letters of a word without the characters around them, in lower case; false if there are others between, or too
+ * few or many. */
 static bool letters_of(const char *word, char letters[MOST_WORD], size_t *from, size_t *size) {
   size_t end = strlen(word), begin = 0;
   while (begin < end && strchr("\"'([", word[begin])) begin++;

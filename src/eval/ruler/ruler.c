@@ -24,14 +24,14 @@ static void clear(ch_ruler_made *made) {
   made->outputs = NULL;
 }
 
-static void release(ch_ruler_made *made) {
+static void release_item(ch_ruler_made *made) {
   clear(made);
   ch_text_free(&made->input);
 }
 
-/* An item with what it takes: its tokens, those before it and those of the answer. */
-static ch_status make(ch_ruler_making *m, const ch_ruler_fit *f, int64_t size, int64_t index,
-                      ch_ruler_made *made, int64_t *tokens, ch_error *error) {
+/* Makes an item and counts its tokens, those before it and those of the answer. */
+static ch_status make_item(ch_ruler_making *m, const ch_ruler_fit *f, int64_t size, int64_t index,
+                           ch_ruler_made *made, int64_t *tokens, ch_error *error) {
   clear(made);
   CH_TRY(f->make(m, size, index, made, error));
   ch_text_put(&made->input, "", 1);
@@ -45,7 +45,7 @@ static ch_status search(ch_ruler_making *m, const ch_ruler_fit *f, int64_t low, 
   *found = 0;
   while (low <= high) {
     int64_t middle = (low + high) / 2, tokens;
-    CH_TRY(make(m, f, middle, 0, made, &tokens, error));
+    CH_TRY(make_item(m, f, middle, 0, made, &tokens, error));
     bool fits = tokens + f->extra + f->written <= f->length;
     if (fits) *found = middle;
     if (fits)
@@ -56,7 +56,7 @@ static ch_status search(ch_ruler_making *m, const ch_ruler_fit *f, int64_t low, 
   return CH_OK;
 }
 
-/* The largest size that fits one item; 0: none does, and *least is what the least size takes. */
+/* The largest size that fits one item; 0: none does, and *least is the length of the least size. */
 static ch_status find_size(ch_ruler_making *m, const ch_ruler_fit *f, int64_t *size, int64_t *least,
                            ch_error *error) {
   ch_ruler_made made = {0};
@@ -64,7 +64,7 @@ static ch_status find_size(ch_ruler_making *m, const ch_ruler_fit *f, int64_t *s
   ch_status status;
   *size = 0;
   m->searches = true;
-  CH_TRY_GOTO(make(m, f, f->sample, 0, &made, &tokens, error));
+  CH_TRY_GOTO(make_item(m, f, f->sample, 0, &made, &tokens, error));
   double of_part = (double)tokens / (double)f->sample;
   int64_t most =
       f->halves ? (int64_t)((double)f->length / of_part) * 2 : (int64_t)((double)f->length / of_part * 3);
@@ -72,12 +72,12 @@ static ch_status find_size(ch_ruler_making *m, const ch_ruler_fit *f, int64_t *s
   CH_TRY_GOTO(search(m, f, f->step, most, &made, size, error));
   if (*size == 0) CH_TRY_GOTO(search(m, f, f->least, f->step - 1, &made, size, error));
   if (*size == 0) {
-    CH_TRY_GOTO(make(m, f, f->least, 0, &made, &tokens, error));
+    CH_TRY_GOTO(make_item(m, f, f->least, 0, &made, &tokens, error));
     *least = tokens + f->extra + f->written;
   }
 done:
   m->searches = false;
-  release(&made);
+  release_item(&made);
   return status;
 }
 
@@ -89,7 +89,7 @@ static ch_status make_items(ch_ruler_making *m, const ch_ruler_fit *f, int64_t s
   for (int64_t i = 0; status == CH_OK && i < count; i++) {
     int64_t used = size, tokens = 0;
     for (;;) {
-      CH_TRY_GOTO(make(m, f, used, i, &made, &tokens, error));
+      CH_TRY_GOTO(make_item(m, f, used, i, &made, &tokens, error));
       if (tokens + f->written <= f->length) break;
       if (used <= f->least) CH_TRY_GOTO(ch_ruler_too_short(m, tokens + f->written, error));
       used = used > f->step ? used - f->step : used - 1;
@@ -98,7 +98,7 @@ static ch_status make_items(ch_ruler_making *m, const ch_ruler_fit *f, int64_t s
     status = ch_ruler_put(m, list, &made, tokens, error);
   }
 done:
-  release(&made);
+  release_item(&made);
   return status;
 }
 
@@ -142,7 +142,7 @@ static ch_status make_example(ch_ruler_making *m, ch_error *error) {
   ch_status status;
   m->example = NULL;
   CH_TRY_GOTO(find_size(m, &fit, &size, &least, error));
-  CH_TRY_GOTO(make(m, &fit, size ? size : fit.least, 0, &made, &least, error));
+  CH_TRY_GOTO(make_item(m, &fit, size ? size : fit.least, 0, &made, &least, error));
   ch_text_puts(&text, made.input.data);
   m->example_names.count = 0;
   for (int64_t i = 0; i < names; i++) {
@@ -154,7 +154,7 @@ static ch_status make_example(ch_ruler_making *m, ch_error *error) {
   if (!text.failed) m->example = ch_arena_strdup(&m->arena, text.data);
   status = m->example ? ch_ruler_tokens(m, m->example, &m->example_tokens, error) : ch_no_memory(error);
 done:
-  release(&made);
+  release_item(&made);
   ch_text_free(&text);
   return status;
 }

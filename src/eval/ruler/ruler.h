@@ -1,7 +1,9 @@
-/* RULER (Hsieh et al., 2024): texts of any length with something to find in them, made from a seed for any tokenizer.
+/* RULER (Hsieh et al., 2024): texts of any length with something to find in them, generated from a seed for any
+ * tokenizer.
  *
- * An item is made as RULER's own scripts make it, with Python's random numbers in the same order; what they download comes from
- * this project or the user instead: lists of words, and the text that needles lie in. docs/ruler.md has the definition. */
+ * Items are generated as by RULER's own scripts, with Python's random numbers in the same order; what they download
+ * comes from this project or the user instead: lists of words, and the text around needles. docs/ruler.md has the
+ * definition. */
 #ifndef CH_EVAL_RULER_RULER_H
 #define CH_EVAL_RULER_RULER_H
 
@@ -19,7 +21,7 @@ typedef enum ch_ruler_kind {
   CH_RULER_NEEDLES,  /* "niah": values of keys, in a text of something else */
   CH_RULER_TRACKING, /* "variable_tracking": chains of assignments */
   CH_RULER_COMMON,   /* "common_words_extraction": the words of a list that occur most often */
-  CH_RULER_FREQUENT, /* "freq_words_extraction": the same of made-up words, as frequent as Zipf's law says */
+  CH_RULER_FREQUENT, /* "freq_words_extraction": counts of generated words, as frequent as Zipf's law says */
   CH_RULER_QUESTIONS /* "qa": questions about one of many documents */
 } ch_ruler_kind;
 
@@ -33,7 +35,7 @@ typedef enum ch_ruler_content { CH_RULER_WORDS, CH_RULER_NUMBERS, CH_RULER_UUIDS
 
 enum { CH_RULER_MOST_NEEDLES = 40, CH_RULER_MOST_HOPS = 10, CH_RULER_MOST_CHAINS = 10 };
 
-/* How items are made; members have the names of RULER's arguments. */
+/* How items are generated; members have the names of RULER's arguments. */
 typedef struct ch_ruler {
   ch_ruler_kind kind;
   ch_ruler_haystack type_haystack;
@@ -57,12 +59,13 @@ typedef struct ch_ruler_request {
   void *user;
 } ch_ruler_request;
 
-/* *items becomes a list of objects with RULER's names: index, input, outputs, answer_prefix, length (tokens of both texts and
-   the answer), max_length (what was asked for). Errors: CH_ERROR_ARGUMENT for a length that the task or the model cannot have
-   (the sentence says which it can), a text without what is needed, CH_ERROR_INTERRUPTED. */
+/* *items becomes a list of objects with RULER's names: index, input, outputs, answer_prefix, length (tokens of both
+ * texts and the answer), max_length (the requested length). Errors: CH_ERROR_ARGUMENT for a length that the task or
+ * the model cannot have (the sentence says which it can), a text without what is needed, CH_ERROR_INTERRUPTED. */
 ch_status ch_ruler_make(const ch_ruler_request *request, json_t **items, ch_error *error);
 
-/* Sets *holds to true if the file holds finished items, and to false if it is a text to generate them from, or `path` is NULL. */
+/* Sets *holds to true if the file holds finished items, and to false if it is a text to generate them from, or `path`
+ * is NULL. */
 ch_status ch_ruler_holds_items(const char *path, bool *holds, ch_error *error);
 
 #endif

@@ -11,7 +11,7 @@ typedef struct source {
   ch_error *error;
 } source;
 
-static ch_status wrong(const source *s, const char *what) {
+static ch_status wrong_source(const source *s, const char *what) {
   return ch_fail(
       s->error, CH_ERROR_FORMAT,
       "%s %s; documents with questions come in the form of SQuAD or of HotpotQA, or else give a plain text",
@@ -19,7 +19,7 @@ static ch_status wrong(const source *s, const char *what) {
 }
 
 /* A document's place, found by binary search among the sorted ones. */
-static int64_t place_of(const ch_ruler_making *m, const char *document) {
+static int64_t document_index(const ch_ruler_making *m, const char *document) {
   const char **found =
       document && m->documents.count
           ? bsearch(&document, m->documents.data, (size_t)m->documents.count, sizeof *found, ch_ruler_by_text)
@@ -28,7 +28,7 @@ static int64_t place_of(const ch_ruler_making *m, const char *document) {
 }
 
 static ch_status add_copy(const source *s, ch_ruler_texts *texts, const json_t *text, const char *what) {
-  if (!json_is_string(text)) return wrong(s, what);
+  if (!json_is_string(text)) return wrong_source(s, what);
   return ch_ruler_add(s->m, texts, ch_arena_strdup(&s->m->arena, json_string_value(text)), s->error);
 }
 
@@ -38,7 +38,7 @@ static ch_status add_squad_question(const source *s, const json_t *article, cons
   ch_ruler_making *m = s->m;
   const json_t *other, *answer;
   size_t i;
-  int64_t own = place_of(m, json_string_value(json_object_get(paragraph, "context")));
+  int64_t own = document_index(m, json_string_value(json_object_get(paragraph, "context")));
   if (json_is_true(json_object_get(qa, "is_impossible"))) return CH_OK;
   q.context = ch_arena_alloc(&m->arena, sizeof *q.context);
   q.more = ch_arena_alloc(&m->arena,
@@ -46,7 +46,7 @@ static ch_status add_squad_question(const source *s, const json_t *article, cons
   if (!q.context || !q.more) return ch_no_memory(s->error);
   q.context[0] = own;
   json_array_foreach(json_object_get(article, "paragraphs"), i, other) {
-    int64_t place = place_of(m, json_string_value(json_object_get(other, "context")));
+    int64_t place = document_index(m, json_string_value(json_object_get(other, "context")));
     if (place >= 0 && place != own) q.more[q.more_count++] = place;
   }
   ch_ruler_texts query = {0};
@@ -55,7 +55,7 @@ static ch_status add_squad_question(const source *s, const json_t *article, cons
   json_array_foreach(json_object_get(qa, "answers"), i, answer)
       CH_TRY(add_copy(s, &q.answers, json_object_get(answer, "text"), "has an answer that is no text"));
   return q.answers.count > 0 ? ch_ruler_add_question(m, &q, s->error)
-                             : wrong(s, "has a question without answers");
+                             : wrong_source(s, "has a question without answers");
 }
 
 /* {"data": [{"paragraphs": [{"context", "qas": [{"question", "answers": [{"text"}]}]}]}]} */
@@ -95,7 +95,7 @@ static ch_status read_hotpot(const source *s, const json_t *list) {
   size_t i, k;
   json_array_foreach(list, i, item) json_array_foreach(json_object_get(item, "context"), k, pair) {
     const char *document = hotpot_document(s, pair);
-    if (!document) return wrong(s, "has a context that is not a list of titles with their sentences");
+    if (!document) return wrong_source(s, "has a context that is not a list of titles with their sentences");
     CH_TRY(ch_ruler_add(s->m, &s->m->documents, document, s->error));
   }
   ch_ruler_sort_unique(&s->m->documents);
@@ -106,7 +106,7 @@ static ch_status read_hotpot(const source *s, const json_t *list) {
     q.context = ch_arena_alloc(&s->m->arena, (json_array_size(context) + 1) * sizeof *q.context);
     if (!q.context) return ch_no_memory(s->error);
     json_array_foreach(context, k, pair) q.context[q.context_count++] =
-        place_of(s->m, hotpot_document(s, pair));
+        document_index(s->m, hotpot_document(s, pair));
     CH_TRY(add_copy(s, &query, json_object_get(item, "question"), "has a question that is no text"));
     CH_TRY(add_copy(s, &q.answers, json_object_get(item, "answer"), "has an answer that is no text"));
     q.query = query.data[0];
@@ -123,12 +123,12 @@ ch_status ch_ruler_read_documents(ch_ruler_making *m, ch_error *error) {
   json_error_t why;
   json_t *root = json_loads(at, JSON_REJECT_DUPLICATES, &why);
   if (!root && *at == '[') return ch_ruler_questions_of_text(m, error); /* a text may begin so */
-  if (!root) return wrong(&s, "is no JSON");
+  if (!root) return wrong_source(&s, "is no JSON");
   ch_status status = json_is_array(root) ? read_hotpot(&s, root)
                      : json_is_array(json_object_get(root, "data"))
                          ? read_squad(&s, json_object_get(root, "data"))
-                         : wrong(&s, "has no \"data\"");
+                         : wrong_source(&s, "has no \"data\"");
   json_decref(root);
-  if (status == CH_OK && m->question_count == 0) status = wrong(&s, "has no question");
+  if (status == CH_OK && m->question_count == 0) status = wrong_source(&s, "has no question");
   return status;
 }

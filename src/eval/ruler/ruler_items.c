@@ -1,4 +1,5 @@
-/* Shared by generators of all kinds of items: lists of texts and of questions, tokens, random words, the finished item. */
+/* Shared by generators of all kinds of items: lists of texts and of questions, tokens, random words, the finished
+ * item. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +37,7 @@ void ch_ruler_sort_unique(ch_ruler_texts *texts) {
 ch_status ch_ruler_tokens(ch_ruler_making *m, const char *text, int64_t *tokens, ch_error *error) {
   const ch_ruler_request *r = m->request;
   if (r->progress && !r->progress(m->done < m->total ? m->done : m->total, m->total, r->user))
-    return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted while the items were made");
+    return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted while items were generated");
   m->ids.size = 0; /* as RULER counts: without what the tokenizer puts around a text */
   CH_TRY(ch_encoder_encode(m->encoder, text, strlen(text), CH_TEXT_SPECIAL | CH_TEXT_BARE, &m->ids, error));
   *tokens = (int64_t)m->ids.size;

@@ -7,7 +7,7 @@
 #include "eval/ruler/ruler.h"
 #include "eval/tasks/python_random.h"
 
-/* A list of texts, which lie somewhere else. */
+/* A list of texts. Others own them. */
 typedef struct ch_ruler_texts {
   const char **data;
   int64_t count, capacity;
@@ -27,7 +27,7 @@ typedef struct ch_ruler_making {
   ch_arena arena;
   ch_encoder *encoder;
   ch_ids ids;
-  int64_t length; /* of the items being made: RULER's max_seq_length */
+  int64_t length; /* of the items: RULER's max_seq_length */
   int64_t most;   /* the same, less where the model would not see it with what the tokenizer puts around it */
   int64_t done, total; /* tokens, for progress */
   uint32_t seed;
@@ -36,8 +36,8 @@ typedef struct ch_ruler_making {
   /* Word lists: sorted, without repetition. */
   ch_ruler_texts adjectives, nouns, words; /* words: all of them, shuffled */
   ch_ruler_texts haystack;                 /* CH_RULER_ESSAY: the words of the text */
-  char *text;                              /* that the haystack or the documents lie in; or NULL */
-  /* CH_RULER_TRACKING: the solved example before each question, with its last words; NULL while it is made. */
+  char *text;                              /* of the haystack or the documents; or NULL */
+  /* CH_RULER_TRACKING: the solved example before each question, with its last words; NULL while it is generated. */
   const char *example;
   int64_t example_tokens;
   ch_ruler_texts example_names;
@@ -48,7 +48,7 @@ typedef struct ch_ruler_making {
   int64_t question_count, question_room;
 } ch_ruler_making;
 
-/* An item as it is made. */
+/* An item that is being generated. */
 typedef struct ch_ruler_made {
   ch_text input; /* with the beginning of the answer; NUL-terminated when it is done */
   size_t answer; /* where that begins */
@@ -98,7 +98,7 @@ void ch_ruler_sort_unique(ch_ruler_texts *texts);
 ch_status ch_ruler_add_question(ch_ruler_making *making, const ch_ruler_question *question, ch_error *error);
 /* Tokens of a text as the model reads it, what its tokenizer puts around it included. */
 ch_status ch_ruler_tokens(ch_ruler_making *making, const char *text, int64_t *tokens, ch_error *error);
-/* Appends an item to the list. Takes what is made. */
+/* Appends an item to the list, which then owns it. */
 ch_status ch_ruler_put(ch_ruler_making *making, json_t *list, ch_ruler_made *made, int64_t tokens,
                        ch_error *error);
 /* Random(seed).shuffle of the places 0 ... count - 1, in memory of the caller's; NULL when memory is out. */

@@ -33,9 +33,9 @@ static void draw_chains(ch_ruler_making *m, bool example, chains *c) {
                (long long)ch_numpy_randint(&m->numbers, 10000, 99999));
 }
 
-/* Which line stands where: -1 is noise, else the place of an assignment in all chains. */
-static ch_status place(ch_ruler_making *m, const chains *c, int64_t size, int **lines, int64_t *count,
-                       ch_error *error) {
+/* The line at each place: -1 is noise, else the place of an assignment in all chains. */
+static ch_status place_lines(ch_ruler_making *m, const chains *c, int64_t size, int **lines, int64_t *count,
+                             ch_error *error) {
   int64_t most = size + (int64_t)m->ruler->num_chains * c->length;
   int64_t *places = malloc((size_t)most * sizeof *places);
   *lines = malloc((size_t)most * sizeof **lines);
@@ -62,7 +62,7 @@ static ch_status place(ch_ruler_making *m, const chains *c, int64_t size, int **
   return status;
 }
 
-static void put_line(const chains *c, int line, ch_text *text) {
+static void put_chain_line(const chains *c, int line, ch_text *text) {
   if (line < 0)
     ch_text_puts(text, ch_ruler_noise);
   else if (line % c->length == 0)
@@ -116,10 +116,10 @@ ch_status ch_ruler_tracking(ch_ruler_making *m, int64_t size, int64_t index, ch_
   ch_status status;
   (void)index;
   draw_chains(m, !m->example, &c);
-  CH_TRY_GOTO(place(m, &c, size, &lines, &count, error));
+  CH_TRY_GOTO(place_lines(m, &c, size, &lines, &count, error));
   for (int64_t i = 0; i < count; i++) {
     if (i > 0) ch_text_puts(&context, "\n");
-    put_line(&c, lines[i], &context);
+    put_chain_line(&c, lines[i], &context);
   }
   ch_text_put(&context, "", 1);
   if (context.failed) CH_TRY_GOTO(ch_no_memory(error));

@@ -1,4 +1,4 @@
-/* Words that occur more often than others: of a numbered list, and made-up ones in a text. */
+/* Words that occur more often than others: in a numbered list, and generated ones in a text. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +20,8 @@ static void put_word(const ch_ruler_making *m, bool pairs, int64_t place, ch_tex
     ch_text_puts(text, m->words.data[place]);
 }
 
-/* A list of `count` different words, the first ones `often` times and the others `seldom` times, with its question. `answer`
-   gets where the beginning of the answer is; the numbered answer follows if `solved`. */
+/* A list of `count` different words, the first ones `often` times and the others `seldom` times, with its question.
+ * `answer` gets where the beginning of the answer is; the numbered answer follows if `solved`. */
 static ch_status put_list(ch_ruler_making *m, int64_t count, int often, int seldom, bool solved,
                           ch_text *text, size_t *answer, json_t *outputs, ch_error *error) {
   int64_t common = m->ruler->num_cw, total = common * often + (count - common) * seldom;
@@ -82,10 +82,10 @@ ch_status ch_ruler_common(ch_ruler_making *m, int64_t size, int64_t index, ch_ru
 
 /* --- frequent words ------------------------------------------------------------------------------------------ */
 
-enum { CODED = 6 /* letters of a made-up word */, ANSWERS = 3, LEAST_WORDS = 53, LEAST_VOCABULARY = 5 };
+enum { CODED = 6 /* letters of a generated word */, ANSWERS = 3, LEAST_WORDS = 53, LEAST_VOCABULARY = 5 };
 typedef char coded_word[CODED + 1];
 
-/* An item's made-up words, the most frequent first. */
+/* An item's generated words, the most frequent first. */
 typedef struct vocabulary {
   coded_word *words; /* [count] */
   int64_t count;

@@ -1,5 +1,5 @@
-/* The letter of a choice that a written answer names. It is looked for in three ways, one after another: by the pattern of the
- * step, by the words of the choices, and as a letter after a colon. */
+/* The letter of a choice that a written answer names. It is looked for in three ways, one after another: by the
+ * pattern of the step, by the words of the choices, and as a letter after a colon. */
 #include "eval/tasks/answer_choice.h"
 
 #include <string.h>

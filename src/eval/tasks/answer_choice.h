@@ -4,7 +4,7 @@
 
 #include "eval/tasks/written_answer.h"
 
-/* Checks that a field is a list of texts that letters can stand for. */
+/* Checks that a field is a list of texts that letters can label. */
 ch_status ch_answer_check_choices(const json_t *choices, ch_error *error);
 /* Applies the step to a text. Returns a new one, or NULL with *error filled. `choices` has been checked. */
 json_t *ch_answer_choose(const ch_filter_step *step, ch_template_scope *scope, const json_t *text,

@@ -126,8 +126,8 @@ static ch_status score_texts(ch_task_evaluation *e, const ch_model *model,
   return status;
 }
 
-static ch_status score(ch_task_evaluation *e, const ch_model *model, const ch_tokenizer *tokenizer,
-                       const ch_evaluate_settings *settings, ch_error *error) {
+static ch_status score_task(ch_task_evaluation *e, const ch_model *model, const ch_tokenizer *tokenizer,
+                            const ch_evaluate_settings *settings, ch_error *error) {
   if (e->task->output == CH_TASK_ROLLING) return score_texts(e, model, settings, error);
   if (e->task->output == CH_TASK_GENERATE) return ch_task_generate(e, model, tokenizer, settings, error);
   CH_TRY(ch_score_groups(model, settings->ranks, e->windows, e->starts, e->items.count, e->scores,
@@ -166,7 +166,7 @@ static ch_status make_questions(ch_task_evaluation *e, const ch_evaluate_setting
   return status;
 }
 
-/* Answers that the model writes take room behind the question. */
+/* Answers that the model writes need room after the question. */
 static ch_status check_room(const ch_task *task, const ch_request_rules *rules, ch_error *error) {
   if (task->output != CH_TASK_GENERATE || task->answers.most_tokens < rules->max_length) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT,
@@ -226,8 +226,8 @@ static ch_status check_items(const ch_task_evaluation *e, ch_error *error) {
   return CH_OK;
 }
 
-static ch_status prepare(ch_task_evaluation *e, const ch_config *config, const ch_tokenizer *tokenizer,
-                         const ch_evaluate_settings *settings, ch_error *error) {
+static ch_status prepare_task(ch_task_evaluation *e, const ch_config *config, const ch_tokenizer *tokenizer,
+                              const ch_evaluate_settings *settings, ch_error *error) {
   ch_request_rules rules;
   CH_TRY(ch_request_rules_of(config, tokenizer, settings->window, &rules, error));
   CH_TRY(check_room(e->task, &rules, error));
@@ -240,15 +240,15 @@ static ch_status prepare(ch_task_evaluation *e, const ch_config *config, const c
 ch_status ch_task_evaluate(const ch_task *task, const ch_model *model, const ch_tokenizer *tokenizer,
                            const ch_evaluate_settings *settings, ch_task_evaluation *e, ch_error *error) {
   *e = (ch_task_evaluation){.task = task};
-  CH_TRY(ch_ranks_agree(settings->ranks, prepare(e, &model->config, tokenizer, settings, error), error));
-  CH_TRY(score(e, model, tokenizer, settings, error));
+  CH_TRY(ch_ranks_agree(settings->ranks, prepare_task(e, &model->config, tokenizer, settings, error), error));
+  CH_TRY(score_task(e, model, tokenizer, settings, error));
   return ch_task_figures(e, error);
 }
 
 ch_status ch_task_try(const ch_task *task, const ch_config *config, const ch_tokenizer *tokenizer,
                       const ch_evaluate_settings *settings, ch_error *error) {
   ch_task_evaluation e = {.task = task};
-  ch_status status = prepare(&e, config, tokenizer, settings, error);
+  ch_status status = prepare_task(&e, config, tokenizer, settings, error);
   ch_task_evaluation_free(&e);
   return status;
 }

@@ -1,4 +1,4 @@
-/* A task asked of a model, with the scoring of lm-evaluation-harness. */
+/* Evaluates a model on a task, with the scoring of lm-evaluation-harness. */
 #ifndef CH_EVAL_TASKS_ASK_TASK_H
 #define CH_EVAL_TASKS_ASK_TASK_H
 
@@ -45,7 +45,8 @@ typedef struct ch_task_evaluation {
   bool *
       empty; /* [starts[items.count]] continuations without a token of their own: certain, by the harness's rules */
   int64_t empty_count;
-  /* CH_TASK_GENERATE: what the filters took, [items.count, filters], their scores, and the figures over items [filters]. */
+  /* CH_TASK_GENERATE: what the filters took, [items.count, filters], their scores, and the figures over items
+   * [filters]. */
   json_t **filtered;
   double *scored;
   ch_task_figure *by_filter;
@@ -55,13 +56,14 @@ typedef struct ch_task_evaluation {
   int64_t computed; /* that it did read */
 } ch_task_evaluation;
 
-/* Of the settings, items, limit, examples, example_file, window, lengths, seed, ranks, progress, stage and user count. The task, model and tokenizer
-   must outlive the evaluation; release with ch_task_evaluation_free, also after a failure. */
+/* Of the settings, items, limit, examples, example_file, window, lengths, seed, ranks, progress, stage and user
+ * count. The task, model and tokenizer must outlive the evaluation; release with ch_task_evaluation_free, also after
+ * a failure. */
 ch_status ch_task_evaluate(const ch_task *task, const ch_model *model, const ch_tokenizer *tokenizer,
                            const ch_evaluate_settings *settings, ch_task_evaluation *evaluation,
                            ch_error *error);
-/* Checks that a model with this configuration could be asked: makes or reads the items and their requests as above, and gives them
-   away. Errors are those of asking. */
+/* Checks that a model with this configuration could be evaluated: generates or reads the items and their requests as
+ * above, and gives them away. Errors are those of asking. */
 ch_status ch_task_try(const ch_task *task, const ch_config *config, const ch_tokenizer *tokenizer,
                       const ch_evaluate_settings *settings, ch_error *error);
 void ch_task_evaluation_free(ch_task_evaluation *evaluation);

@@ -1,4 +1,5 @@
-/* Accuracies and perplexities over items; the bootstrap in parallel, its result independent of the number of threads. */
+/* Accuracies and perplexities over items; the bootstrap in parallel, its result independent of the number of
+ * threads. */
 #include "eval/tasks/figures.h"
 
 #include <math.h>
@@ -58,7 +59,7 @@ static ch_status perplexity_figure(const double *numerators, const double *denom
 
 /* --- outcomes ------------------------------------------------------------------------------------------------ */
 
-/* The share of the probability of all choices that lies on the true ones; sums relative to the largest. */
+/* Returns the true choices' share of the probability of all choices; sums relative to the largest. */
 static double mass_of_truths(const ch_question *q, const ch_continuation_score *scores) {
   double least = INFINITY, truth = 0, all = 0;
   for (int i = 0; i < q->count; i++) least = fmin(least, scores[i].nll);
@@ -88,7 +89,7 @@ static void judge_choices(const ch_question *q, const ch_continuation_score *sco
   outcome->acc_norm = outcome->norm_choice == q->gold;
 }
 
-static void judge(ch_task_evaluation *e, int64_t index) {
+static void judge_item(ch_task_evaluation *e, int64_t index) {
   const ch_continuation_score *scores = e->scores + e->starts[index];
   ch_task_outcome *outcome = &e->outcomes[index];
   if (e->task->output == CH_TASK_GENERATE) {
@@ -171,7 +172,7 @@ static ch_status figures_of_filters(ch_task_evaluation *e, double *values, ch_er
   return CH_OK;
 }
 
-static ch_status figures(ch_task_evaluation *e, double *values, double *others, ch_error *error) {
+static ch_status task_figures(ch_task_evaluation *e, double *values, double *others, ch_error *error) {
   int64_t count = e->items.count;
   if (e->task->output == CH_TASK_ROLLING) return figures_of_text(e, values, others, error);
   if (e->task->output == CH_TASK_GENERATE) CH_TRY(figures_of_filters(e, values, error));
@@ -191,8 +192,8 @@ ch_status ch_task_figures(ch_task_evaluation *e, ch_error *error) {
   double *values = calloc(count, sizeof *values), *others = calloc(count, sizeof *others);
   ch_status status = CH_OK;
   if (values && others) {
-    for (int64_t i = 0; i < e->items.count; i++) judge(e, i);
-    status = figures(e, values, others, error);
+    for (int64_t i = 0; i < e->items.count; i++) judge_item(e, i);
+    status = task_figures(e, values, others, error);
   } else {
     status = ch_no_memory(error);
   }

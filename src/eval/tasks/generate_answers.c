@@ -1,4 +1,5 @@
-/* Writing answers: many texts at a time through one session, each until a stop string, an end token or its last token. */
+/* Writing answers: many texts at a time through one session, each until a stop string, an end token or its last
+ * token. */
 #define _GNU_SOURCE
 #include "eval/tasks/generate_answers.h"
 
@@ -19,8 +20,8 @@ typedef struct answer {
   struct writing *all;
   ch_ids ids;
   size_t seen; /* ids that `text` has */
-  ch_decode_stream
-      stream;   /* of the answer alone, as the harness decodes it: the question has no part in it */
+  /* of the answer alone, as the harness decodes it: the question has no part in it */
+  ch_decode_stream stream;
   ch_text text; /* special tokens included */
   bool failed;  /* for memory */
 } answer;
@@ -62,7 +63,7 @@ static bool note_prompt(int64_t done, int64_t total, void *user) {
 }
 
 /* Adds the text of ids that came; false when memory is out. */
-static bool read_ids(answer *a) {
+static bool read_answer_ids(answer *a) {
   const ch_tokenizer *tokenizer = a->all->tokenizer;
   for (; a->seen < a->ids.size; a->seen++) {
     size_t size;
@@ -86,7 +87,7 @@ static bool look_for_stops(const char *piece, size_t size, void *user) {
   answer *a = user;
   size_t before = a->text.size, reach = a->all->longest_stop;
   (void)piece, (void)size;
-  a->failed = !read_ids(a);
+  a->failed = !read_answer_ids(a);
   return !a->failed && goes_on(a->all) && !has_stop(a->all, &a->text, before > reach ? before - reach : 0);
 }
 
@@ -108,8 +109,8 @@ static ch_status decode(const writing *w, const answer *a, ch_text *text, ch_err
   return status;
 }
 
-/* One stop string after the other cuts what stands before its first place, as in the harness. */
-static ch_status finish(const writing *w, int64_t index, ch_error *error) {
+/* Cuts the answer at the first occurrence of each stop string in turn, as the harness does. */
+static ch_status finish_answer(const writing *w, int64_t index, ch_error *error) {
   ch_text text = {0};
   ch_status status = decode(w, &w->answers[index], &text, error);
   for (int i = 0; status == CH_OK && i < w->stop_count; i++) {
@@ -125,7 +126,8 @@ static ch_status finish(const writing *w, int64_t index, ch_error *error) {
   return status;
 }
 
-static ch_status judge(ch_task_evaluation *e, int64_t index, ch_template_scope *scope, ch_error *error) {
+static ch_status judge_answer(ch_task_evaluation *e, int64_t index, ch_template_scope *scope,
+                              ch_error *error) {
   const ch_answer_rules *rules = &e->task->answers;
   const ch_question *q = &e->questions[index];
   for (int f = 0; f < rules->filter_count; f++) {
@@ -151,15 +153,15 @@ static ch_status judge_all(ch_task_evaluation *e, ch_error *error) {
   e->scored = calloc(count + 1, sizeof *e->scored);
   if (!e->filtered || !e->scored) return ch_no_memory(error);
   ch_status status = CH_OK;
-  for (int64_t i = 0; status == CH_OK && i < e->items.count; i++) status = judge(e, i, &scope, error);
+  for (int64_t i = 0; status == CH_OK && i < e->items.count; i++) status = judge_answer(e, i, &scope, error);
   ch_template_scope_free(&scope);
   return status;
 }
 
 /* --- asking -------------------------------------------------------------------------------------------------- */
 
-/* Stop strings, and the tokens that end an answer: those that the model's files name and the tokenizer's. A beginning token is
-   none of them. */
+/* Stop strings, and the tokens that end an answer: those that the model's files name and the tokenizer's. A beginning
+ * token is none of them. */
 static ch_status find_ends(writing *w, const ch_model *model, ch_error *error) {
   const ch_answer_rules *rules = &w->e->task->answers;
   int32_t eos = ch_tokenizer_eos(w->tokenizer), ids[CH_MAX_END_TOKENS];
@@ -275,7 +277,7 @@ static ch_status write_answers(writing *w, const ch_model *model, ch_error *erro
                          ranks ? ch_windows_hash(e->windows, e->starts[e->items.count]) : 0, error));
   CH_TRY(ch_ranks_agree(ranks, ask_all(w, model, error), error));
   CH_TRY(write_all(w, model, error));
-  for (int64_t i = 0; i < e->items.count; i++) CH_TRY(finish(w, i, error));
+  for (int64_t i = 0; i < e->items.count; i++) CH_TRY(finish_answer(w, i, error));
   e->computed = e->tokens + e->written;
   return CH_OK;
 }

@@ -1,4 +1,4 @@
-/* Files and directories of items: which form a file has, and labels that lie in a file of their own. */
+/* Files and directories of items: which form a file has, and labels in a file of their own. */
 #include "eval/tasks/items.h"
 
 #include <dirent.h>
@@ -10,7 +10,7 @@
 #include "eval/tasks/items_private.h"
 #include "base/utf8.h"
 
-/* --- labels beside ------------------------------------------------------------------------------------------- */
+/* --- labels in a file ------------------------------------------------------------------------------------------- */
 
 /* "valid.jsonl" and "-labels.lst" -> "valid-labels.lst". Malloc'd; NULL when memory is out. */
 static char *beside(const char *path, const char *ending) {
@@ -42,7 +42,7 @@ static ch_status join_labels(ch_items *items, int64_t first, const char *path, c
   return CH_OK;
 }
 
-/* Items that lack a label get it from the file beside theirs, where there is one. */
+/* Items that lack a label get it from the file next to theirs, if there is one. */
 static ch_status add_labels(ch_items *items, int64_t first, const char *path, const char *ending,
                             ch_error *error) {
   if (!ending || first == items->count || json_object_get(items->data[first].fields, "label")) return CH_OK;
@@ -125,14 +125,14 @@ static int visible(const struct dirent *entry) {
 }
 
 /* By bytes, whatever the locale. */
-static int by_name(const struct dirent **a, const struct dirent **b) {
+static int compare_entry_names(const struct dirent **a, const struct dirent **b) {
   return strcmp((*a)->d_name, (*b)->d_name);
 }
 
 static ch_status read_directory(const char *path, const ch_item_forms *forms, int64_t most, ch_items *items,
                                 ch_error *error) {
   struct dirent **names;
-  int count = scandir(path, &names, visible, by_name);
+  int count = scandir(path, &names, visible, compare_entry_names);
   if (count < 0) return ch_fail(error, CH_ERROR_IO, "cannot read the directory %s", path);
   ch_status status = CH_OK;
   for (int i = 0; i < count; i++) {

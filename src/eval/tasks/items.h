@@ -12,8 +12,8 @@ typedef struct ch_item_forms {
       *lines; /* names of the fields of plain text with one per line, item after item; a name that is there
                             more than once makes a list. Or NULL */
   const json_t *columns; /* names of a CSV file's columns when its first row is an item. Or NULL */
-  const json_t
-      *pages; /* the field that holds a page of plain text, in tasks whose items are pages. Or NULL */
+  /* the field that holds a page of plain text, in tasks whose items are pages. Or NULL */
+  const json_t *pages;
   const char *
       labels; /* "-labels.lst": ITEMS.jsonl has its field "label" in ITEMS-labels.lst, one line per item. Or NULL */
 } ch_item_forms;
@@ -37,7 +37,7 @@ typedef struct ch_items {
    holds something else is an error with its line. */
 ch_status ch_items_read(const char *path, const ch_item_forms *forms, int64_t most, ch_items *items,
                         ch_error *error);
-/* Items of a list of objects, which `name` stands for in messages as a file would. The objects stay the caller's. */
+/* Items of a list of objects, which messages call `name`. The objects remain the caller's. */
 ch_status ch_items_of_list(const json_t *list, const char *name, ch_items *items, ch_error *error);
 void ch_items_free(ch_items *items);
 

@@ -9,7 +9,7 @@ bool ch_items_full(const ch_item_reader *reader) {
 }
 
 /* The file's name without directory and endings. */
-static json_t *name_of(const char *path) {
+static json_t *items_name(const char *path) {
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
   return json_stringn(name, strcspn(name, "."));
 }
@@ -24,7 +24,7 @@ ch_status ch_items_add(ch_item_reader *reader, json_t *fields, int64_t line, ch_
       items->capacity = capacity;
     }
   }
-  json_t *name = fields && !json_object_get(fields, "file") ? name_of(reader->path) : NULL;
+  json_t *name = fields && !json_object_get(fields, "file") ? items_name(reader->path) : NULL;
   bool room = fields && items->count < items->capacity;
   if (!room) json_decref(name);
   if (!room || (name && json_object_set_new(fields, "file", name) != 0)) {

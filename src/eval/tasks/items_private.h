@@ -17,7 +17,7 @@ typedef struct ch_item_reader {
   ch_items *items;
 } ch_item_reader;
 
-/* Adds an item, whose fields it takes, and sets its field "file"; a NULL is memory that ran out. */
+/* Adds an item, owns its fields, and sets its field "file". NULL means out of memory. */
 ch_status ch_items_add(ch_item_reader *reader, json_t *fields, int64_t line, ch_error *error);
 bool ch_items_full(const ch_item_reader *reader);
 

@@ -23,8 +23,8 @@ static bool ends_row(const table *t, const char *p) {
   return p == t->end || *p == '\n' || (*p == '\r' && (p + 1 == t->end || p[1] == '\n'));
 }
 
-/* Returns true if the quote at p ends its cell in a file whose quotes inside of cells are not doubled: another quoted cell
-   follows, or the row's last one, or the row's end. */
+/* Returns true if the quote at p ends its cell in a file whose quotes inside of cells are not doubled: another quoted
+ * cell follows, or the row's last one, or the row's end. */
 static bool closes_loosely(const table *t, const char *p) {
   if (ends_row(t, p + 1)) return true;
   if (p[1] != t->separator || p + 2 >= t->end) return false;
@@ -234,7 +234,7 @@ static ch_status add_page(ch_item_reader *r, const char *from, const char *to, i
   return ch_items_add(r, fields, line, error);
 }
 
-/* Pages are what lies between two titles; the newline before a title is no part of the page before it. */
+/* A page is the text between two titles; the newline before a title is no part of the page before it. */
 ch_status ch_items_read_pages(ch_item_reader *r, ch_error *error) {
   size_t at = 0, length;
   const char *line, *from = r->text;

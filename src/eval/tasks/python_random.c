@@ -104,7 +104,7 @@ void ch_numpy_seed(ch_python_random *r, uint32_t seed) {
   r->next = N;
 }
 
-/* As many bits as the range has, until the number lies in it. */
+/* Draws as many bits as the range has, until the number is in the range. */
 int64_t ch_numpy_randint(ch_python_random *r, int64_t low, int64_t high) {
   uint32_t last = (uint32_t)(high - low - 1), mask = last;
   for (int shift = 1; shift < 32; shift *= 2) mask |= mask >> shift;

@@ -1,4 +1,5 @@
-/* Python's random numbers (Mersenne Twister, MT19937): the same seed draws the same examples and resamples as the harness. */
+/* Python's random numbers (Mersenne Twister, MT19937): the same seed draws the same examples and resamples as the
+ * harness. */
 #ifndef CH_EVAL_TASKS_PYTHON_RANDOM_H
 #define CH_EVAL_TASKS_PYTHON_RANDOM_H
 

@@ -21,7 +21,7 @@ typedef struct making {
   ch_arena *arena;
   ch_template_scope scope;
   ch_python_random random;
-  const char **examples;       /* [pool] their texts with answers, made on first use */
+  const char **examples;       /* [pool] their texts with answers, filled in on first use */
   const char **example_groups; /* [pool] */
   size_t bytes;                /* of the texts so far */
 } making;
@@ -48,7 +48,7 @@ static const json_t *member(const json_t *fields, const char *text, size_t size)
 }
 
 /* Returns true if the fields have one at the path "choices.text". */
-static bool has(const json_t *fields, const char *path) {
+static bool has_field(const json_t *fields, const char *path) {
   const char *dot;
   for (; fields && (dot = strchr(path, '.')); path = dot + 1)
     fields = member(fields, path, (size_t)(dot - path));
@@ -57,7 +57,7 @@ static bool has(const json_t *fields, const char *path) {
 
 static bool fits(const ch_task_form *form, const json_t *fields) {
   for (size_t i = 0; i < json_array_size(form->fields); i++)
-    if (!has(fields, json_string_value(json_array_get(form->fields, i)))) return false;
+    if (!has_field(fields, json_string_value(json_array_get(form->fields, i)))) return false;
   return true;
 }
 
@@ -86,7 +86,7 @@ static const ch_task_form *form_of(const ch_task *task, const json_t *fields) {
 /* --- values -------------------------------------------------------------------------------------------------- */
 
 /* A template's value for the item that the scope holds. */
-static ch_status fill(making *m, const ch_template *template, json_t **value, ch_error *error) {
+static ch_status fill_template(making *m, const ch_template *template, json_t **value, ch_error *error) {
   return ch_template_value(template, &m->scope, value, error);
 }
 
@@ -103,7 +103,7 @@ static ch_status fill_text(making *m, const ch_template *template, const char *w
   json_t *value;
   *text = "";
   if (!template) return CH_OK;
-  CH_TRY(fill(m, template, &value, error));
+  CH_TRY(fill_template(m, template, &value, error));
   ch_status status = keep_text(m, value, what, text, error);
   json_decref(value);
   return status;
@@ -120,7 +120,7 @@ static ch_status fill_choices(making *m, const ch_task_form *form, const char **
                               ch_error *error) {
   json_t *list = NULL;
   ch_status status = CH_OK;
-  if (form->choices) CH_TRY(fill(m, form->choices, &list, error));
+  if (form->choices) CH_TRY(fill_template(m, form->choices, &list, error));
   size_t found = form->choices ? json_array_size(list) : (size_t)form->choice_count;
   *choices = ch_arena_alloc(m->arena, (found + 1) * sizeof **choices);
   if (found < 1 || found > CH_TASK_MOST_CHOICES)
@@ -138,7 +138,7 @@ static ch_status fill_choices(making *m, const ch_task_form *form, const char **
 /* The index of the right choice: a number, or one written out. */
 static ch_status fill_gold(making *m, const ch_template *template, int count, int *gold, ch_error *error) {
   json_t *value;
-  CH_TRY(fill(m, template, &value, error));
+  CH_TRY(fill_template(m, template, &value, error));
   int64_t index = -1;
   const char *text = json_string_value(value);
   if (json_is_integer(value)) index = json_integer_value(value);
@@ -156,7 +156,7 @@ static ch_status fill_gold(making *m, const ch_template *template, int count, in
 
 static ch_status fill_truths(making *m, const ch_template *template, ch_question *question, ch_error *error) {
   json_t *list;
-  CH_TRY(fill(m, template, &list, error));
+  CH_TRY(fill_template(m, template, &list, error));
   char *truths = ch_arena_alloc(m->arena, (size_t)question->count);
   ch_status status = truths ? CH_OK : ch_no_memory(error);
   if (status == CH_OK && json_array_size(list) != (size_t)question->count)
@@ -174,7 +174,7 @@ static ch_status fill_truths(making *m, const ch_template *template, ch_question
   return status;
 }
 
-static ch_status join(making *m, const char *a, const char *b, const char **both, ch_error *error) {
+static ch_status join_words(making *m, const char *a, const char *b, const char **both, ch_error *error) {
   CH_TRY(take_bytes(m, strlen(a) + strlen(b), error));
   *both = ch_arena_printf(m->arena, "%s%s", a, b);
   return *both ? CH_OK : ch_no_memory(error);
@@ -200,8 +200,8 @@ static ch_status make_choices(making *m, const ch_task_form *form, ch_question *
   for (int i = 0; i < q->count; i++) {
     q->requests[i] =
         (ch_question_request){.context = inputs ? choices[i] : text, .characters = characters_of(choices[i])};
-    CH_TRY(join(m, m->task->target_delimiter, inputs ? target : choices[i], &q->requests[i].continuation,
-                error));
+    CH_TRY(join_words(m, m->task->target_delimiter, inputs ? target : choices[i],
+                      &q->requests[i].continuation, error));
   }
   return CH_OK;
 }
@@ -222,8 +222,8 @@ static ch_status make_target(making *m, const ch_task_form *form, ch_question *q
   return CH_OK;
 }
 
-/* The right answers as a list of values. A text that is a list in Python's spelling is that list, as in the harness. Takes the
-   value. */
+/* The right answers as a list of values. A text that is a list in Python's spelling is that list, as in the harness.
+ * Takes the value. */
 static json_t *answers_of(json_t *value, ch_error *error) {
   const char *text = json_string_value(value);
   size_t size = json_string_length(value);
@@ -266,7 +266,7 @@ static ch_status make_answer(making *m, const ch_task_form *form, ch_question *q
   if (!q->requests) return ch_no_memory(error);
   CH_TRY(fill_text(m, form->text, "doc_to_text", &q->requests->context, error));
   CH_TRY(fill_text(m, form->prefix, "gen_prefix", &q->prefix, error));
-  CH_TRY(fill(m, form->target, &value, error));
+  CH_TRY(fill_template(m, form->target, &value, error));
   json_t *list = answers_of(value, error);
   if (!list) return CH_ERROR_MEMORY;
   ch_status status = keep_answers(m, list, q, error);
@@ -358,7 +358,7 @@ static ch_status too_few(const making *m, int64_t found, ch_error *error) {
 }
 
 /* The group of an example, or NULL. */
-static ch_status group_of(making *m, int64_t index, const char **group, ch_error *error) {
+static ch_status item_group(making *m, int64_t index, const char **group, ch_error *error) {
   const ch_items *pool = m->fewshot->pool;
   const ch_task_form *form = form_of(m->task, pool->data[index].fields);
   *group = NULL;
@@ -379,7 +379,7 @@ static ch_status choose_first(making *m, const json_t *fields, const char *group
   int found = 0;
   for (int64_t i = 0; i < pool->count && found < m->fewshot->count; i++) {
     const char *own;
-    CH_TRY(group_of(m, i, &own, error));
+    CH_TRY(item_group(m, i, &own, error));
     if ((group && own && strcmp(group, own) != 0) || same_item(pool->data[i].fields, fields)) continue;
     chosen[found++] = i;
   }
@@ -403,8 +403,8 @@ static ch_status draw_others(making *m, const json_t *fields, int64_t *chosen, c
   return status;
 }
 
-/* Drawn as the harness draws them: one more than needed where the item itself may come, and again, without its copies, where
-   several of them came. */
+/* Drawn as the harness draws them: one more than needed where the item itself may come, and again, without its
+ * copies, where several of them came. */
 static ch_status choose_random(making *m, const json_t *fields, int64_t *chosen, ch_error *error) {
   const ch_items *pool = m->fewshot->pool;
   bool extra = m->task->fewshot_extra || m->fewshot->own;
@@ -443,7 +443,7 @@ static ch_status put_before(making *m, const char *before, ch_question *q, ch_er
     if (shared)
       q->requests[i].context = q->requests[i + 1].context;
     else
-      CH_TRY(join(m, before, q->requests[i].context, &q->requests[i].context, error));
+      CH_TRY(join_words(m, before, q->requests[i].context, &q->requests[i].context, error));
   }
   return CH_OK;
 }
@@ -458,8 +458,8 @@ static ch_status make_one(making *m, int64_t index, ch_question *q, ch_text *bef
   if (before->failed) return ch_no_memory(error);
   if (m->task->output == CH_TASK_GENERATE && *q->prefix) {
     const char *between = before_prefix(m, q);
-    CH_TRY(join(m, q->requests->context, between, &q->requests->context, error));
-    CH_TRY(join(m, q->requests->context, q->prefix, &q->requests->context, error));
+    CH_TRY(join_words(m, q->requests->context, between, &q->requests->context, error));
+    CH_TRY(join_words(m, q->requests->context, q->prefix, &q->requests->context, error));
   }
   return put_before(m, before->data, q, error);
 }

@@ -19,8 +19,8 @@ typedef struct ch_question {
   const char *truths;   /* [count] 0 or 1: which choices are true; or NULL */
   int64_t words, bytes; /* CH_TASK_ROLLING: what its log-likelihood is divided by */
   const char *group;    /* or NULL */
-  const char *const
-      *targets; /* CH_TASK_GENERATE: [target_count] the right answers; the first is the continuation */
+  /* CH_TASK_GENERATE: [target_count] the right answers; the first is the continuation */
+  const char *const *targets;
   int target_count;
   const char *prefix; /* CH_TASK_GENERATE: how the answer begins; "" for none */
 } ch_question;

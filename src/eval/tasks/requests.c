@@ -42,8 +42,7 @@ static ch_status put_id(ch_ids *ids, int32_t id, ch_error *error) {
   return CH_OK;
 }
 
-/* Adds the tokens that the tokenizer puts before a text by default, unless the text already begins with them.
-   */
+/* Adds the tokens that the tokenizer puts before a text by default, unless the text already begins with them. */
 static ch_status encode(const ch_request_rules *rules, ch_encoder *encoder, const char *text, size_t size,
                         ch_ids *ids, ch_error *error) {
   size_t length = 0;

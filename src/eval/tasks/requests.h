@@ -8,7 +8,7 @@
 
 typedef struct ch_request_rules {
   const ch_tokenizer *tokenizer;
-  int32_t prefix;     /* stands before texts without context */
+  int32_t prefix;     /* precedes texts without context */
   int64_t max_length; /* inputs that the model sees at once; longer ones lose their beginning */
 } ch_request_rules;
 
@@ -17,8 +17,8 @@ ch_status ch_request_rules_of(const ch_config *config, const ch_tokenizer *token
                               ch_request_rules *rules, ch_error *error);
 
 /* The windows of a context and its continuation, appended to *windows with offsets into *ids for tokens:
-   the continuation's tokens are those of both texts together behind as many as the context has by itself; white space at
-   the end of the context belongs to the continuation. A whole text (context "" of CH_TASK_ROLLING) takes as many windows
+   the continuation's tokens are those of both texts together after as many as the context alone has; white space at
+   the end of the context belongs to the continuation. A whole text (context "" of CH_TASK_ROLLING) has as many windows
    as it needs. */
 typedef struct ch_token_window {
   size_t at; /* in ids */
@@ -34,7 +34,7 @@ typedef struct ch_token_windows {
 ch_status ch_request_encode(const ch_request_rules *rules, ch_encoder *encoder,
                             const ch_question_request *request, ch_ids *ids, ch_token_windows *windows,
                             ch_error *error);
-/* A context that the model goes on from with up to `written` tokens: one window that predicts nothing. */
+/* A context that the model continues with up to `written` tokens: one window that predicts nothing. */
 ch_status ch_request_encode_prompt(const ch_request_rules *rules, ch_encoder *encoder, const char *context,
                                    int64_t written, ch_ids *ids, ch_token_windows *windows, ch_error *error);
 ch_status ch_request_encode_rolling(const ch_request_rules *rules, ch_encoder *encoder, const char *text,

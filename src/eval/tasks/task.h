@@ -24,16 +24,16 @@ enum { CH_TASK_MOST_CHOICES = 64 };
 typedef struct ch_task_form {
   const json_t *fields; /* paths of the fields that items of this form have, "choices.text" */
   ch_template *text;    /* the context; CH_TASK_INPUTS: the index of the right choice */
-  /* The index of the right choice, or the continuation; CH_TASK_ROLLING: the text; CH_TASK_GENERATE: the right answer, or a
-     list of them. */
+  /* The index of the right choice, or the continuation; CH_TASK_ROLLING: the text; CH_TASK_GENERATE: the right
+   * answer, or a list of them. */
   ch_template *target;
   ch_template *choices; /* gives the list of choices; or NULL: */
   ch_template **choice; /* one by one, [choice_count] */
   int choice_count;
-  ch_template
-      *labels; /* which choices are true, a list of 0 and 1: acc is the probability on those; or NULL */
+  /* which choices are true, a list of 0 and 1: acc is the probability on those; or NULL */
+  ch_template *labels;
   ch_template *counted; /* CH_TASK_ROLLING: the text whose words and bytes are counted; NULL: the target */
-  ch_template *description; /* what stands before everything; or NULL */
+  ch_template *description; /* the text before everything; or NULL */
   ch_template *group;       /* of items that are tasks of their own (subjects); or NULL */
   ch_template *prefix;      /* CH_TASK_GENERATE: how the answer begins; or NULL */
 } ch_task_form;
@@ -53,7 +53,7 @@ typedef struct ch_task {
   int examples;                   /* solved ones before each question if the caller says nothing */
   const json_t *samples;          /* items that they are taken from if the caller names no file; or NULL */
   ch_answer_rules answers;        /* CH_TASK_GENERATE: when an answer ends, and how it is judged */
-  ch_ruler ruler;                 /* how items are made; or of kind CH_RULER_NONE */
+  ch_ruler ruler;                 /* how items are generated; or of kind CH_RULER_NONE */
 } ch_task;
 
 /* Opens a description by the name of a built-in task or by its path ("my.json"). Release with ch_task_free. */

@@ -98,7 +98,7 @@ static void read_regex(ch_task_reading *r, const json_t *object, ch_filter_step 
   step->ignored = read_ignored(r, object);
 }
 
-/* The harness goes on without a default value, and fails at the first answer that is not in the dictionary. */
+/* The harness accepts a missing default value, and fails at the first answer that is not in the dictionary. */
 static void read_map(ch_task_reading *r, const json_t *object, ch_filter_step *step) {
   const char *key;
   json_t *value;
@@ -117,7 +117,7 @@ static void read_step(ch_task_reading *r, const json_t *object, ch_filter_step *
   static const struct {
     const char *name;
     ch_filter_kind kind;
-    const char *keys[8]; /* beside "function" */
+    const char *keys[8]; /* in addition to "function" */
   } functions[] = {{"take_first", CH_FILTER_FIRST, {0}},
                    {"take_first_k", CH_FILTER_FIRST, {"k"}},
                    {"majority_vote", CH_FILTER_FIRST, {0}},

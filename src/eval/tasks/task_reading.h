@@ -27,7 +27,7 @@ bool ch_task_flag(ch_task_reading *reading, const json_t *object, const char *ke
 
 /* "generation_kwargs", "filter_list" and "metric_list" of a task whose model writes answers. */
 void ch_task_read_answers(ch_task_reading *reading, ch_task *task);
-/* "ruler": how items of a long context are made. */
+/* "ruler": how items of a long context are generated. */
 void ch_task_read_ruler(ch_task_reading *reading, ch_task *task);
 
 #endif

@@ -1,5 +1,5 @@
-/* Filters and metrics of written answers, by the rules of lm-evaluation-harness and, for recall, of RULER. Texts go through
- * the functions of templates, whose limits bound the work for an answer. */
+/* Filters and metrics of written answers, by the rules of lm-evaluation-harness and, for recall, of RULER. Texts go
+ * through the functions of templates, whose limits bound the work for an answer. */
 #include "eval/tasks/written_answer.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ const char *ch_answer_metric(const ch_answer_rules *rules) {
 }
 
 /* A filling begins: its work is counted from here. */
-static void begin(ch_template_scope *scope) {
+static void begin_filters(ch_template_scope *scope) {
   scope->steps = scope->bytes = 0;
 }
 
@@ -29,7 +29,7 @@ static ch_status failed(const ch_error *error) {
 }
 
 /* *text becomes NAME(*text); NULL when that fails. */
-static void apply(ch_template_scope *scope, const char *name, json_t **text, ch_error *error) {
+static void apply_filter(ch_template_scope *scope, const char *name, json_t **text, ch_error *error) {
   json_t *changed = *text ? ch_template_apply(scope, name, *text, NULL, 0, error) : NULL;
   json_decref(*text);
   *text = changed;
@@ -48,7 +48,7 @@ static json_t *extract(const ch_filter_step *step, ch_template_scope *scope, con
   json_t *found =
       json_is_string(match) ? json_incref((json_t *)(uintptr_t)match) : json_string(step->fallback);
   json_decref(list);
-  apply(scope, "strip", &found, error);
+  apply_filter(scope, "strip", &found, error);
   return found;
 }
 
@@ -70,7 +70,7 @@ static void take_step(const ch_filter_step *step, ch_template_scope *scope, cons
   } else if (step->kind == CH_FILTER_MAP) {
     found = mapped(step, *text, error);
   } else {
-    apply(scope, functions[step->kind], text, error);
+    apply_filter(scope, functions[step->kind], text, error);
     return;
   }
   json_decref(*text);
@@ -93,7 +93,7 @@ ch_status ch_answer_filter(const ch_answer_rules *rules, int index, ch_template_
   *filtered = NULL;
   CH_TRY(ch_answer_check_item(rules, item, error));
   error->status = CH_OK;
-  begin(scope);
+  begin_filters(scope);
   json_t *text = json_string(answer);
   for (int i = 0; text && i < filter->count; i++) take_step(&filter->steps[i], scope, item, &text, error);
   *filtered = text;
@@ -121,8 +121,8 @@ static void take_away(json_t **text, int (*out)(int)) {
   *text = rest;
 }
 
-/* string.punctuation and string.digits of Python are those of ASCII, which is what ctype.h has in the "C" locale; a program may
-   have set another. */
+/* string.punctuation and string.digits of Python are those of ASCII, which is what ctype.h has in the "C" locale; a
+ * program may have set another. */
 static int is_punctuation(int c) {
   return c > ' ' && c < 127 && !(c >= '0' && c <= '9') && !(c >= 'A' && c <= 'Z') && !(c >= 'a' && c <= 'z');
 }
@@ -140,14 +140,14 @@ static json_t *comparable(const ch_answer_rules *rules, ch_template_scope *scope
     json_decref(text);
     text = rest;
   }
-  if (rules->ignore_case) apply(scope, "lower", &text, error);
+  if (rules->ignore_case) apply_filter(scope, "lower", &text, error);
   if (rules->ignore_punctuation) take_away(&text, is_punctuation);
   if (rules->ignore_numbers) take_away(&text, is_digit);
   return text;
 }
 
-static ch_status match(const ch_answer_rules *rules, ch_template_scope *scope, json_t *filtered,
-                       const char *const *targets, int count, double *score, ch_error *error) {
+static ch_status match_targets(const ch_answer_rules *rules, ch_template_scope *scope, json_t *filtered,
+                               const char *const *targets, int count, double *score, ch_error *error) {
   json_t *answer = comparable(rules, scope, json_incref(filtered), error);
   ch_status status = answer ? CH_OK : failed(error);
   for (int i = 0; status == CH_OK && i < count; i++) {
@@ -165,7 +165,7 @@ static ch_status match(const ch_answer_rules *rules, ch_template_scope *scope, j
 /* As RULER's postprocess_pred: control characters are line breaks, and white space at the ends goes, also what control
    characters became. Takes the text. */
 static json_t *printable(ch_template_scope *scope, json_t *text, ch_error *error) {
-  apply(scope, "strip", &text, error);
+  apply_filter(scope, "strip", &text, error);
   const char *from = json_string_value(text);
   char *copy = from ? strdup(from) : NULL;
   for (char *c = copy; c && *c; c++)
@@ -173,19 +173,19 @@ static json_t *printable(ch_template_scope *scope, json_t *text, ch_error *error
   json_t *result = copy ? json_string(copy) : NULL;
   free(copy);
   json_decref(text);
-  apply(scope, "strip", &result, error);
+  apply_filter(scope, "strip", &result, error);
   return result;
 }
 
 static ch_status recall(const ch_answer_rules *rules, ch_template_scope *scope, json_t *filtered,
                         const char *const *targets, int count, double *score, ch_error *error) {
   json_t *answer = printable(scope, json_incref(filtered), error);
-  apply(scope, "lower", &answer, error);
+  apply_filter(scope, "lower", &answer, error);
   ch_status status = answer ? CH_OK : failed(error);
   int found = 0;
   for (int i = 0; status == CH_OK && i < count; i++) {
     json_t *target = json_string(targets[i]);
-    apply(scope, "lower", &target, error);
+    apply_filter(scope, "lower", &target, error);
     if (!target) status = failed(error);
     if (target) found += strstr(json_string_value(answer), json_string_value(target)) != NULL;
     json_decref(target);
@@ -200,9 +200,9 @@ ch_status ch_answer_judge(const ch_answer_rules *rules, ch_template_scope *scope
   ch_error own;
   if (!error) error = &own;
   error->status = CH_OK;
-  begin(scope);
+  begin_filters(scope);
   *score = 0;
   if (count < 1) return CH_OK;
-  return rules->exact_match ? match(rules, scope, filtered, targets, count, score, error)
+  return rules->exact_match ? match_targets(rules, scope, filtered, targets, count, score, error)
                             : recall(rules, scope, filtered, targets, count, score, error);
 }

@@ -34,7 +34,7 @@ typedef struct ch_filter_step {
   /* CH_FILTER_CHOICE: what is taken away from choices and answers before they are compared. */
   const json_t *ignored; /* patterns, or NULL */
   bool ignore_case, ignore_punctuation;
-  /* CH_FILTER_MAP: a text for each text, and the one for all others; numbers stand for their digits. */
+  /* CH_FILTER_MAP: a text for each text, and the one for all others; numbers mean their digits. */
   const json_t *mapping, *otherwise;
 } ch_filter_step;
 
@@ -52,8 +52,8 @@ typedef struct ch_answer_rules {
   int64_t most_tokens;
   ch_filter *filters; /* [filter_count], at least one */
   int filter_count;
-  /* exact_match: the answer is one of the right ones. Else recall: the share of the right ones that the answer has in it, as
-     RULER scores; `any`: 1 if it has any of them. */
+  /* exact_match: the answer is one of the right ones. Else recall: the share of the right ones that the answer has in
+   * it, as RULER scores; `any`: 1 if it has any of them. */
   bool exact_match, any;
   bool ignore_case, ignore_punctuation, ignore_numbers;
   const json_t *ignored; /* a list of patterns that are taken away before comparing; or NULL */
@@ -69,7 +69,7 @@ ch_status ch_answer_check_item(const ch_answer_rules *rules, const json_t *item,
 /* Applies filter `index` to an answer to the item. Returns a new text. */
 ch_status ch_answer_filter(const ch_answer_rules *rules, int index, ch_template_scope *scope,
                            const json_t *item, const char *answer, json_t **filtered, ch_error *error);
-/* The score of what a filter took, beside the right answers [count]: from 0 to 1. */
+/* The score of a filtered answer against the right answers [count]: from 0 to 1. */
 ch_status ch_answer_judge(const ch_answer_rules *rules, ch_template_scope *scope, json_t *filtered,
                           const char *const *targets, int count, double *score, ch_error *error);
 

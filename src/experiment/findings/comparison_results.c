@@ -195,7 +195,7 @@ json_t *ch_model_result_to_json(const ch_model_result *model) {
 
 /* --- reading --------------------------------------------------------------------------------------------------- */
 
-static ch_status wrong(const char *where, const char *key, ch_error *error) {
+static ch_status wrong_results_key(const char *where, const char *key, ch_error *error) {
   return ch_fail(error, CH_ERROR_FORMAT,
                  "%s: \"%s\" is missing or not what `compare` writes; delete the file to measure "
                  "this model again",
@@ -211,7 +211,7 @@ static ch_status row_from_json(const json_t *value, int row, const char *where, 
       : type == ROW_NUMBER ? !json_is_number(value)
       : type == ROW_FLAG   ? !json_is_boolean(value)
                            : !json_is_integer(value))
-    return wrong(where, rows[row].key, error);
+    return wrong_results_key(where, rows[row].key, error);
   if (type == ROW_TEXT) {
     char *copy = ch_arena_strdup(arena, json_string_value(value));
     if (!copy) return ch_no_memory(error);
@@ -228,14 +228,14 @@ static ch_status row_from_json(const json_t *value, int row, const char *where, 
 
 static ch_status curve_from_json(const json_t *list, const char *key, const char *where, ch_arena *arena,
                                  const ch_curve_point **points, int *count, ch_error *error) {
-  if (!json_is_array(list)) return wrong(where, key, error);
+  if (!json_is_array(list)) return wrong_results_key(where, key, error);
   size_t size = json_array_size(list);
   ch_curve_point *copies = ch_arena_alloc(arena, (size + 1) * sizeof *copies);
   if (!copies) return ch_no_memory(error);
   for (size_t i = 0; i < size; i++) {
     const json_t *point = json_array_get(list, i);
     const json_t *tokens = json_array_get(point, 0), *loss = json_array_get(point, 1);
-    if (!json_is_integer(tokens) || !json_is_number(loss)) return wrong(where, key, error);
+    if (!json_is_integer(tokens) || !json_is_number(loss)) return wrong_results_key(where, key, error);
     copies[i] = (ch_curve_point){json_integer_value(tokens), json_number_value(loss)};
   }
   *points = copies;
@@ -252,7 +252,7 @@ static ch_status tried_from_json(const json_t *list, const char *where, ch_arena
     const json_t *row = json_array_get(list, i), *lr = json_object_get(row, "lr"),
                  *loss = json_object_get(row, "loss"), *stopped = json_object_get(row, "stopped");
     if (!json_is_number(lr) || !json_is_number(loss) || !json_is_boolean(stopped))
-      return wrong(where, "tried_rates", error);
+      return wrong_results_key(where, "tried_rates", error);
     tried[i] = (ch_tried_rate){json_number_value(lr), json_number_value(loss), json_is_true(stopped)};
   }
   model->tried = tried;
@@ -271,7 +271,7 @@ static ch_status tasks_from_json(const json_t *list, const char *where, ch_arena
     if (json_unpack(json_array_get(list, i), "{s:s, s:s, s:F, s:F, s:I, s:I}", "task", &task, "metric",
                     &metric, "value", &tasks[i].value, "stderr", &tasks[i].error, "items", &items, "limit",
                     &limit) != 0)
-      return wrong(where, "tasks", error);
+      return wrong_results_key(where, "tasks", error);
     tasks[i].task = ch_arena_strdup(arena, task);
     tasks[i].metric = ch_arena_strdup(arena, metric);
     tasks[i].items = items;

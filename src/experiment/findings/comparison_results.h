@@ -35,14 +35,15 @@ struct ch_comparison {
   ch_machine machine;
   ch_training_engine engine;
   const char *device; /* of PyTorch: as the user named it; NULL: its first accelerator, else the CPU */
-  double tolerance; /* the verdict takes the smallest cache among models within this share of the best loss */
+  double
+      tolerance; /* the verdict chooses the smallest cache among models within this share of the best loss */
   double cache_budget;     /* bytes of cache per token that the choice may have; 0: any */
-  ch_match match;          /* what was made equal */
+  ch_match match;          /* the quantity that is equal */
   int64_t cache_per_token; /* with CH_MATCH_CACHE */
   double budget_seconds;   /* of training, with CH_MATCH_TIME */
   bool until_decided;      /* seeds were added until a verdict: intervals are widened for all looks */
   bool open;               /* more may be planned: seeds are still being added */
-  int planned;             /* models asked for; larger than `count` in an unfinished comparison */
+  int planned;             /* requested models; more than `count` in an unfinished comparison */
   ch_model_result *models; /* [count] */
   int count;
   const ch_ladder *ladder; /* what other sizes found; NULL: there are none */
@@ -50,12 +51,12 @@ struct ch_comparison {
 };
 
 enum { CH_CACHE_ELEMENT_BYTES = 2 }; /* 16 bits, as `info` counts */
-/* The measure by which caches are compared: elements per token of a sequence of cache_depth tokens, states of constant size included. Without
-   those and without windows they are cache_elements_per_token. */
+/* The measure by which caches are compared: elements per token of a sequence of cache_depth tokens, states of
+ * constant size included. Without those and without windows they are cache_elements_per_token. */
 double ch_model_result_cache(const ch_model_result *model);
-/* The same in bytes: 16 bits per element, but 32 of states. */
+/* Returns the bytes of that cache: 16 bits per element, but 32 of states. */
 double ch_model_result_cache_bytes(const ch_model_result *model);
-/* Whether a token leaves more or less than that, because some layers have windows or states of constant size. */
+/* Returns true if a token adds more or less than that, because some layers have windows or states of constant size. */
 bool ch_model_result_depends_on_depth(const ch_model_result *model);
 
 /* JSON both ways. The returned object is the caller's (json_decref); NULL when memory is out. */

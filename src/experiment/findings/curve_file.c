@@ -12,13 +12,13 @@
 
 enum { MOST_BYTES = 1 << 30 };
 
-static ch_status reserve(ch_arena *arena, size_t count, ch_read_curve *curve, ch_error *error) {
+static ch_status reserve_points(ch_arena *arena, size_t count, ch_read_curve *curve, ch_error *error) {
   curve->tokens = ch_arena_alloc(arena, (count + 1) * sizeof *curve->tokens);
   curve->losses = ch_arena_alloc(arena, (count + 1) * sizeof *curve->losses);
   return curve->tokens && curve->losses ? CH_OK : ch_no_memory(error);
 }
 
-static void add(ch_read_curve *curve, double tokens, double loss) {
+static void add_point(ch_read_curve *curve, double tokens, double loss) {
   curve->tokens[curve->count] = tokens;
   curve->losses[curve->count++] = loss;
 }
@@ -40,13 +40,13 @@ static double amount_of(const json_t *line) {
 static ch_status read_log(char *text, bool validation, ch_arena *arena, ch_read_curve *curve,
                           ch_error *error) {
   char *rest = text;
-  CH_TRY(reserve(arena, count_lines(text), curve, error));
+  CH_TRY(reserve_points(arena, count_lines(text), curve, error));
   for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
     json_t *object = json_loads(line, 0, NULL);
     const char *event = json_string_value(json_object_get(object, "event"));
     const json_t *loss = json_object_get(object, validation ? "validation_loss" : "loss");
     bool wanted = event && strcmp(event, validation ? "evaluation" : "step") == 0 && json_is_number(loss);
-    if (wanted) add(curve, amount_of(object), json_number_value(loss));
+    if (wanted) add_point(curve, amount_of(object), json_number_value(loss));
     json_decref(object);
   }
   return CH_OK;
@@ -57,16 +57,16 @@ static ch_status read_log(char *text, bool validation, ch_arena *arena, ch_read_
 static ch_status read_points(const json_t *list, ch_arena *arena, ch_read_curve *curve, ch_error *error) {
   size_t i;
   json_t *point;
-  CH_TRY(reserve(arena, json_array_size(list), curve, error));
+  CH_TRY(reserve_points(arena, json_array_size(list), curve, error));
   json_array_foreach(list, i, point) {
     const json_t *tokens = json_array_get(point, 0), *loss = json_array_get(point, 1);
     if (json_is_number(tokens) && json_is_number(loss))
-      add(curve, json_number_value(tokens), json_number_value(loss));
+      add_point(curve, json_number_value(tokens), json_number_value(loss));
   }
   return CH_OK;
 }
 
-static const char *name_of(const json_t *run, ch_arena *arena) {
+static const char *curve_name(const json_t *run, ch_arena *arena) {
   const char *name = json_string_value(json_object_get(run, "name"));
   const json_t *lr = json_object_get(run, "lr"), *seed = json_object_get(run, "seed");
   char rate[32] = "", number[40] = "";
@@ -90,7 +90,7 @@ static ch_status read_results(const char *path, const json_t *root, bool validat
   json_array_foreach(list, i, run) {
     ch_read_curve *curve = &(*curves)[(*count)++];
     const json_t *points = json_object_get(run, validation ? "validation_curve" : "curve");
-    curve->name = name_of(run, arena);
+    curve->name = curve_name(run, arena);
     if (!curve->name) return ch_no_memory(error);
     if (!json_is_array(points))
       return ch_fail(error, CH_ERROR_FORMAT, "%s: run %zu has no \"%s\"%s", path, i + 1,
@@ -134,7 +134,7 @@ static ch_status read(const char *path, char *text, size_t size, bool validation
   if (!*curves || !((*curves)->name = ch_arena_strdup(arena, stem))) return ch_no_memory(error);
   *count = 1;
   if (log) return read_log(text, validation, arena, *curves, error);
-  CH_TRY(reserve(arena, count_lines(text), *curves, error));
+  CH_TRY(reserve_points(arena, count_lines(text), *curves, error));
   return ch_read_number_table(path, text, &curve_columns, (double *[]){(*curves)->tokens, (*curves)->losses},
                               &(*curves)->count, error);
 }
@@ -155,29 +155,30 @@ ch_status ch_read_curves(const char *path, bool validation, ch_arena *arena, ch_
 
 /* --- models of several sizes ------------------------------------------------------------------------------------- */
 
-static double number_of(const json_t *object, const char *key) {
+static double number_member(const json_t *object, const char *key) {
   const json_t *value = json_object_get(object, key);
   return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-/* Parameters of embeddings: as counted by `compare`, also in the results of a kept run; else computed from the
+/* Parameters of embeddings: as counted by `compare`, also in the results of a recorded run; else computed from the
    configuration's sizes. NaN if neither is there. */
 static double embeddings_of(const json_t *run) {
   const json_t *config = json_object_get(run, "config");
-  double counted = number_of(run, "parameters_embedding");
-  if (isnan(counted)) counted = number_of(json_object_get(run, "results"), "parameters_embedding");
+  double counted = number_member(run, "parameters_embedding");
+  if (isnan(counted)) counted = number_member(json_object_get(run, "results"), "parameters_embedding");
   if (!isnan(counted)) return counted;
   bool tied = json_is_true(json_object_get(config, "tie_word_embeddings"));
-  return number_of(config, "vocab_size") * number_of(config, "hidden_size") * (tied ? 1 : 2);
+  return number_member(config, "vocab_size") * number_member(config, "hidden_size") * (tied ? 1 : 2);
 }
 
 /* A run that has not ended, or has no such loss, is left out. */
 static ch_status read_model(const char *path, const json_t *run, size_t number, bool validation,
                             ch_read_models *models, ch_error *error) {
   const char *status = json_string_value(json_object_get(run, "status"));
-  double tokens = number_of(run, "tokens_trained"), embeddings = embeddings_of(run);
-  double size = number_of(run, "parameters"), loss = number_of(run, validation ? "validation_loss" : "loss");
-  if (isnan(tokens)) tokens = number_of(run, "tokens");
+  double tokens = number_member(run, "tokens_trained"), embeddings = embeddings_of(run);
+  double size = number_member(run, "parameters"),
+         loss = number_member(run, validation ? "validation_loss" : "loss");
+  if (isnan(tokens)) tokens = number_member(run, "tokens");
   if ((status && strcmp(status, "done") != 0) || isnan(loss)) return CH_OK;
   if (isnan(size) || isnan(tokens) || isnan(embeddings))
     return ch_fail(

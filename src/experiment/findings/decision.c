@@ -57,7 +57,8 @@ static int best_below(const ch_summary *summary, double cost, bool inclusive) {
 
 /* --- choices ----------------------------------------------------------------------------------------------------- */
 
-/* Larger caches than the pick's whose models are better beyond the noise, the pick, and the best at each smaller size. */
+/* Larger caches than the pick's whose models are better beyond the noise, the pick, and the best at each smaller
+ * size. */
 static void list_choices(ch_summary *summary, bool alone) {
   ch_decision *d = &summary->decision;
   double cost = ch_group_cost(&summary->groups[d->pick]), last = INFINITY;
@@ -79,8 +80,8 @@ static bool is_worse(const ch_summary *summary, int group, int other) {
          ch_group_behind(&summary->groups[group], &summary->groups[other]) > 0;
 }
 
-/* Returns true if the rule cannot choose a group, unless the means are off by more than chance: it is not within the tolerance;
-   another that costs no more is better; or another that costs less is within the tolerance. */
+/* Returns true if the rule cannot choose a group, unless the means are off by more than chance: it is not within the
+ * tolerance; another that costs no more is better; or another that costs less is within the tolerance. */
 static bool is_excluded(const ch_summary *summary, int group) {
   const ch_decision *d = &summary->decision;
   double cost = ch_group_cost(&summary->groups[group]);

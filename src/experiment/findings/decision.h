@@ -1,8 +1,8 @@
-/* Which mechanism to take at each size of the cache, and how far it may be behind the best.
+/* Which mechanism to choose at each size of the cache, and how far it may be behind the best.
  *
- * The rule: of the models whose mean loss is within the tolerance of the lowest, the one with the smallest cache; of equal
- * caches the lower loss. Below that cache, the lowest mean loss that each size allows. A larger cache is a choice only if its model
- * is better beyond the noise. */
+ * The rule: of the models whose mean loss is within the tolerance of the lowest, the one with the smallest cache; of
+ * equal caches the lower loss. Below that cache, the lowest mean loss that each size allows. A larger cache is a
+ * choice only if its model is better beyond the noise. */
 #ifndef CH_EXPERIMENT_FINDINGS_DECISION_H
 #define CH_EXPERIMENT_FINDINGS_DECISION_H
 
@@ -22,8 +22,8 @@ typedef struct ch_standing {
 
 typedef struct ch_decision {
   ch_verdict_kind kind;
-  int pick;     /* what the rule takes; -1: nothing, as no model is trained or none fits the budget */
-  double limit; /* how far behind the best is within the tolerance */
+  int pick;               /* the rule's choice; -1: none, as no model is trained or none fits the budget */
+  double limit;           /* how far behind the best is within the tolerance */
   ch_standing *standings; /* [groups] */
   int *choices;           /* [choice_count] groups, the largest cache first; with a budget the pick alone */
   int choice_count;
@@ -43,10 +43,11 @@ double ch_group_behind(const ch_group *group, const ch_group *of);
 ch_status ch_decide(const ch_comparison *comparison, ch_summary *summary, const ch_best *best,
                     ch_error *error);
 
-/* The most that the pick may be behind the best, as a share of the best loss (or of images); INFINITY if that is not known. */
+/* The most that the pick may be behind the best, as a share of the best loss (or of images); INFINITY if that is not
+ * known. */
 double ch_decision_risk(const ch_summary *summary);
-/* Marks the groups that should get one more seed, [groups]: those with which a second of training lowers the risk most. All,
-   while the risk is not known. Returns how many. */
+/* Marks the groups that should get one more seed, [groups]: those with which a second of training lowers the risk
+ * most. All, while the risk is not known. Returns how many. */
 int ch_decision_next_seeds(const ch_summary *summary, bool *needs);
 
 #endif

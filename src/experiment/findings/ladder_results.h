@@ -20,7 +20,7 @@ typedef struct ch_ladder_mechanism {
 
 struct ch_ladder {
   int rungs;
-  int64_t *sizes, *tokens;         /* [rungs], rising: parameters asked for, and tokens of each run */
+  int64_t *sizes, *tokens;         /* [rungs], rising: requested parameters, and tokens of each run */
   const char **directories;        /* [rungs] below --out; "" for that of the comparison itself */
   ch_ladder_mechanism *mechanisms; /* [count] */
   int count;

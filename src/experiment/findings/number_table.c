@@ -158,7 +158,8 @@ static void on_row(int ended_by, void *context) {
 
 /* --- the whole --------------------------------------------------------------------------------------------------- */
 
-/* Returns the separator of a line's cells: a tab, else a semicolon, else a comma that is outside of quotes; else blanks. */
+/* Returns the separator of a line's cells: a tab, else a semicolon, else a comma that is outside of quotes; else
+ * blanks. */
 static char separator_of(const char *line) {
   bool quoted = false;
   char best = ' ';
@@ -190,7 +191,7 @@ static void read_separated(reader *t, const char *text, char separator) {
   struct csv_parser parser;
   bool right = csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI) == 0;
   csv_set_delim(&parser, (unsigned char)separator);
-  bool inside = false; /* of a quoted cell that goes on in the next line */
+  bool inside = false; /* of a quoted cell that continues in the next line */
   while (right && t->status == CH_OK && *text) {
     size_t size = strcspn(text, "\n") + (strchr(text, '\n') != NULL);
     t->line++;

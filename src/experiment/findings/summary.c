@@ -8,7 +8,7 @@ double ch_model_result_quality(const ch_model_result *run) {
   return run->images ? run->top1 : run->validation_loss;
 }
 
-static ch_group *find(ch_summary *summary, const char *name) {
+static ch_group *find_group(ch_summary *summary, const char *name) {
   for (int i = 0; i < summary->count; i++)
     if (strcmp(summary->groups[i].name, name) == 0) return &summary->groups[i];
   return NULL;
@@ -63,7 +63,8 @@ static ch_status fit_runs(ch_summary *summary, ch_blocked *fit, ch_error *error)
   return ch_blocked_fit(values, count, summary->count, blocks, &summary->arena, fit, error);
 }
 
-/* Where seeds are added until the risk is small, every number of seeds from the first on is a look; the errors of all looks add up to 5 %. */
+/* Where seeds are added until the risk is small, every number of seeds from the first on is a look; the errors of all
+ * looks add up to 5 %. */
 static double error_of(const ch_comparison *comparison, int seeds) {
   if (!comparison->until_decided) return 0.05;
   double first = fmax(2, (double)comparison->training.seeds), now = fmax(first, seeds);
@@ -84,7 +85,8 @@ static void fill_differences(ch_summary *summary, const ch_blocked *fit, const c
     }
 }
 
-/* Means first: groups are sorted by them, and the fit of the sorted ones is what differences and intervals follow from. */
+/* Means first: groups are sorted by them, and the fit of the sorted ones is what differences and intervals follow
+ * from. */
 static ch_status analyse(const ch_comparison *comparison, ch_summary *summary, ch_error *error) {
   size_t count = (size_t)summary->count;
   ch_blocked fit;
@@ -114,7 +116,7 @@ static ch_status group_runs(const ch_comparison *comparison, int most_seeds, ch_
   for (int i = 0; summary->groups && i < comparison->count; i++) {
     const ch_model_result *run = &comparison->models[i];
     if (most_seeds && run->seed - comparison->training.seed >= (uint64_t)most_seeds) continue;
-    ch_group *group = find(summary, run->name);
+    ch_group *group = find_group(summary, run->name);
     if (!group) {
       group = &summary->groups[summary->count++];
       *group = (ch_group){.name = run->name,

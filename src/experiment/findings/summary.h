@@ -17,11 +17,11 @@ struct ch_group {
 
 /* The quality of one group minus that of another. */
 typedef struct ch_difference {
-  double
-      mean; /* over the seeds that both have or, if seeds are missing, adjusted for seeds (laws/blocked.h) */
+  /* over the seeds that both have or, if seeds are missing, adjusted for seeds (laws/blocked.h) */
+  double mean;
   double low, high;  /* how far it may be from that by chance; infinite if that is not known */
   int pairs;         /* seeds that both have */
-  bool beyond_noise; /* the two are not tied: 0 lies outside */
+  bool beyond_noise; /* the two are not tied: 0 is outside */
 } ch_difference;
 
 struct ch_summary {
@@ -38,8 +38,8 @@ struct ch_summary {
 
 /* Validation loss or, on images, top-1 accuracy. */
 double ch_model_result_quality(const ch_model_result *run);
-/* Groups the comparison's runs by name, and decides; the groups point to the runs. Only runs with the first `most_seeds` seeds
-   count; 0: all. Release with ch_arena_free(&summary->arena). */
+/* Groups the comparison's runs by name, and decides; the groups point to the runs. Only runs with the first
+ * `most_seeds` seeds count; 0: all. Release with ch_arena_free(&summary->arena). */
 ch_status ch_summarise_first(const ch_comparison *comparison, int most_seeds, ch_summary *summary,
                              ch_error *error);
 ch_status ch_summarise(const ch_comparison *comparison, ch_summary *summary, ch_error *error);

@@ -1,4 +1,4 @@
-/* Judging runs: verdicts, laws and the rates to take. */
+/* Judging runs: verdicts, laws and the recommended rates. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,7 +76,7 @@ static double loss_at(const ch_sweep *sweep, const ch_sweep_choice *choice, doub
   return n ? sum / n : NAN;
 }
 
-static void choose(const ch_sweep *sweep, ch_sweep_choice *choice) {
+static void choose_rate(const ch_sweep *sweep, ch_sweep_choice *choice) {
   int seen = 0;
   choice->chosen = choice->lowest = 0;
   choice->chosen_loss = choice->lowest_loss = NAN;
@@ -134,7 +134,7 @@ static ch_status compare_best(ch_sweep *sweep, ch_error *error) {
 ch_status ch_sweep_judge(ch_sweep *sweep, ch_error *error) {
   for (int m = 0; m < sweep->mechanisms; m++) {
     find_stuck(sweep, &sweep->choices[m]);
-    choose(sweep, &sweep->choices[m]);
+    choose_rate(sweep, &sweep->choices[m]);
   }
   for (int i = 0; i < sweep->count; i++) CH_TRY(fit_law(sweep, &sweep->runs[i], error));
   return compare_best(sweep, error);

@@ -66,7 +66,7 @@ json_t *ch_sweep_result_to_json(const ch_sweep_result *run, bool judged) {
   return object;
 }
 
-static ch_status wrong(const char *where, const char *key, ch_error *error) {
+static ch_status wrong_sweep_key(const char *where, const char *key, ch_error *error) {
   return ch_fail(error, CH_ERROR_FORMAT,
                  "%s: \"%s\" is missing or not what `sweep` writes; delete the file to train this run again",
                  where, key);
@@ -80,7 +80,7 @@ static double number_at(const json_t *object, const char *key) {
 static ch_status text_at(const json_t *object, const char *key, const char *where, ch_arena *arena,
                          const char **text, ch_error *error) {
   const char *value = json_string_value(json_object_get(object, key));
-  if (!value) return wrong(where, key, error);
+  if (!value) return wrong_sweep_key(where, key, error);
   *text = ch_arena_strdup(arena, value);
   return *text ? CH_OK : ch_no_memory(error);
 }
@@ -88,14 +88,14 @@ static ch_status text_at(const json_t *object, const char *key, const char *wher
 static ch_status curve_at(const json_t *object, const char *key, const char *where, ch_arena *arena,
                           const ch_curve_point **points, int *count, ch_error *error) {
   const json_t *list = json_object_get(object, key);
-  if (!json_is_array(list)) return wrong(where, key, error);
+  if (!json_is_array(list)) return wrong_sweep_key(where, key, error);
   ch_curve_point *copies = ch_arena_alloc(arena, (json_array_size(list) + 1) * sizeof *copies);
   if (!copies) return ch_no_memory(error);
   *points = copies;
   for (size_t i = 0; i < json_array_size(list); i++) {
     const json_t *tokens = json_array_get(json_array_get(list, i), 0),
                  *loss = json_array_get(json_array_get(list, i), 1);
-    if (!json_is_integer(tokens) || !json_is_number(loss)) return wrong(where, key, error);
+    if (!json_is_integer(tokens) || !json_is_number(loss)) return wrong_sweep_key(where, key, error);
     copies[(*count)++] = (ch_curve_point){json_integer_value(tokens), json_number_value(loss)};
   }
   return CH_OK;
@@ -108,7 +108,7 @@ static ch_status stability_at(const json_t *object, const char *where, ch_stabil
   size_t i;
   while (name && verdict <= CH_STUCK && strcmp(name, ch_stability_name((ch_stability_verdict)verdict)) != 0)
     verdict++;
-  if (!name || verdict > CH_STUCK) return wrong(where, "stability", error);
+  if (!name || verdict > CH_STUCK) return wrong_sweep_key(where, "stability", error);
   s->verdict = (ch_stability_verdict)verdict;
   s->step = json_integer_value(json_object_get(stability, "step"));
   s->spikes = json_integer_value(json_object_get(stability, "spikes"));
@@ -135,11 +135,11 @@ ch_status ch_sweep_result_from_json(const json_t *object, const char *where, ch_
   CH_TRY(text_at(object, "mechanism", where, arena, &run->mechanism, error));
   for (int i = 0; i < 5; i++) {
     const json_t *value = json_object_get(object, wholes[i]);
-    if (!json_is_integer(value)) return wrong(where, wholes[i], error);
+    if (!json_is_integer(value)) return wrong_sweep_key(where, wholes[i], error);
     *members[i] = json_integer_value(value);
   }
   run->lr = number_at(object, "lr");
-  if (!(run->lr > 0)) return wrong(where, "lr", error);
+  if (!(run->lr > 0)) return wrong_sweep_key(where, "lr", error);
   run->validation_loss = number_at(object, "validation_loss");
   run->training_loss = number_at(object, "training_loss");
   run->train_tokens_per_second = number_at(object, "train_tokens_per_second");

@@ -8,8 +8,8 @@
 #include "laws/loss_spikes.h"
 
 struct ch_sweep {
-  /* Command, version, data, training, machine; and as models the runs at each mechanism's rate of the lowest loss, from which the
-     verdict follows. Its arena holds everything. */
+  /* Command, version, data, training, machine; and as models the runs at each mechanism's rate of the lowest loss,
+   * from which the verdict follows. Its arena holds everything. */
   ch_comparison about;
   double budget; /* tokens that losses are extrapolated to */
   int64_t skip;  /* tokens before the first point that laws are fitted to */
@@ -20,8 +20,8 @@ struct ch_sweep {
   int mechanisms;
 };
 
-/* Fits laws, tells which runs are stuck, chooses rates, and compares the mechanisms at their best rates; choices [mechanisms] have their names.
-   Fails without memory. */
+/* Fits laws, tells which runs are stuck, chooses rates, and compares the mechanisms at their best rates; choices
+ * [mechanisms] have their names. Fails without memory. */
 ch_status ch_sweep_judge(ch_sweep *sweep, ch_error *error);
 
 /* JSON both ways. result.json of a run holds what training gave; conclusions are drawn again. */

@@ -3,16 +3,16 @@
 #include <math.h>
 #include <string.h>
 
-static const ch_task_result *find(const ch_model_result *run, const char *task) {
+static const ch_task_result *find_task(const ch_model_result *run, const char *task) {
   for (int i = 0; i < run->task_count; i++)
     if (strcmp(run->tasks[i].task, task) == 0) return &run->tasks[i];
   return NULL;
 }
 
-/* Returns true if one of the first `runs` runs of a group was asked. */
+/* Returns true if one of the first `runs` runs of a group was evaluated on the task. */
 static bool is_asked(const ch_group *group, int runs, const char *task) {
   for (int r = 0; r < runs; r++)
-    if (find(group->runs[r], task)) return true;
+    if (find_task(group->runs[r], task)) return true;
   return false;
 }
 
@@ -20,7 +20,7 @@ bool ch_task_accuracy_of(const ch_group *group, const char *task, ch_task_accura
   double squares = 0;
   *answer = (ch_task_accuracy){0};
   for (int r = 0; r < group->count; r++) {
-    const ch_task_result *t = find(group->runs[r], task);
+    const ch_task_result *t = find_task(group->runs[r], task);
     if (!t) continue;
     double away = t->value - answer->mean;
     answer->task = t->task;

@@ -6,18 +6,18 @@
 
 typedef struct ch_task_accuracy {
   const char *task, *metric; /* the comparison's */
-  double mean;               /* over the runs that were asked */
+  double mean;               /* over the runs that were evaluated */
   double deviation;          /* between them */
   double error;              /* the standard error over the items: the mean over the runs */
   int64_t items;
   int runs;
 } ch_task_accuracy;
 
-/* Task `index`, from 0, of those that any run of the group was asked. False behind the last. */
+/* Task `index`, from 0, of those that any run of the group was evaluated on. False after the last. */
 bool ch_task_accuracy_at(const ch_group *group, int index, ch_task_accuracy *answer);
-/* The answer to a task by its spelling; false if no run of the group was asked. */
+/* The answer to a task by its spelling; false if no run of the group was evaluated on it. */
 bool ch_task_accuracy_of(const ch_group *group, const char *task, ch_task_accuracy *answer);
-/* Task `index` of those that any group was asked; NULL behind the last. */
+/* Task `index` of those that any group was evaluated on; NULL after the last. */
 const char *ch_task_accuracy_name(const ch_summary *summary, int index);
 
 #endif

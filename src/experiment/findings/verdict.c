@@ -63,7 +63,8 @@ static void put_share(double percent, ch_text *text) {
   ch_text_printf(text, percent < 0.005 ? "%.0f" : percent < 0.095 ? "%.2f" : "%.1f", percent);
 }
 
-/* The ends of such an interval, "0.2 to 2.7 %" of the best loss or "0 to 1.2 points" of accuracy; "not known" with one seed. */
+/* The ends of such an interval, "0.2 to 2.7 %" of the best loss or "0 to 1.2 points" of accuracy; "not known" with
+ * one seed. */
 static void put_interval(const ch_summary *summary, const ch_standing *standing, ch_text *text) {
   const char *unit = on_images(&summary->groups[0]) ? "points" : "%";
   double low = shown(summary, standing->low), high = shown(summary, standing->high);

@@ -5,21 +5,23 @@
 #include "base/text.h"
 #include "experiment/findings/summary.h"
 
-/* The names that a decision is about, as runs spell them, [summary->count]: first the rule's choice, then the other candidates.
-   Returns how many. */
+/* The names that a decision is about, as runs spell them, [summary->count]: first the rule's choice, then the other
+ * candidates. Returns how many. */
 int ch_verdict_names(const ch_summary *summary, const char **names);
-/* The answer, without a newline at its end: a line that names one choice, then lines about ties, smaller caches and larger
-   ones, as they apply. "Take mfa: 256 bytes of cache per token, at most 1.2 % behind the best of 9 (3 seeds, 95 % confidence)." */
+/* The answer, without a newline at its end: a line that names one choice, then lines about ties, smaller caches and
+ * larger ones, as they apply. "Take mfa: 256 bytes of cache per token, at most 1.2 % behind the best of 9 (3 seeds,
+ * 95 % confidence)." */
 void ch_verdict_sentence(const ch_summary *summary, const ch_comparison *comparison, ch_text *text);
 /* The rule in a sentence, with the tolerance. */
 void ch_verdict_rule(const ch_comparison *comparison, ch_text *text);
-/* With several seeds: how the intervals are made. */
+/* With several seeds: how the intervals are computed. */
 void ch_verdict_noise(const ch_summary *summary, const ch_comparison *comparison, ch_text *text);
 /* With several seeds: how far every model is behind the best, as intervals. */
 void ch_verdict_standings(const ch_summary *summary, ch_text *text);
 /* Where curves tell: how many more tokens would make up for the most that each choice may be behind. */
 void ch_verdict_tokens(const ch_summary *summary, const ch_comparison *comparison, ch_text *text);
-/* The groups that are tied with one, [summary->count], the best first; none while the noise is not known. Returns how many. */
+/* The groups that are tied with one, [summary->count], the best first; none while the noise is not known. Returns how
+ * many. */
 int ch_verdict_ties(const ch_summary *summary, int group, int *ties);
 
 #endif

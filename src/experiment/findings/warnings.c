@@ -51,7 +51,7 @@ static void warn(writer *w, const char *kind, const named *about, ch_text *sente
   w->warnings->list[w->warnings->count++] = (ch_warning){kind, names, about->count, words};
 }
 
-static ch_status finish(const writer *w, ch_error *error) {
+static ch_status finish_warnings(const writer *w, ch_error *error) {
   return w->failed ? ch_no_memory(error) : CH_OK;
 }
 
@@ -160,7 +160,7 @@ ch_status ch_comparison_warnings(const ch_comparison *comparison, const ch_summa
       add_name(&loose, summary->groups[g].name);
   }
   warn_of_laws(&w, &loose);
-  return finish(&w, error);
+  return finish_warnings(&w, error);
 }
 
 /* --- sweeps ------------------------------------------------------------------------------------------------------ */
@@ -218,7 +218,7 @@ ch_status ch_sweep_warnings(const ch_sweep *sweep, ch_arena *arena, ch_warnings 
     if (found) add_name(&loose, sweep->choices[m].name);
   }
   warn_of_laws(&w, &loose);
-  return finish(&w, error);
+  return finish_warnings(&w, error);
 }
 
 /* --- JSON -------------------------------------------------------------------------------------------------------- */

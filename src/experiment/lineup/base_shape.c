@@ -1,4 +1,4 @@
-/* The shape that compared models share, chosen from a number of parameters. The rule is told in docs/compare.md. */
+/* The shape that compared models share, chosen from a number of parameters. docs/compare.md describes the rule. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -102,7 +102,7 @@ static ch_status too_small(const ch_shape_wishes *wishes, ch_error *error) {
       (long long)wishes->vocab, ch_format_count(ceil((double)least / 1000) * 1000, needed, sizeof needed));
 }
 
-static ch_status choose(const ch_shape_wishes *wishes, ch_config *config, ch_error *error) {
+static ch_status choose_shape(const ch_shape_wishes *wishes, ch_config *config, ch_error *error) {
   config->hidden_size = wishes->hidden ? wishes->hidden : usual_width(wishes);
   if (!config->hidden_size) return too_small(wishes, error);
   config->num_hidden_layers =
@@ -128,7 +128,7 @@ static ch_status text_shape(const ch_shape_wishes *wishes, ch_config *config, ch
   config->vocab_size = wishes->vocab;
   config->max_position_embeddings = wishes->context;
   config->tie_word_embeddings = true;
-  CH_TRY(choose(wishes, config, error));
+  CH_TRY(choose_shape(wishes, config, error));
   config->intermediate_size = (config->hidden_size * 8 / 3 + 15) / 16 * 16;
   return CH_OK;
 }
@@ -145,7 +145,7 @@ static ch_status image_shape(const ch_shape_wishes *wishes, ch_config *config, c
   config->patch_size = whole.image.patch;
   config->num_channels = whole.image.channels;
   config->num_classes = whole.image.classes;
-  CH_TRY(choose(&whole, config, error));
+  CH_TRY(choose_shape(&whole, config, error));
   config->intermediate_size = 4 * config->hidden_size;
   return CH_OK;
 }

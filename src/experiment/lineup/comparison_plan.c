@@ -11,9 +11,9 @@
 #include "config_file/config_json.h"
 #include "experiment/lineup/match_size.h"
 
-/* --- names --------------------------------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------------------------ */
 
-/* Characters that file systems and shells take without quoting; all others become '-'. */
+/* Characters that file systems and shells accept without quoting; all others become '-'. */
 static void make_plain(char *name) {
   for (char *c = name; *c; c++)
     if (!isalnum((unsigned char)*c) && *c != '_') *c = '-';
@@ -41,7 +41,7 @@ static const char *choose_directory(ch_compare_plan *plan, const char *name, boo
 }
 
 /* Adds the model of one name. Names of mechanisms are lower case from here on, however they were typed. */
-static ch_status add(ch_compare_plan *plan, char *name, ch_error *error) {
+static ch_status add_mechanism(ch_compare_plan *plan, char *name, ch_error *error) {
   bool from_file = ch_preset_is_path(name);
   for (char *c = name; *c && !from_file; c++) *c = (char)tolower((unsigned char)*c);
   if (!*name)
@@ -74,7 +74,7 @@ ch_status ch_compare_plan_names(const char *mechanisms, ch_compare_plan *plan, c
     while (kept > 0 && p[kept - 1] == ' ') kept--;
     char *name = ch_arena_printf(&plan->arena, "%.*s", (int)kept, p);
     if (!name) return ch_no_memory(error);
-    CH_TRY(add(plan, name, error));
+    CH_TRY(add_mechanism(plan, name, error));
     p += length;
     if (!*p) return CH_OK;
   }
@@ -85,7 +85,7 @@ void ch_compare_plan_free(ch_compare_plan *plan) {
   plan->count = 0;
 }
 
-/* --- shapes -------------------------------------------------------------------------------------------------------- */
+/* --- shapes ----------------------------------------------------------------------------------------------------- */
 
 static const ch_planned_model *first_file(const ch_compare_plan *plan) {
   for (int i = 0; i < plan->count; i++)
@@ -154,8 +154,8 @@ static void take_width(const ch_config *from, ch_config *to) {
 }
 
 /* FFN widths: that of the first model gives the target where FLOPs are matched, and the width where nothing is. */
-static ch_status match(ch_config *configs, const char *const *names, const ch_compare_plan *plan,
-                       const ch_shape_wishes *shape, ch_error *error) {
+static ch_status match_plan(ch_config *configs, const char *const *names, const ch_compare_plan *plan,
+                            const ch_shape_wishes *shape, ch_error *error) {
   int64_t parameters[CH_COMPARE_MOST], flops;
   bool first_alone = shape->match == CH_MATCH_FLOPS || shape->match == CH_MATCH_NONE;
   if (!first_alone)
@@ -203,7 +203,7 @@ ch_status ch_compare_plan_shapes(ch_compare_plan *plan, const ch_shape_wishes *w
     configs[i] = model->config;
     names[i] = model->name;
   }
-  CH_TRY(match(configs, names, plan, &shape, error));
+  CH_TRY(match_plan(configs, names, plan, &shape, error));
   for (int i = 0; i < plan->count; i++) {
     plan->models[i].config = configs[i];
     CH_TRY(ch_count_parameters(&configs[i], CH_COUNT_ALL, &plan->models[i].parameters, error));

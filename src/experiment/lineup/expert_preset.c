@@ -1,8 +1,7 @@
 /* The preset of experts for any mechanism ("kha-mlp+moe"): the proportions of the KHA paper's models.
  *
- * One expert of sixteen is active (4 of 64, 8 of 128), but at least two, since loads are kept even without a loss. The
- * active experts together start as wide as the FFN that they replace; matching changes that.
- */
+ * One expert of sixteen is active (4 of 64, 8 of 128), but at least two, since loads are balanced without a loss. The
+ * active experts together start as wide as the FFN that they replace; matching changes that. */
 #include "experiment/lineup/presets.h"
 
 #include "config_file/config_json.h"

@@ -9,12 +9,12 @@
 /* The rate that models of a parametrisation have when none is given. */
 double ch_usual_rate(ch_parametrization parametrization, bool images);
 
-/* The number in a list as "6e-3,mla=1e-3" that stands without a name; 0 where there is none, or `rates` is NULL.
+/* The number in a list as "6e-3,mla=1e-3" that has no name; 0 if there is none, or `rates` is NULL.
    Errors: pieces that are no rates. */
 ch_status ch_rates_common(const char *rates, double *common, ch_error *error);
 
-/* Sets the rate of every model: what `rates` says of its name; otherwise `common`; where that is 0, the usual rate of its
-   configuration's parametrisation. Names that the plan does not have are errors. */
+/* Sets the rate of every model: what `rates` says of its name; otherwise `common`; where that is 0, the usual rate of
+ * its configuration's parametrisation. Names that the plan does not have are errors. */
 ch_status ch_rates_settle(const char *rates, double common, bool images, ch_compare_plan *plan,
                           ch_error *error);
 

@@ -102,7 +102,7 @@ static ch_status nearest_width(const ch_config *config, const aim *what, int64_t
 }
 
 /* The difference between the largest and the smallest count, as a share of the smallest. */
-static double spread(const int64_t *parameters, int count, int64_t target) {
+static double parameter_spread(const int64_t *parameters, int count, int64_t target) {
   int64_t least = target, most = target;
   for (int i = 0; i < count; i++) {
     if (parameters[i] < least) least = parameters[i];
@@ -151,13 +151,13 @@ static ch_status match_to(ch_config *configs, int count, const aim *what, int64_
     for (int i = 0; i < count; i++)
       CH_TRY(
           nearest_width(&configs[i], what, target, steps[s], width_of(&configs[i]), &parameters[i], error));
-    *difference = spread(parameters, count, target);
+    *difference = parameter_spread(parameters, count, target);
   }
   return CH_OK;
 }
 
-static ch_status match(ch_config *configs, const char *const *names, int count, const aim *what,
-                       int64_t target, int64_t *counts, ch_error *error) {
+static ch_status match_widths(ch_config *configs, const char *const *names, int count, const aim *what,
+                              int64_t target, int64_t *counts, ch_error *error) {
   double difference;
   CH_TRY(match_to(configs, count, what, target, counts, &difference, error));
   int worst = farthest(counts, count, target);
@@ -174,7 +174,7 @@ static ch_status match(ch_config *configs, const char *const *names, int count, 
 
 ch_status ch_match_parameters(ch_config *configs, const char *const *names, int count, ch_counted counted,
                               int64_t target, int64_t *parameters, ch_error *error) {
-  return match(configs, names, count, &(aim){.counted = counted}, target, parameters, error);
+  return match_widths(configs, names, count, &(aim){.counted = counted}, target, parameters, error);
 }
 
 ch_status ch_match_flops(ch_config *configs, const char *const *names, int count, int64_t depth,
@@ -182,5 +182,5 @@ ch_status ch_match_flops(ch_config *configs, const char *const *names, int count
   enum { MOST = 64 };
   int64_t flops[MOST];
   if (count > MOST) return ch_fail(error, CH_ERROR_ARGUMENT, "more than %d models cannot be matched", MOST);
-  return match(configs, names, count, &(aim){.flops = true, .depth = depth}, target, flops, error);
+  return match_widths(configs, names, count, &(aim){.flops = true, .depth = depth}, target, flops, error);
 }

@@ -18,7 +18,7 @@ ch_status ch_count_parameters(const ch_config *config, ch_counted counted, int64
 
 /* Sets the FFN width (ch_matched_width) of every config so that each model has as nearly as possible `target` of
    the counted parameters. Widths are multiples of the largest power of two that keeps the counts close. If a
-   mixture of experts cannot come near the target, the other models take the nearest count that it can have.
+   mixture of experts cannot come near the target, the other models get the nearest count that it can have.
    parameters [count] receives the counts. names [count] are for messages. Fails, saying why, when two models would
    differ by more than CH_MATCH_TOLERANCE. */
 ch_status ch_match_parameters(ch_config *configs, const char *const *names, int count, ch_counted counted,

@@ -13,7 +13,7 @@ enum { LONGEST_NAME = 64, MOST_NUMBER = 1 << 20 };
 
 /* --- modules by name: presets on top of a mechanism's ------------------------------------------------------------ */
 
-/* The mechanism's preset `name` as it stands in the registry. */
+/* Returns the mechanism's preset `name` in the registry. */
 static ch_status apply_mechanism(const char *name, ch_config *config, int64_t number, const char *where,
                                  ch_error *error);
 
@@ -87,7 +87,7 @@ static const ch_preset modules[] = {
 
 static const char window_words[] = "tokens of the window", head_words[] = "heads of its layers";
 
-/* Exclusive attention: the mechanism must take it. */
+/* Exclusive attention: the mechanism must support it. */
 static ch_status xsa(ch_config *config, int64_t number, const char *where, ch_error *error) {
   (void)number;
   (void)where;
@@ -101,7 +101,8 @@ static bool stays_full(const ch_config *config, int64_t every, int64_t layer) {
   return every && ((layer + 1) % every == 0 || layer + 1 == config->num_hidden_layers);
 }
 
-/* Checks that layers can have types of their own, and one of them differs. `all` is the preset that changes every layer. */
+/* Checks that layers can have types of their own, and one of them differs. `all` is the preset that changes every
+ * layer. */
 static ch_status check_layers(const ch_config *config, int64_t every, const char *all, const char *where,
                               ch_error *error) {
   if (config->num_hidden_layers > CH_MAX_LISTED_LAYERS)
@@ -114,7 +115,8 @@ static ch_status check_layers(const ch_config *config, int64_t every, const char
   return CH_OK;
 }
 
-/* Every `every`-th layer, and the last, sees all tokens; the others the last W, by default a quarter of a text. 0: all slide. */
+/* Every `every`-th layer, and the last, sees all tokens; the others the last W, by default a quarter of a text. 0:
+ * all slide. */
 static ch_status slide(ch_config *config, int64_t window, int64_t every, const char *where, ch_error *error) {
   CH_TRY(check_layers(config, every, "swa-all", where, error));
   int64_t quarter = (config->max_position_embeddings + 3) / 4;
@@ -141,8 +143,9 @@ static ch_status swa_all(ch_config *config, int64_t number, const char *where, c
   return slide(config, number, 0, where, error);
 }
 
-/* Gated DeltaNet in all layers but every `every`-th and the last, with keys of half the width and values of all of it, as many
-   parameters as multi-head attention; states of about 64 x 128 unless the number of heads is given. 0: in all layers. */
+/* Gated DeltaNet in all layers but every `every`-th and the last, with keys of half the width and values of all of
+ * it, as many parameters as multi-head attention; states of about 64 x 128 unless the number of heads is given. 0: in
+ * all layers. */
 static ch_status make_linear(ch_config *config, int64_t heads, int64_t every, const char *where,
                              ch_error *error) {
   enum { WIDTH_OF_A_HEAD = 128 };
@@ -243,15 +246,15 @@ const ch_preset *ch_preset_at(int index) {
 }
 
 /* The preset with this name, in any case: "mla", "MLA". */
-static const ch_preset *find(const char *word, const ch_mechanism **of) {
+static const ch_preset *find_preset_of_word(const char *word, const ch_mechanism **of) {
   const ch_preset *preset;
   for (int i = 0; (preset = preset_at(i, of)); i++)
     if (strcasecmp(preset->name, word) == 0) return preset;
   return NULL;
 }
 
-static ch_status apply(const ch_preset *preset, const ch_mechanism *of, ch_config *config, int64_t number,
-                       const char *where, ch_error *error) {
+static ch_status apply_preset(const ch_preset *preset, const ch_mechanism *of, ch_config *config,
+                              int64_t number, const char *where, ch_error *error) {
   if (of) ch_config_set_mechanism(config, of->name);
   return preset->apply ? preset->apply(config, number, where, error) : CH_OK;
 }
@@ -259,8 +262,8 @@ static ch_status apply(const ch_preset *preset, const ch_mechanism *of, ch_confi
 static ch_status apply_mechanism(const char *name, ch_config *config, int64_t number, const char *where,
                                  ch_error *error) {
   const ch_mechanism *of;
-  const ch_preset *preset = find(name, &of);
-  return apply(preset, of, config, number, where, error);
+  const ch_preset *preset = find_preset_of_word(name, &of);
+  return apply_preset(preset, of, config, number, where, error);
 }
 
 /* --- names ------------------------------------------------------------------------------------------------------- */
@@ -270,7 +273,8 @@ bool ch_preset_is_path(const char *name) {
   return strchr(name, '/') || (length > 5 && strcmp(name + length - 5, ".json") == 0);
 }
 
-/* True for a name that takes a number and has it without the colon: "gqa8", "gqa-8". Puts "gqa:8" into `meant`. */
+/* Returns true for a name that needs a number and has it without the colon: "gqa8", "gqa-8". Puts "gqa:8" into
+ * `meant`. */
 static bool lacks_colon(const char *word, char *meant, size_t size) {
   const ch_mechanism *of;
   char name[LONGEST_NAME];
@@ -278,10 +282,10 @@ static bool lacks_colon(const char *word, char *meant, size_t size) {
   const char *digits = word + length;
   if (!*digits || digits[strspn(digits, "0123456789")] || length >= sizeof name) return false;
   snprintf(name, sizeof name, "%.*s", (int)length, word);
-  const ch_preset *preset = find(name, &of);
+  const ch_preset *preset = find_preset_of_word(name, &of);
   if (!preset && length > 1 && strchr("-_=", name[length - 1])) {
     name[length - 1] = 0;
-    preset = find(name, &of);
+    preset = find_preset_of_word(name, &of);
   }
   if (!preset || !preset->number) return false;
   snprintf(meant, size, "%s:%.20s", preset->name, digits);
@@ -320,7 +324,7 @@ static ch_status parse_part(const char *part, chosen *choice, ch_error *error) {
   size_t length = strcspn(part, ":");
   snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word), part);
   choice->number = 0;
-  choice->preset = find(word, &choice->of);
+  choice->preset = find_preset_of_word(word, &choice->of);
   if (!choice->preset) return unknown(part, word, error);
   if (!part[length]) return CH_OK;
   if (!choice->preset->number)
@@ -357,7 +361,7 @@ static chosen *place_of_added(const ch_preset *preset, named *parts) {
 }
 
 /* Takes a part into its place, which must be free; a mechanism comes first. */
-static ch_status place(const char *name, const chosen *part, bool first, named *parts, ch_error *error) {
+static ch_status place_part(const char *name, const chosen *part, bool first, named *parts, ch_error *error) {
   chosen *to = shares(part->preset)                  ? &parts->sharing
                : part->preset == &ch_expert_preset   ? &parts->experts
                : place_of_added(part->preset, parts) ? place_of_added(part->preset, parts)
@@ -375,7 +379,7 @@ static ch_status parse(const char *name, named *parts, ch_error *error) {
     size_t length = strcspn(at, "+");
     snprintf(text, sizeof text, "%.*s", (int)(length < sizeof text ? length : sizeof text), at);
     CH_TRY(parse_part(text, &part, error));
-    CH_TRY(place(name, &part, at == name, parts, error));
+    CH_TRY(place_part(name, &part, at == name, parts, error));
     at += length;
     if (!*at) return CH_OK;
   }
@@ -386,7 +390,7 @@ ch_status ch_preset_check(const char *name, ch_error *error) {
   return parse(name, &parts, error);
 }
 
-static ch_status add(const char *name, const chosen *part, ch_config *config, ch_error *error) {
+static ch_status apply_part(const char *name, const chosen *part, ch_config *config, ch_error *error) {
   if (!part->preset) return CH_OK;
   CH_TRY(ch_config_validate(config, name, error));
   return part->preset->apply(config, part->number, name, error);
@@ -395,12 +399,12 @@ static ch_status add(const char *name, const chosen *part, ch_config *config, ch
 static ch_status apply_parts(const char *name, const named *parts, ch_config *config, ch_error *error) {
   const chosen *mechanism = &parts->mechanism;
   if (mechanism->preset)
-    CH_TRY(apply(mechanism->preset, mechanism->of, config, mechanism->number, name, error));
+    CH_TRY(apply_preset(mechanism->preset, mechanism->of, config, mechanism->number, name, error));
   else
     CH_TRY(apply_mechanism("mha", config, 0, name, error));
-  for (int i = 0; i < ADDED; i++) CH_TRY(add(name, &parts->added[i], config, error));
-  CH_TRY(add(name, &parts->sharing, config, error));
-  CH_TRY(add(name, &parts->experts, config, error));
+  for (int i = 0; i < ADDED; i++) CH_TRY(apply_part(name, &parts->added[i], config, error));
+  CH_TRY(apply_part(name, &parts->sharing, config, error));
+  CH_TRY(apply_part(name, &parts->experts, config, error));
   return ch_config_validate(config, name, error);
 }
 
@@ -414,7 +418,7 @@ ch_status ch_preset_apply(const char *name, ch_config *config, ch_error *error) 
 
 /* A number behind a name is tried up to here. */
 enum { MOST_TRIED = 8192, MOST_NAMED = 8 };
-/* Caches count as equal from this share of the one that is asked for. */
+/* Caches count as equal from this share of the requested one. */
 static const double least_share = 0.75;
 
 ch_status ch_check_cache(const char *name, int64_t elements, int64_t most, const char *possible,

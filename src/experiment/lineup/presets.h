@@ -5,23 +5,23 @@
 #include "attention/preset.h"
 #include "experiment/lineup/match_size.h"
 
-/* Preset number `index` of all: those of the mechanisms in the registry, those that are modules (presets.c), modules that
-   are added after a plus, of sharing and of experts; NULL behind the last. */
+/* Preset number `index` of all: those of the mechanisms in the registry, those that are modules (presets.c), modules
+ * that are added after a plus, of sharing and of experts; NULL behind the last. */
 const ch_preset *ch_preset_at(int index);
 /* Experts in place of the FFN, written after a mechanism and a plus ("kha-mlp+moe"). */
 extern const ch_preset ch_expert_preset;
 
 /* True when the name means a file: it has a slash or ends in .json. */
 bool ch_preset_is_path(const char *name);
-/* Checks the spelling of "name[:N]", "name[:N]+xsa+sharing[:N]+moe[:N]" with some of the additions, or additions alone, before
-   any shape is known. */
+/* Checks the spelling of "name[:N]", "name[:N]+xsa+sharing[:N]+moe[:N]" with some of the additions, or additions
+ * alone, before any shape is known. */
 ch_status ch_preset_check(const char *name, ch_error *error);
 /* Applies such a name to a base configuration and validates the result. */
 ch_status ch_preset_apply(const char *name, ch_config *config, ch_error *error);
 
-/* Like ch_preset_apply, with the size that leaves at most `most` elements per token in the cache, and as many as possible, where the name
-   has a size to be chosen: "gqa" and "mla", not "gqa:4" and "mha". Fails where there are fewer than three quarters of them,
-   naming the possible caches. */
+/* Like ch_preset_apply, with the size that leaves at most `most` elements per token in the cache, and as many as
+ * possible, where the name has a size to be chosen: "gqa" and "mla", not "gqa:4" and "mha". Fails where there are
+ * fewer than three quarters of them, naming the possible caches. */
 ch_status ch_preset_apply_cache(const char *name, int64_t most, ch_config *config, ch_error *error);
 /* Fails for a cache of `elements` that is not so large. `possible`: what could be instead, in words; or NULL. */
 ch_status ch_check_cache(const char *name, int64_t elements, int64_t most, const char *possible,

@@ -65,8 +65,8 @@ static ch_status time_tokens(decoding *d, const ch_timing *timing, double *secon
   return CH_OK;
 }
 
-static ch_status measure(const ch_model *model, int64_t context, const ch_timing *timing,
-                         double *tokens_per_second, ch_error *error) {
+static ch_status time_decoding(const ch_model *model, int64_t context, const ch_timing *timing,
+                               double *tokens_per_second, ch_error *error) {
   int64_t prompt = context / 2 < LONGEST_PROMPT ? context / 2 : LONGEST_PROMPT;
   decoding d = {.start = prompt,
                 .count = context - prompt < LONGEST_DECODING ? context - prompt : LONGEST_DECODING,
@@ -98,7 +98,7 @@ ch_status ch_measure_decoding(const char *directory, int64_t context, double eff
   CH_TRY(ch_model_load(directory, CH_WEIGHTS_F32, &model, error));
   ch_status status = ch_model_materialise(model, CH_MATERIALISE_SERVING, error);
   ch_timing timing = asking(&thorough, effort, stop, stop_context);
-  if (status == CH_OK) status = measure(model, context, &timing, tokens_per_second, error);
+  if (status == CH_OK) status = time_decoding(model, context, &timing, tokens_per_second, error);
   ch_model_unload(model);
   return status;
 }

@@ -7,12 +7,14 @@
 
 typedef struct ch_median_speed {
   double median, spread; /* spread: half the distance between the quartiles */
-  bool unsteady; /* the spread is more than a tenth of the median, or other programs kept the machine busy */
+  bool
+      unsteady; /* the spread is more than a tenth of the median, or the machine was busy with other programs */
 } ch_median_speed;
 
 /* Sorts the values. */
 ch_median_speed ch_median_speed_of(double *values, int64_t count, bool disturbed);
-/* Whether `a` is more reliable than `b`: only `a` is steady, or its spread is smaller relative to its median. */
+/* Returns true if `a` is more reliable than `b`: only `a` is steady, or its spread is smaller relative to its
+ * median. */
 bool ch_median_speed_is_steadier(ch_median_speed a, ch_median_speed b);
 
 #endif

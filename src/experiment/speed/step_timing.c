@@ -1,4 +1,4 @@
-/* Timing training steps of a configuration. What they learn is not kept, and nothing is written. */
+/* Timing training steps of a configuration. The trained weights are discarded; no file is written. */
 #include "experiment/speed/step_timing.h"
 
 #include "base/median.h"

@@ -4,8 +4,9 @@
 
 #include "experiment/trial/setup.h"
 
-/* Fills in the plan's budget and the steps of its models where they are not known yet, by timing steps of the models in turns.
-   The budget is the time that the first model needs for the setup's steps. One rank measures, while the others wait. */
+/* Fills in the plan's budget and the steps of its models where they are not known yet, by timing steps of the models
+ * in turns. The budget is the time that the first model needs for the setup's steps. One rank measures, while the
+ * others wait. */
 ch_status ch_compare_match_time(ch_compare_setup *setup, ch_error *error);
 
 #endif

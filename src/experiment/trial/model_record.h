@@ -8,7 +8,7 @@
 typedef struct ch_step_times {
   double *seconds;
   int64_t taken, room;
-  bool disturbed; /* other programs kept the machine busy */
+  bool disturbed; /* the machine was busy with other programs */
 } ch_step_times;
 
 /* Name, shape and counts, with the seed of the options. Strings go into the comparison's arena. */

@@ -1,4 +1,4 @@
-/* The whole preparation of a comparison or sweep: planned, timed where training time is made equal, settled. */
+/* The whole preparation of a comparison or sweep: planned, timed if training time is to be equal, settled. */
 #ifndef CH_EXPERIMENT_TRIAL_PREPARE_H
 #define CH_EXPERIMENT_TRIAL_PREPARE_H
 

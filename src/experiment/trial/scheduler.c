@@ -1,5 +1,6 @@
-/* Handing out runs to groups of ranks. Messages go between rank 0 and the first rank of each other group: reports of what was
-   made, which ask for more, and words that name the next piece. A word may come while a piece is made only if it says to end. */
+/* Handing out runs to groups of ranks. Messages go between rank 0 and the first rank of each other group: reports of
+ * what was made, which ask for more, and words that name the next piece. A word may come while a piece is made only
+ * if it says to end. */
 #define _GNU_SOURCE
 #include "experiment/trial/scheduler.h"
 
@@ -27,7 +28,7 @@ typedef struct ch_scheduler_member {
   report said;
   ch_assignment word;
   int index;              /* index of the piece that it works on; -1: none */
-  bool asks, ended, left; /* it waits for a message; was told to end; has sent its last message */
+  bool asks, ended, left; /* it waits for a message; was sent "stop"; has sent its last message */
 } ch_scheduler_member;
 
 /* Rank 0, as the first rank of another group sees it. */
@@ -124,7 +125,7 @@ static void listen_to(ch_scheduler *crew, ch_scheduler_member *m) {
 }
 
 /* The other groups send their first message when they begin to follow. */
-static void begin(ch_scheduler *crew) {
+static void start_groups(ch_scheduler *crew) {
   for (int g = 1; !crew->began && g < crew->groups; g++) listen_to(crew, &crew->members[g]);
   crew->began = true;
 }
@@ -147,7 +148,7 @@ static void hear(ch_scheduler *crew, ch_scheduler_member *m) {
   if (!m->left) listen_to(crew, m);
 }
 
-static void tell(ch_scheduler *crew, ch_scheduler_member *m, const ch_assignment *word) {
+static void send_assignment(ch_scheduler *crew, ch_scheduler_member *m, const ch_assignment *word) {
   ch_ranks_wait(crew->all, &m->out, NULL, NULL);
   m->word = *word;
   m->asks = false;
@@ -164,10 +165,10 @@ static void serve(ch_scheduler *crew) {
   crew->stopped = crew->stopped || asked_to_stop(crew);
   for (int g = 1; g < crew->groups; g++) {
     ch_scheduler_member *m = &crew->members[g];
-    if (crew->stopped && !m->ended) tell(crew, m, &nothing);
+    if (crew->stopped && !m->ended) send_assignment(crew, m, &nothing);
     if (m->ended || !m->asks || !crew->work || crew->next == crew->work->count) continue;
     m->index = crew->next++;
-    tell(crew, m, &crew->work->pieces[m->index]);
+    send_assignment(crew, m, &crew->work->pieces[m->index]);
   }
 }
 
@@ -224,7 +225,7 @@ ch_status ch_scheduler_make(ch_scheduler *crew, const ch_scheduler_work *work, c
   if (!crew->outcomes) return ch_no_memory(error);
   crew->work = work;
   crew->next = 0;
-  begin(crew);
+  start_groups(crew);
   ch_status status = make_all(crew, error);
   crew->work = NULL;
   free(crew->outcomes);
@@ -235,10 +236,10 @@ ch_status ch_scheduler_make(ch_scheduler *crew, const ch_scheduler_work *work, c
 void ch_scheduler_dismiss(ch_scheduler *crew) {
   ch_assignment word = nothing;
   if (!crew->members) return;
-  begin(crew);
+  start_groups(crew);
   ch_ranks_broadcast(crew->own, 0, &word, sizeof word);
   for (int g = 1; g < crew->groups; g++)
-    if (!crew->members[g].ended) tell(crew, &crew->members[g], &nothing);
+    if (!crew->members[g].ended) send_assignment(crew, &crew->members[g], &nothing);
   for (int left = 1; left < crew->groups;) {
     serve(crew);
     left = 1;

@@ -1,10 +1,9 @@
-/* Who trains the runs of an experiment: this process, one run after another, or groups of ranks, each of which trains one run
- * at a time.
+/* Who trains the runs of an experiment: this process, one run after another, or groups of ranks, each of which trains
+ * one run at a time.
  *
- * Rank 0 of all leads: it has the list of runs, gives the next one to each group that has none, and is told what became of
- * it. Between that it trains runs itself, together with its own group. All others follow until they are dismissed. A run that
- * fails ends itself alone; a signal to one rank ends all runs, each with a checkpoint.
- */
+ * Rank 0 of all leads: it has the list of runs, gives the next one to each group that has none, and is told what
+ * became of it. Between that it trains runs itself, together with its own group. All others follow until they are
+ * dismissed. A run that fails ends itself alone; a signal to one rank ends all runs, each with a checkpoint. */
 #ifndef CH_EXPERIMENT_TRIAL_SCHEDULER_H
 #define CH_EXPERIMENT_TRIAL_SCHEDULER_H
 
@@ -23,7 +22,7 @@ typedef struct ch_assignment {
 typedef struct ch_outcome {
   ch_status status;
   bool done, told;
-  bool began;     /* a step was made */
+  bool began;     /* a step was trained */
   ch_error error; /* if it failed */
 } ch_outcome;
 
@@ -52,22 +51,23 @@ typedef struct ch_scheduler {
   void *stop_context;
   struct ch_scheduler_member *members; /* [groups] on rank 0 of all */
   struct ch_scheduler_lead *lead;      /* of other ranks that lead a group */
-  const ch_scheduler_work *work;       /* on rank 0, while it goes on */
+  const ch_scheduler_work *work;       /* on rank 0, while work remains */
   ch_outcome *outcomes;                /* [work->count] */
   int next;
 } ch_scheduler;
 
-/* Divides the ranks of a job (NULL: this process alone) into groups of `each`. `stop` may be NULL. Every rank calls it. Errors:
-   CH_ERROR_ARGUMENT, where `each` does not divide the ranks. Release with ch_scheduler_close, also on failure. */
+/* Divides the ranks of a job (NULL: this process alone) into groups of `each`. `stop` may be NULL. Every rank calls
+ * it. Errors: CH_ERROR_ARGUMENT, where `each` does not divide the ranks. Release with ch_scheduler_close, also on
+ * failure. */
 ch_status ch_scheduler_open(ch_rank_group *ranks, int64_t each, ch_stop_test stop, void *stop_context,
                             ch_scheduler *crew, ch_error *error);
 void ch_scheduler_close(ch_scheduler *crew);
 
-/* Whether this rank has the list, prints messages and writes what is common to all runs. */
+/* Returns true if this rank has the list, prints messages and writes the files that all runs share. */
 bool ch_scheduler_leads(const ch_scheduler *crew);
-/* Whether it writes the files of the run that its group trains. */
+/* Returns true if this rank writes the files of the run that its group trains. */
 bool ch_scheduler_writes(const ch_scheduler *crew);
-/* Whether this process trains alone. */
+/* Returns true if this process trains alone. */
 bool ch_scheduler_is_alone(const ch_scheduler *crew);
 
 /* For the stop test of a run in training: also gives runs to waiting groups. */
@@ -95,8 +95,8 @@ void ch_scheduler_note_failure(ch_scheduler_failures *failures, int at, const ch
 /* CH_OK, or the first failure's status and a sentence with the number of failures. */
 ch_status ch_scheduler_report_failures(const ch_scheduler_failures *failures, ch_error *error);
 
-/* Waits a moment for a file that another group wrote and that a network file system may show late. false: the wait since
-   `begin` (ch_clock) was long enough, or no other process could have written the file. */
+/* Waits a moment for a file that another group wrote and that a network file system may show late. false: the wait
+ * since `begin` (ch_clock) was long enough, or no other process could have written the file. */
 bool ch_scheduler_has_patience(const ch_scheduler *crew, double begin);
 
 /* Rank 0's status and sentence become those of all. */

@@ -37,7 +37,7 @@ typedef struct setting {
   size_t offset;
   double least, most; /* of a count or number; most < least: no upper bound */
   int counts;
-  bool free; /* not kept: it may change when a comparison goes on */
+  bool free; /* not saved: it may change when a comparison continues */
   /* [name_count] the names of an enumeration's values; NULL for values that are refused. */
   const char *const *names;
   int name_count;
@@ -68,9 +68,9 @@ enum {
   NONE = -2 /* as an upper bound: there is none */
 };
 
-/* In the order in which they are kept. A new setting is a member of ch_compare_settings and a row here; the program has a
-   row of options that names the member (cli/comparison_options.h, cli/cmd_compare.c). What is not in an old file counts as the
-   default. */
+/* In the order in which they are saved. A new setting is a member of ch_compare_settings and a row here; the program
+ * has a row of options that names the member (cli/comparison_options.h, cli/cmd_compare.c). What is not in an old
+ * file counts as the default. */
 static const setting settings_table[] = {
     {COUNT("epochs", vision.epochs, 1, 100000), .counts = COUNTS_FOR_IMAGES},
     {COUNT("patch", vision.patch, 0, 4096), .counts = COUNTS_FOR_IMAGES},
@@ -127,7 +127,7 @@ static double value_of(const setting *row, const ch_compare_settings *s) {
 }
 
 /* NULL for a value that has none. */
-static const char *name_of(const setting *row, const ch_compare_settings *s) {
+static const char *setting_choice_name(const setting *row, const ch_compare_settings *s) {
   unsigned value = *(const unsigned *)(const void *)((const char *)s + row->offset);
   return value < (unsigned)row->name_count ? row->names[value] : NULL;
 }
@@ -136,13 +136,13 @@ static const char *name_in_file(const setting *row) {
   return row->file_name ? row->file_name : row->name;
 }
 
-static json_t *to_json(const setting *row, const ch_compare_settings *s) {
+static json_t *setting_json(const setting *row, const ch_compare_settings *s) {
   const char *member = (const char *)s + row->offset;
   switch (row->type) {
   case SETTING_NUMBER:
     return json_real(value_of(row, s));
   case SETTING_NAME:
-    return json_string(name_of(row, s));
+    return json_string(setting_choice_name(row, s));
   case SETTING_COUNT:
   case SETTING_SEED: /* the same bits, signed */
     break;
@@ -163,8 +163,8 @@ void ch_compare_defaults(ch_compare_settings *settings) {
                                     .verdict = {.tolerance = 0.01, .task_items = 100}};
 }
 
-/* Sixteen sequences, or fewer where that would be less than 256 steps: with the same tokens, more steps of fewer sequences
-   reach lower losses, and the learning rate matters less. */
+/* Sixteen sequences, or fewer where that would be less than 256 steps: with the same tokens, more steps of fewer
+ * sequences reach lower losses, and the learning rate matters less. */
 static int64_t usual_batch(int64_t tokens, int64_t sequence) {
   enum { MOST = 16, LEAST = 2, STEPS = 256 };
   int64_t batch = MOST;
@@ -195,7 +195,7 @@ static ch_status refuse_name(const setting *row, ch_error *error) {
 }
 
 static ch_status check_range(const setting *row, const ch_compare_settings *s, ch_error *error) {
-  if (row->type == SETTING_SEED || (row->type == SETTING_NAME && name_of(row, s))) return CH_OK;
+  if (row->type == SETTING_SEED || (row->type == SETTING_NAME && setting_choice_name(row, s))) return CH_OK;
   if (row->type == SETTING_NAME) return refuse_name(row, error);
   double value = value_of(row, s);
   bool bounded = row->most >= row->least;
@@ -206,7 +206,7 @@ static ch_status check_range(const setting *row, const ch_compare_settings *s, c
                            value, row->least);
 }
 
-/* Checks that the quantity to be made equal exists and makes sense. */
+/* Checks that the models have the quantity that is to be equal. */
 static ch_status check_match(const ch_compare_settings *s, ch_experiment experiment, ch_error *error) {
   bool cache = s->lineup.match == CH_MATCH_CACHE;
   if (cache && s->vision.images)
@@ -369,7 +369,7 @@ static bool put_configs(json_t *settings, const ch_compare_plan *plan) {
   return true;
 }
 
-/* With CH_MATCH_TIME: how long each run is to take, and the steps that fit in. They were measured, so they are kept. */
+/* With CH_MATCH_TIME: the duration of each run and the steps that fit in. They were measured, so they are saved. */
 static bool put_timed(json_t *settings, const ch_compare_plan *plan) {
   json_t *steps = json_object();
   bool fine = steps &&
@@ -380,14 +380,14 @@ static bool put_timed(json_t *settings, const ch_compare_plan *plan) {
   return fine;
 }
 
-static json_t *describe(const ch_compare_settings *s, ch_experiment experiment, const ch_compare_plan *plan,
-                        int64_t grown_from) {
+static json_t *describe_settings(const ch_compare_settings *s, ch_experiment experiment,
+                                 const ch_compare_plan *plan, int64_t grown_from) {
   json_t *object = json_object();
   bool fine = object && put_mechanisms(object, plan);
   for (int i = 0; fine && i < SETTINGS; i++) {
     const setting *row = &settings_table[i];
     if (!row->free && counts(row, s, experiment))
-      fine = put_setting(object, name_in_file(row), to_json(row, s));
+      fine = put_setting(object, name_in_file(row), setting_json(row, s));
   }
   if (fine && grown_from) fine = put(object, grown_key, json_integer(grown_from));
   if (fine && plan->budget_seconds > 0) fine = put_timed(object, plan);
@@ -397,7 +397,7 @@ static json_t *describe(const ch_compare_settings *s, ch_experiment experiment, 
 }
 
 /* "2000000", or "its default" for an option that was not given. */
-static const char *show(const json_t *value, char *buffer, size_t size) {
+static const char *shown_value(const json_t *value, char *buffer, size_t size) {
   if (!value || (json_is_integer(value) && json_integer_value(value) <= 0)) return "its default";
   return ch_json_show(value, buffer, size);
 }
@@ -429,7 +429,7 @@ static ch_status differs(const ch_compare_settings *settings, ch_experiment expe
         error, CH_ERROR_ARGUMENT,
         "%s holds a comparison with {mechanisms} %s, where this command has %s; repeat that list, to "
         "which more may be appended, or give another {out}",
-        settings->report.out, show(kept, a, sizeof a), show(asked, b, sizeof b));
+        settings->report.out, shown_value(kept, a, sizeof a), shown_value(asked, b, sizeof b));
   const setting *row = row_of(key);
   if (!row)
     return ch_fail(
@@ -444,12 +444,12 @@ static ch_status differs(const ch_compare_settings *settings, ch_experiment expe
         "%s holds a comparison with {%s} %s and a learning rate that has fallen to its end there, so its "
         "models cannot be trained on; give another {out} (with {schedule} constant, {%s} may be raised "
         "later)",
-        settings->report.out, row->name, show(kept, a, sizeof a), row->name);
+        settings->report.out, row->name, shown_value(kept, a, sizeof a), row->name);
   return ch_fail(
       error, CH_ERROR_ARGUMENT,
       "%s holds a %s with {%s} %s, where this command has %s; repeat the first to continue it, or give "
       "another {out}",
-      settings->report.out, kind, row->name, show(kept, a, sizeof a), show(asked, b, sizeof b));
+      settings->report.out, kind, row->name, shown_value(kept, a, sizeof a), shown_value(asked, b, sizeof b));
 }
 
 /* A setting that the comparison did not have when it was started counts as its default. */
@@ -461,7 +461,7 @@ static bool is_default(const ch_compare_settings *settings, const char *key, con
   usual.vision.images = settings->vision.images;
   usual.lineup.parametrization = CH_PARAMETRIZATION_STANDARD; /* the only one before there were several */
   complete(&usual);
-  json_t *of_usual = to_json(row, &usual);
+  json_t *of_usual = setting_json(row, &usual);
   bool same = json_equal(of_usual, value);
   json_decref(of_usual);
   return same;
@@ -509,8 +509,9 @@ static void take_timed(const json_t *timed, ch_compare_plan *plan) {
   }
 }
 
-static ch_status check(const ch_compare_settings *settings, ch_experiment experiment, const char *path,
-                       const json_t *asked, ch_compare_plan *plan, int64_t *grown_from, ch_error *error) {
+static ch_status check_stored_settings(const ch_compare_settings *settings, ch_experiment experiment,
+                                       const char *path, const json_t *asked, ch_compare_plan *plan,
+                                       int64_t *grown_from, ch_error *error) {
   json_t *kept = NULL;
   ch_status status = CH_OK;
   CH_TRY(ch_json_read(path, MOST_SETTINGS_BYTES, &kept, error));
@@ -541,11 +542,12 @@ static ch_status check(const ch_compare_settings *settings, ch_experiment experi
 ch_status ch_compare_settings_check(const ch_compare_settings *settings, ch_experiment experiment,
                                     ch_compare_plan *plan, ch_compare_kept *kept, ch_error *error) {
   *kept = (ch_compare_kept){0};
-  json_t *asked = describe(settings, experiment, plan, 0);
+  json_t *asked = describe_settings(settings, experiment, plan, 0);
   char *path = path_of(settings, experiment);
   ch_status status = asked && path ? CH_OK : ch_no_memory(error);
   kept->there = status == CH_OK && ch_is_file(path);
-  if (kept->there) status = check(settings, experiment, path, asked, plan, &kept->grown_from, error);
+  if (kept->there)
+    status = check_stored_settings(settings, experiment, path, asked, plan, &kept->grown_from, error);
   json_decref(asked);
   free(path);
   return status;
@@ -553,7 +555,7 @@ ch_status ch_compare_settings_check(const ch_compare_settings *settings, ch_expe
 
 ch_status ch_compare_settings_hash(const ch_compare_settings *settings, ch_experiment experiment,
                                    const ch_compare_plan *plan, uint64_t *hash, ch_error *error) {
-  json_t *all = describe(settings, experiment, plan, 0);
+  json_t *all = describe_settings(settings, experiment, plan, 0);
   char *text = all ? json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) : NULL;
   const int64_t others[] = {
       settings->training.seeds,  settings->training.evaluations,  settings->schedule.until_decided,
@@ -569,7 +571,7 @@ ch_status ch_compare_settings_hash(const ch_compare_settings *settings, ch_exper
 ch_status ch_compare_settings_write(const ch_compare_settings *settings, ch_experiment experiment,
                                     const ch_compare_plan *plan, int64_t grown_from, ch_error *error) {
   char *path = path_of(settings, experiment);
-  json_t *all = path ? describe(settings, experiment, plan, grown_from) : NULL;
+  json_t *all = path ? describe_settings(settings, experiment, plan, grown_from) : NULL;
   ch_status status = all ? ch_write_json(path, all, CH_DIGITS_EXACT, error) : ch_no_memory(error);
   free(path);
   return status;

@@ -1,4 +1,4 @@
-/* The settings of a comparison: their ranges, what stands for those that are left open, and compare.json, which keeps
+/* The settings of a comparison: their ranges, the values of those that are left open, and compare.json, which stores
  * those that a directory was started with. A comparison is continued only with the same. */
 #ifndef CH_EXPERIMENT_TRIAL_SETTINGS_H
 #define CH_EXPERIMENT_TRIAL_SETTINGS_H
@@ -19,14 +19,15 @@ ch_status ch_compare_settings_complete(const ch_compare_settings *given, ch_expe
 /* The contents of the directory's file of settings. */
 typedef struct ch_compare_kept {
   bool there;
-  /* Tokens (or epochs) that the comparison was started with, if the settings give it more, or earlier ones did; else 0. */
+  /* Tokens (or epochs) that the comparison was started with, if the settings give it more, or earlier ones did; else
+   * 0. */
   int64_t grown_from;
 } ch_compare_kept;
 
-/* Compares the settings and the config files with the directory's file of settings. kept->there: there is one, and it has
-   the same, or fewer mechanisms, or fewer tokens (epochs) with the constant schedule. Any other difference is
-   CH_ERROR_ARGUMENT with the option's name and both values. The settings must be complete. With CH_MATCH_TIME the plan gets
-   the budget and the steps that the file keeps. */
+/* Compares the settings and the config files with the directory's file of settings. kept->there: there is one, and it
+ * has the same, or fewer mechanisms, or fewer tokens (epochs) with the constant schedule. Any other difference is
+ * CH_ERROR_ARGUMENT with the option's name and both values. The settings must be complete. With CH_MATCH_TIME the
+ * plan gets the budget and the steps that the file keeps. */
 ch_status ch_compare_settings_check(const ch_compare_settings *settings, ch_experiment experiment,
                                     ch_compare_plan *plan, ch_compare_kept *kept, ch_error *error);
 /* A number that differs where settings differ that decide what is trained. */

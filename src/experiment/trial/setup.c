@@ -31,7 +31,7 @@ enum {
   MOST_EVALUATIONS = 20
 };
 
-/* Evaluations may take about a tenth of the training time; evaluating a token takes a third of the time of training
+/* Evaluations may need about a tenth of the training time; evaluating a token needs a third of the time of training
    on it. */
 static const double evaluation_share = 0.3;
 /* Share of the text. It is larger than usual, because comparisons mostly run on small texts. */
@@ -84,7 +84,7 @@ static int64_t steps_for(const ch_compare_setup *setup, int64_t length) {
   return ch_train_steps_for(&setup->training, length * unit);
 }
 
-/* Images in colour are mirrored and shifted, as `train` does by itself. */
+/* Images in colour are mirrored and shifted, as `train` does by default. */
 static void settle_images(ch_compare_setup *setup) {
   const ch_config *config = &setup->plan.models[0].config;
   ch_train_options *training = &setup->training;
@@ -254,7 +254,7 @@ static ch_status open_images(ch_compare_setup *setup, bool continued, bool dry, 
                    : ch_image_data_record(&setup->images, s->report.out, error);
 }
 
-static ch_status open_text(ch_compare_setup *setup, bool continued, bool dry, ch_error *error) {
+static ch_status open_comparison_text(ch_compare_setup *setup, bool continued, bool dry, ch_error *error) {
   const ch_compare_settings *s = &setup->settings;
   ch_data_options options = {.data = s->text.data,
                              .tokenizer = s->lineup.tokenizer,
@@ -355,7 +355,7 @@ static ch_status check_trained(const ch_compare_setup *setup, ch_error *error) {
 
 static ch_status open_source(ch_compare_setup *setup, bool continued, bool dry, ch_error *error) {
   return ch_compare_on_images(setup) ? open_images(setup, continued, dry, error)
-                                     : open_text(setup, continued, dry, error);
+                                     : open_comparison_text(setup, continued, dry, error);
 }
 
 /* Rank 0 prepares the text; the others then open it. */
@@ -411,8 +411,8 @@ static ch_status compare_settings(const ch_compare_setup *setup, ch_error *error
 }
 
 /* Prepares what needs no text: the settings, the names, the ranks, the directory. */
-static ch_status begin(const ch_compare_settings *settings, bool dry, ch_compare_setup *setup,
-                       ch_error *error) {
+static ch_status begin_setup(const ch_compare_settings *settings, bool dry, ch_compare_setup *setup,
+                             ch_error *error) {
   ch_rank_group *all = dry ? NULL : settings->workers.ranks;
   setup->settings = *settings;
   CH_TRY(ch_ranks_agree(all, read_settings(settings, setup, error), error));
@@ -443,7 +443,7 @@ ch_status ch_compare_setup_plan(const ch_compare_settings *settings, ch_experime
   if (!dry && !ch_ranks_leads(settings->workers.ranks)) own.event = NULL; /* only rank 0 reports progress */
   *setup =
       (ch_compare_setup){.experiment = experiment, .crew.groups = 1, .comparison = comparison, .dry = dry};
-  CH_TRY(begin(&own, dry, setup, error));
+  CH_TRY(begin_setup(&own, dry, setup, error));
   CH_TRY(ch_ranks_agree(setup->crew.all, check_kept(setup, &kept, error), error));
   setup->continued = kept.there;
   CH_TRY(open_source_for_all(setup, kept.there, dry, error));
@@ -468,8 +468,8 @@ ch_status ch_compare_setup_text(const ch_compare_settings *settings, ch_comparis
                                 ch_compare_setup *setup, ch_error *error) {
   *setup =
       (ch_compare_setup){.experiment = CH_EXPERIMENT_COMPARISON, .crew.groups = 1, .comparison = comparison};
-  CH_TRY(begin(settings, false, setup, error));
-  return open_text(setup, false, false, error);
+  CH_TRY(begin_setup(settings, false, setup, error));
+  return open_comparison_text(setup, false, false, error);
 }
 
 ch_status ch_compare_setup_keep(ch_compare_setup *setup, ch_error *error) {

@@ -27,37 +27,40 @@ typedef struct ch_compare_setup {
   bool dry;             /* what would be done is planned, and nothing is written */
   bool continued;       /* the directory had these settings when the setup was planned */
   bool kept;            /* the directory has these settings */
-  bool began;           /* a run is finished, or has made a step */
+  bool began;           /* a run is finished, or has trained a step */
   _Atomic bool stopped; /* an event's callback returned false */
 } ch_compare_setup;
 
-/* Checks the settings and those of the directory, prepares the text or images, and plans the models and their training; every
-   rank of the settings calls it. dry: nothing is written and no text is prepared. If the directory holds no comparison yet, the
-   text's tokens are then made up and their number is estimated (experiment/trial/text_estimate.h). `comparison` must outlive
-   the setup. With CH_MATCH_TIME the steps of the models follow (experiment/trial/match_time.h). Release with
-   ch_compare_setup_close, also on failure. */
+/* Checks the settings and those of the directory, prepares the text or images, and plans the models and their
+ * training; every rank of the settings calls it. dry: nothing is written and no text is prepared. If the directory
+ * holds no comparison yet, the text's tokens are then random and their number is estimated
+ * (experiment/trial/text_estimate.h). `comparison` must outlive the setup. With CH_MATCH_TIME the steps of the models
+ * follow (experiment/trial/match_time.h). Release with ch_compare_setup_close, also on failure. */
 ch_status ch_compare_setup_plan(const ch_compare_settings *settings, ch_experiment experiment, bool dry,
                                 ch_comparison *comparison, ch_compare_setup *setup, ch_error *error);
-/* Ends the preparation of a planned setup: describes the comparison, checks the runs that the directory holds, and writes the
-   settings of a new one. Those of a comparison that is continued are not written yet: ch_compare_setup_keep. */
+/* Ends the preparation of a planned setup: describes the comparison, checks the runs that the directory holds, and
+ * writes the settings of a new one. Those of a comparison that is continued are not written yet:
+ * ch_compare_setup_keep. */
 ch_status ch_compare_setup_settle(ch_compare_setup *setup, ch_error *error);
 /* The beginning of a preparation, for experiments that plan models of several shapes themselves: the settings, the
-   mechanisms' names, and the text, as of a comparison that is not continued. No settings are kept. Then setup->training is
-   the caller's to fill, before ch_compare_setup_describe. Release with ch_compare_setup_close, also on failure. */
+ * mechanisms' names, and the text, as of a comparison that is not continued. No settings are saved. Then
+ * setup->training is the caller's to fill, before ch_compare_setup_describe. Release with ch_compare_setup_close,
+ * also on failure. */
 ch_status ch_compare_setup_text(const ch_compare_settings *settings, ch_comparison *comparison,
                                 ch_compare_setup *setup, ch_error *error);
 /* Fills in everything in the comparison except the models' results. */
 ch_status ch_compare_setup_describe(ch_compare_setup *setup, ch_error *error);
 /* Writes the settings, unless the directory has them. */
 ch_status ch_compare_setup_keep(ch_compare_setup *setup, ch_error *error);
-/* `status` is the outcome of the experiment. If it was refused before any run began, the files that it made are removed. */
+/* `status` is the outcome of the experiment. If it was refused before any run began, the files that it created are
+ * removed. */
 void ch_compare_setup_close(ch_compare_setup *setup, ch_status status);
 
 /* The training options of a model's runs: the setup's, with its own number of steps. */
 ch_status ch_compare_training_of(const ch_compare_setup *setup, const ch_planned_model *planned,
                                  ch_train_options *training, ch_error *error);
-/* A run's directory below --out, in the comparison's arena: that of the model; for further seeds one inside "seed-2". NULL
-   when memory is out. */
+/* A run's directory below --out, in the comparison's arena: that of the model; for further seeds one inside "seed-2".
+ * NULL when memory is out. */
 const char *ch_compare_run_directory(const ch_compare_setup *setup, const ch_planned_model *planned,
                                      uint64_t seed);
 

@@ -1,15 +1,16 @@
-/* Runs by their predicted length, and their division into shares that are about equally long: it follows from the settings
- * alone, so that machines that do not know of each other divide them in the same way. */
+/* Runs by their predicted length, and their division into shares that are about equally long: it follows from the
+ * settings alone, so that machines that do not know of each other divide them in the same way. */
 #ifndef CH_EXPERIMENT_TRIAL_SHARES_H
 #define CH_EXPERIMENT_TRIAL_SHARES_H
 
 #include "experiment/trial/setup.h"
 
-/* Several groups of ranks begin with the longest of pieces [count]; listed [count] says what each belongs to, and goes with it. */
+/* Several groups of ranks begin with the longest of pieces [count]; listed [count] says what each belongs to, and
+ * goes with it. */
 ch_status ch_order_pieces(const ch_compare_setup *setup, ch_assignment *pieces, int *listed, int count,
                           ch_error *error);
-/* share_of [plan.count * seeds], seed by seed: of settings.parts shares. While rates are tried all runs of a model belong to
-   one share. */
+/* share_of [plan.count * seeds], seed by seed: of settings.parts shares. While rates are tried all runs of a model
+ * belong to one share. */
 ch_status ch_compare_divide(const ch_compare_setup *setup, int *share_of, ch_error *error);
 
 #endif

@@ -31,15 +31,15 @@ ch_status ch_compare_check_tasks(ch_compare_setup *setup, ch_task_checker check,
 
 /* --- answers ----------------------------------------------------------------------------------------------------- */
 
-/* The place of the task's answer: one with the same items is kept, one with another number of them is replaced. */
-static int place_of(const ch_model_result *model, const ch_asked_task *task) {
+/* The place of the task's answer: one with as many items is reused, one with another number of them is replaced. */
+static int task_index(const ch_model_result *model, const ch_asked_task *task) {
   for (int i = 0; i < model->task_count; i++)
     if (strcmp(model->tasks[i].task, task->spelling) == 0) return i;
   return model->task_count;
 }
 
 static bool is_answered(const ch_model_result *model, const ch_asked_task *task, int64_t limit) {
-  int place = place_of(model, task);
+  int place = task_index(model, task);
   return place < model->task_count && model->tasks[place].limit == limit;
 }
 
@@ -57,7 +57,7 @@ static ch_status ask_model(ch_compare_setup *setup, ch_task_asker ask, const cha
     if (is_answered(model, &tasks[t], s->verdict.task_items)) continue;
     ch_task_result answer = {.task = tasks[t].spelling, .limit = s->verdict.task_items};
     CH_TRY(ask(s, model, directory, &tasks[t], arena, &answer, error));
-    int place = place_of(model, &tasks[t]);
+    int place = task_index(model, &tasks[t]);
     answers[place] = answer;
     if (place == model->task_count) model->task_count++;
     answered = true;

@@ -5,7 +5,8 @@
 #include "experiment/trial/setup.h"
 #include "experiment/trial/task_list.h"
 
-/* Asks the model in `directory` one task. Of *answer the caller has filled `task` and `limit`; strings go into the arena. */
+/* Asks the model in `directory` one task. Of *answer the caller has filled `task` and `limit`; strings go into the
+ * arena. */
 typedef ch_status (*ch_task_asker)(const ch_compare_settings *settings, const ch_model_result *model,
                                    const char *directory, const ch_asked_task *task, ch_arena *arena,
                                    ch_task_result *answer, ch_error *error);

@@ -14,10 +14,11 @@ typedef struct ch_asked_task {
   const char *items;    /* the file behind it, or NULL */
 } ch_asked_task;
 
-/* Reads a list (NULL: no task). An empty name, a name that comes twice and one that is no task are CH_ERROR_ARGUMENT. */
+/* Reads a list (NULL: no task). An empty name, a name that comes twice and one that is no task are
+ * CH_ERROR_ARGUMENT. */
 ch_status ch_asked_tasks_read(const char *list, ch_arena *arena, ch_asked_task **tasks, int *count,
                               ch_error *error);
-/* Like ch_asked_tasks_read, for settings, where the list is not kept; files of items must be there too. */
+/* Like ch_asked_tasks_read, for settings, where the list is not stored; files of items must exist too. */
 ch_status ch_asked_tasks_check(const ch_compare_settings *settings, ch_error *error);
 
 #endif

@@ -8,7 +8,7 @@
 enum { BYTES_OF_A_TOKEN = 4 }; /* of English, about */
 
 /* Ids spread over the vocabulary. `first` is the number of the batch's first sequence. */
-static ch_status fill(void *context, int64_t first, ch_batch *batch, ch_error *error) {
+static ch_status fill_counted_batch(void *context, int64_t first, ch_batch *batch, ch_error *error) {
   const ch_data *data = context;
   (void)error;
   for (int64_t i = 0; i < batch->sequences * batch->length; i++) {
@@ -83,8 +83,8 @@ ch_status ch_estimate_prepared_text(const ch_data_options *options, ch_data *dat
                    "shorter {sequence}",
                    (long long)data->text_bytes, (long long)options->sequence);
   data->source = (ch_batch_source){.context = data,
-                                   .train = fill,
-                                   .validate = fill,
+                                   .train = fill_counted_batch,
+                                   .validate = fill_counted_batch,
                                    .validation_sequences = data->validation_tokens / options->sequence + 1};
   return CH_OK;
 }

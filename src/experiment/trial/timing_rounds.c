@@ -18,7 +18,7 @@ enum { ROUNDS = 2 };
 
 /* The measurements of a model in one round. */
 typedef struct speeds {
-  double rate, step_rate; /* step_rate: of training; 0: it was not asked for */
+  double rate, step_rate; /* step_rate: of training; 0: it was not requested */
   ch_curve_point depths[CH_DEPTHS];
   int depth_count;
   bool disturbed;
@@ -36,8 +36,8 @@ static double effort_for(const ch_model_result *model) {
   return model->train_seconds > 0 ? fmin(fmax(model->train_seconds / ENOUGH_SECONDS, least), 1) : 1;
 }
 
-static ch_status measure(ch_compare_setup *setup, const char *directory, double effort, speeds *taken,
-                         ch_error *error) {
+static ch_status measure_speeds(ch_compare_setup *setup, const char *directory, double effort, speeds *taken,
+                                ch_error *error) {
   *taken = (speeds){0};
   if (ch_compare_on_images(setup))
     return ch_measure_prediction(directory, effort, ch_compare_stopped, setup, &taken->rate, error);
@@ -52,7 +52,7 @@ static ch_status take_turn(ch_compare_setup *setup, const char *directory, doubl
                            const ch_config *config, speeds *taken, ch_error *error) {
   ch_step_timing steps;
   ch_load before = ch_load_now();
-  CH_TRY(measure(setup, directory, effort, taken, error));
+  CH_TRY(measure_speeds(setup, directory, effort, taken, error));
   if (config) {
     CH_TRY(ch_time_steps(config, &setup->training, ch_compare_source(setup), seconds_of_steps,
                          ch_compare_stopped, setup, &steps, error));
@@ -64,8 +64,8 @@ static ch_status take_turn(ch_compare_setup *setup, const char *directory, doubl
 }
 
 /* The medians of several turns. */
-static ch_status fill(ch_compare_setup *setup, const speeds *turns, int count, ch_model_result *model,
-                      ch_error *error) {
+static ch_status fill_speeds(ch_compare_setup *setup, const speeds *turns, int count, ch_model_result *model,
+                             ch_error *error) {
   double values[CH_COMPARE_TURNS];
   int disturbed = 0;
   for (int t = 0; t < count; t++) disturbed += turns[t].disturbed;
@@ -128,7 +128,7 @@ ch_status ch_compare_time_alone(ch_compare_setup *setup, const char *directory, 
     return CH_OK;
   }
   CH_TRY(take_turn(setup, directory, effort_for(model), NULL, &taken, error));
-  return fill(setup, &taken, 1, model, error);
+  return fill_speeds(setup, &taken, 1, model, error);
 }
 
 bool ch_compare_has_weights(const ch_compare_setup *setup, const ch_model_result *model) {
@@ -178,10 +178,10 @@ static ch_median_speed training_of(const ch_model_result *m) {
 }
 
 /* Keeps a round's measurements that are steadier than earlier ones. Decides whether another round is needed. */
-static ch_status judge(ch_compare_setup *setup, timed *model, ch_error *error) {
+static ch_status judge_speeds(ch_compare_setup *setup, timed *model, ch_error *error) {
   const ch_model_result *before = &model->best;
   ch_model_result now = *before;
-  CH_TRY(fill(setup, model->turns, CH_COMPARE_TURNS, &now, error));
+  CH_TRY(fill_speeds(setup, model->turns, CH_COMPARE_TURNS, &now, error));
   if (model->taken && !ch_median_speed_is_steadier(decoding_of(&now), decoding_of(before)))
     copy_decoding(before, &now);
   if (model->taken && !ch_median_speed_is_steadier(training_of(&now), training_of(before)))
@@ -214,8 +214,9 @@ static const ch_config *config_of(const ch_compare_setup *setup, const char *nam
   return NULL;
 }
 
-/* Of each name, one model is timed: the first that has its weights. Training is timed too where that of any seed was not steady. */
-static void begin(ch_compare_setup *setup, timed *all) {
+/* Of each name, one model is timed: the first that has its weights. Training is timed too where that of any seed was
+ * not steady. */
+static void begin_timing(ch_compare_setup *setup, timed *all) {
   const ch_comparison *c = setup->comparison;
   for (int i = 0; i < c->count; i++) {
     bool training = setup->settings.verdict.remeasure, first = ch_compare_has_weights(setup, &c->models[i]);
@@ -233,12 +234,12 @@ static void begin(ch_compare_setup *setup, timed *all) {
 
 static ch_status take_rounds(ch_compare_setup *setup, timed *all, ch_error *error) {
   int count = setup->comparison->count;
-  begin(setup, all);
+  begin_timing(setup, all);
   for (int round = 0; round < ROUNDS; round++) {
     int wanted = 0;
     CH_TRY(take_round(setup, round, all, error));
     for (int i = 0; i < count; i++) {
-      if (all[i].wanted) CH_TRY(judge(setup, &all[i], error));
+      if (all[i].wanted) CH_TRY(judge_speeds(setup, &all[i], error));
       wanted += all[i].wanted;
     }
     if (!wanted) break;
@@ -265,7 +266,8 @@ static ch_status time_all(ch_compare_setup *setup, timed *all, ch_error *error) 
   return CH_OK;
 }
 
-/* Returns true if no model of a name was timed in turns with the others, or all are to be timed again, and one has its weights. */
+/* Returns true if no model of a name was timed in turns with the others, or all are to be timed again, and one has
+ * its weights. */
 static bool lacks_timing(const ch_compare_setup *setup) {
   const ch_comparison *c = setup->comparison;
   for (int i = 0; i < c->count; i++)

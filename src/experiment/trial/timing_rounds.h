@@ -5,8 +5,8 @@
 
 #include "experiment/trial/setup.h"
 
-/* Fills in the model's rate and, for text, its rates at depths: those of an earlier run of the same name or, for the first one,
-   measured once, in `directory`. */
+/* Fills in the model's rate and, for text, its rates at depths: those of an earlier run of the same name or, for the
+ * first one, measured once, in `directory`. */
 ch_status ch_compare_time_alone(ch_compare_setup *setup, const char *directory, ch_model_result *model,
                                 ch_error *error);
 
@@ -15,11 +15,12 @@ bool ch_compare_has_weights(const ch_compare_setup *setup, const ch_model_result
 /* Writes the file of a finished run anew, and reports CH_COMPARE_EVENT_TIMED. */
 ch_status ch_compare_keep_run(ch_compare_setup *setup, const ch_model_result *model, ch_error *error);
 
-/* Measures one model of each name, the first that has its weights, CH_COMPARE_TURNS times, the models in turns; unless each name
-   has a model that was timed so earlier, and settings.remeasure does not ask for it again. What is not steady then is
-   measured again in a second round, if training took two seconds at least, and the steadier round counts. Where the training of any
-   seed was not steady, or settings.remeasure asks for it, steps of training are timed too. All runs of the name get the medians
-   and spreads, also in their files, because seeds do not change the speed. An interruption changes nothing. *changed: a run's speed changed. */
+/* Measures one model of each name, the first that has its weights, CH_COMPARE_TURNS times, the models in turns;
+ * unless each name has a model that was timed so earlier, and settings.remeasure does not ask for it again. What is
+ * not steady then is measured again in a second round, if training took two seconds at least, and the steadier round
+ * counts. Where the training of any seed was not steady, or settings.remeasure asks for it, steps of training are
+ * timed too. All runs of the name get the medians and spreads, also in their files, because seeds do not change the
+ * speed. An interruption changes nothing. *changed: a run's speed changed. */
 ch_status ch_compare_time_in_rounds(ch_compare_setup *setup, bool *changed, ch_error *error);
 
 #endif

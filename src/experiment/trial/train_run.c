@@ -23,7 +23,7 @@ typedef struct running {
   ch_train_options training; /* of this run */
   ch_compare_position position;
   ch_step_times times;
-  bool began;       /* a step was made, or all were made before */
+  bool began;       /* a step was trained, or all were before */
   ch_status failed; /* what went wrong between steps: settings or results could not be written */
   ch_error error;
   /* While rates are tried: the best run so far, or NULL; and whether this one is clearly worse. */
@@ -74,20 +74,20 @@ static void on_started(void *context, int64_t step) {
 
 static bool on_interrupted(void *context) {
   running *r = context;
-  bool stops = ch_scheduler_stops(&r->setup->crew); /* asked in any case: it also serves other ranks */
+  bool stops = ch_scheduler_stops(&r->setup->crew); /* called in any case: it also serves other ranks */
   return stops || r->hopeless || r->failed != CH_OK;
 }
 
 /* Collects the results after the last step, on the rank that writes the run's files. */
-static ch_status finish(running *run, ch_trainer *trainer, const char *directory, ch_model_result *model,
-                        ch_error *error) {
+static ch_status finish_run(running *run, ch_trainer *trainer, const char *directory, ch_model_result *model,
+                            ch_error *error) {
   ch_compare_setup *setup = run->setup;
   CH_TRY(ch_model_result_fill_training(setup, trainer, &run->times, model, error));
   return ch_compare_on_images(setup) ? CH_OK : ch_data_give_tokenizer(&setup->data, directory, error);
 }
 
-/* Returns the devices of this process's runs, of those that the settings name; the caller frees them. NULL: none is named, or no
-   memory. */
+/* Returns the devices of this process's runs, of those that the settings name; the caller frees them. NULL: none is
+ * named, or no memory. */
 char *ch_compare_device_of(const ch_compare_setup *setup) {
   const char *from = setup->settings.workers.device;
   int64_t each = setup->settings.workers.ranks_per_run > 0 ? setup->settings.workers.ranks_per_run : 1;
@@ -136,7 +136,7 @@ static ch_status train(running *run, const ch_planned_model *planned, const char
   CH_TRY_GOTO(ch_train_run(trainer, directory, true, &events, error));
   ch_load after = ch_load_now();
   times->disturbed = ch_load_disturbed(&before, &after, ch_team_of(0).threads);
-  if (ch_scheduler_writes(&setup->crew)) status = finish(run, trainer, directory, model, error);
+  if (ch_scheduler_writes(&setup->crew)) status = finish_run(run, trainer, directory, model, error);
   CH_TRY_GOTO(ch_ranks_agree(own, status, error));
   /* Frees the trainer's memory before decoding is timed. With other ranks, it is timed after all have ended. */
   ch_trainer_free(trainer);
@@ -170,7 +170,7 @@ static ch_status write_result(const ch_compare_setup *setup, const char *path, j
   return ch_ranks_agree(setup->crew.own, status, error);
 }
 
-/* --- runs of the comparison ------------------------------------------------------------------------------------------ */
+/* --- runs of the comparison ------------------------------------------------------------------------------------- */
 
 /* The directory of a run below --out, in the arena, and its result's path, which is the caller's. */
 static ch_status find_run(const ch_compare_setup *setup, const ch_planned_model *planned, uint64_t seed,
