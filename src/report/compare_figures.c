@@ -349,7 +349,7 @@ json_t *ch_figure_depths(const ch_summary *summary) {
     bool doubt = is_doubtful(group, second_unsteady);
     doubtful |= doubt;
     json_object_del(one, "group");
-    put(one, "name", doubted(group, doubt));
+    put_member(one, "name", doubted(group, doubt));
     json_array_append_new(series, one);
   }
   const char *note = doubtful
@@ -430,6 +430,6 @@ json_t *ch_figure_flops(const ch_summary *summary) {
   else
     snprintf(title, sizeof title, "FLOPs per token at %lld tokens of context", (long long)run->flops_depth);
   json_t *figure = stacked(summary, "flops", title, axis("FLOPs", "FLOPs", false, 10), names, flop_parts);
-  put(figure, "note", json_string("Forward pass; a multiply-add counts as two."));
+  put_member(figure, "note", json_string("Forward pass; a multiply-add counts as two."));
   return figure;
 }
