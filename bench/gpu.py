@@ -38,8 +38,11 @@ def crosshead_step(folder, batch, length, device, compiled):
     """A function that takes one training step of an exported model."""
     import torch
     from crosshead.worker.model import construct
+    from crosshead.worker.ranks import Ranks
     from crosshead.worker.step import Trainer
 
+    if device.type == "cuda":
+        torch.cuda.set_stream(torch.cuda.Stream())  # as the worker does: the default stream cannot be captured
     model = construct(folder, device, torch.float32)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -47,12 +50,13 @@ def crosshead_step(folder, batch, length, device, compiled):
     zeros = {name: torch.zeros_like(parameter) for name, parameter in model.named_parameters()}
     moments = {"m": zeros, "v": {name: torch.zeros_like(tensor) for name, tensor in zeros.items()}}
     config = json.loads(pathlib.Path(folder, "config.json").read_text())
-    trainer = Trainer(model, Shape(batch, length, config), moments, device, compiled)
+    shape = Shape(batch, length, config)
+    trainer = Trainer(model, shape, moments, device, compiled, Ranks(shape, []))
     tokens = torch.randint(0, config["vocab_size"], (batch, length + 1), dtype=torch.int32)
     inputs = {"tokens": tokens[:, :-1].contiguous(), "targets": tokens[:, 1:].contiguous()}
     if device.type == "cuda":
         inputs = {name: tensor.pin_memory() for name, tensor in inputs.items()}
-    return lambda: trainer.step(inputs, batch * length)[0]
+    return lambda: trainer.update(trainer.differentiate(inputs, batch * length))[0]
 
 
 CUDNN = "+cudnn"  # after a model's name: attention by cuDNN where it can

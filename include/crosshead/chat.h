@@ -8,14 +8,14 @@
 extern "C" {
 #endif
 
-/* A chat template and the names of special tokens that it may print. It never changes, but one thread at a time may
- * render with it. */
+/* A chat template and the names of special tokens that it may print. It never changes, but one thread at a
+ * time may render with it. */
 typedef struct ch_chat ch_chat;
 
-/* The template of a model directory: chat_template.jinja, else "chat_template" of tokenizer_config.json (a text, or of a list
- * of texts with names the one named "default"), else of chat_template.json. tokenizer: the model's, which must outlive it.
- * *chat is NULL, without an error, if the directory has no template. Errors: CH_ERROR_IO; CH_ERROR_FORMAT for a file that
- * is damaged and a template that cannot be parsed. */
+/* The template of a model directory: chat_template.jinja, else "chat_template" of tokenizer_config.json (a
+ * text, or of a list of texts with names the one named "default"), else of chat_template.json. tokenizer: the
+ * model's, which must outlive it. *chat is NULL, without an error, if the directory has no template. Errors:
+ * CH_ERROR_IO; CH_ERROR_FORMAT for a file that is damaged and a template that cannot be parsed. */
 CH_API ch_status ch_chat_open(const char *directory, const ch_tokenizer *tokenizer, ch_chat **chat,
                               ch_error *error);
 
@@ -40,21 +40,23 @@ typedef struct ch_chat_request {
   const ch_message *messages; /* [count] */
   size_t count;
   bool add_generation_prompt; /* the prompt ends where the assistant's answer begins */
-  /* The last message is not over: the prompt ends with its content. Not together with add_generation_prompt. */
+  /* The last message is not over: the prompt ends with its content. Not together with
+     add_generation_prompt. */
   bool continue_final_message;
   const char *variables; /* a JSON object whose members the template sees as variables; or NULL */
   int64_t now;           /* seconds since 1970, for strftime_now; 0 = the clock */
 } ch_chat_request;
 
-/* The prompt as text, NUL-terminated; *text is the caller's: release it with ch_free. Errors: CH_ERROR_ARGUMENT with the
- * sentence of a template that calls raise_exception, and for requests that do not make sense; CH_ERROR_FORMAT for a template
- * that fails on these messages. */
+/* The prompt as text, NUL-terminated; *text is the caller's: release it with ch_free. Errors:
+ * CH_ERROR_ARGUMENT with the sentence of a template that calls raise_exception, and for requests that do not
+ * make sense; CH_ERROR_FORMAT for a template that fails on these messages. */
 CH_API ch_status ch_chat_render(ch_chat *chat, const ch_chat_request *request, char **text, size_t *size,
                                 ch_error *error);
 
-/* The prompt as ids, appended to `ids`. Special tokens that the template prints become their ids. Those that are spelled
- * out in the content of a message stay text. Nothing is put around the prompt: a beginning-of-text token comes from
- * the template. Errors: those of ch_chat_render and ch_tokenizer_encode. */
+/* The prompt as ids, appended to `ids`. Special tokens that the template prints become their ids. Those that
+ * are spelled out in the content of a message stay text. Nothing is put around the prompt: a
+ * beginning-of-text token comes from the template. Errors: those of ch_chat_render and
+ * ch_tokenizer_encode. */
 CH_API ch_status ch_chat_encode(ch_chat *chat, const ch_chat_request *request, ch_ids *ids, ch_error *error);
 
 #ifdef __cplusplus

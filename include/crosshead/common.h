@@ -1,8 +1,10 @@
-/* Everything that all headers of Crosshead share: the version that runs, memory, progress, how numbers are stored.
+/* Everything that all headers of Crosshead share: the version that runs, memory, progress, how numbers are
+ * stored.
  *
- * Rules of every header: a fallible function returns a ch_status and fills *error (may be NULL) with one sentence. On
- * failure nothing is left to release and the objects passed in are as they were, unless the function says otherwise.
- * Nothing prints, exits or keeps global state. Shapes are written [outer, ..., inner], row-major. */
+ * Rules of every header: a fallible function returns a ch_status and fills *error (may be NULL) with one
+ * sentence. On failure nothing is left to release and the objects passed in are as they were, unless the
+ * function says otherwise. Nothing prints, exits or keeps global state. Shapes are written [outer, ...,
+ * inner], row-major. */
 #ifndef CROSSHEAD_COMMON_H
 #define CROSSHEAD_COMMON_H
 
@@ -22,21 +24,21 @@ extern "C" {
  * Static storage. */
 CH_API const char *ch_version(void);
 
-/* Fails with CH_ERROR_ARGUMENT, in a sentence that names the possible values, if an environment variable that decides how
- * to compute has a value that this machine or the library does not know: CROSSHEAD_ISA or CROSSHEAD_WORKERS. Functions that
- * open models or train check it themselves. */
+/* Fails with CH_ERROR_ARGUMENT, in a sentence that names the possible values, if an environment variable that
+ * decides how to compute has a value that this machine or the library does not know: CROSSHEAD_ISA or
+ * CROSSHEAD_WORKERS. Functions that open models or train check it themselves. */
 CH_API ch_status ch_environment_check(ch_error *error);
 
 /* Releases memory that this library handed out. NULL is fine. */
 CH_API void ch_free(void *memory);
 
 /* Long work calls it now and then, in the thread that called the library. `done` of `total` units are
- * finished; the function that takes the callback names the unit. Returning false cancels the work: the
+ * finished; the documentation of the function names the unit. Returning false cancels the work: the
  * function then returns CH_ERROR_INTERRUPTED unless it says otherwise. */
 typedef bool (*ch_progress)(int64_t done, int64_t total, void *user);
 
-/* Told that a part of long work begins, of which ch_progress then counts anew: "documents". The name lasts until the
- * next part begins. */
+/* Told that a part of long work begins, of which ch_progress then counts anew: "documents". The name lasts
+ * until the next part begins. */
 typedef void (*ch_stage_sink)(const char *name, void *user);
 
 /* How numbers are stored. */

@@ -1,5 +1,5 @@
-/* Crosshead: run language models with any attention mechanism from their directories. This header is all you need to
- * run a model; link libcrosshead (pkg-config crosshead).
+/* Crosshead: run language models with any attention mechanism from their directories. This header is all you
+ * need to run a model; link libcrosshead (pkg-config crosshead).
  *
  *   model.h     a directory, opened
  *   info.h      what a model is and costs, by its configuration alone
@@ -12,8 +12,9 @@
  *   forward.h   one pass over given tokens or images: logits, loss, gradients
  *   profile.h   where a session's time goes
  *
- * common.h has the rules that all headers follow. Making models - training, evaluation, compression, conversion -
- * belongs to libcrosshead-train (pkg-config crosshead-train) and its headers, which <crosshead/crosshead_train.h> lists. */
+ * common.h has the rules that all headers follow. Making models - training, evaluation, compression,
+ * conversion - belongs to libcrosshead-train (pkg-config crosshead-train) and its headers, which
+ * <crosshead/crosshead_train.h> lists. */
 #ifndef CROSSHEAD_CROSSHEAD_H
 #define CROSSHEAD_CROSSHEAD_H
 

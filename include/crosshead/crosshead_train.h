@@ -1,5 +1,5 @@
-/* Crosshead: make models. Everything that libcrosshead-train offers (pkg-config crosshead-train), beside what
- * <crosshead/crosshead.h> offers for running them.
+/* Crosshead: train, compare and convert models. Everything that libcrosshead-train offers (pkg-config
+ * crosshead-train) besides running them (<crosshead/crosshead.h>).
  *
  *   train.h     training on a text
  *   batches.h   the batches of a run, for training elsewhere
@@ -9,7 +9,7 @@
  *   fit.h       scaling laws and loss spikes of curves
  *   ladder.h    laws of the loss against compute, over models of several sizes
  *   compress.h  smaller and plainer models from trained ones
- *   bench.h     speed beside the machine's limits, profiles, traces
+ *   bench.h     speed compared with the machine's limits, profiles, traces
  *   plan.h      what fits into a memory, and how fast it will be
  *   evaluate.h  perplexity of a text, tasks, accuracy on images, log-likelihoods of continuations
  *   quantize.h  matrices in fewer bits

@@ -10,7 +10,8 @@ extern "C" {
 
 /* ---- The scaling law ---- */
 
-/* A value and the ends of its 95 % confidence interval: -INFINITY or INFINITY where the curve does not bound it. */
+/* A value and the ends of its 95 % confidence interval: -INFINITY or INFINITY where the curve does not bound
+ * it. */
 typedef struct ch_estimate {
   double value, low, high;
 } ch_estimate;
@@ -29,19 +30,19 @@ typedef struct ch_scaling_law {
   double first, last; /* tokens of the first and the last fitted point */
   int32_t points;     /* fitted to */
   int32_t outliers;   /* fitted points with a weight below one half */
-  double
-      systematic; /* root mean square of what is a smooth curve in the deviations from the law, when it is more than the rest:
-                        the law does not fit; else 0 */
+  /* root mean square of what is a smooth curve in the deviations from the law, when it is more than the rest:
+     the law does not fit; else 0 */
+  double systematic;
   double log_unit, amplitude; /* the law in the form amplitude * (D / e^log_unit)^-alpha + L_0 */
 } ch_scaling_law;
 
 /* The fewest points of a fit. */
 enum { CH_SCALING_LEAST_POINTS = 8 };
 
-/* Fits the law to tokens [n] and losses [n], of rising tokens; docs/sweep.md says what is minimised and where the
- * intervals come from. budget: the tokens of law->at; 0 for none. Of more than 400 points, neighbours are replaced by
- * their median. Errors (CH_ERROR_ARGUMENT): too few points, values that are not finite or not positive, tokens that do
- * not rise, a curve that does not fall. */
+/* Fits the law to tokens [n] and losses [n], of rising tokens; docs/sweep.md says what is minimised and where
+ * the intervals come from. budget: the tokens of law->at; 0 for none. Of more than 400 points, neighbours are
+ * replaced by their median. Errors (CH_ERROR_ARGUMENT): too few points, values that are not finite or not
+ * positive, tokens that do not rise, a curve that does not fall. */
 CH_API ch_status ch_scaling_law_fit(const double *tokens, const double *losses, int32_t n, double budget,
                                     ch_scaling_law *law, ch_error *error);
 
@@ -50,7 +51,8 @@ CH_API double ch_scaling_law_loss(const ch_scaling_law *law, double tokens);
 
 /* ---- The law of size and tokens ---- */
 
-/* The form of a law of the losses of several models, of N parameters without embeddings, each trained on D tokens. */
+/* The form of a law of the losses of several models, of N parameters without embeddings, each trained on D
+ * tokens. */
 typedef enum ch_size_form {
   CH_SIZE_FORM_RATIO =
       0, /* L(N, D) = ((N_c/N)^(alpha_N/alpha_D) + D_c/D)^alpha_D (MEA eq. 34, Kaplan et al. 2020) */
@@ -77,9 +79,10 @@ typedef struct ch_size_law {
 /* The most models of a fit; the fewest are CH_SCALING_LEAST_POINTS. */
 enum { CH_SIZE_LAW_MOST_POINTS = 10000 };
 
-/* Fits a law of the form to n models with sizes, tokens and losses [n], in any order; docs/sweep.md says what is minimised. at_size,
- * at_tokens: where law->at is wanted; 0 for nowhere. Errors (CH_ERROR_ARGUMENT): too few models, fewer than three sizes or three
- * numbers of tokens, and values that are not finite or not positive. */
+/* Fits a law of the form to n models with sizes, tokens and losses [n], in any order; docs/sweep.md says what
+ * is minimised. at_size, at_tokens: where law->at is wanted; 0 for nowhere. Errors (CH_ERROR_ARGUMENT): too
+ * few models, fewer than three sizes or three numbers of tokens, and values that are not finite or not
+ * positive. */
 CH_API ch_status ch_size_law_fit(ch_size_form form, const double *sizes, const double *tokens,
                                  const double *losses, int32_t n, double at_size, double at_tokens,
                                  ch_size_law *law, ch_error *error);
@@ -126,9 +129,10 @@ CH_API const char *ch_stability_name(ch_stability_verdict verdict);
 typedef struct ch_fit_settings {
   bool training;  /* fit the training losses of logs and results; default: their validation losses */
   int64_t budget; /* tokens at which the law's loss is wanted; 0 (default): none */
-  int64_t
-      parameters; /* without embeddings, at which a law of size and tokens is wanted; 0 (default): nowhere */
-  /* Points up to so many tokens are left out; -1 (default): of logs and results the first tenth, of tables none. */
+  /* without embeddings, at which a law of size and tokens is wanted; 0 (default): nowhere */
+  int64_t parameters;
+  /* Points up to so many tokens are left out; -1 (default): of logs and results the first tenth, of tables
+     none. */
   int64_t skip;
   ch_size_form form; /* of a law of size and tokens; default: CH_SIZE_FORM_RATIO */
 } ch_fit_settings;
@@ -148,18 +152,19 @@ typedef struct ch_curve_fit {
 /* The curves of a file. */
 typedef struct ch_fits ch_fits;
 
-/* Fits the law to every curve of the file PATH, a table of tokens and losses (CSV, or columns separated by spaces), the
- * log.jsonl of a run, or the results.json of a comparison or sweep, and judges its stability; settings may be NULL. A
- * curve that has no law is no error. Release *fits with ch_fits_free. Errors: CH_ERROR_IO, and CH_ERROR_FORMAT with the
- * file and the line. */
+/* Fits the law to every curve of the file PATH, a table of tokens and losses (CSV, or columns separated by
+ * spaces), the log.jsonl of a run, or the results.json of a comparison or sweep, and judges its stability;
+ * settings may be NULL. A curve that has no law is no error. Release *fits with ch_fits_free. Errors:
+ * CH_ERROR_IO, and CH_ERROR_FORMAT with the file and the line. */
 CH_API ch_status ch_fit_file(const char *path, const ch_fit_settings *settings, ch_fits **fits,
                              ch_error *error);
 
-/* Fits the law of size and tokens to the models of the file PATH: the results.json of a comparison, the output of `crosshead runs
- * --json`, or a table of parameters (without embeddings), tokens and losses; settings may be NULL. *law, *json and *text may be
- * NULL: the law, the object of `crosshead fit --law size --json` (or chinchilla, by settings->form), and the lines for a terminal, the latter two NUL-terminated
- * and the caller's: release them with ch_free. Errors: CH_ERROR_IO, and CH_ERROR_FORMAT with the file and the line or with
- * what ch_size_law_fit says of its models. */
+/* Fits the law of size and tokens to the models of the file PATH: the results.json of a comparison, the
+ * output of `crosshead runs --json`, or a table of parameters (without embeddings), tokens and losses;
+ * settings may be NULL. *law, *json and *text may be NULL: the law, the object of `crosshead fit --law size
+ * --json` (or chinchilla, by settings->form), and the lines for a terminal, the latter two NUL-terminated and
+ * the caller's: release them with ch_free. Errors: CH_ERROR_IO, and CH_ERROR_FORMAT with the file and the
+ * line or with what ch_size_law_fit says of its models. */
 CH_API ch_status ch_size_law_fit_file(const char *path, const ch_fit_settings *settings, ch_size_law *law,
                                       char **json, char **text, ch_error *error);
 
@@ -172,7 +177,8 @@ CH_API int32_t ch_fits_count(const ch_fits *fits);
 /* Curve `index` of 0 ... count - 1; it belongs to `fits`. NULL for another index. */
 CH_API const ch_curve_fit *ch_fits_curve(const ch_fits *fits, int32_t index);
 
-/* *json becomes the object of `crosshead fit --json`; NUL-terminated and the caller's: release it with ch_free. */
+/* *json becomes the object of `crosshead fit --json`; NUL-terminated and the caller's: release it with
+ * ch_free. */
 CH_API ch_status ch_fits_json(const ch_fits *fits, char **json, ch_error *error);
 
 /* *text becomes the laws, spikes and verdicts in lines for a terminal; NUL-terminated and the caller's. */

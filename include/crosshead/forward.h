@@ -1,5 +1,5 @@
-/* One pass over given tokens or images: logits, loss, gradients. For comparing a model with other programs, number by
- * number, and for methods that need gradients. */
+/* One pass over given tokens or images: logits, loss, gradients. For comparing a model with other programs,
+ * number by number, and for methods that need gradients. */
 #ifndef CROSSHEAD_FORWARD_H
 #define CROSSHEAD_FORWARD_H
 
@@ -9,13 +9,13 @@
 extern "C" {
 #endif
 
-/* Opens a model for ch_forward: of text or of images, without its tokenizer. Matrices that are sums of others are not
- * rounded to the files' 16 bits, as ch_model_open does for speed.
+/* Opens a model for ch_forward: of text or of images, without its tokenizer. Matrices that are sums of others
+ * are not rounded to the files' 16 bits, as ch_model_open does for speed.
  *
- * compute: the arithmetic. F32 (default); BF16, for large matrix products with sums in F32; or F64 in plain C, the
- * reference, which takes the weights to memory in F64 and which sessions and evaluation refuse. gradients: the weights
- * are taken to memory and stay what the files have, so that ch_forward can give a gradient for each; not with BF16.
- * Errors: as ch_model_open, and CH_ERROR_ARGUMENT. */
+ * compute: the arithmetic. F32 (default); BF16, for large matrix products with sums in F32; or F64 in plain
+ * C, the reference, with all weights in memory in F64; sessions and evaluation refuse such a model.
+ * gradients: the weights are in memory with the values of the files, so that ch_forward can give a
+ * gradient for each; not with BF16. Errors: as ch_model_open, and CH_ERROR_ARGUMENT. */
 CH_API ch_status ch_model_open_exact(const char *directory, ch_precision compute, bool gradients,
                                      ch_model **model, ch_error *error);
 
@@ -28,17 +28,19 @@ typedef struct ch_forward_request {
   const float *pixels;   /* [sequences, channels, size, size], in place of tokens */
   const int32_t *labels; /* [sequences], -1 = not known; or NULL */
   bool gradients;        /* compute the gradient of the loss for every parameter */
-  bool loss_alone;       /* for models of text: logits are computed for some tokens at a time and not kept */
-  int64_t cached;        /* tokens to prefill before the rest are decoded one at a time; 0 = no cache */
-  ch_precision cache;    /* element type of that cache; default F32 */
+  /* for models of text: logits are computed for some tokens at a time and not stored */
+  bool loss_alone;
+  int64_t cached;     /* tokens to prefill before the rest are decoded one at a time; 0 = no cache */
+  ch_precision cache; /* element type of that cache; default F32 */
   /* Types of keys, values and latents, if they differ; default: as `cache`. */
   ch_precision cache_keys, cache_values, cache_latents;
 } ch_forward_request;
 
-/* Reads tokens, or pixels and labels, from a safetensors file: for a model of text an I32 or I64 tensor "tokens" [B, T];
- * for one of images an F32 tensor "pixels" (or "pixel_values") [B, C, H, W] and, if it is there, an I32 or I64 tensor
- * "labels" [B]. Fills sequences and length too, and leaves the other members alone. Release with
- * ch_forward_request_free. Errors: CH_ERROR_IO, CH_ERROR_FORMAT for tensors that are not there or have other shapes. */
+/* Reads tokens, or pixels and labels, from a safetensors file: for a model of text an I32 or I64 tensor
+ * "tokens" [B, T]; for one of images an F32 tensor "pixels" (or "pixel_values") [B, C, H, W] and, if it is
+ * there, an I32 or I64 tensor "labels" [B]. Fills sequences and length too, and leaves the other members
+ * alone. Release with ch_forward_request_free. Errors: CH_ERROR_IO, CH_ERROR_FORMAT for tensors that are not
+ * there or have other shapes. */
 CH_API ch_status ch_forward_read(const char *path, const ch_model *model, ch_forward_request *request,
                                  ch_error *error);
 
@@ -68,16 +70,17 @@ typedef struct ch_forward_result {
   void *own;   /* the library's */
 } ch_forward_result;
 
-/* Runs the model; release the result with ch_forward_result_free. A model of ch_model_open runs too, but gives no
- * gradients. Errors: CH_ERROR_ARGUMENT for a request that the model cannot take, and for gradients of a model that was not
- * opened for them; CH_ERROR_NUMERIC when a logit is not finite. */
+/* Runs the model; release the result with ch_forward_result_free. A model of ch_model_open runs too, but
+ * gives no gradients. Errors: CH_ERROR_ARGUMENT for a request that the model cannot process, and for
+ * gradients of a model that was not opened for them; CH_ERROR_NUMERIC when a logit is not finite. */
 CH_API ch_status ch_forward(const ch_model *model, const ch_forward_request *request,
                             ch_forward_result *result, ch_error *error);
 
 CH_API void ch_forward_result_free(ch_forward_result *result);
 
-/* Writes a result as a safetensors file: "logits" in the shape above if they were kept, "loss" [1] if there is one, and
- * the gradient of each parameter NAME as "grad.NAME". The file is written under another name and renamed. */
+/* Writes a result as a safetensors file: "logits" in the shape above if they were stored, "loss" [1] if there
+ * is one, and the gradient of each parameter NAME as "grad.NAME". The file is written under another name and
+ * renamed. */
 CH_API ch_status ch_forward_write(const char *path, const ch_forward_result *result, ch_error *error);
 
 #ifdef __cplusplus

@@ -13,10 +13,10 @@ extern "C" {
 
 /* How the next token is chosen. Fill with ch_sampler_defaults. */
 typedef struct ch_sampler {
-  double
-      temperature; /* logits are divided by it; 0 = always the likeliest, the lower id of equals; default 1 */
-  int32_t top_k;   /* keep only the k likeliest tokens; 0 = all (default) */
-  double top_p;    /* then keep the fewest tokens whose probabilities sum to p; 1 = all (default) */
+  /* logits are divided by it; 0 = always the likeliest, the lower id of equals; default 1 */
+  double temperature;
+  int32_t top_k;     /* keep only the k likeliest tokens; 0 = all (default) */
+  double top_p;      /* then keep the fewest tokens whose probabilities sum to p; 1 = all (default) */
   uint64_t state[4]; /* random state, advanced by every draw; set by ch_sampler_defaults, not by hand */
 } ch_sampler;
 
@@ -51,8 +51,8 @@ CH_API ch_status ch_top_tokens(const float *logits, int64_t vocab_size, ch_token
  * Returning false stops the generation. */
 typedef bool (*ch_text_sink)(const char *text, size_t size, void *user);
 
-/* Called with each token written, before its text: its log-probability, and the `top_count` likeliest tokens at its
- * place (top is valid during the call). Returning false stops the generation. */
+/* Called with each token written, before its text: its log-probability, and the `top_count` likeliest tokens
+ * at its place (top is valid during the call). Returning false stops the generation. */
 typedef bool (*ch_token_sink)(const ch_token_probability *token, const ch_token_probability *top,
                               int32_t top_count, void *user);
 
@@ -66,7 +66,8 @@ typedef enum ch_end {
   CH_END_STRING = 5   /* a stop string was written */
 } ch_end;
 
-/* The name of an end, "end", "length", "context", "stopped", "failed" or "stop string". Never NULL; static storage. */
+/* The name of an end, "end", "length", "context", "stopped", "failed" or "stop string". Never NULL; static
+ * storage. */
 CH_API const char *ch_end_name(ch_end end);
 
 /* The results of a generation. */
@@ -98,9 +99,9 @@ typedef struct ch_batch_text {
   ch_token_sink token_sink; /* or NULL; tokens of a stop string are reported too */
   int32_t top_count;        /* likeliest tokens to report to token_sink; 0 ... 100 */
   ch_ids *ids; /* or NULL: the ids of the tokens written are appended, those of a stop string too */
-  int32_t
-      prompt_bytes; /* set before the first sink call: so many bytes at the beginning of the text are the prompt's,
-                           which ended within a character that the text completed */
+  /* set before the first sink call: so many bytes at the beginning of the text are the prompt's, which ended
+     within a character that the text completed */
+  int32_t prompt_bytes;
 } ch_batch_text;
 
 /* Reads the text's prompt and generates until the text ends. An empty session begins a text (CH_TEXT_BEGINS);
@@ -118,14 +119,14 @@ CH_API ch_status ch_generate(ch_session *session, const char *prompt, int64_t ma
 /* The most texts that are written at a time. */
 enum { CH_BATCH_MOST = 32 };
 
-/* Writes texts [count], as many at a time as the session has sequences (at most CH_BATCH_MOST), so that the matrices are
- * read once for all of them. They may differ in length; when one has ended, the next takes its place. Each
- * text is what ch_generate_text makes of it alone in an empty session with the same sampler and number of
- * threads (its logits bit for bit, or within rounding: block-quantised weights, talking heads, embedding
- * gates). Sinks are called by the calling thread, each with pieces of its own text. The session's previous
- * content is lost, and it is empty afterwards. Errors: those of ch_generate_text, before anything is written,
- * with the text's index in the sentence. A logit that is NaN ends its text alone: the others are written,
- * then the first such error is returned. */
+/* Writes texts [count], as many at a time as the session has sequences (at most CH_BATCH_MOST), so that the
+ * matrices are read once for all of them. They may differ in length; when one has ended, the next takes its
+ * place. Each text is what ch_generate_text writes for it alone in an empty session with the same sampler and
+ * number of threads (its logits bit for bit, or within rounding: block-quantised weights, talking heads,
+ * embedding gates). Sinks are called by the calling thread, each with pieces of its own text. The session's
+ * previous content is lost, and it is empty afterwards. Errors: those of ch_generate_text, before anything is
+ * written, with the text's index in the sentence. A logit that is NaN ends its text alone: the others are
+ * written, then the first such error is returned. */
 CH_API ch_status ch_generate_batch(ch_session *session, ch_batch_text *texts, size_t count, ch_error *error);
 
 #ifdef __cplusplus

@@ -9,7 +9,8 @@ typedef enum ch_init {
   CH_INIT_FAN_IN = 2    /* "fan_in": 1 / sqrt(inputs) */
 } ch_init;
 
-/* How initial weights and learning rates follow from the shapes of tensors; "parametrization" in config.json. */
+/* How initial weights and learning rates follow from the shapes of tensors; "parametrization" in
+ * config.json. */
 typedef enum ch_parametrization {
   CH_PARAMETRIZATION_STANDARD = 0, /* "standard": what "init" says, and one rate for all tensors */
   CH_PARAMETRIZATION_SPECTRAL = 1  /* "spectral": docs/parametrization.md */

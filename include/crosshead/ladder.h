@@ -1,6 +1,6 @@
-/* Predicts the losses of larger models: the law L = E + A C^-alpha of each mechanism, L the validation loss and C the FLOPs of
- * training, fitted to models of rising size, with what follows from it. `crosshead compare --ladder` does it with models
- * that it trains. Link libcrosshead-train. */
+/* Predicts the losses of larger models: the law L = E + A C^-alpha of each mechanism, L the validation loss
+ * and C the FLOPs of training, fitted to models of rising size, with what follows from it. `crosshead compare
+ * --ladder` does it with models that it trains. Link libcrosshead-train. */
 #ifndef CROSSHEAD_LADDER_H
 #define CROSSHEAD_LADDER_H
 
@@ -24,8 +24,8 @@ typedef struct ch_ladder_curve {
   int32_t rungs;
   const double *flops;  /* [rungs] of all training of a model; rising */
   const double *losses; /* [rungs] at the end of training, nats; means over seeds where there are several */
-  /* [shares * rungs] losses of the same runs at earlier shares of them, the same shares of all: share by share. Their laws
-   * have the E and alpha of the last one's. NULL: none. */
+  /* [shares * rungs] losses of the same runs at earlier shares of them, the same shares of all: share by
+   * share. Their laws have the E and alpha of the last one's. NULL: none. */
   const double *earlier;
   int32_t shares;
   double target_flops; /* FLOPs of training the model whose loss is predicted; 0: none */
@@ -42,20 +42,20 @@ typedef struct ch_ladder_law {
   ch_estimate alpha;
   ch_estimate target; /* predicted loss of a run with target_flops; NaN without a target */
   double target_flops;
-  /* The largest model as those below it predict it, with the interval for a single run, and what it reached. The interval is
-   * NaN where those below leave no degree of freedom. */
+  /* The largest model as those below it predict it, with the interval for a single run, and what it reached.
+   * The interval is NaN where those below leave no degree of freedom. */
   ch_estimate top;
   double top_loss;
-  /* How many times its compute, or its training time, the baseline needs for the same loss: at the target, or of the largest
-   * model where there is no target. 1 of the baseline itself. */
+  /* How many times its compute, or its training time, the baseline needs for the same loss: at the target, or
+   * of the largest model where there is no target. 1 of the baseline itself. */
   ch_estimate multiplier, time_multiplier;
   const double *rung_multipliers; /* [rungs] that of each model, from its own loss and the baseline's law */
   int32_t rungs;
   bool says_nothing; /* the rungs do not bound alpha: they hardly fall, or fall by no law of this form */
 } ch_ladder_law;
 
-/* Where one mechanism overtakes another at equal compute. An end of the interval that lies far from the sizes and the target is
- * open: 0, or INFINITY. */
+/* Where one mechanism overtakes another at equal compute. An end of the interval far from the sizes and the
+ * target is open: 0, or INFINITY. */
 typedef struct ch_ladder_crossing {
   int32_t below, above; /* laws: which has the lower loss with less compute than `flops`, and with more */
   ch_estimate flops;
@@ -73,10 +73,11 @@ typedef struct ch_ladder_basis {
 
 typedef struct ch_ladder_laws ch_ladder_laws;
 
-/* Fits the laws of curves [count] and keeps what follows from them. The intervals are of the profiles of the sum of squares: the
- * range of a quantity over all laws that the losses allow (docs/compare.md, "Larger models").
- * Release *laws with ch_ladder_laws_free. Errors: CH_ERROR_ARGUMENT for fewer than CH_LADDER_LEAST_RUNGS rungs, rungs that
- * do not rise, losses that are not finite and positive, a baseline that is not there. */
+/* Fits the laws of curves [count] and keeps what follows from them. The intervals are of the profiles of the
+ * sum of squares: the range of a quantity over all laws that the losses allow (docs/compare.md, "Larger
+ * models"). Release *laws with ch_ladder_laws_free. Errors: CH_ERROR_ARGUMENT for fewer than
+ * CH_LADDER_LEAST_RUNGS rungs, rungs that do not rise, losses that are not finite and positive, a baseline
+ * that is not there. */
 CH_API ch_status ch_ladder_fit(const ch_ladder_curve *curves, int32_t count, int32_t baseline,
                                ch_ladder_laws **laws, ch_error *error);
 /* NULL is fine. */

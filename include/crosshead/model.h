@@ -11,26 +11,27 @@ extern "C" {
 /* An open model. It never changes: any number of threads may use one model at the same time. */
 typedef struct ch_model ch_model;
 
-/* Opens the model of DIRECTORY (ours, or a Hugging Face llama, qwen2, qwen3, qwen3_moe or mistral directory). Weights are
- * mapped from the files, not copied: opening a large model is quick and processes share one copy, and the
- * files must stay as they are until ch_model_close. A directory without tokenizer.json opens too, but cannot
- * encode or decode text; a model of images opens, but sessions refuse it (<crosshead/evaluate.h> measures it).
- * Errors: CH_ERROR_IO, CH_ERROR_FORMAT, CH_ERROR_CONFIG, CH_ERROR_MEMORY; each names the file and the key. */
+/* Opens the model of DIRECTORY (ours, or a Hugging Face llama, qwen2, qwen3, qwen3_moe or mistral directory).
+ * Weights are mapped from the files, not copied: opening a large model is quick and processes share one copy,
+ * and the files must stay as they are until ch_model_close. A directory without tokenizer.json opens too, but
+ * cannot encode or decode text; a model of images opens, but sessions refuse it (<crosshead/evaluate.h>
+ * measures it). Errors: CH_ERROR_IO, CH_ERROR_FORMAT, CH_ERROR_CONFIG, CH_ERROR_MEMORY; each names the file
+ * and the key. */
 CH_API ch_status ch_model_open(const char *directory, ch_model **model, ch_error *error);
 
 /* How a model is opened. Zero-initialise it; members may be added in later versions. */
 typedef struct ch_model_settings {
   /* A tokenizer.json, tokenizer.bin or a directory with one, in place of the model's; or NULL. */
   const char *tokenizer;
-  /* Of a model whose layers share atoms (MASA): its matrices are combined as they are used, which takes less memory and
-   * more time. By default they are written out when the model is opened. */
+  /* Of a model whose layers share atoms (MASA): its matrices are computed on use, with less memory and more
+   * time. By default they are materialised when the model is opened. */
   bool keep_dictionary;
   bool preload;      /* read the weights now, not when they are first used */
   bool no_tokenizer; /* leave the tokenizer in the files: for a model that gets tokens and gives tokens */
 } ch_model_settings;
 
-/* ch_model_open with settings (NULL = none). Errors also: CH_ERROR_ARGUMENT for keep_dictionary on a model that has
- * none, and what is wrong with the tokenizer. */
+/* ch_model_open with settings (NULL = none). Errors also: CH_ERROR_ARGUMENT for keep_dictionary on a model
+ * that has none, and what is wrong with the tokenizer. */
 CH_API ch_status ch_model_open_with(const char *directory, const ch_model_settings *settings,
                                     ch_model **model, ch_error *error);
 
@@ -49,11 +50,11 @@ CH_API const char *ch_model_type(const ch_model *model);
 /* The number of its layers. */
 CH_API int64_t ch_model_layers(const ch_model *model);
 
-/* The longest sequence the model was made for, in tokens. */
+/* The longest sequence that the model supports, in tokens. */
 CH_API int64_t ch_model_context_length(const ch_model *model);
 
-/* The most tokens that a sequence can have: the context length of models with rotary positions; INT64_MAX for others,
- * which may go on beyond it. */
+/* The most tokens that a sequence can have: the context length of models with rotary positions; INT64_MAX for
+ * others, which may go on beyond it. */
 CH_API int64_t ch_model_context_limit(const ch_model *model);
 
 /* The kinds of states in a key-value cache. */
@@ -67,11 +68,12 @@ typedef enum ch_cache_role {
 CH_API ch_status ch_model_cache_roles(const ch_model *model, unsigned *roles, ch_error *error);
 
 /* The figures of `crosshead info --json` (<crosshead/info.h> has them as numbers): one JSON object with
- * parameters_total, cache_elements_per_token and the rest. *json is NUL-terminated and the caller's: release it with ch_free. */
+ * parameters_total, cache_elements_per_token and the rest. *json is NUL-terminated and the caller's: release
+ * it with ch_free. */
 CH_API ch_status ch_model_info(const ch_model *model, char **json, ch_error *error);
 
-/* The ids that end a text of this model, as its files name them: *ids [returned count], the model's. A session starts
- * with these; ch_session_set_end_tokens changes them for that session. */
+/* The ids that end a text of this model, as its files name them: *ids [returned count], the model's. A
+ * session starts with these; ch_session_set_end_tokens changes them for that session. */
 CH_API size_t ch_model_end_tokens(const ch_model *model, const int32_t **ids);
 
 #ifdef __cplusplus

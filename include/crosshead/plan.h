@@ -1,6 +1,6 @@
-/* Which models fit into a memory, and how fast they run: for models, and mechanisms by name, with a context, a
- * number of users and a budget of memory. `crosshead plan` does this, and docs/plan.md has the formulas. Link
- * libcrosshead-train. */
+/* Which models fit into a memory, and how fast they run: for models, and mechanisms by name, with a context,
+ * a number of users and a budget of memory. `crosshead plan` does this, and docs/plan.md has the formulas.
+ * Link libcrosshead-train. */
 #ifndef CROSSHEAD_PLAN_H
 #define CROSSHEAD_PLAN_H
 
@@ -30,8 +30,8 @@ typedef struct ch_device {
   double flops;           /* FLOP/s of products: dense, not sparse */
   double flops_quantised; /* the same for products with block-quantised weights; 0: `flops` */
   int64_t memory;         /* bytes */
-  /* The shares of these that inference reaches, from 0 to 1: reading; products of prompts, and of decoding steps; products
-   * with block-quantised weights. */
+  /* The shares of these that inference reaches, from 0 to 1: reading; products of prompts, and of decoding
+   * steps; products with block-quantised weights. */
   double reading, computing, computing_step, computing_quantised;
   double layer_seconds; /* further seconds of a pass, per layer, besides reading and arithmetic */
   /* Read bandwidth of what fits into caches, for rising bytes; above the last one it is read_bandwidth. */
@@ -42,26 +42,29 @@ typedef struct ch_device {
 /* Known device number `index`, from 0, with published figures. False after the last. */
 CH_API bool ch_device_at(int32_t index, ch_device *device);
 
-/* A device by its name, or by a line of figures, "name=mine,gb/s=900,flop/s=120T,memory=48GB". Counts may have k, M, G
- * or T; memory also KiB, MiB or GiB, and a B. Optional: reading=PERCENT and computing=PERCENT. Errors
- * (CH_ERROR_ARGUMENT): an unknown name, where the nearest is suggested; keys or values that are wrong or missing. */
+/* A device by its name, or by a line of figures, "name=mine,gb/s=900,flop/s=120T,memory=48GB". Counts may
+ * have k, M, G or T; memory also KiB, MiB or GiB, and a B. Optional: reading=PERCENT and computing=PERCENT.
+ * Errors (CH_ERROR_ARGUMENT): an unknown name, where the nearest is suggested; keys or values that are wrong
+ * or missing. */
 CH_API ch_status ch_device_read(const char *text, ch_device *device, ch_error *error);
 
-/* The machine that this runs on. Measures its limits with all threads, which takes some seconds; compute: arithmetic of large
- * products, F32 (default) or BF16. Errors: CH_ERROR_ARGUMENT, CH_ERROR_MEMORY. */
+/* Describes the machine that this runs on. Measures its limits with all threads, in some seconds; compute:
+ * arithmetic of large products, F32 (default) or BF16. Errors: CH_ERROR_ARGUMENT, CH_ERROR_MEMORY. */
 CH_API ch_status ch_device_measure(ch_precision compute, ch_device *device, ch_error *error);
 
 /* ---- The question ---- */
 
-/* Fill with ch_capacity_defaults, then set what is asked: members may be added in later versions. All that it points to is
- * the caller's and must last until ch_capacity_plan has returned. */
+/* Fill with ch_capacity_defaults, then set what should differ: members may be added in later versions. All
+ * that it points to is the caller's and must last until ch_capacity_plan has returned. */
 typedef struct ch_capacity_settings {
   const char *const *models; /* [model_count] model directories and config.json files */
   size_t model_count;
-  /* Names separated by commas, "mha,gqa:4,mla" (ch_mechanism_name_at lists them), or config.json files; NULL: none. */
+  /* Names separated by commas, "mha,gqa:4,mla" (ch_mechanism_name_at lists them), or config.json files; NULL:
+     none. */
   const char *mechanisms;
-  /* A configuration or model directory whose shape the named mechanisms get; NULL: the first of `models`, or the
-   * members below if one is not 0. The FFN width is adjusted, so that they have about as many parameters. */
+  /* A configuration or model directory whose shape the named mechanisms get; NULL: the first of `models`, or
+   * the members below if one is not 0. The FFN width is adjusted, so that they have about as many
+   * parameters. */
   const char *like;
   int64_t parameters, layers, hidden, heads, vocab; /* 0 = chosen as for ch_compare_settings */
   ch_match match;                                   /* CH_MATCH_PARAMETERS (default) or CH_MATCH_ACTIVE */
@@ -73,7 +76,8 @@ typedef struct ch_capacity_settings {
   ch_precision cache;   /* element type of the cache; default BF16 */
   /* Types of keys, values and latents, if they differ; default: as `cache`. */
   ch_precision cache_keys, cache_values, cache_latents;
-  /* The name of the cache's types on pages and in JSON; NULL = by their names, "bf16" or "k=q8_0,v=q4_0,latent=bf16". */
+  /* The name of the cache's types on pages and in JSON; NULL = by their names, "bf16" or
+     "k=q8_0,v=q4_0,latent=bf16". */
   const char *cache_name;
   const ch_device *devices; /* [device_count], at least one */
   int32_t ranks; /* ranks that train each candidate, to learn the memory of each; default 0: no training */
@@ -85,7 +89,8 @@ CH_API void ch_capacity_defaults(ch_capacity_settings *settings);
 
 /* ---- The answer ---- */
 
-/* A candidate, independent of the device. Strings belong to the answer; members may be added in later versions. */
+/* A candidate, independent of the device. Strings belong to the answer; members may be added in later
+ * versions. */
 typedef struct ch_capacity_candidate {
   const char *name;      /* as it was given */
   const char *mechanism; /* attention.type */
@@ -96,15 +101,15 @@ typedef struct ch_capacity_candidate {
   int64_t step_weight_bytes;        /* bytes that one decoding step of all users reads */
   int64_t cache_elements_per_token; /* of all layers */
   int64_t cache_bytes_per_token;
-  int64_t cache_bytes_per_user; /* at the context asked for */
+  int64_t cache_bytes_per_user; /* at the requested context */
   int64_t cache_bytes;          /* of all users */
   int64_t gate_bytes;           /* rows of embedding gates by token id, at most */
   int64_t work_bytes;           /* activations, logits and scratch */
   int64_t needed_bytes;         /* bytes of weights, cache, gate rows and work memory together */
   double prefill_flops;         /* FLOPs of one prompt of the context's length */
   double decode_flops;          /* FLOPs of one token at the context's end */
-  ch_train_memory
-      training; /* memory of a rank that trains it, in micro-batches of one sequence of the context's length */
+  /* memory of a rank that trains it, in micro-batches of one sequence of the context's length */
+  ch_train_memory training;
 } ch_capacity_candidate;
 
 /* A candidate on a device. A candidate that is excluded everywhere has no other figures. */
@@ -117,14 +122,15 @@ typedef struct ch_capacity_expected {
   double tokens_per_second; /* decoded tokens per second, of all users together */
   double user_tokens_per_second;
   double prompt_seconds; /* prefill of one prompt of the context's length, alone */
-  const char *bound;     /* what takes most of a step: "weights", "cache", "arithmetic" or "layers"; static */
+  /* the largest part of a step's time: "weights", "cache", "arithmetic" or "layers"; static */
+  const char *bound;
 } ch_capacity_expected;
 
 typedef struct ch_capacity ch_capacity;
 
 /* Computes the answer. Weights are not read. Release *capacity with ch_capacity_free. A candidate that is not
- * possible is excluded; that is no error. Errors: CH_ERROR_ARGUMENT for settings out of range and unknown names
- * (the nearest is suggested), CH_ERROR_IO, CH_ERROR_FORMAT, CH_ERROR_CONFIG, CH_ERROR_MEMORY. */
+ * possible is excluded; that is no error. Errors: CH_ERROR_ARGUMENT for settings out of range and unknown
+ * names (the nearest is suggested), CH_ERROR_IO, CH_ERROR_FORMAT, CH_ERROR_CONFIG, CH_ERROR_MEMORY. */
 CH_API ch_status ch_capacity_plan(const ch_capacity_settings *settings, ch_capacity **capacity,
                                   ch_error *error);
 
@@ -134,12 +140,14 @@ CH_API void ch_capacity_free(ch_capacity *capacity);
 /* Candidates: the models, then the mechanisms. */
 CH_API int32_t ch_capacity_count(const ch_capacity *capacity);
 
-/* Candidate `index` of 0 ... count - 1, and what to expect of it on a device of the settings. NULL for other indices. */
+/* Candidate `index` of 0 ... count - 1, and what to expect of it on a device of the settings. NULL for other
+ * indices. */
 CH_API const ch_capacity_candidate *ch_capacity_candidate_at(const ch_capacity *capacity, int32_t index);
 CH_API const ch_capacity_expected *ch_capacity_expected_at(const ch_capacity *capacity, int32_t index,
                                                            int32_t device);
 
-/* *json becomes the object of `crosshead plan --json`; NUL-terminated and the caller's: release it with ch_free. */
+/* *json becomes the object of `crosshead plan --json`; NUL-terminated and the caller's: release it with
+ * ch_free. */
 CH_API ch_status ch_capacity_json(const ch_capacity *capacity, char **json, ch_error *error);
 
 /* *text becomes tables for a terminal; on each device, candidates that fit come first, the fastest decoding

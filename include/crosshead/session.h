@@ -8,8 +8,8 @@
 extern "C" {
 #endif
 
-/* One or more sequences of tokens and their key-value cache. A session belongs to one thread at a time; two sessions,
- * of one model or of two, run side by side. */
+/* One or more sequences of tokens and their key-value cache. A session belongs to one thread at a time; two
+ * sessions, of one model or of two, run side by side. */
 typedef struct ch_session ch_session;
 
 /* Fill with ch_session_defaults, then change what should differ: members may be added in later versions. */
@@ -21,8 +21,8 @@ typedef struct ch_session_settings {
   /* Types of keys and values, if they differ; default: as `cache`. */
   ch_precision cache_keys, cache_values, cache_latents;
   ch_precision compute; /* arithmetic of large products: F32 (default) or BF16 */
-  /* Models with embedding gates: tabulate the gates of all ids when the session is created. Decodes faster, and takes
-   * a row of memory per id. */
+  /* Models with embedding gates: tabulate the gates of all ids when the session is created. Decodes faster,
+   * and needs a row of memory per id. */
   bool precompute_gates;
 } ch_session_settings;
 
@@ -35,7 +35,8 @@ typedef struct ch_memory {
 
 CH_API void ch_session_defaults(ch_session_settings *settings);
 
-/* Computes what ch_session_create with these settings (NULL = the defaults) would allocate. Allocates nothing. */
+/* Computes what ch_session_create with these settings (NULL = the defaults) would allocate. Allocates
+ * nothing. */
 CH_API ch_status ch_memory_estimate(const ch_model *model, const ch_session_settings *settings,
                                     ch_memory *memory, ch_error *error);
 
@@ -54,11 +55,12 @@ CH_API void ch_session_free(ch_session *session);
  * *logits belongs to the session and is valid until the next call with it. Feeding a text at once or token by
  * token gives the same logits within rounding. Errors of all five: CH_ERROR_FULL when a sequence would pass
  * max_tokens, CH_ERROR_ARGUMENT for no tokens, an id outside 0 ... V - 1 or a sequence outside 0 ... B - 1.
- * In these the sequences hold what they held before, and so they do in every other error but CH_ERROR_INTERRUPTED
- * (ch_session_set_progress), unless they cannot go back to it (ch_session_truncate): then they are empty. */
+ * In these the sequences hold what they held before, and so they do in every other error but
+ * CH_ERROR_INTERRUPTED (ch_session_set_progress), unless they cannot go back to it (ch_session_truncate):
+ * then they are empty. */
 
-/* Appends tokens [B, count] to the sequences; *logits [B, V] F32 are those after each sequence's last token.
-   */
+/* Appends tokens [B, count] to the sequences; *logits [B, V] F32 are those after each sequence's last
+ * token. */
 CH_API ch_status ch_session_feed(ch_session *session, const int32_t *tokens, size_t count,
                                  const float **logits, ch_error *error);
 
@@ -66,9 +68,8 @@ CH_API ch_status ch_session_feed(ch_session *session, const int32_t *tokens, siz
 CH_API ch_status ch_session_feed_one(ch_session *session, int32_t sequence, const int32_t *tokens,
                                      size_t count, const float **logits, ch_error *error);
 
-/* Appends tokens [B, count] to the sequences; *logits [B, count, V] F32 are those after every one of them.
-   One pass computes all, and its memory grows with count: feed a long text in parts of a few hundred tokens.
-   */
+/* Appends tokens [B, count] to the sequences; *logits [B, count, V] F32 are those after every token. One pass
+ * computes all, and its memory grows with count: feed a long text in parts of a few hundred tokens. */
 CH_API ch_status ch_session_feed_all(ch_session *session, const int32_t *tokens, size_t count,
                                      const float **logits, ch_error *error);
 
@@ -79,38 +80,40 @@ CH_API ch_status ch_session_feed_all(ch_session *session, const int32_t *tokens,
 CH_API ch_status ch_session_step(ch_session *session, size_t count, const int32_t *tokens,
                                  const float **logits, ch_error *error);
 
-/* Appends one token to each of sequences [count], of which none is listed twice; *logits [count, V]. The states stay where they
- * are: nothing is copied. Otherwise as ch_session_step. */
+/* Appends one token to each of sequences [count], of which none is listed twice; *logits [count, V]. The
+ * states stay where they are: nothing is copied. Otherwise as ch_session_step. */
 CH_API ch_status ch_session_step_some(ch_session *session, const int32_t *sequences, size_t count,
                                       const int32_t *tokens, const float **logits, ch_error *error);
 
-/* From now on ch_session_feed and ch_session_feed_one call `progress` between their passes of some hundred tokens
- * and, within a pass that takes long, some twenty times a second; so does generation while it reads a prompt. The
- * unit is tokens per sequence. When it returns false, a feed ends with CH_ERROR_INTERRUPTED and *logits is not set.
- * The tokens of the passes that are complete stay (ch_session_length says how many); but where a pass was interrupted
- * that moves a full sliding window or a state of a fixed size, the sequences are empty. A generation ends with CH_END_STOPPED. NULL = no calls, as
- * at first. */
+/* From now on ch_session_feed and ch_session_feed_one call `progress` between their passes of some hundred
+ * tokens and, within a long pass, some twenty times a second; so does generation while it reads a
+ * prompt. The unit is tokens per sequence. When it returns false, a feed ends with CH_ERROR_INTERRUPTED and
+ * *logits is not set. The tokens of the passes that are complete stay (ch_session_length says how many); but
+ * where a pass was interrupted that moves a full sliding window or a state of a fixed size, the sequences are
+ * empty. A generation ends with CH_END_STOPPED. NULL = no calls, as at first. */
 CH_API void ch_session_set_progress(ch_session *session, ch_progress progress, void *user);
 
 /* ---- Truncating, copying, forking ---- */
 
-/* Keeps the first `length` tokens of every sequence; those that hold fewer stay as they are. A negative length is 0. Layers with
- * a sliding window of W tokens and n sinks keep the last W and the first n: once a sequence held more than W + n, it can go back
- * by one token, or to n or fewer. Layers of linear attention keep one state: a sequence can only go back to the beginning.
- * Anything else is CH_ERROR_ARGUMENT, and nothing changes. */
+/* Keeps the first `length` tokens of every sequence; those that hold fewer stay as they are. A negative
+ * length is 0. Layers with a sliding window of W tokens and n sinks keep the last W and the first n: once a
+ * sequence held more than W + n, it can go back by one token, or to n or fewer. Layers of linear attention
+ * keep one state: a sequence can only go back to the beginning. Anything else is CH_ERROR_ARGUMENT, and
+ * nothing changes. */
 CH_API ch_status ch_session_truncate(ch_session *session, int64_t length, ch_error *error);
 
 /* Empties the sequences and keeps the memory. */
 CH_API void ch_session_reset(ch_session *session);
 
-/* Sequence `to` becomes the first `length` tokens of sequence `from`. They may be the same: then that one sequence is
- * truncated. Nothing is computed. Errors: CH_ERROR_ARGUMENT for a sequence that is not there, a length that `from`
- * does not hold, or one that it cannot go back to (ch_session_truncate). */
+/* Sequence `to` becomes the first `length` tokens of sequence `from`. They may be the same: then that one
+ * sequence is truncated. Nothing is computed. Errors: CH_ERROR_ARGUMENT for a sequence that is not there, a
+ * length that `from` does not hold, or one that it cannot go back to (ch_session_truncate). */
 CH_API ch_status ch_session_copy(ch_session *session, int32_t from, int32_t to, int64_t length,
                                  ch_error *error);
 
-/* A second session that holds what this one holds, with the same settings, end tokens and no progress callback. The
- * two share the model and nothing else, and go on as two sessions that were fed the same tokens: bit for bit. */
+/* A second session that holds what this one holds, with the same settings, end tokens and no progress
+ * callback. The two share the model and nothing else, and go on as two sessions that were fed the same
+ * tokens: bit for bit. */
 CH_API ch_status ch_session_fork(const ch_session *session, ch_session **fork, ch_error *error);
 
 /* ---- What a session is ---- */
@@ -134,8 +137,8 @@ CH_API int64_t ch_session_cache_token_bytes(const ch_session *session);
 /* The ids that end a text in this session: *ids [returned count], the session's, valid until they are set. */
 CH_API size_t ch_session_end_tokens(const ch_session *session, const int32_t **ids);
 
-/* Sets them (a copy is kept): at most 16; a count of 0 means that no token ends a text. Errors: CH_ERROR_ARGUMENT for
- * more, and for an id outside 0 ... V - 1. */
+/* Sets the end tokens (the array is copied): at most 16; a count of 0 means that no token ends a text.
+ * Errors: CH_ERROR_ARGUMENT for more, and for an id outside 0 ... V - 1. */
 CH_API ch_status ch_session_set_end_tokens(ch_session *session, const int32_t *ids, size_t count,
                                            ch_error *error);
 

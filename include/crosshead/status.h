@@ -23,7 +23,7 @@ typedef enum ch_status {
   CH_ERROR_CONFIG = 4,      /* a configuration contradicts itself or is not supported */
   CH_ERROR_MEMORY = 5,      /* an allocation failed */
   CH_ERROR_NUMERIC = 6,     /* a loss, gradient or weight is not finite */
-  CH_ERROR_INTERRUPTED = 7, /* a signal or the caller asked to stop; work so far is kept */
+  CH_ERROR_INTERRUPTED = 7, /* a signal or the caller stopped it; work so far is saved */
   CH_ERROR_FULL = 8         /* a cache or a context window has no room for more tokens */
 } ch_status;
 
@@ -32,9 +32,9 @@ typedef struct ch_error_name {
   short at, length; /* bytes from the beginning of the message */
 } ch_error_name;
 
-/* One sentence that says what was wrong, where, and what would be right: "eval_every is -2; it must be at least 0". It
- * names settings as their structs do; a front end that has other names for them shows ch_error_spell's sentence. Owned by
- * the caller. */
+/* One sentence that says what was wrong, where, and what would be right: "eval_every is -2; it must be at
+ * least 0". It names settings as their structs do; a front end that has other names for them shows
+ * ch_error_spell's sentence. Owned by the caller. */
 typedef struct ch_error {
   ch_status status;
   char message[1024];
@@ -46,8 +46,8 @@ typedef struct ch_error {
 /* Writes how a front end spells a setting to `out`: "--eval-every" for "eval_every". */
 typedef void (*ch_setting_speller)(const char *setting, char *out, size_t size, void *user);
 
-/* Copies the message to `out`, with the settings that it names spelt by `spell`; cut off where `size` bytes, 1 or more, do
- * not suffice. Text that the message quotes, such as a file's name, stays as it is. */
+/* Copies the message to `out`, with the settings that it names spelt by `spell`; cut off where `size` bytes,
+ * 1 or more, do not suffice. Text that the message quotes, such as a file's name, stays as it is. */
 CH_API void ch_error_spell(const ch_error *error, ch_setting_speller spell, void *user, char *out,
                            size_t size);
 

@@ -1,5 +1,5 @@
-/* Text and tokens: a model's tokenizer. Any number of threads may use it at the same time. <crosshead/tokenizer.h> has
- * the flags, and tokenizers without a model. */
+/* Text and tokens: a model's tokenizer. Any number of threads may use it at the same time.
+ * <crosshead/tokenizer.h> has the flags, and tokenizers without a model. */
 #ifndef CROSSHEAD_TEXT_H
 #define CROSSHEAD_TEXT_H
 

@@ -1,5 +1,5 @@
-/* Tokenizers by themselves: text to token ids and back, the vocabulary, and training one. <crosshead/text.h> does the
- * same with the tokenizer of an open model. */
+/* Tokenizers by themselves: text to token ids and back, the vocabulary, and training one. <crosshead/text.h>
+ * does the same with the tokenizer of an open model. */
 #ifndef CROSSHEAD_TOKENIZER_H
 #define CROSSHEAD_TOKENIZER_H
 
@@ -13,7 +13,7 @@ extern "C" {
 typedef struct ch_tokenizer ch_tokenizer;
 
 /* Opens a Hugging Face tokenizer.json, a llama2.c tokenizer.bin, or a directory that holds one of the two. A
- * tokenizer_config.json beside a tokenizer.json names the beginning and the end token.
+ * tokenizer_config.json in the same directory names the beginning and the end token.
  * Errors: CH_ERROR_IO, CH_ERROR_FORMAT, CH_ERROR_MEMORY; each names the file. */
 CH_API ch_status ch_tokenizer_open(const char *path, ch_tokenizer **tokenizer, ch_error *error);
 
@@ -35,8 +35,8 @@ CH_API bool ch_tokenizer_adds_bos(const ch_tokenizer *tokenizer);
 /* True for the ids of special tokens: those that control the model and are no text themselves. */
 CH_API bool ch_tokenizer_is_special(const ch_tokenizer *tokenizer, int32_t id);
 
-/* The token as the tokenizer's file spells it ("Ġthe", "▁the"): *size bytes, not NUL-terminated, the tokenizer's; NULL
- * for an id that has none. */
+/* The token as the tokenizer's file spells it ("Ġthe", "▁the"): *size bytes, not NUL-terminated, the
+ * tokenizer's; NULL for an id that has none. */
 CH_API const char *ch_tokenizer_piece(const ch_tokenizer *tokenizer, int32_t id, size_t *size);
 
 /* The id of the token that the tokenizer's file spells like these SIZE bytes; -1 if there is none. */
@@ -44,14 +44,14 @@ CH_API int32_t ch_tokenizer_find(const ch_tokenizer *tokenizer, const char *piec
 
 /* ---- Text to tokens ---- */
 
-/* How a text is encoded and how tokens are decoded; combine with |. A text that is encoded without BEGINS, WHOLE and
- * BARE continues an earlier part: nothing is put before it, not even the space that some tokenizers put before a text.
- * At most one of the three may be given. */
+/* How a text is encoded and how tokens are decoded; combine with |. A text that is encoded without BEGINS,
+ * WHOLE and BARE continues an earlier part: nothing is put before it, not even the space that some tokenizers
+ * put before a text. At most one of the three may be given. */
 typedef enum ch_text_flags {
   /* Encoding: a text begins here. The beginning-of-text token goes in front if the tokenizer uses one. */
   CH_TEXT_BEGINS = 1,
-  /* Encoding: special tokens written out in the text ("<|im_start|>") become their ids. Never set this for text that a
-   * stranger wrote. */
+  /* Encoding: special tokens written out in the text ("<|im_start|>") become their ids. Never set this for
+   * text that a stranger wrote. */
   CH_TEXT_SPECIAL = 2,
   /* Decoding: special tokens are left out. Without this flag they are written out. */
   CH_TEXT_NO_SPECIAL = 4,
@@ -73,9 +73,10 @@ CH_API void ch_ids_free(ch_ids *ids);
 /* Makes room for `more` ids after those of the list. False when memory is out; the list is as it was then. */
 CH_API bool ch_ids_reserve(ch_ids *ids, size_t more);
 
-/* Appends the ids of SIZE bytes of text (UTF-8; other bytes where the tokenizer has tokens for them; less than 1 GiB);
- * `flags` are of ch_text_flags. Errors: CH_ERROR_ARGUMENT for a longer text and for flags that do not go together,
- * CH_ERROR_FORMAT for a character that the vocabulary has no token for. The list may have grown then. */
+/* Appends the ids of SIZE bytes of text (UTF-8; other bytes where the tokenizer has tokens for them; less
+ * than 1 GiB); `flags` are of ch_text_flags. Errors: CH_ERROR_ARGUMENT for a longer text and for flags that
+ * do not go together, CH_ERROR_FORMAT for a character that the vocabulary has no token for. The list may have
+ * grown then. */
 CH_API ch_status ch_tokenizer_encode(const ch_tokenizer *tokenizer, const char *text, size_t size,
                                      unsigned flags, ch_ids *ids, ch_error *error);
 
@@ -86,15 +87,15 @@ typedef struct ch_prompt_part {
   bool special;
 } ch_prompt_part;
 
-/* Appends the ids of the text that parts [count] make together: as ch_tokenizer_encode of the whole, but a special token
- * is found only where none of its bytes belongs to a part that is not `special`. (Where a tokenizer looks for special tokens in
- * normalized text, the parts are encoded one after the other.) Flags: CH_TEXT_BEGINS, CH_TEXT_WHOLE or
- * CH_TEXT_BARE, or none. Errors: those of ch_tokenizer_encode. */
+/* Appends the ids of the text that parts [count] make together: as ch_tokenizer_encode of the whole, but a
+ * special token is found only where none of its bytes belongs to a part that is not `special`. (Where a
+ * tokenizer looks for special tokens in normalized text, the parts are encoded one after the other.) Flags:
+ * CH_TEXT_BEGINS, CH_TEXT_WHOLE or CH_TEXT_BARE, or none. Errors: those of ch_tokenizer_encode. */
 CH_API ch_status ch_tokenizer_encode_parts(const ch_tokenizer *tokenizer, const ch_prompt_part *parts,
                                            size_t count, unsigned flags, ch_ids *ids, ch_error *error);
 
-/* Working memory for encoding many texts: faster than ch_tokenizer_encode, as it caches the ids of words. It belongs to one
- * thread at a time; the tokenizer must outlive it. */
+/* Working memory for encoding many texts: faster than ch_tokenizer_encode, as it caches the ids of words. It
+ * belongs to one thread at a time; the tokenizer must outlive it. */
 typedef struct ch_encoder ch_encoder;
 
 CH_API ch_status ch_encoder_new(const ch_tokenizer *tokenizer, ch_encoder **encoder, ch_error *error);
@@ -108,23 +109,25 @@ CH_API ch_status ch_encoder_encode(ch_encoder *encoder, const char *text, size_t
 
 /* ---- Tokens to text ---- */
 
-/* The text of tokens [count], NUL-terminated (though tokens may contain NUL bytes: *size is the length without the last
- * NUL); `flags` are of ch_text_flags. The bytes need not be whole UTF-8 characters. *text is the caller's: release it
- * with ch_free. Errors: CH_ERROR_ARGUMENT for an id that the tokenizer does not have. */
+/* The text of tokens [count], NUL-terminated (though tokens may contain NUL bytes: *size is the length
+ * without the last NUL); `flags` are of ch_text_flags. The bytes need not be whole UTF-8 characters. *text is
+ * the caller's: release it with ch_free. Errors: CH_ERROR_ARGUMENT for an id that the tokenizer does not
+ * have. */
 CH_API ch_status ch_tokenizer_decode(const ch_tokenizer *tokenizer, const int32_t *tokens, size_t count,
                                      unsigned flags, char **text, size_t *size, ch_error *error);
 
-/* The bytes of a token in the middle of a text (" the" for "▁the"), special tokens written out: *size bytes, the tokenizer's,
- * which need not be whole UTF-8 characters. NULL for an id that the tokenizer does not have. */
+/* The bytes of a token in the middle of a text (" the" for "▁the"), special tokens written out: *size bytes,
+ * the tokenizer's, which need not be whole UTF-8 characters. NULL for an id that the tokenizer does not
+ * have. */
 CH_API const char *ch_tokenizer_bytes(const ch_tokenizer *tokenizer, int32_t id, size_t *size);
 
-/* Decodes a text id by id into pieces that are whole UTF-8 characters. Bytes that begin a character wait for its end, and
- * bytes that may begin a stop string wait until it is clear; U+FFFD stands for bytes that are no character. It belongs to
- * one thread at a time; the tokenizer must outlive it. */
+/* Decodes a text id by id into pieces that are whole UTF-8 characters. Bytes that begin a character wait for
+ * its end, and bytes that may begin a stop string wait until it is clear; bytes that are no character become
+ * U+FFFD. It belongs to one thread at a time; the tokenizer must outlive it. */
 typedef struct ch_text_stream ch_text_stream;
 
-/* stops: [stop_count] NUL-terminated UTF-8, none empty, copied; or NULL with a count of 0. `flags` are of ch_text_flags, for
- * decoding. Errors: CH_ERROR_ARGUMENT, CH_ERROR_MEMORY. */
+/* stops: [stop_count] NUL-terminated UTF-8, none empty, copied; or NULL with a count of 0. `flags` are of
+ * ch_text_flags, for decoding. Errors: CH_ERROR_ARGUMENT, CH_ERROR_MEMORY. */
 CH_API ch_status ch_text_stream_new(const ch_tokenizer *tokenizer, const char *const *stops,
                                     int32_t stop_count, unsigned flags, ch_text_stream **stream,
                                     ch_error *error);
@@ -132,9 +135,10 @@ CH_API ch_status ch_text_stream_new(const ch_tokenizer *tokenizer, const char *c
 /* NULL is fine. */
 CH_API void ch_text_stream_free(ch_text_stream *stream);
 
-/* The text that is released when a token comes: *size bytes, the stream's, valid until the next call. *stop becomes the index of
- * the stop string that the token completed, or -1; the text ends before it, and what comes later is nothing. Ids that the
- * tokenizer does not have (padded vocabularies) have no text. Errors: CH_ERROR_MEMORY. */
+/* The text that is released when a token comes: *size bytes, the stream's, valid until the next call. *stop
+ * becomes the index of the stop string that the token completed, or -1; the text ends before it, and what
+ * comes later is nothing. Ids that the tokenizer does not have (padded vocabularies) have no text. Errors:
+ * CH_ERROR_MEMORY. */
 CH_API ch_status ch_text_stream_put(ch_text_stream *stream, int32_t id, const char **text, size_t *size,
                                     int32_t *stop, ch_error *error);
 
@@ -147,11 +151,12 @@ CH_API ch_status ch_text_stream_end(ch_text_stream *stream, const char **text, s
 /* The smallest vocabulary: an end token and the 256 bytes. */
 enum { CH_TOKENIZER_LEAST_VOCABULARY = 257 };
 
-/* Called now and then by the calling thread: the stage ("counting words", "merging pairs") and the share of it, 0 to 1,
- * that is done. Returning false cancels the training. */
+/* Called now and then by the calling thread: the stage ("counting words", "merging pairs") and the share of
+ * it, 0 to 1, that is done. Returning false cancels the training. */
 typedef bool (*ch_tokenizer_progress)(const char *stage, double share, void *user);
 
-/* Fill with ch_tokenizer_train_defaults, then change what should differ: members may be added in later versions. */
+/* Fill with ch_tokenizer_train_defaults, then change what should differ: members may be added in later
+ * versions. */
 typedef struct ch_tokenizer_train_settings {
   int32_t vocab_size;    /* at least CH_TOKENIZER_LEAST_VOCABULARY; default 8192 */
   int64_t min_count;     /* pairs that occur less often are not merged; default 2 */
@@ -164,17 +169,17 @@ CH_API void ch_tokenizer_train_defaults(ch_tokenizer_train_settings *settings);
 
 /* The results of a training. */
 typedef struct ch_tokenizer_report {
-  int32_t
-      vocab_size; /* reached: smaller than asked for if the text has no more pairs that occur min_count times */
+  /* reached: smaller than requested if the text has no more pairs that occur min_count times */
+  int32_t vocab_size;
   size_t text_bytes, distinct_words;
 } ch_tokenizer_report;
 
-/* Trains byte-level BPE on DATA, a UTF-8 text file or several separated by commas, and writes it to the file OUT, a
- * tokenizer.json of Hugging Face's form. Words are split as in GPT-2; the most frequent pair of neighbouring tokens
- * becomes a token until the vocabulary is full. Of equally frequent pairs the one whose bytes are greatest goes first:
- * the result depends on the text alone. settings and report may be NULL. Errors: CH_ERROR_IO, CH_ERROR_FORMAT for a
- * file that is no text, CH_ERROR_ARGUMENT for settings out of range, CH_ERROR_INTERRUPTED when progress returned false;
- * nothing is written then. */
+/* Trains byte-level BPE on DATA, a UTF-8 text file or several separated by commas, and writes it to the file
+ * OUT, a tokenizer.json of Hugging Face's form. Words are split as in GPT-2; the most frequent pair of
+ * neighbouring tokens becomes a token until the vocabulary is full. Of equally frequent pairs the one whose
+ * bytes are greatest goes first: the result depends on the text alone. settings and report may be NULL.
+ * Errors: CH_ERROR_IO, CH_ERROR_FORMAT for a file that is no text, CH_ERROR_ARGUMENT for settings out of
+ * range, CH_ERROR_INTERRUPTED when progress returned false; nothing is written then. */
 CH_API ch_status ch_tokenizer_train(const char *data, const char *out,
                                     const ch_tokenizer_train_settings *settings, ch_tokenizer_report *report,
                                     ch_error *error);

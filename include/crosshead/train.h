@@ -1,4 +1,4 @@
-/* Training a model of text or of images. Link libcrosshead-train.
+/* Trains a model of text or of images. Link libcrosshead-train.
  *
  * From simple to advanced: settings and one call; events while it runs; the memory that it takes.
  *
@@ -8,8 +8,7 @@
  *   settings.model.config = "config.json";
  *   settings.text.data = "book.txt";
  *   settings.training.steps = 1000;
- *   ch_train("model", &settings, NULL, &error);
- */
+ *   ch_train("model", &settings, NULL, &error); */
 #ifndef CROSSHEAD_TRAIN_H
 #define CROSSHEAD_TRAIN_H
 
@@ -33,7 +32,8 @@ typedef enum ch_train_schedule {
   CH_TRAIN_COSINE_TO_ZERO = 2 /* half a cosine that reaches 0 after the last step */
 } ch_train_schedule;
 
-/* How images are changed at random, each time they are seen. Flip and crop may be joined: CH_TRAIN_FLIP | CH_TRAIN_CROP. */
+/* How images are changed at random, each time they are seen. Flip and crop may be joined: CH_TRAIN_FLIP |
+ * CH_TRAIN_CROP. */
 enum {
   CH_TRAIN_AUGMENT_USUAL = 0, /* the resumed run's, else both for colour images and none for grey ones */
   CH_TRAIN_AUGMENT_NONE = 1,
@@ -48,30 +48,31 @@ enum {
 typedef struct ch_train_model {
   const char *config;    /* the config.json of a new model, or a directory that holds one */
   const char *init_from; /* instead: a model directory, whose weights and tokenizer training starts from */
-  /* With init_from: the defaults of recovering a compressed model, those of the MEA paper: a learning rate of 1.6e-5,
-   * a warm-up of 1000 steps (at most a tenth of all), then a cosine to zero. */
+  /* With init_from: the defaults of recovering a compressed model, those of the MEA paper: a learning rate of
+   * 1.6e-5, a warm-up of 1000 steps (at most a tenth of all), then a cosine to zero. */
   bool recover;
-  /* With init_from: another model directory, as a rule the model before compression, whose weights are then trained in
-   * the same way into OUT/control: the same sequences in the same order, the same steps and rates. A run that is resumed
-   * knows its control; one that has none gets it. */
+  /* With init_from: another model directory, as a rule the model before compression, whose weights are then
+   * trained in the same way into OUT/control: the same sequences in the same order, the same steps and rates.
+   * A run that is resumed knows its control; one that has none gets it. */
   const char *control;
-  /* Continue from the checkpoint in OUT, if it has one: the model and what decides the result are then those of that
-   * run, `data` may be NULL, and what is set must be the same as there. */
+  /* Continue from the checkpoint in OUT, if it has one: the model and what decides the result are then those
+   * of that run, `data` may be NULL, and what is set must be the same as there. */
   bool resume;
 } ch_train_model;
 
 /* The text that the model is trained and validated on. */
 typedef struct ch_train_text {
-  /* A UTF-8 text file, or several separated by commas, or a token file; for a model of images, a directory or files
-   * (CIFAR, IDX). */
+  /* A UTF-8 text file, or several separated by commas, or a token file; for a model of images, a directory or
+   * files (CIFAR, IDX). */
   const char *data;
   /* A tokenizer.json, tokenizer.bin or a directory with one; NULL: trained on the text. */
   const char *tokenizer;
   ch_document_separator documents; /* what separates documents */
   bool documents_apart;            /* attention stays inside documents */
-  /* share of the data that is kept for validation, if there are no validation files; 0 = a twentieth */
+  /* share of the data for validation, if there are no validation files; 0 = a twentieth */
   double validation;
-  /* Text files as `data` has them, which validate in place of a share, so that all of `data` trains; NULL: the share. */
+  /* Text files as `data` has them, which validate in place of a share, so that all of `data` trains; NULL:
+     the share. */
   const char *validation_text;
 } ch_train_text;
 
@@ -112,15 +113,15 @@ typedef struct ch_train_optimizer {
 typedef struct ch_train_workers {
   int32_t threads; /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
   ch_training_engine engine;
-  /* With CH_ENGINE_PYTORCH: the device, as PyTorch names it ("cuda:0", "cpu", "mps", "xpu"; NULL: the first GPU, else the CPU;
-   * several with commas train the model together),
-   * and the Python interpreter with PyTorch, transformers and the package crosshead (NULL: CROSSHEAD_PYTHON, that of an active
-   * virtual environment, or python3). */
+  /* With CH_ENGINE_PYTORCH: the device, as PyTorch names it ("cuda:0", "cpu", "mps", "xpu"; NULL: the first
+   * GPU, else the CPU; several with commas train the model together), and the Python interpreter with
+   * PyTorch, transformers and the package crosshead (NULL: CROSSHEAD_PYTHON, that of an active virtual
+   * environment, or python3). */
   const char *device, *python;
   bool prepare; /* with CH_ENGINE_PYTORCH: write what `python -m crosshead.worker OUT` trains, and end */
-  /* One of several processes that train one model together (ranks.h): all call ch_train with the same settings, each gets its
-   * share of a step's micro-batches, and rank 0 writes the files and gets the events. Failures are those of all: every rank
-   * returns the same status and sentence. NULL: this process alone. */
+  /* One of several processes that train one model together (ranks.h): all call ch_train with the same
+   * settings, each gets its share of a step's micro-batches, and rank 0 writes the files and gets the events.
+   * Failures are those of all: every rank returns the same status and sentence. NULL: this process alone. */
   ch_rank_group *ranks;
 } ch_train_workers;
 
@@ -129,21 +130,22 @@ typedef struct ch_train_report {
   int64_t eval_every;       /* steps between evaluations; -1; 0 = one, after the last step */
   int64_t eval_tokens;      /* validation tokens (or images) of an evaluation; -1; 0 = all */
   int64_t checkpoint_every; /* steps between checkpoints; -1; 0 = every ten minutes */
-  /* A file that gets every operation of the second step in the Trace Event Format (chrome://tracing, Perfetto), or NULL.
-   * If it cannot be written, the run continues, and ch_train gives *json and then returns why. */
+  /* A file that gets every operation of the second step in the Trace Event Format (chrome://tracing,
+   * Perfetto), or NULL. If it cannot be written, the run continues, and ch_train gives *json and then returns
+   * why. */
   const char *trace;
 } ch_train_report;
 
 typedef struct ch_train_event ch_train_event;
 
-/* Called in the thread that called ch_train, on rank 0 alone. Returning false stops the run: a checkpoint is saved, and
- * ch_train returns CH_ERROR_INTERRUPTED. */
+/* Called in the thread that called ch_train, on rank 0 alone. Returning false stops the run: a checkpoint is
+ * saved, and ch_train returns CH_ERROR_INTERRUPTED. */
 typedef bool (*ch_train_event_sink)(const ch_train_event *event, void *user);
 
-/* Fill with ch_train_defaults, then set model.config or model.init_from, text.data, and what should differ: members may be added
- * in later versions. What ch_train_defaults puts there (0; for those marked, -1) means the value of the run that is resumed,
- * else the default that docs/train.md names. All that it points to is the caller's and must last until ch_train has
- * returned. */
+/* Fill with ch_train_defaults, then set model.config or model.init_from, text.data, and what should differ:
+ * members may be added in later versions. What ch_train_defaults puts there (0; for those marked, -1) means
+ * the value of the run that is resumed, else the default that docs/train.md names. All that it points to is
+ * the caller's and must last until ch_train has returned. */
 typedef struct ch_train_settings {
   ch_train_model model;
   ch_train_text text;
@@ -161,22 +163,23 @@ CH_API void ch_train_defaults(ch_train_settings *settings);
 
 /* ---- Training ---- */
 
-/* Trains a model to the end of its run. The directory OUT (created; it must be empty unless settings->model.resume
- * is set, or hold nothing but the text that an earlier call prepared) gets the prepared text, log.jsonl,
- * checkpoint.safetensors and in the end the model, which ch_model_open opens. A run that was stopped and resumed ends with the same bits
- * as one that never stopped. With settings->model.control, OUT/control gets the same files except the prepared text.
- * *json (may be NULL) becomes the object of `crosshead train --json`: steps, tokens, loss, validation_loss
- * and the rest, and "control" with the same; NUL-terminated and the caller's, release it with ch_free. Errors: CH_ERROR_INTERRUPTED when a
- * callback stopped the run (the sentence names the checkpoint's step), CH_ERROR_ARGUMENT, CH_ERROR_CONFIG,
- * CH_ERROR_FORMAT, CH_ERROR_IO, CH_ERROR_MEMORY, and CH_ERROR_NUMERIC for a loss that is not finite;
- * checkpoints stay. */
+/* Trains a model to the end of its run. The directory OUT (created; it must be empty unless
+ * settings->model.resume is set, or hold nothing but the text that an earlier call prepared) gets the
+ * prepared text, log.jsonl, checkpoint.safetensors and in the end the model, which ch_model_open opens. A run
+ * that was stopped and resumed ends with the same bits as one that never stopped. With
+ * settings->model.control, OUT/control gets the same files except the prepared text. *json (may be NULL)
+ * becomes the object of `crosshead train --json`: steps, tokens, loss, validation_loss and the rest, and
+ * "control" with the same; NUL-terminated and the caller's, release it with ch_free. Errors:
+ * CH_ERROR_INTERRUPTED when a callback stopped the run (the sentence names the checkpoint's step),
+ * CH_ERROR_ARGUMENT, CH_ERROR_CONFIG, CH_ERROR_FORMAT, CH_ERROR_IO, CH_ERROR_MEMORY, and CH_ERROR_NUMERIC for
+ * a loss that is not finite; checkpoints stay. */
 CH_API ch_status ch_train(const char *out, const ch_train_settings *settings, char **json, ch_error *error);
 
 /* ---- While it runs ---- */
 
 /* A run that is ready to begin. With images, members that count tokens, here and below, count images. */
 typedef struct ch_train_start {
-  bool images;  /* the model takes images */
+  bool images;  /* the model reads images */
   bool resumed; /* from a checkpoint */
   bool control; /* this is the run of settings->model.control, after the main one */
   int64_t step; /* finished steps; the next one is step + 1 */
@@ -195,14 +198,14 @@ typedef struct ch_train_step {
   double seconds, tokens_per_second; /* of this step */
 } ch_train_step;
 
-/* An evaluation on the part of the data that is kept for validation. */
+/* An evaluation on the validation data. */
 typedef struct ch_train_evaluation {
   int64_t step;
   double loss; /* mean cross entropy */
   double top1,
       top5; /* for images: shares whose label is the first choice, or among the first five; for text: -1 */
-  /* Mixtures of experts: the smallest and the largest share of a layer's choices that an expert had in the last step;
-   * else -1. */
+  /* Mixtures of experts: the smallest and the largest share of a layer's choices that an expert had in the
+   * last step; else -1. */
   double least_expert, most_expert;
 } ch_train_evaluation;
 
@@ -218,8 +221,7 @@ typedef enum ch_train_event_kind {
       0, /* now and then while the text is prepared; a later call reuses the finished stages */
   CH_TRAIN_EVENT_START = 1, /* once for each model that is trained: before the first step */
   CH_TRAIN_EVENT_STEP = 2,  /* a step is done */
-  CH_TRAIN_EVENT_SHARE =
-      3, /* some four times a second within steps and evaluations that take longer than a second */
+  CH_TRAIN_EVENT_SHARE = 3, /* some four times a second within steps and evaluations longer than a second */
   CH_TRAIN_EVENT_EVALUATING = 4, /* an evaluation begins: up to its end, shares are those of the evaluation */
   CH_TRAIN_EVENT_EVALUATION = 5  /* an evaluation is done */
 } ch_train_event_kind;
@@ -229,8 +231,7 @@ typedef enum ch_train_event_kind {
  *   bool on_event(const ch_train_event *event, void *user) {
  *     if (event->kind == CH_TRAIN_EVENT_STEP) printf("loss %.3f\n", event->as.step.step->loss);
  *     return true;
- *   }
- */
+ *   } */
 struct ch_train_event {
   ch_train_event_kind kind;
   union {
@@ -257,8 +258,8 @@ struct ch_train_event {
 
 /* Bytes that a rank holds while it trains. */
 typedef struct ch_train_memory {
-  int64_t weights,
-      gradients;   /* as passes read and write them; of divided tables only the rank's own columns */
+  /* as passes read and write them; of divided tables only the rank's own columns */
+  int64_t weights, gradients;
   int64_t masters; /* the rank's share of F32 weights that passes read in BF16 */
   int64_t moments;
   int64_t exchange;    /* rows of divided tables and their gradients on the way */
@@ -266,16 +267,17 @@ typedef struct ch_train_memory {
   int64_t total;
 } ch_train_memory;
 
-/* The memory of each of `ranks` ranks (1: a process alone) in training, computed without training: that of the
- * rank with the most. Of `model`, config or init_from is used; of `training`, what batches and arithmetic say (micro_batch 0 = 1
- * sequence).
+/* The memory of each of `ranks` ranks (1: a process alone) in training, computed without training: that of
+ * the rank with the most. Of `model`, config or init_from is used; of `training`, what batches and arithmetic
+ * say (micro_batch 0 = 1 sequence).
  *
  *   ch_train_memory_of(&settings.model, &settings.training, 4, &memory, &error);
  *
  * Errors: CH_ERROR_ARGUMENT, CH_ERROR_CONFIG, CH_ERROR_FORMAT, CH_ERROR_IO, CH_ERROR_MEMORY. */
 CH_API ch_status ch_train_memory_of(const ch_train_model *model, const ch_train_training *training,
                                     int32_t ranks, ch_train_memory *memory, ch_error *error);
-/* *json becomes an object of its members, as `crosshead info --ranks --json` has them; the caller's, release it with ch_free. */
+/* *json becomes an object of its members, as `crosshead info --ranks --json` has them; the caller's, release
+ * it with ch_free. */
 CH_API ch_status ch_train_memory_json(const ch_train_memory *memory, char **json, ch_error *error);
 
 #ifdef __cplusplus

@@ -1,4 +1,5 @@
-/* The attention of a layer: write the states, append them to the cache if there is one, read. */
+/* Builds the attention of a layer: writes the states, appends them to the cache if there is one, and reads.
+   It knows no mechanism; registry.c does. */
 #include "attention/registry.h"
 
 void ch_attention_declare(ch_declaration *declaration) {

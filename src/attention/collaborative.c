@@ -1,11 +1,11 @@
-/* Collaborative heads (Cordonnier et al. 2020): one query and one key for all heads, which each weigh their dims.
+/* Collaborative heads (Cordonnier et al. 2020): one query and one key for all heads, which each weigh their
+ * dims.
  *
  *   write:  k = RoPE(W_k x)  [D~],   e = U x  [H, with "content_bias"],   v = knock(W_v x)  [G heads of d]
  *   read:   s_h = (RoPE(W_q x * m_h) . k + e_h) / sqrt(d);   y = W_o headnorm(softmax(s) v)
  *
- * RoPE turns blocks of d, each as a head, so that D~ = H d with m_h one on block h is multi-head attention. e is the end of
- * the key: head h's query ends in row h of the identity.
- */
+ * RoPE turns blocks of d, each as a head, so that D~ = H d with m_h one on block h is multi-head attention. e
+ * is the end of the key: head h's query ends in row h of the identity. */
 #include <math.h>
 
 #include "attention/mechanism.h"
@@ -36,8 +36,8 @@ static int64_t key_width(const ch_config *config) {
   return config->attention.shared_qk_dim + (config->attention.content_bias ? config->num_attention_heads : 0);
 }
 
-/* Xavier's, as the paper's code; with the spectral rule what gives sums over D~ the size of sums over d, whatever the
-   widths. */
+/* Xavier's, as the paper's code; with the spectral rule what gives sums over D~ the size of sums over d,
+   whatever the widths. */
 static double mixing_std(const ch_config *config) {
   double shared = (double)config->attention.shared_qk_dim;
   if (config->parametrization == CH_PARAMETRIZATION_SPECTRAL) return sqrt((double)config->head_dim / shared);

@@ -1,12 +1,12 @@
 /* Differential attention (Ye et al.; MEA eqs. 4-6): heads in pairs, the second one's weights subtracted.
  *
  *   write:  k, v of G heads of d, as gqa
- *   read:   C_i = (softmax(q_2i k_2i^T / sqrt(d)) - lambda_i softmax(q_2i+1 k_2i+1^T / sqrt(d))) (v_2i, v_2i+1)
+ *   read:   C_i = (softmax(q_2i k_2i^T / sqrt(d)) - lambda_i softmax(q_2i+1 k_2i+1^T / sqrt(d)))
+ *                * (v_2i, v_2i+1)
  *           y = W_o (1 - lambda_init) headnorm(C)                   [heads of 2 d]
  *
- * lambda_init = 0.8 - 0.6 exp(-0.3 layer). lambda is one number per pair, or exp(q1 . k1) - exp(q2 . k2) + lambda_init
- * for the layer. Without the head norm there is no factor (1 - lambda_init) either.
- */
+ * lambda_init = 0.8 - 0.6 exp(-0.3 layer). lambda is one number per pair, or exp(q1 . k1) - exp(q2 . k2) +
+ * lambda_init for the layer. Without the head norm there is no factor (1 - lambda_init) either. */
 #include <math.h>
 
 #include "attention/mechanism.h"

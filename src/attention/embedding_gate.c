@@ -1,11 +1,10 @@
-/* The embedding gate (EG-MLA eqs. 1-14): expanded keys and values are multiplied by a projection of an embedding of
- * their own token, and normed:
+/* The embedding gate (EG-MLA eqs. 1-14): expanded keys and values are multiplied by a projection of an
+ * embedding of their own token, and normed:
  *
  *   kv = LayerNorm(kv * W_g E[token])      (gate_op "add": kv + ...; gate_norm false: no norm)
  *
- * The gate depends only on the token's id. The cache therefore keeps one row per id for it, and two scalars per token
- * for the moments of the norm.
- */
+ * The gate depends only on the token's id. The cache therefore keeps one row per id for it, and two scalars
+ * per token for the moments of the norm. */
 #include "attention/embedding_gate.h"
 
 #include <math.h>

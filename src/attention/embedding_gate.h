@@ -8,8 +8,8 @@
 ch_status ch_embedding_gate_check(const ch_config *config, const char *where, ch_error *error);
 /* Declares kv_gate_embed, kv_gate_proj and kv_gate_norm if the config has a gate. */
 void ch_embedding_gate_declare(ch_declaration *declaration);
-/* The parts of a token's state that a gate adds, from parts[0] on, which is the layer's part CH_GATE_PART; returns how
-   many. */
+/* The parts of a token's state that a gate adds, from parts[0] on, which is the layer's part CH_GATE_PART;
+   returns how many. */
 enum { CH_GATE_PART = 1 };
 int ch_embedding_gate_state(const ch_config *config, ch_state_part *parts);
 /* Writes them. kv [N, H (n + v)] is the expansion of what the tokens write, before the gate. */

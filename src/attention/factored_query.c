@@ -1,13 +1,9 @@
 /* MFA's queries: many large heads Q_h S_q x from two factors (MFA eq. 7), the first shared by all of them. */
 #include "attention/mechanism.h"
 
-static int64_t rank_of(const ch_config *config) {
-  return config->attention.q_lora_rank ? config->attention.q_lora_rank : config->head_dim;
-}
-
 void ch_factored_query_declare(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
-  int64_t rank = rank_of(c);
+  int64_t rank = c->attention.q_lora_rank ? c->attention.q_lora_rank : c->head_dim;
   ch_declare_projection(declaration, "q_a_proj", rank, c->hidden_size);
   if (c->attention.q_a_norm) ch_declare_norm(declaration, "q_a_layernorm", rank);
   ch_declare_projection(declaration, "q_b_proj", c->num_attention_heads * c->head_dim, rank);

@@ -4,7 +4,8 @@
 
 #include "attention/mechanism.h"
 
-/* q_a_proj [C_q, D], q_b_proj [m C, C_q], the norm between where the config asks for it, and the modules on queries. */
+/* q_a_proj [C_q, D], q_b_proj [m C, C_q], the norm between where the config asks for it, and the modules on
+   queries. */
 void ch_factored_query_declare(ch_declaration *declaration);
 ch_node *ch_factored_query(ch_builder *builder, ch_node *x);
 /* num_key_value_heads is 1 if it is left out; any other value is an error. */

@@ -1,13 +1,14 @@
-/* Gated DeltaNet (Yang, Kautz & Hatamizadeh 2024): a layer whose tokens leave a state of a fixed size, no keys and values.
+/* Gated DeltaNet (Yang, Kautz & Hatamizadeh 2024): a layer whose tokens leave a state of a fixed size, no
+ * keys and values.
  *
  *   q, k, v = silu(conv(W x)),   q and k of length 1 by head
- *   b = sigmoid(W_b x), or twice that,   a = exp(-exp(A_log) softplus(W_a x + dt_bias)), one for each value head
+ *   b = sigmoid(W_b x), or twice that,
+ *   a = exp(-exp(A_log) softplus(W_a x + dt_bias)), one for each value head
  *   S_t = a_t S_{t-1} + k_t (b_t (v_t - (a_t S_{t-1})^T k_t))^T,   o_t = S_t^T q_t / sqrt(d_k)
  *   y = W_o [RMSNorm(o) * silu(W_g x)]
  *
- * What a sequence keeps is S of every value head, and the last rows of x that the short convolutions see. Nothing is written
- * token by token: the operations that read these states also bring them up to date.
- */
+ * What a sequence keeps is S of every value head, and the last rows of x that the short convolutions see.
+ * Nothing is written token by token: the operations that read these states also bring them up to date. */
 #include <math.h>
 
 #include "attention/mechanism.h"
@@ -26,7 +27,7 @@ static int64_t value_width(const ch_config *c) {
   return c->linear_attention.value_heads * c->linear_attention.value_head_dim;
 }
 
-/* --- tensors ------------------------------------------------------------------------------------------------------ */
+/* --- tensors -------------------------------------------------------------------------------------------- */
 
 /* A projection and the convolution after it. */
 static void declare_convolved(ch_declaration *declaration, const char *name, const char *conv,
@@ -52,7 +53,7 @@ static void gdn_declare(ch_declaration *declaration) {
   ch_declare_output_projection(declaration, "o_proj", c->hidden_size, value_width(c));
 }
 
-/* --- states ------------------------------------------------------------------------------------------------------- */
+/* --- states --------------------------------------------------------------------------------------------- */
 
 static int gdn_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]) {
   const ch_linear_attention *l = &config->linear_attention;
@@ -67,7 +68,7 @@ static int gdn_state(const ch_config *config, int layer, ch_state_part parts[CH_
   return PARTS;
 }
 
-/* --- graph -------------------------------------------------------------------------------------------------------- */
+/* --- graph ---------------------------------------------------------------------------------------------- */
 
 static ch_kept_state kept_state(const ch_builder *builder, int part) {
   return (ch_kept_state){.is_kept = builder->cached, .layer = builder->layer, .part = part};

@@ -3,9 +3,8 @@
  *   write:  l_j = norm_j((W_a x)_j)  [c / g, g of them],   r = RoPE(W_r x)  [r]
  *   read:   (k_h, v_h) = B_h l_(floor(h g / H));   the rest as MLA
  *
- * A head's latent is g times narrower, so that folded queries and sums of latents cost g times less; and g machines can hold
- * a latent each. One latent is MLA, tensor for tensor.
- */
+ * A head's latent is g times narrower, so that folded queries and sums of latents cost g times less; and g
+ * machines can hold a latent each. One latent is MLA, tensor for tensor. */
 #include "attention/grouped_latents.h"
 
 static void gla_defaults(ch_config *config) {

@@ -3,9 +3,8 @@
  *   write:  k of G_k heads of d, v of G_v heads of d
  *   read:   y = W_o headnorm(softmax(q k^T / sqrt(d)) v)
  *
- * with queries, keys and values as keys_values.c makes them. Query head h reads key head floor(h G_k / H) and value
- * head floor(h G_v / H); the two are mostly alike, G.
- */
+ * with queries, keys and values as keys_values.c makes them. Query head h reads key head floor(h G_k / H) and
+ * value head floor(h G_v / H); the two are mostly alike, G. */
 #include "attention/mechanism.h"
 
 static void gqa_declare(ch_declaration *declaration) {
@@ -27,7 +26,7 @@ static ch_node *gqa_read(ch_builder *builder, ch_node *x, ch_node *const states[
 
 static const char *const keys[] = {"num_key_heads", "num_value_heads", "exclusive", NULL};
 
-/* --- presets ------------------------------------------------------------------------------------------------- */
+/* --- presets -------------------------------------------------------------------------------------------- */
 
 static ch_status one_group(ch_config *config, int64_t number, const char *where, ch_error *error) {
   (void)number;

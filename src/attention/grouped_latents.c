@@ -1,15 +1,16 @@
-/* Several latents of a token, each read by a group of heads, in one or several branches with a softmax of their own:
+/* Several latents of a token, each read by a group of heads, in one or several branches with a softmax of
+ * their own:
  *
  *   write:  l_j = s norm_j((W_a x)_j)  [w = c / m, m of them],   r = RoPE(W_r x)  [r, one for all heads]
  *   read:   branch b's head h: (k, v) = B_(b,h) l_j,  j = floor((b H + h) m / (branches H))
  *           o_h = s_o sum over b of softmax(q_h (k, r)^T / sqrt(n + r)) v;   y = W_o headnorm(o)
  *
- * The heads of all branches are like branches * H heads in a row: each latent serves as many. One branch is grouped latent
- * attention (gla.c), with one latent MLA.
+ * The heads of all branches are like branches * H heads in a row: each latent serves an equal number of them.
+ * One branch is grouped latent attention (gla.c), with one latent MLA.
  *
- * As with MLA, decoding never expands the cache: each head's W_UK is multiplied into its query, and W_UV into its sum of
- * latents. A pass of many queries expands it instead, a few hundred tokens at a time, if that takes fewer products.
- */
+ * As with MLA, decoding never expands the cache: each head's W_UK is multiplied into its query, and W_UV into
+ * its sum of latents. A pass of many queries expands it instead, a few hundred tokens at a time, if that
+ * takes fewer products. */
 #include "attention/grouped_latents.h"
 
 #include <math.h>
@@ -48,7 +49,7 @@ static double latent_scale(const ch_config *config) {
   return sqrt((double)config->hidden_size / (double)grouped_latents_sizes_of(config).width);
 }
 
-/* --- sizes -------------------------------------------------------------------------------------------------------- */
+/* --- sizes ---------------------------------------------------------------------------------------------- */
 
 static ch_status must_divide(const char *key, int64_t number, const char *of, int64_t all, const char *where,
                              ch_error *error) {
@@ -99,7 +100,7 @@ ch_status ch_grouped_latents_check(const ch_config *config, const char *where, c
   return check_branches(config, where, error);
 }
 
-/* --- tensors and state --------------------------------------------------------------------------------------------- */
+/* --- tensors and state ---------------------------------------------------------------------------------- */
 
 void ch_grouped_latents_declare(ch_declaration *declaration) {
   const ch_config *c = declaration->config;
@@ -123,7 +124,7 @@ int ch_grouped_latents_state(const ch_config *config, int layer, ch_state_part p
   return 1;
 }
 
-/* The latents, each normed by itself, with the rotated key after them. */
+/* The latents, each with its own norm, then the rotated key. */
 void ch_grouped_latents_write(ch_builder *builder, ch_node *x, ch_node *state[]) {
   const ch_config *c = builder->config;
   ch_graph *graph = builder->graph;
@@ -140,7 +141,7 @@ void ch_grouped_latents_write(ch_builder *builder, ch_node *x, ch_node *state[])
                               (ch_head_slice[]){{0, 0, s.all}, {0, 0, s.rope}});
 }
 
-/* --- reading -------------------------------------------------------------------------------------------------------- */
+/* --- reading -------------------------------------------------------------------------------------------- */
 
 static double score_scale(const ch_builder *builder) {
   sizes s = grouped_latents_sizes_of(builder->config);
@@ -186,7 +187,8 @@ static ch_node *expanded(ch_builder *builder, ch_node *latents) {
                           (ch_head_slice[]){{s.nope, 0, s.nope}, {s.value, 0, s.value}});
 }
 
-/* The latents without the key after them: one by one from the cache, so that only those that are needed are read. */
+/* The latents without the key after them: one by one from the cache, so that only those that are needed are
+   read. */
 static ch_node *latents_of(ch_builder *builder, ch_node *state) {
   sizes s = grouped_latents_sizes_of(builder->config);
   if (builder->cached)
@@ -228,7 +230,7 @@ static ch_node *through_kv_b(ch_builder *builder, ch_node *x, int64_t first, int
                             (ch_head_rows){s.heads, s.nope + s.value, first, rows, transposed});
 }
 
-/* Keys (l_j, r): one latent is one key with what lies after it. */
+/* Keys (l_j, r): with one latent, it and the rotated key behind it are one key in memory. */
 static ch_node *latent_keys(ch_builder *builder, ch_node *state) {
   sizes s = grouped_latents_sizes_of(builder->config);
   if (s.latents == 1) return state;
@@ -269,14 +271,15 @@ static ch_node *attend_absorbed(ch_builder *builder, ch_node *q, ch_node *state)
   return ch_knock(builder, CH_ON_V, summed(builder, through_kv_b(builder, sums, s.nope, s.value, false)));
 }
 
-/* Multiply-adds that a head's key and value of a token take. */
+/* Multiply-adds to expand one head's key and value of one token. */
 static int64_t expanding(const ch_config *config) {
   sizes s = grouped_latents_sizes_of(config);
   return s.width * (s.nope + s.value) + (ch_is_knocked(config, CH_ON_K) ? s.nope * s.nope : 0) +
          (ch_is_knocked(config, CH_ON_V) ? s.value * s.value : 0);
 }
 
-/* Returns true if absorbing takes fewer multiply-adds than making keys and values once for all queries of the pass. */
+/* Returns true if absorbing takes fewer multiply-adds than expanding keys and values once for all queries of
+   the pass. */
 static bool is_absorbed(const ch_builder *builder) {
   sizes s = grouped_latents_sizes_of(builder->config);
   return builder->cached &&
@@ -293,7 +296,7 @@ ch_node *ch_grouped_latents_read(ch_builder *builder, ch_node *x, ch_node *const
   return ch_project(builder, ch_head_norm(builder, contexts), "o_proj");
 }
 
-/* --- figures ---------------------------------------------------------------------------------------------------------- */
+/* --- figures -------------------------------------------------------------------------------------------- */
 
 int ch_grouped_latents_rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) {
   sizes s = grouped_latents_sizes_of(config);

@@ -1,4 +1,5 @@
-/* Several latents of a token, each read by a group of heads: what gla.c and mlra.c have in common (grouped_latents.c). */
+/* Several latents of a token, each read by a group of heads: what gla.c and mlra.c have in common
+   (grouped_latents.c). */
 #ifndef CH_ATTENTION_GROUPED_LATENTS_H
 #define CH_ATTENTION_GROUPED_LATENTS_H
 

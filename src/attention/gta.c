@@ -1,12 +1,12 @@
-/* Grouped-Tied Attention (Zadouri et al.): a group's value is also the first half of its key; the second half is one
- * rotary vector for all groups.
+/* Grouped-Tied Attention (Zadouri et al.): a group's value is also the first half of its key; the second half
+ * is one rotary vector for all groups.
  *
  *   write:  t = knock(mix(W_kv x))  [G heads of d],   r = RoPE(W_r x)  [d/2]
  *   read:   k_g = (t_g[0 : d/2], r),  v_g = t_g;   y = W_o headnorm(softmax(q k^T / sqrt(d)) v)
  *
- * The last d/2 dims of a query are rotated, the first are not. Modules name the tied state "v". The QK norm is of whole
- * keys (t_g[0 : d/2], W_r x), so that r is written unrotated then, and every key is normed and rotated as it is read.
- */
+ * The last d/2 dims of a query are rotated, the first are not. Modules name the tied state "v". The QK norm
+ * is of whole keys (t_g[0 : d/2], W_r x), so that r is written unrotated then, and every key is normed and
+ * rotated as it is read. */
 #include <math.h>
 
 #include "attention/mechanism.h"

@@ -3,10 +3,9 @@
  *   q = RoPE(norm(knock(W_q x)))
  *   k = RoPE(norm(knock(mix(W_k x)))),  v = knock(mix(W_v x))
  *
- * All of it happens on write, unless there are fewer components than heads: then components are cached, and the stages
- * after them happen on read. RoPE rotates all heads alike, so rotated components can be mixed. The norm and knocking
- * need mixed, unrotated keys; with them components are cached unrotated.
- */
+ * All of it happens on write, unless there are fewer components than heads: then components are cached, and
+ * the stages after them happen on read. RoPE rotates all heads alike, so rotated components can be mixed. The
+ * norm and knocking need mixed, unrotated keys; with them components are cached unrotated. */
 #include "attention/mechanism.h"
 
 static void declare_part(ch_declaration *declaration, unsigned on, const char *projection) {
@@ -76,8 +75,8 @@ ch_node *ch_read_values(ch_builder *builder, ch_node *state) {
   return ch_mixed_on_read(builder->config, builder->layer, CH_ON_V) ? finished_values(builder, state) : state;
 }
 
-/* Returns true if both cached states are components that need only mixing before attention. Many queries share the
-   mixed tiles; for few queries it is cheaper not to mix tiles at all. */
+/* Returns true if both cached states are components that need only mixing before attention. Many queries
+   share the mixed tiles; for few queries it is cheaper not to mix tiles at all. */
 static bool absorbs_mixes(const ch_builder *builder) {
   enum { FEW_QUERIES = 8 };
   const ch_config *c = builder->config;
@@ -96,8 +95,8 @@ static ch_node *attend_components(ch_builder *builder, ch_node *q, ch_node *cons
   return ch_op_collapse_heads(builder->graph, sums, ch_attention_param(builder, "v_mix.weight"), heads);
 }
 
-/* The fewest pairs of a key and a value head that query heads read: the least common multiple of G_k and G_v, which
-   divides H as both do. */
+/* The fewest pairs of a key and a value head that query heads read: the least common multiple of G_k and G_v,
+   which divides H as both do. */
 static int64_t pairs_of(const ch_config *config) {
   int64_t keys = ch_heads_of(config, CH_ON_K), values = ch_heads_of(config, CH_ON_V), pairs = keys;
   while (pairs % values != 0) pairs += keys;
@@ -109,7 +108,8 @@ static bool is_one(const ch_builder *builder, unsigned on) {
   return builder->cached && ch_heads_of(builder->config, on) == 1 && pairs_of(builder->config) > 1;
 }
 
-/* A head of each pair. Where there are fewer, they are repeated as they are read: the cache holds each once. */
+/* A head of each pair. Where there are fewer, they are repeated as they are read: the cache holds each
+   once. */
 static ch_node *for_pairs(ch_builder *builder, unsigned on, ch_node *heads) {
   const ch_config *c = builder->config;
   if (is_one(builder, on)) return heads;

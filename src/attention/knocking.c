@@ -1,13 +1,12 @@
-/* Knocking heads (KHA eqs. 5-9): one map shared by all heads of a layer, so that what one head learns the others get;
- * or, with "per_head", a map for each head, which has the parameters but not the sharing.
+/* Knocking heads (KHA eqs. 5-9): one map shared by all heads of a layer, so that what one head learns the
+ * others get; or, with "per_head", a map for each head, which has the parameters but not the sharing.
  *
  *   linear:  x W^T
  *   mlp:     2 (x W_up^T * sigmoid(x W_gate^T)) W_down^T
  *   gate:    2 x * sigmoid(x W_gate^T)                       (the paper's negative control)
  *
- * W, W_up and W_down start as the identity and W_gate at zero: the layer starts as if it had no knocking. With "init":
- * "random" all of them start like dense matrices (the control of section 3.3).
- */
+ * W, W_up and W_down start as the identity and W_gate at zero: the layer starts as if it had no knocking.
+ * With "init": "random" all of them start like dense matrices (the control of section 3.3). */
 #include <math.h>
 #include <stdio.h>
 
@@ -31,13 +30,8 @@ static double dense_std(const ch_config *config, int64_t n) {
                                                                 : ch_initial_std(config, n);
 }
 
-/* Heads that a map of these states acts on. */
-static int64_t knocking_heads_of(const ch_config *config, unsigned on) {
-  return on == CH_ON_Q ? config->num_attention_heads : ch_heads_of(config, on);
-}
-
-/* A map [n, n], or one for each head [heads, n, n], that starts as the identity, or at zero, if the config does not want
-   random ones. */
+/* A map [n, n], or one for each head [heads, n, n], that starts as the identity, or at zero, if the config
+   does not want random ones. */
 static void declare_map(ch_declaration *declaration, unsigned on, const char *what, int64_t n,
                         bool identity) {
   const ch_config *c = declaration->config;
@@ -51,7 +45,7 @@ static void declare_map(ch_declaration *declaration, unsigned on, const char *wh
   if (!row) return;
   if (c->attention.knocking.per_head) {
     row->rank = 3;
-    row->shape[0] = knocking_heads_of(c, on);
+    row->shape[0] = on == CH_ON_Q ? c->num_attention_heads : ch_heads_of(c, on);
     row->shape[1] = row->shape[2] = n;
   }
   if (identity) row->decay_to_identity = c->attention.knocking.decay_to_identity;

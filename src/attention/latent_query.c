@@ -1,4 +1,5 @@
-/* Queries of unrotated and rotated dims, dense or from two factors with a norm between them, as DeepSeek-V2 has them. */
+/* Queries of unrotated and rotated dims, dense or from two factors with a norm between them, as DeepSeek-V2
+   has them. */
 #include "attention/latent_query.h"
 
 #include <math.h>
@@ -72,8 +73,9 @@ ch_status ch_latent_check_sizes(const ch_config *config, const char *where, ch_e
   return CH_OK;
 }
 
-/* DeepSeek-V2's latent is 4 d (512 at heads of 128). With the 16 heads of its Lite model and of the MFA paper that is a
-   quarter of all heads together, H d; with fewer heads 4 d would compress less, so a quarter it stays. */
+/* DeepSeek-V2's latent is 4 d (512 at heads of 128). With the 16 heads of its Lite model and of the MFA paper
+   that is a quarter of all heads together, H d; with fewer heads 4 d would compress less, so a quarter it
+   stays. */
 int64_t ch_usual_latent(const ch_config *config) {
   int64_t quarters = config->num_attention_heads < 16 ? config->num_attention_heads : 16;
   return (quarters * config->head_dim + 3) / 4;

@@ -6,8 +6,8 @@
 
 /* Tensors of the query: W_q, or W_qa, its norm and W_qb. */
 void ch_latent_query_declare(ch_declaration *declaration);
-/* Queries [N, H (n + r)], the n knocked, the last r of each head rotated. With "latent_scale" the normed low-rank query is
-   multiplied by sqrt(D / q_lora_rank). */
+/* Queries [N, H (n + r)], the n knocked, the last r of each head rotated. With "latent_scale" the normed
+   low-rank query is multiplied by sqrt(D / q_lora_rank). */
 ch_node *ch_latent_queries(ch_builder *builder, ch_node *x);
 
 /* CH_OK if there are the sizes n, r and v of heads, and r is even with RoPE. */

@@ -1,6 +1,6 @@
-/* Low-rank projections: W_l = B_l A_l with A [rank, in] and B [out, rank], each layer with its own pair; or W_l = B_l A_g,
- * where the layers of group g share the first factor, their basis, and B_l are the layer's coefficients (Basis Sharing,
- * arXiv 2410.03765). */
+/* Low-rank projections: W_l = B_l A_l with A [rank, in] and B [out, rank], each layer with its own pair; or
+ * W_l = B_l A_g, where the layers of group g share the first factor, their basis, and B_l are the layer's
+ * coefficients (Basis Sharing, arXiv 2410.03765). */
 #include <math.h>
 #include <stdio.h>
 
@@ -42,7 +42,8 @@ static int64_t rank_of(ch_declaration *declaration, const char *first) {
   return 0;
 }
 
-/* A matrix' first factor: a new row, or that of a group that a layer before this one declared. -1 after a failure. */
+/* A matrix' first factor: a new row, or that of a group that a layer before this one declared. -1 after a
+   failure. */
 static int declare_first(ch_declaration *declaration, const char *name, const char *full, double std,
                          int64_t rank, int64_t in) {
   ch_params *params = declaration->params;
@@ -57,8 +58,9 @@ static int declare_first(ch_declaration *declaration, const char *name, const ch
   return -1;
 }
 
-/* The product of the factors starts with the spread of the dense matrix that it replaces: A as that matrix would without
-   an output projection's division by depth, B with what makes rho times both variances its variance. */
+/* The product of the factors starts with the spread of the dense matrix that it replaces: A as that matrix
+   would without an output projection's division by depth, B with what makes rho times both variances its
+   variance. */
 static void low_rank_declare(ch_declaration *declaration, const char *name, int64_t out, int64_t in,
                              ch_param_role role) {
   const ch_config *c = declaration->config;

@@ -1,12 +1,11 @@
 /* A mechanism defines what a token writes and what a query reads.
  *
  *   write(x) -> state      from a token's hidden state, the vectors that later tokens read
- *   read(x, states) -> y   what the query at x takes from the states of all tokens it may see
+ *   read(x, states) -> y   what the query at x reads from the states of all tokens it may see
  *
- * In training and prefill both run over whole sequences; in decoding a token is written and the cache is read. The KV
- * cache is the concatenation of the states, nothing else: its size is the width that `state` declares. A mechanism is
- * one file with one ch_mechanism and one line in registry.c.
- */
+ * In training and prefill both run over whole sequences; in decoding a token is written and the cache is
+ * read. The KV cache is the concatenation of the states, nothing else: its size is the width that `state`
+ * declares. A mechanism is one file with one ch_mechanism and one line in registry.c. */
 #ifndef CH_ATTENTION_MECHANISM_H
 #define CH_ATTENTION_MECHANISM_H
 
@@ -38,8 +37,8 @@ typedef struct ch_declaration {
   ch_projection_shapes *shapes; /* if not NULL, projections are noted here instead of declared */
 } ch_declaration;
 
-/* RoPE of `rotary` dims: the table of this run's positions, that table times YaRN's factor for queries, and levels for
-   cached positions. Each is made when it is first needed. */
+/* RoPE of `rotary` dims: the table of this run's positions, that table times YaRN's factor for queries, and
+   levels for cached positions. Each is created when it is first needed. */
 typedef struct ch_angles {
   int64_t rotary;
   bool local; /* of "local_rope_layers" */
@@ -54,13 +53,13 @@ typedef struct ch_builder {
   ch_graph *graph;
   const ch_config *config;
   const ch_params *params;
-  ch_node **leaves; /* [params->count] parameter leaves made so far */
+  ch_node **leaves; /* [params->count] parameter leaves created so far */
   bool trainable;
   bool causal; /* a token sees only the tokens before it; otherwise all of its sequence (an encoder) */
-  int64_t
-      capacity;    /* tokens of a sequence for which layers that slide keep a ring; 0: they keep all tokens */
-  int64_t context; /* tokens that the text may have which this run is a part of, longrope's choice */
-  bool cached;     /* states go through the cache: decoding and cached prefill */
+  /* tokens of a sequence for which layers that slide keep a ring; 0: they keep all tokens */
+  int64_t capacity;
+  int64_t context;      /* tokens that the text may have which this run is a part of, longrope's choice */
+  bool cached;          /* states go through the cache: decoding and cached prefill */
   ch_cache_types cache; /* what that cache stores */
   bool gates_known;     /* the cache holds the gates of all ids already */
   bool expand_gates; /* expand gated latents token by token, even where tokens of one id could be grouped */
@@ -69,7 +68,7 @@ typedef struct ch_builder {
   int layer;
   /* Part by part, what the last layer that writes it wrote: as it is read, and as it was before the cache. */
   ch_node *states[CH_MAX_STATE_PARTS], *written[CH_MAX_STATE_PARTS];
-  struct ch_angles **angles; /* made so far, for all copies of this builder */
+  struct ch_angles **angles; /* created so far, for all copies of this builder */
 } ch_builder;
 
 /* The modules that a mechanism can be combined with; any other module in its config is an error. */
@@ -92,7 +91,8 @@ enum {
       2048 /* scores of several heads become one: attn_logit_softcapping does not apply */
 };
 
-/* The rows of a projection that make a query, key or value state: of every `stride` rows, `size` from `offset` on. */
+/* The rows of a projection that make a query, key or value state: of every `stride` rows, `size` from
+   `offset` on. */
 typedef struct ch_state_rows {
   const char *name; /* "k_proj" */
   unsigned on;      /* CH_ON_Q, CH_ON_K or CH_ON_V */
@@ -115,18 +115,18 @@ typedef struct ch_mechanism {
   /* Checks what this mechanism needs of the config beyond the general rules; or NULL. */
   ch_status (*check)(const ch_config *config, const char *where, ch_error *error);
   void (*declare)(ch_declaration *declaration);
-  /* Fills the parts of a token's state in `layer` and returns how many there are. A layer without parts reads the
-     states that the layer before it reads; of a part of width 0 it reads that layer's. */
+  /* Fills the parts of a token's state in `layer` and returns how many there are. A layer without parts reads
+     the states that the layer before it reads; of a part of width 0 it reads that layer's. */
   int (*state)(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]);
-  /* Makes the parts that have a width. Those that other layers wrote for these tokens are builder->written. NULL: all parts are of
-     a fixed size (CH_PART_FIXED), and the operations that `read` makes keep them. */
+  /* Makes the parts that have a width. Those that other layers wrote for these tokens are builder->written.
+     NULL: all parts are of a fixed size (CH_PART_FIXED), and the operations that `read` makes keep them. */
   void (*write)(ch_builder *builder, ch_node *x, ch_node *state[]);
   ch_node *(*read)(ch_builder *builder, ch_node *x, ch_node *const state[]);
-  /* Fills the rows of projections that linear modules follow directly, so that the modules can be folded into the
-     weights; returns how many. NULL: nothing can be folded. */
+  /* Fills the rows of projections that linear modules follow directly, so that the modules can be folded into
+     the weights; returns how many. NULL: nothing can be folded. */
   int (*rows)(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]);
-  /* How many tokens a pass over a long prompt should have, for a mechanism whose passes each do work over the whole
-     cache; or NULL. */
+  /* How many tokens a pass over a long prompt should have, for a mechanism whose passes each do work over the
+     whole cache; or NULL. */
   int64_t (*long_pass)(const ch_config *config);
   /* Per layer: heads x rank of a head's query-key map, and the width of the latent space that heads share. */
   int64_t (*total_effective_rank)(const ch_config *config);
@@ -134,21 +134,22 @@ typedef struct ch_mechanism {
   const ch_preset *presets; /* its names in `compare`; the last row has no name */
 } ch_mechanism;
 
-/* --- declaring tensors of the layer: "model.layers.{i}.self_attn.{name}", or "linear_attn" in its place --- */
+/* --- declaring tensors of the layer: "model.layers.{i}.self_attn.{name}", or "linear_attn" in its place - */
 
 /* "self_attn", or "linear_attn" in layers of that type. */
 const char *ch_attention_module(const ch_config *config, int layer);
 
-/* "{name}.weight" [out, in], from wherever the config says this layer's matrix comes. Output projections start divided
-   by sqrt(2 (layer + 1)). */
+/* "{name}.weight" [out, in], from wherever the config says this layer's matrix comes. Output projections
+   start divided by sqrt(2 (layer + 1)). */
 void ch_declare_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
 void ch_declare_output_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
-/* A projection of the rows of an embedding gate's table. Its products, of variance 1 whatever "init" says, multiply
-   hidden states. */
+/* A projection of the rows of an embedding gate's table. Its products, of variance 1 whatever "init" says,
+   multiply hidden states. */
 void ch_declare_gate_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
 /* Says that two projections are multiplied without a norm between them. */
 void ch_declare_product(ch_declaration *declaration, const char *first, const char *second);
-/* Sets the spread that a projection with a matrix of its own starts with, where "init" does not ask for one. */
+/* Sets the spread that a projection with a matrix of its own starts with, where "init" does not ask for
+   one. */
 void ch_start_with(ch_declaration *declaration, const char *name, double std);
 /* Says that what a projection multiplies is `scale` times as large as a normed vector. */
 void ch_declare_scaled_input(ch_declaration *declaration, const char *name, double scale);
@@ -161,28 +162,31 @@ void ch_declare_norm(ch_declaration *declaration, const char *name, int64_t n);
 void ch_declare_bias(ch_declaration *declaration, const char *name, int64_t n);
 /* `name` [n], starting at `start` plus a normal of `std`. */
 void ch_declare_vector(ch_declaration *declaration, const char *name, int64_t n, double start, double std);
-/* `name` [rows, columns], a small matrix over heads or their dims, read as real numbers whatever the file holds. The
-   row may be changed further; NULL when memory is out. */
+/* `name` [rows, columns], a small matrix over heads or their dims, read as real numbers whatever the file
+   holds. The row may be changed further; NULL when memory is out. */
 ch_param *ch_declare_head_matrix(ch_declaration *declaration, const char *name, int64_t rows, int64_t columns,
                                  ch_param_init init, double std);
 
 /* `name` [n], each element drawn as `init` says. */
 void ch_declare_drawn_vector(ch_declaration *declaration, const char *name, int64_t n, ch_param_init init);
-/* "{name}.weight" [channels, 1, taps] of a convolution by channel, read as real numbers whatever the file holds. */
+/* "{name}.weight" [channels, 1, taps] of a convolution by channel, read as real numbers whatever the file
+   holds. */
 void ch_declare_conv(ch_declaration *declaration, const char *name, int64_t channels, int64_t taps);
 
 /* `name` [out, in], a plain matrix that multiplies x: no projection, so that layers cannot share it. */
 void ch_declare_matrix(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
 
-/* Returns true if a tensor ("k_proj", "k_norm.weight") makes what a token writes. Of a "kv_layer_group" only the first layer has such
-   tensors: the functions above declare none for the others, and those below find the first layer's. */
+/* Returns true if a tensor ("k_proj", "k_norm.weight") makes what a token writes. Of a "kv_layer_group" only
+   the first layer has such tensors: the functions above declare none for the others, and those below find the
+   first layer's. */
 bool ch_is_of_writer(const char *name);
 
 /* --- building --- */
 
 /* The leaf of a parameter by its full name; NULL and a graph error if it was not declared. */
 ch_node *ch_builder_param(ch_builder *builder, const char *name);
-/* The leaf of "model.layers.{i}.self_attn.{name}" (or linear_attn); NULL and a graph error if it was not declared. */
+/* The leaf of "model.layers.{i}.self_attn.{name}" (or linear_attn); NULL and a graph error if it was not
+   declared. */
 ch_node *ch_attention_param(ch_builder *builder, const char *name);
 /* The matrix of the projection `name` of the layer being built. */
 ch_node *ch_projection_weight(ch_builder *builder, const char *name);
@@ -192,8 +196,8 @@ ch_node *ch_project(ch_builder *builder, ch_node *x, const char *name);
 ch_node *ch_norm(ch_builder *builder, ch_node *x, const char *name);
 /* Like ch_norm, for a latent, with "attention.latent_norm_eps". */
 ch_node *ch_latent_norm(ch_builder *builder, ch_node *latent, const char *name);
-/* x with the last `rotary` dims of its heads of head_dim turned by the positions of its tokens - those of this run, or
-   of the cache when x stands for states in it; x itself where the model has no RoPE. */
+/* x with the last `rotary` dims of its heads of head_dim turned by the positions of its tokens - those of
+   this run, or of the cache when x is a streamed value; x itself where the model has no RoPE. */
 ch_node *ch_apply_rope(ch_builder *builder, ch_node *x, int64_t head_dim, int64_t rotary);
 /* RoPE's inverse frequencies [rotary / 2] with the config's scaling applied. */
 void ch_rope_frequencies(const ch_config *config, int64_t rotary, int64_t tokens, double *frequencies);
@@ -202,17 +206,19 @@ ch_node *ch_rotate_queries(ch_builder *builder, ch_node *q, int64_t head_dim, in
 /* YaRN's factor for the scores of rotated dims, and DeepSeek's MLA's for whole scores; 1 without YaRN. */
 double ch_rope_score_scale(const ch_config *config);
 double ch_latent_score_scale(const ch_config *config);
-/* ALiBi's slopes of the query heads first, first + step, ... of all heads, `count` of them; NULL without ALiBi. */
+/* ALiBi's slopes of the query heads first, first + step, ... of all heads, `count` of them; NULL without
+   ALiBi. */
 const double *ch_alibi_slopes(ch_builder *builder, int64_t first, int64_t step, int64_t count);
-/* softmax(...) as ch_op_attend, causal if the model is, inside documents. If spec.slopes is NULL and the model has
-   ALiBi, its slopes are those of heads 0, 1, 2 ... */
+/* softmax(...) as ch_op_attend, causal if the model is, inside documents. If spec.slopes is NULL and the
+   model has ALiBi, its slopes are those of heads 0, 1, 2 ... */
 ch_node *ch_attend_states(ch_builder *builder, ch_node *q, ch_node *keys, ch_node *values,
                           ch_attend_spec spec);
 
 /* --- modules: stages that return their input unchanged if the config does not ask for them; `on` is CH_ON_Q,
    CH_ON_K or CH_ON_V and names the tensors: "q_...", "k_...", "v_..." --- */
 
-/* qk_norm.c: RMSNorm of every query or key head, or of all heads as one, before RoPE; `on` may name both when declaring. */
+/* qk_norm.c: RMSNorm of every query or key head, or of all heads as one, before RoPE; `on` may name both when
+   declaring. */
 void ch_qk_norm_declare(ch_declaration *declaration, unsigned on, int64_t head_dim);
 ch_node *ch_qk_norm(ch_builder *builder, unsigned on, ch_node *heads);
 /* head_norm.c: RMSNorm of every head's context vector, before the output projection. */
@@ -234,9 +240,10 @@ bool ch_is_knocked(const ch_config *config, unsigned on);
 /* Queries by heads of `dim`, for keys that are read before their linear knocking: q . (K k) = (K^T q) . k. */
 ch_node *ch_knock_query_for_keys(ch_builder *builder, ch_node *q, int64_t dim);
 
-/* --- keys_values.c: queries, keys and values by head as most mechanisms have them, with all their stages --- */
+/* --- keys_values.c: queries, keys and values by head as most mechanisms have them, with all their stages  */
 
-/* Tensors of k_proj and v_proj with heads of head_dim, of the modules on keys and values, and of those on queries. */
+/* Tensors of k_proj and v_proj with heads of head_dim, of the modules on keys and values, and of those on
+   queries. */
 void ch_keys_values_declare(ch_declaration *declaration);
 void ch_query_modules_declare(ch_declaration *declaration);
 /* The cache's parts for them: keys, then values. */
@@ -249,14 +256,14 @@ ch_node *ch_read_values(ch_builder *builder, ch_node *state);
    components of both, with the mix folded into queries and contexts (as latents are absorbed: nothing is
    mixed per token). */
 ch_node *ch_attend_keys_values(ch_builder *builder, ch_node *q, ch_node *const state[], double scale);
-/* The whole of it for projected queries with heads of head_dim: contexts [N, H d], exclusive if the config says so, before
-   any head norm. */
+/* The whole of it for projected queries with heads of head_dim: contexts [N, H d], exclusive if the config
+   says so, before any head norm. */
 ch_node *ch_attend_by_head(ch_builder *builder, ch_node *q, ch_node *const state[]);
 /* Projected queries through their modules and RoPE on the last `rotary` dims. */
 ch_node *ch_finish_queries(ch_builder *builder, ch_node *q, int64_t rotary);
 
-/* Rank and latent width of mechanisms with separate heads: H d, and the lesser of G_k d and G_v d, or the least h' d of
-   any layer that mixes. */
+/* Rank and latent width of mechanisms with separate heads: H d, and the lesser of G_k d and G_v d, or the
+   least h' d of any layer that mixes. */
 int64_t ch_rank_of_heads(const ch_config *config);
 int64_t ch_width_of_shared_heads(const ch_config *config);
 
@@ -266,7 +273,8 @@ int ch_rows_by_head(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROW
 /* The tensors of a layer's attention, and the parts of its state: none if it reads an earlier layer's. */
 void ch_attention_declare(ch_declaration *declaration);
 int ch_layer_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]);
-/* What a query sees in the layer being built, besides document starts: ch_attend_states gives it to attention. */
+/* The limits of what a query of the layer being built sees, besides document starts. ch_attend_states
+   passes them to attention. */
 typedef struct ch_seen {
   int64_t window, sinks; /* ch_attend_spec's */
   ch_node *logits;       /* of sinks [H], or NULL */

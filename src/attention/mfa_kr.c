@@ -1,11 +1,10 @@
 /* MFA with key reuse (MFA eq. 9): the value is the key and a gated linear map of it.
  *
- *   write:  k = S_k x                                               [C, before RoPE: all that is kept]
+ *   write:  k = S_k x                                               [C, before RoPE: the whole state]
  *   read:   y = W_o headnorm(softmax(q RoPE(norm(k))^T / sqrt(C)) v),   v = k + alpha * (N k)
  *
- * alpha starts at zero. In decoding the map, being linear, is applied once to the weighted sum of keys. `value_reuse` leaves
- * parts of it out, as the steps of Table 5 do: v = k + N k, v = N k, v = k.
- */
+ * alpha starts at zero. In decoding the map, being linear, is applied once to the weighted sum of keys.
+ * `value_reuse` leaves parts of it out, as the steps of Table 5 do: v = k + N k, v = N k, v = k. */
 #include <math.h>
 
 #include "attention/factored_query.h"
@@ -59,7 +58,7 @@ static ch_node *mfa_kr_read(ch_builder *builder, ch_node *x, ch_node *const stat
   return ch_project(builder, ch_head_norm(builder, context), "o_proj");
 }
 
-/* Values are made from keys before knocking, so knocking on keys cannot be folded into the projection. */
+/* Values are computed from keys before knocking, so knocking on keys cannot be folded into the projection. */
 static int mfa_kr_rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]) {
   made[0] = (ch_state_rows){"q_b_proj", CH_ON_Q, config->head_dim, 0, config->head_dim};
   return 1;

@@ -4,17 +4,16 @@
  *   read:   (k_h, v_h) = heads of W_b c;   q_h = (nope, RoPE(rope)) of W_q x, or of W_qb norm(W_qa x)
  *           y = W_o headnorm(softmax(q_h (k_h, r)^T / sqrt(n + r)) v_h)
  *
- * Decoding never expands the cache: W_UK is multiplied into the query, q_h^T W_UK c, and W_UV into the weighted sum of
- * latents. A pass of many queries expands the cache instead, a few hundred tokens at a time, since that takes fewer
- * products. With an embedding gate (EG-MLA) or a QK norm neither matrix can be absorbed: latents are expanded block by
- * block on read. The QK norm is of whole heads (nope, rope) and (k_h, r); r is written unrotated then, and every key
- * is normed and rotated as it is read.
+ * Decoding never expands the cache: W_UK is multiplied into the query, q_h^T W_UK c, and W_UV into the
+ * weighted sum of latents. A pass of many queries expands the cache instead, a few hundred tokens at a time,
+ * since that needs fewer products. With an embedding gate (EG-MLA) or a QK norm neither matrix can be
+ * absorbed: latents are expanded block by block on read. The QK norm is of whole heads (nope, rope) and (k_h,
+ * r); r is written unrotated then, and every key is normed and rotated as it is read.
  *
  * With "k_lora_rank" or "v_lora_rank" keys and values have latents of their own instead (mla_apart.c).
  *
- * Layers of a group share what is written and how it is expanded; the group's first layer has the tensors. Or they share
- * the latent alone, and each expands and gates it by its own matrices.
- */
+ * Layers of a group share what is written and how it is expanded; the group's first layer has the tensors. Or
+ * they share the latent alone, and each expands and gates it by its own matrices. */
 #include <math.h>
 
 #include "attention/embedding_gate.h"
@@ -83,7 +82,7 @@ static ch_status mla_check(const ch_config *config, const char *where, ch_error 
   return ch_embedding_gate_check(config, where, error);
 }
 
-/* --- tensors and state --------------------------------------------------------------------------------------- */
+/* --- tensors and state ---------------------------------------------------------------------------------- */
 
 /* For one latent of keys and values. */
 static void declare_latent(ch_declaration *declaration) {
@@ -184,7 +183,7 @@ static void mla_write(ch_builder *builder, ch_node *x, ch_node *out[]) {
   ch_write_embedding_gate(builder, expanded(builder, latent), out + 1);
 }
 
-/* --- reading by expansion: training, long prompts, and after an embedding gate ---------------------------------------------- */
+/* --- reading by expansion: training, long prompts, and after an embedding gate -------------------------- */
 
 static ch_node *attend_expanded(ch_builder *builder, ch_node *q, ch_node *const states[]) {
   sizes s = mla_sizes_of(builder->config);
@@ -206,7 +205,7 @@ static ch_node *attend_expanded(ch_builder *builder, ch_node *q, ch_node *const 
                                            .scale = score_scale(builder)});
 }
 
-/* --- reading latents as they are ------------------------------------------------------------------------------- */
+/* --- reading latents as they are ------------------------------------------------------------------------ */
 
 /* W_UK^T of every query head, and W_UV of every sum of latents. builder: at the layer that has the matrix. */
 static ch_node *through_kv_b(ch_builder *builder, ch_node *x, int64_t first, int64_t rows, bool transposed) {
@@ -238,7 +237,7 @@ static ch_node *attend_gated(ch_builder *builder, ch_node *q, ch_node *const sta
   return ch_attend_gated(&there, q, ch_projection_weight(&there, "kv_b_proj"), states[0], states + 1);
 }
 
-/* Multiply-adds that a head's key and value of a token take. */
+/* Multiply-adds to expand one head's key and value of one token. */
 static int64_t expanding(const ch_config *config) {
   sizes s = mla_sizes_of(config);
   if (ch_mla_is_apart(config)) return ch_mla_apart_expanding(config);
@@ -246,7 +245,8 @@ static int64_t expanding(const ch_config *config) {
          (ch_is_knocked(config, CH_ON_V) ? s.value * s.value : 0);
 }
 
-/* Returns true if absorbing is possible, and takes fewer multiply-adds than making keys and values once for all queries of the pass. */
+/* Returns true if absorbing is possible, and needs fewer multiply-adds than expanding keys and values once
+   for all queries of the pass. */
 static bool is_absorbed(const ch_builder *builder) {
   const ch_config *c = builder->config;
   sizes s = mla_sizes_of(c);
@@ -292,8 +292,8 @@ static int64_t shared_latent_dim(const ch_config *config) {
   return ch_mla_is_apart(config) ? ch_mla_apart_shared_dim(config) : config->attention.kv_lora_rank;
 }
 
-/* EG-MLA's kv64 at heads of 64: a latent of one head's size. And the table that the paper recommends, 512 columns at a width
-   of 2048: a quarter of the width. */
+/* EG-MLA's kv64 at heads of 64: a latent of one head's size. And the table that the paper recommends, 512
+   columns at a width of 2048: a quarter of the width. */
 static ch_status gated_sizes(ch_config *config, int64_t number, const char *where, ch_error *error) {
   config->attention.gate_embedding_dim = (config->hidden_size + 3) / 4;
   return ch_preset_latent(config, number ? number : config->head_dim, where, error);

@@ -3,11 +3,10 @@
  *   write:  c = norm(W_ka x)  [c_k],   r = RoPE(W_r x)  [r, one for all heads],   u = norm(W_va x)  [c_v]
  *   read:   k_h = heads of W_kb c,   v_h = heads of W_vb u;   the rest as mla.c
  *
- * A latent of width 0 is left out: keys W_k x [H n] beside r, or values W_v x [H v], are written as they are.
+ * A latent of width 0 is left out: keys W_k x [H n] and r, or values W_v x [H v], are written as they are.
  *
- * Both sides are absorbed in decoding, each if that is less work than expanding it. A side that is absorbed is one key, or one
- * value, for all heads.
- */
+ * Both sides are absorbed in decoding, each if that is less work than expanding it. A side that is absorbed
+ * is one key, or one value, for all heads. */
 #include "attention/mla_apart.h"
 
 /* Sizes by their letters in the papers; a latent of 0: there is none. */
@@ -42,7 +41,7 @@ ch_status ch_mla_apart_check(const ch_config *config, const char *where, ch_erro
   return CH_OK;
 }
 
-/* --- tensors and state --------------------------------------------------------------------------------------- */
+/* --- tensors and state ---------------------------------------------------------------------------------- */
 
 void ch_mla_apart_declare(ch_declaration *declaration) {
   int64_t width = declaration->config->hidden_size;
@@ -111,7 +110,7 @@ void ch_mla_apart_write(ch_builder *builder, ch_node *x, ch_node *out[]) {
                     : ch_knock(builder, CH_ON_V, ch_project(builder, x, "v_proj"));
 }
 
-/* --- reading ------------------------------------------------------------------------------------------------- */
+/* --- reading -------------------------------------------------------------------------------------------- */
 
 /* Multiply-adds of a head's key, or value, of a token out of its latent. */
 static int64_t expanding(const ch_config *config, unsigned on) {
@@ -124,8 +123,8 @@ int64_t ch_mla_apart_expanding(const ch_config *config) {
   return expanding(config, CH_ON_K) + expanding(config, CH_ON_V);
 }
 
-/* Returns true if the latents of keys, or of values, are read as they are: if that takes fewer multiply-adds than making keys,
-   or values, once for all queries of the pass. */
+/* Returns true if the latents of keys, or of values, are read as they are: if that needs fewer multiply-adds
+   than expanding them once for all queries of the pass. */
 static bool is_absorbed(const ch_builder *builder, unsigned on) {
   sizes s = mla_apart_sizes_of(builder->config);
   int64_t latent = on == CH_ON_K ? s.keys : s.values, dim = on == CH_ON_K ? s.nope : s.value;
@@ -189,7 +188,7 @@ ch_node *ch_mla_apart_attend(ch_builder *builder, ch_builder *there, ch_node *q,
   return ch_knock(there, CH_ON_V, context);
 }
 
-/* The narrower of the two spaces that keys and values of all heads lie in. */
+/* The smaller of two widths: of the space that holds all heads' keys, and of that of their values. */
 int64_t ch_mla_apart_shared_dim(const ch_config *config) {
   sizes s = mla_apart_sizes_of(config);
   int64_t keys = s.keys ? s.keys : s.heads * s.nope, values = s.values ? s.values : s.heads * s.value;

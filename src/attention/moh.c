@@ -2,11 +2,12 @@
  *
  *   write:  k, v of G heads of d, as gqa
  *   read:   o_h as gqa, after head norm;   y = W_o [g_1 o_1 ... g_H o_H]
- *           p = softmax(W_r x) of the last H - s heads, S the k largest;  r_i = k p_i / (sum of p over S) on S, else 0
- *           u = s softmax(W_s x) of the first s heads;  [a_1, a_2] = 2 softmax(W_h x);  g = [a_1 u, a_2 r], without s: r
+ *           p = softmax(W_r x) of the last H - s heads, S the k largest;
+ *           r_i = k p_i / (sum of p over S) on S, else 0
+ *           u = s softmax(W_s x) of the first s heads;  [a_1, a_2] = 2 softmax(W_h x);
+ *           g = [a_1 u, a_2 r], without s: r
  *
- * All heads write, so that the cache is gqa's. In training a loss keeps the choices even.
- */
+ * All heads write, so that the cache is gqa's. In training a loss keeps the choices even. */
 #include <math.h>
 
 #include "attention/mechanism.h"
@@ -57,7 +58,8 @@ static ch_node *logits(ch_builder *builder, ch_node *x, const char *name) {
   return ch_op_linear(builder->graph, x, ch_attention_param(builder, name), NULL);
 }
 
-/* g [N, H]. The loss that keeps choices even is the experts' times k: f_i there is a share of choices, here of tokens. */
+/* g [N, H]. The loss that keeps choices even is the experts' times k: f_i there is a share of choices, here
+   of tokens. */
 static ch_node *weights(ch_builder *builder, ch_node *x) {
   const ch_attention_config *a = &builder->config->attention;
   ch_graph *graph = builder->graph;

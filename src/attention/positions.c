@@ -10,7 +10,8 @@ static bool turns(const ch_builder *builder) {
   return c->position == CH_POSITION_ROPE && !left_out;
 }
 
-/* RoPE of a part of head_dim turns the first dims of a head; mechanisms that turn a part of their own turn the last. */
+/* RoPE of a part of head_dim turns the first dims of a head; mechanisms that turn a part of their own turn
+   the last. */
 static bool leading(const ch_builder *builder) {
   return builder->config->partial_rotary_factor != 1;
 }
@@ -20,14 +21,7 @@ static bool is_local(const ch_builder *builder) {
   return builder->layer < CH_MAX_LISTED_LAYERS && builder->config->local_rope_layers[builder->layer];
 }
 
-static void set_frequencies(const ch_builder *builder, int64_t rotary, double *frequencies) {
-  const ch_config *c = builder->config;
-  ch_rope_frequencies(c, rotary, builder->context, frequencies);
-  for (int64_t i = 0; is_local(builder) && i < rotary / 2; i++)
-    frequencies[i] = pow(c->local_rope_theta, -2.0 * (double)i / (double)rotary);
-}
-
-/* RoPE of `rotary` dims, made once for all layers that have it. */
+/* RoPE of `rotary` dims, created once for all layers that have it. */
 static ch_angles *angles_of(ch_builder *builder, int64_t rotary) {
   ch_angles *angles = *builder->angles;
   bool local = is_local(builder);
@@ -40,7 +34,10 @@ static ch_angles *angles_of(ch_builder *builder, int64_t rotary) {
     ch_graph_no_memory(builder->graph);
     return NULL;
   }
-  set_frequencies(builder, rotary, frequencies);
+  const ch_config *c = builder->config;
+  ch_rope_frequencies(c, rotary, builder->context, frequencies);
+  for (int64_t i = 0; is_local(builder) && i < rotary / 2; i++)
+    frequencies[i] = pow(c->local_rope_theta, -2.0 * (double)i / (double)rotary);
   *angles =
       (ch_angles){.rotary = rotary, .local = local, .frequencies = frequencies, .next = *builder->angles};
   return *builder->angles = angles;
@@ -71,7 +68,7 @@ ch_node *ch_apply_rope(ch_builder *builder, ch_node *x, int64_t head_dim, int64_
                     builder->config->rope_interleaved);
 }
 
-/* YaRN scales cosines and sines of queries and of keys; here queries take the factor for both. */
+/* YaRN scales cosines and sines of queries and of keys; here queries are multiplied by the factor of both. */
 ch_node *ch_rotate_queries(ch_builder *builder, ch_node *q, int64_t head_dim, int64_t rotary) {
   double scale = is_local(builder) ? 1 : ch_rope_score_scale(builder->config);
   if (scale == 1 || !turns(builder) || !q) return ch_apply_rope(builder, q, head_dim, rotary);
@@ -83,8 +80,8 @@ ch_node *ch_rotate_queries(ch_builder *builder, ch_node *q, int64_t head_dim, in
                     builder->config->rope_interleaved);
 }
 
-/* ALiBi's published slopes: 2^(-8(h+1)/H) for H a power of two; else those of the next lower power, then every second
-   one of twice that power. */
+/* ALiBi's published slopes: 2^(-8(h+1)/H) for H a power of two; else those of the next lower power, then
+   every second one of twice that power. */
 static void alibi_slopes(int64_t heads, double *slopes) {
   int64_t power = 1;
   while (power * 2 <= heads) power *= 2;

@@ -1,4 +1,5 @@
-/* Shared by the presets of mechanisms by head: the number of key-value heads. */
+/* Sets the number of key-value heads, for the presets of all mechanisms by head. The presets themselves are
+   in the files of their mechanisms. */
 #include "attention/preset.h"
 
 #include <stdio.h>

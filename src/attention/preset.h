@@ -1,4 +1,4 @@
-/* Presets: mechanisms by short names, made from a shape that all compared models share. */
+/* Presets: short names of mechanisms. Each changes a shape that all compared models share. */
 #ifndef CH_ATTENTION_PRESET_H
 #define CH_ATTENTION_PRESET_H
 
@@ -7,7 +7,7 @@
 /* One name that `compare` knows: "gqa", "gqa:4". */
 typedef struct ch_preset {
   const char *name;
-  const char *number;  /* what N of "name:N" counts, or NULL if the name takes no number */
+  const char *number;  /* what N of "name:N" counts, or NULL if the name has no number */
   const char *summary; /* one line, for --help */
   /* Turns the shared base (multi-head attention, with the type already set to the mechanism's) into this
      preset; NULL: nothing is left to do. number: N, or 0 when the user gave none. `where` names the preset in
@@ -21,8 +21,8 @@ ch_status ch_preset_grouped(ch_config *config, int64_t number, const char *where
 /* Sets that number of key-value heads; the error of an impossible one names the possible ones. */
 ch_status ch_preset_groups(ch_config *config, int64_t groups, const char *where, ch_error *error);
 
-/* Presets of weight sharing, written after a mechanism and a plus sign ("mfa+masa-qkvo"); the last has no name. Experts
-   are added in the same way (experiment/lineup/presets.h). */
+/* Presets of weight sharing, written after a mechanism and a plus sign ("mfa+masa-qkvo"); the last has no
+   name. Experts are added in the same way (experiment/lineup/presets.h). */
 extern const ch_preset ch_sharing_presets[];
 
 #endif

@@ -6,7 +6,7 @@
 
 enum { NAME_SIZE = 160 };
 
-/* --- declaring ----------------------------------------------------------------------------------------------- */
+/* --- declaring ------------------------------------------------------------------------------------------ */
 
 ch_projection_shape *ch_noted_projection(ch_projection_shapes *shapes, const char *name) {
   for (int i = 0; i < shapes->count; i++)
@@ -88,7 +88,7 @@ void ch_keep_plain(ch_declaration *declaration, const char *name) {
   if (index >= 0) declaration->params->rows[index].block_quantisable = false;
 }
 
-/* --- building ------------------------------------------------------------------------------------------------ */
+/* --- building ------------------------------------------------------------------------------------------- */
 
 /* The builder at the layer that has the projection. */
 static ch_builder at_owner(const ch_builder *builder, const char *name) {

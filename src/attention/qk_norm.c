@@ -1,5 +1,5 @@
-/* QK norm: RMSNorm of every query and key head (Qwen3), or of all heads of a token as one vector (OLMo 2), after
- * projection, mixing and knocking, before RoPE. */
+/* QK norm: RMSNorm of every query and key head (Qwen3), or of all heads of a token as one vector (OLMo 2),
+ * after projection, mixing and knocking, before RoPE. */
 #include "attention/mechanism.h"
 
 void ch_qk_norm_declare(ch_declaration *declaration, unsigned on, int64_t head_dim) {

@@ -1,4 +1,5 @@
-/* The mechanisms there are: one line each. */
+/* Lists the mechanisms, one line each, and answers questions about a configuration that its mechanism
+   decides. */
 #include "attention/registry.h"
 
 #include <stdio.h>

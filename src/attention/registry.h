@@ -21,8 +21,8 @@ int64_t ch_fixed_state_elements(const ch_config *config);
 void ch_config_set_mechanism(ch_config *config, const char *type);
 /* The projections that the mechanism of a config declares (shared_projections.c). */
 ch_status ch_list_projections(const ch_config *config, ch_projection_shapes *shapes, ch_error *error);
-/* An error names an entry of "sharing.projections" that the mechanism does not have, or not in one shape and a matrix for
-   every layer. */
+/* An error names an entry of "sharing.projections" that the mechanism does not have, or not in one shape and
+   a matrix for every layer. */
 ch_status ch_check_shared_projections(const ch_config *config, const char *where, ch_error *error);
 /* Elements that one token leaves in the cache, all layers together: the width of its states. */
 int64_t ch_state_elements(const ch_config *config);
@@ -35,7 +35,7 @@ int64_t ch_fixed_state_bytes(const ch_config *config);
 int64_t ch_state_bytes(const ch_config *config, const ch_cache_types *types);
 /* Tokens per pass of a long prompt. */
 int64_t ch_prefill_tokens(const ch_config *config);
-/* Every layer's parts: what ch_cache_create takes. parts [num_hidden_layers]. */
+/* The parts of every layer, for ch_cache_create. parts [num_hidden_layers]. */
 void ch_state_parts(const ch_config *config, ch_layer_parts *parts);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "attention/mechanism.h"
 
-/* Llama 3.1: long wavelengths are stretched by `factor`, short ones kept, those between interpolated. */
+/* Llama 3.1: long wavelengths are stretched by `factor`, short ones unchanged, those between interpolated. */
 static double llama3(double frequency, const ch_rope_scaling *scaling) {
   const double pi = 3.14159265358979323846;
   double context = (double)scaling->original_max_position_embeddings;
@@ -15,8 +15,8 @@ static double llama3(double frequency, const ch_rope_scaling *scaling) {
   return (1 - smooth) * frequency / scaling->factor + smooth * frequency;
 }
 
-/* YaRN (Peng et al. 2023): pairs that turn often in the original context keep their frequency, those that turn less than
-   once are stretched by `factor`, a ramp over the pairs between. */
+/* YaRN (Peng et al. 2023): pairs that turn often in the original context keep their frequency, those that
+   turn less than once are stretched by `factor`, a ramp over the pairs between. */
 static double correction_pair(double turns, const ch_config *config, int64_t rotary) {
   const double pi = 3.14159265358979323846;
   double context = (double)config->rope_scaling.original_max_position_embeddings;
@@ -42,8 +42,8 @@ static double yarn_mscale(double factor, double mscale) {
   return factor > 1 ? 0.1 * mscale * log(factor) + 1 : 1;
 }
 
-/* LongRoPE (Ding et al. 2024): a factor of its own for every pair, and others in texts longer than the original
-   context. */
+/* LongRoPE (Ding et al. 2024): a factor of its own for every pair, and others in texts longer than the
+   original context. */
 static const ch_pair_factors *factors_for(const ch_rope_scaling *scaling, int64_t tokens) {
   return tokens > scaling->original_max_position_embeddings ? &scaling->long_factor : &scaling->short_factor;
 }

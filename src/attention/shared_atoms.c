@@ -1,9 +1,10 @@
 /* Matrices as combinations of atoms that all layers share (MASA eq. 2): W_l = sum over s of c[l, s] D_s,
- * with learned coefficients. Or W_l is a single atom, as sequential sharing (Takase & Kiyono) and repeat-all-over
- * (MobileLLM) assign them.
+ * with learned coefficients. Or W_l is a single atom, as sequential sharing (Takase & Kiyono) and
+ * repeat-all-over (MobileLLM) assign them.
  *
- * Coefficients are trained directly ("direct"), or a small MLP computes them from an embedding of the layer ("mlp", as
- * in the paper); inference keeps only its results. Groups of consecutive layers may have a dictionary each. */
+ * Coefficients are trained directly ("direct"), or a small MLP computes them from an embedding of the layer
+ * ("mlp", as in the paper); inference keeps only its results. Groups of consecutive layers may have a
+ * dictionary each. */
 #include <math.h>
 #include <stdio.h>
 
@@ -15,7 +16,7 @@ enum { EMBEDDING = 64, HIDDEN = 64, MLP_LAYERS = 3, NAME_SIZE = 160 };
 /* E[gelu(z)^2] of a standard normal z: with it a layer's outputs start with the variance of its inputs. */
 static const double gelu_power = 0.425;
 
-/* --- declaring --------------------------------------------------------------------------------------------------- */
+/* --- declaring ------------------------------------------------------------------------------------------ */
 
 /* "model.dictionary.{name}.atoms", {g} before the name of group g's, or the common ones of that shape. */
 static const char *atoms_name(const ch_config *config, int layer, const char *name, int64_t out, int64_t in,
@@ -31,8 +32,8 @@ static const char *atoms_name(const ch_config *config, int layer, const char *na
   return full;
 }
 
-/* S of the layer's dictionary: what the config says, in a group of fewer layers one for each; or what the file that is
-   being opened holds. 0 after a failure. */
+/* S of the layer's dictionary: what the config says, in a group of fewer layers one for each; or what the
+   file that is being opened holds. 0 after a failure. */
 static int64_t atom_count(const ch_declaration *declaration, const char *full) {
   int64_t layers, atoms = declaration->config->sharing.atoms;
   ch_group_of_layer(declaration->config, declaration->layer, &layers);
@@ -48,8 +49,8 @@ static int64_t atom_count(const ch_declaration *declaration, const char *full) {
   return 0;
 }
 
-/* The atoms of a projection [out, in] of the layer: their row, -1 after a failure. They start as the projections of the
-   layers that use them would, on average over these. */
+/* The atoms of a projection [out, in] of the layer: their row, -1 after a failure. They start as the
+   projections of the layers that use them would, on average over these. */
 static int declare_atoms(ch_declaration *declaration, const char *name, int64_t out, int64_t in,
                          ch_param_role role) {
   ch_params *params = declaration->params;
@@ -143,7 +144,7 @@ static void declare_masa(ch_declaration *declaration, const char *name, int64_t 
   if (coefficients >= 0) params->rows[coefficients].atoms = atoms;
 }
 
-/* --- building ---------------------------------------------------------------------------------------------------- */
+/* --- building ------------------------------------------------------------------------------------------- */
 
 static ch_node *dictionary_param(ch_builder *builder, const char *name, const char *part) {
   char full[NAME_SIZE];
@@ -159,7 +160,8 @@ static ch_node *mlp_layer(ch_builder *builder, ch_node *x, const char *name, int
                       dictionary_param(builder, name, bias));
 }
 
-/* The row of a layer's coefficients in the parameter table, or of the MLP that gives them; -1 if not declared. */
+/* The row of a layer's coefficients in the parameter table, or of the MLP that gives them; -1 if not
+   declared. */
 static int coefficients_row(const ch_config *config, const ch_params *params, int layer, const char *name) {
   char full[NAME_SIZE];
   if (config->sharing.coefficients == CH_COEFFICIENTS_MLP)
@@ -236,7 +238,7 @@ static ch_node *masa_project(ch_builder *builder, ch_node *x, const char *name, 
 const ch_weight_source ch_source_masa = {
     .declare = declare_masa, .weight = masa_weight, .project = masa_project};
 
-/* --- one atom a layer -------------------------------------------------------------------------------------------- */
+/* --- one atom a layer ----------------------------------------------------------------------------------- */
 
 int64_t ch_atom_of_layer(const ch_config *config, int layer) {
   const ch_sharing *sharing = &config->sharing;

@@ -1,4 +1,5 @@
-/* Checks that every layer has the projections that "sharing" names, in one shape: the layers declare shapes alone. */
+/* Checks that every layer has the projections that "sharing" names, in one shape: the layers declare shapes
+   alone. */
 #include <stdio.h>
 #include <string.h>
 

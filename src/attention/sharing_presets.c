@@ -1,7 +1,8 @@
 /* Presets of weight sharing between layers, for any mechanism, with the papers' savings by default.
  *
- * A third as many atoms as layers (rounded up), or low-rank factors with a third of the parameters, save 66.7 % of the
- * projections they name: all of them, or all but the output projection (50 % of multi-head attention). */
+ * A third as many atoms as layers (rounded up), or low-rank factors with a third of the parameters, save 66.7
+ * % of the projections they name: all of them, or all but the output projection (50 % of multi-head
+ * attention). */
 #include <stdio.h>
 #include <string.h>
 
@@ -25,7 +26,7 @@ static ch_status name_projections(ch_config *config, bool with_output, ch_projec
   return CH_OK;
 }
 
-/* --- presets ----------------------------------------------------------------------------------------------------------- */
+/* --- presets -------------------------------------------------------------------------------------------- */
 
 static int64_t third_of_layers(const ch_config *config) {
   return (config->num_hidden_layers + SHARE - 1) / SHARE;

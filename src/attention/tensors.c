@@ -7,7 +7,7 @@
 
 enum { NAME_SIZE = 160 };
 
-/* --- declaring ----------------------------------------------------------------------------------------------- */
+/* --- declaring ------------------------------------------------------------------------------------------ */
 
 const char *ch_attention_module(const ch_config *config, int layer) {
   return ch_layer_is_linear(config, layer) ? "linear_attn" : "self_attn";
@@ -79,7 +79,7 @@ void ch_declare_matrix(ch_declaration *declaration, const char *name, int64_t ou
                    "model.layers.%d.self_attn.%s", declaration->layer, name);
 }
 
-/* --- building ------------------------------------------------------------------------------------------------ */
+/* --- building ------------------------------------------------------------------------------------------- */
 
 ch_node *ch_builder_param(ch_builder *builder, const char *name) {
   int index = ch_params_find(builder->params, name);

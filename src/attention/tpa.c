@@ -1,13 +1,14 @@
-/* Tensor Product Attention (Zhang et al. 2025): a token's queries, keys and values are sums of a few products of a vector
- * over heads and a vector over dims.
+/* Tensor Product Attention (Zhang et al. 2025): a token's queries, keys and values are sums of a few products
+ * of a vector over heads and a vector over dims.
  *
  *   write:  A_k [H, R_k], B_k = RoPE(W x) [R_k, d], A_v [H, R_v], B_v [R_v, d]
- *   read:   k_h = (1/R_k) sum over r of A_k[h, r] B_k[r], v_h and q_h likewise;   y = W_o headnorm(softmax(q k^T / sqrt(d)) v)
+ *   read:   k_h = (1/R_k) sum over r of A_k[h, r] B_k[r], v_h and q_h in the same way;
+ *           y = W_o headnorm(softmax(q k^T / sqrt(d)) v)
  *
- * With "a_factors": "fixed" the A are parameters and not written; one-hot rows are then grouped-query attention. In decoding
- * no head's key or value is made: the dot products of queries with B_k serve all that a head takes of them. Fixed factors are
- * multiplied into queries and behind the sums instead. The divisions by R are part of the scale and behind the sum.
- */
+ * With "a_factors": "fixed" the A are parameters and not written; one-hot rows are then grouped-query
+ * attention. Decoding materialises no head's key or value: all heads share the dot products of queries with
+ * B_k. Fixed factors are multiplied into queries and behind the sums instead. The divisions by R are part of
+ * the scale and behind the sum. */
 #include <math.h>
 
 #include "attention/mechanism.h"
@@ -46,9 +47,10 @@ static ch_status tpa_check(const ch_config *c, const char *where, ch_error *erro
       where, (long long)c->num_key_value_heads, (long long)heads);
 }
 
-/* --- tensors and state --------------------------------------------------------------------------------------------- */
+/* --- tensors and state ---------------------------------------------------------------------------------- */
 
-/* The two factors of a state, "a_k_proj" and "b_k_proj" of `rank`, with the authors' spreads. Both change their product. */
+/* The two factors of a state, "a_k_proj" and "b_k_proj" of `rank`, with the authors' spreads. Both change
+   their product. */
 static void declare_factors(ch_declaration *declaration, char state, int64_t rank) {
   const ch_config *c = declaration->config;
   int64_t heads = c->num_attention_heads, d = c->head_dim, width = c->hidden_size;
@@ -120,9 +122,10 @@ static void tpa_write(ch_builder *builder, ch_node *x, ch_node *out[]) {
   out[at.b_v] = ch_project(builder, x, "b_v_proj");
 }
 
-/* --- reading --------------------------------------------------------------------------------------------------------- */
+/* --- reading -------------------------------------------------------------------------------------------- */
 
-/* Heads out of a token's own factor over heads or, where `a` is NULL, out of the parameter; not divided by the rank. */
+/* Heads out of a token's own factor over heads or, where `a` is NULL, out of the parameter; not divided by
+   the rank. */
 static ch_node *tpa_heads_of(ch_builder *builder, ch_node *a, ch_node *b, const char *fixed) {
   if (!a) return ch_op_head_mix(builder->graph, b, ch_attention_param(builder, fixed));
   return ch_op_factor_product(builder->graph, a, b, builder->config->num_attention_heads, 1);

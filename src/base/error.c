@@ -14,9 +14,10 @@ const char *ch_status_name(ch_status status) {
   return names[status];
 }
 
-/* Text of a file or an argument may be quoted in a message. The message stays one short line without control characters. */
+/* Text of a file or an argument may be quoted in a message. The message stays one short line without control
+   characters. */
 enum { LONGEST_WORD = 160, HEAD = 100, TAIL = 50, ROOM = 8192 };
-/* While a message is made, these characters surround the names of settings. */
+/* While a message is written, these characters surround the names of settings. */
 enum { BEGIN = 1, END = 2 };
 
 static bool is_shown(utf8proc_int32_t character) {
@@ -132,7 +133,8 @@ static void mark_names(const char *format, char begin, char end, char out[ROOM])
   out[size] = 0;
 }
 
-/* Formats twice, with different marks: characters of the arguments are the same in both texts, whatever they are. */
+/* Formats twice, with different marks: characters of the arguments are the same in both texts, whatever they
+   are. */
 static void format_message(const char *format, va_list args, char message[ROOM]) {
   char marked[ROOM], other[ROOM];
   va_list again;

@@ -1,4 +1,4 @@
-/* Mapped reading; writing beside and renaming. */
+/* Reads files by memory map. Writes them under a temporary name and renames them. */
 #define _GNU_SOURCE
 #include "base/file.h"
 
@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Files are written by so much at a time, at multiples of it: where a file system keeps files in large pages, what was written is mapped
-   as such, and weights are read the faster (bench/measurements.md). */
+/* Files are written by so much at a time, at multiples of it: where a file system keeps files in large pages,
+   what was written is mapped as such, and weights are read the faster (bench/measurements.md). */
 enum { WRITE_BYTES = 2 << 20 };
 
 static ch_status system_error(ch_error *error, const char *what, const char *path) {

@@ -17,16 +17,17 @@ typedef struct ch_map {
 /* Maps PATH read-only; directories and special files are errors. Release with ch_map_close. */
 ch_status ch_map_open(const char *path, ch_map *map, ch_error *error);
 void ch_map_close(ch_map *map);
-/* Touches mapped memory all along, so that who reads it next does not wait for page faults; not where it would be more
-   than half of the machine's. A file that is not in the page cache is read from disk by this. */
+/* Touches mapped memory all along, so that who reads it next does not wait for page faults; not where it
+   would be more than half of the machine's. A file that is not in the page cache is read from disk by
+   this. */
 void ch_map_touch(const void *data, size_t bytes);
-/* The part of `data` that lies in the mapping need not stay in this process: reading it again takes it from the file. */
+/* Releases the pages of the mapping that `data` covers: the next access reads them from the file again. */
 void ch_map_forget(const ch_map *map, const void *data, size_t bytes);
 
 /* Reads a whole text file into malloc'd memory with a closing NUL (files over `limit` bytes are errors). */
 ch_status ch_read_file(const char *path, size_t limit, char **text, size_t *size, ch_error *error);
 
-/* A file written beside its final name: what readers see is the old file or the whole new one. */
+/* A file written under a temporary name and renamed: readers see the old file or the complete new one. */
 typedef struct ch_writer {
   FILE *file;
   char *path, *temporary, *buffer;
@@ -42,7 +43,7 @@ void ch_writer_abort(ch_writer *writer);
 /* The three calls in one. */
 ch_status ch_write_file(const char *path, const void *data, size_t bytes, ch_error *error);
 
-/* Copies a file beside and renamed; `to` is replaced. */
+/* Copies a file under a temporary name and renames it; `to` is replaced. */
 ch_status ch_copy_file(const char *from, const char *to, ch_error *error);
 /* Returns true if two paths name the same file or directory; false when one is not there. */
 bool ch_same_file(const char *a, const char *b);

@@ -1,4 +1,4 @@
-/* Mapping, and unpacking with zlib and bzip2. */
+/* Maps a file, or decompresses it into memory with zlib or libbz2. The first bytes decide, not the name. */
 #include "base/file_bytes.h"
 
 #include <bzlib.h>

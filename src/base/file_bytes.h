@@ -7,12 +7,12 @@
 typedef struct ch_file_bytes {
   const unsigned char *data;
   size_t size;
-  ch_map map;     /* of a file that lies as it is */
+  ch_map map;     /* of a file that is not compressed */
   void *inflated; /* or what it was unpacked to */
 } ch_file_bytes;
 
-/* Release with ch_file_bytes_close, also after a failure. A packed file that is damaged or cut short is an error; so is one
-   that holds more than 4 GiB. */
+/* Release with ch_file_bytes_close, also after a failure. A packed file that is damaged or cut short is an
+   error; so is one that holds more than 4 GiB. */
 ch_status ch_file_bytes_open(const char *path, ch_file_bytes *bytes, ch_error *error);
 /* Like ch_file_bytes_open, on memory, which must outlive `bytes`; `where` names it in messages. */
 ch_status ch_file_bytes_of(const void *data, size_t size, const char *where, ch_file_bytes *bytes,

@@ -31,7 +31,8 @@ void ch_remove_leftovers(const char *directory, const char *const *names) {
   if (listing) closedir(listing);
 }
 
-/* The first entry that is none of `names`, nor a temporary file if `but_temporary`; false when there is none. */
+/* The first entry that is none of `names`, nor a temporary file if `but_temporary`; false when there is
+   none. */
 static bool find_other(const char *directory, const char *const *names, bool but_temporary, char *other,
                        size_t size) {
   DIR *listing = opendir(directory);

@@ -23,7 +23,8 @@
 #define CH_COMPARE_RESULT "result.json"
 #define CH_COMPARE_TRIED "tried.json" /* of a run that tried a learning rate */
 
-/* True if an entry is one of `names` (NULL-terminated), or what a killed program left of one: "model.safetensors.tmp.4711". */
+/* True if an entry is one of `names` (NULL-terminated), or what a killed program left of one:
+   "model.safetensors.tmp.4711". */
 bool ch_is_one_of(const char *const *names, const char *entry);
 /* Removes what killed programs left of `names`. Only for a directory that nobody else writes to. */
 void ch_remove_leftovers(const char *directory, const char *const *names);
@@ -31,8 +32,8 @@ void ch_remove_leftovers(const char *directory, const char *const *names);
 bool ch_holds_nothing(const char *directory);
 /* True when a directory holds what training prepares of its text, and nothing else: the run never began. */
 bool ch_holds_prepared_text(const char *directory);
-/* The first entry of a directory that a run does not leave before its first checkpoint, cut to `size`; false when there
-   is none. */
+/* The first entry of a directory that a run does not leave before its first checkpoint, cut to `size`; false
+   when there is none. */
 bool ch_find_foreign_to_run(const char *directory, char *name, size_t size);
 
 #endif

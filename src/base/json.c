@@ -1,4 +1,4 @@
-/* jansson with strict flags and messages that name the key. */
+/* Reads JSON by jansson with strict flags; messages name the key. Writes numbers and strings. */
 #include "base/json.h"
 
 #include <ctype.h>

@@ -8,12 +8,14 @@
 #include "base/error.h"
 #include "base/text.h"
 
-/* Makes a copy of a JSON text in which whole numbers beyond 64 bits are real ones, and NaN, Infinity and -Infinity are strings:
-   Python writes both, and a key that nobody reads may have them. Returns false, without a copy, where the text has neither. */
+/* Makes a copy of a JSON text in which whole numbers beyond 64 bits are real ones, and NaN, Infinity and
+   -Infinity are strings: Python writes both, and a key that nobody reads may have them. Returns false,
+   without a copy, where the text has neither. */
 bool ch_json_tolerate(const char *text, size_t size, ch_text *copy);
 
-/* Parses `size` bytes whose root must be an object, with what ch_json_tolerate changes. Duplicate keys, trailing bytes, bad UTF-8
-   and numbers that overflow are errors that name `where`, the line and, when there is one, the key before it. */
+/* Parses `size` bytes whose root must be an object, with what ch_json_tolerate changes. Duplicate keys,
+   trailing bytes, bad UTF-8 and numbers that overflow are errors that name `where`, the line and, when there
+   is one, the key before it. */
 ch_status ch_json_parse(const char *text, size_t size, const char *where, json_t **root, ch_error *error);
 
 /* Like ch_json_parse, for a file of at most `limit` bytes. */
@@ -28,8 +30,8 @@ const char *ch_json_show(const json_t *value, char *buffer, size_t size);
 /* A name from a file for a message: quoted, escaped, shortened. Returns buffer. */
 const char *ch_json_quote(const char *name, char *buffer, size_t size);
 
-/* json_dumps, without its fault: jansson does not look whether a key could be written, and gives text without the key
-   when memory is out. Here that is NULL. The text is the caller's. */
+/* json_dumps, without its fault: jansson does not look whether a key could be written, and gives text without
+   the key when memory is out. Here that is NULL. The text is the caller's. */
 char *ch_json_dump(const json_t *value, size_t flags);
 
 /* A number, or null for one that JSON cannot write. NULL when memory is out. */
@@ -39,8 +41,8 @@ json_t *ch_json_finite(double number);
 void ch_json_put_string(ch_text *json, const char *string);
 /* Like ch_json_put_string, for `size` bytes of UTF-8, whatever control characters they hold. */
 void ch_json_put_bytes(ch_text *json, const char *bytes, size_t size);
-/* Appends the shortest text that reads back as the same double, with a point or an exponent: 10000.0, 1e-05.
- */
+/* Appends the shortest text that reads back as the same double, with a point or an exponent: 10000.0,
+   1e-05. */
 void ch_json_put_number(ch_text *json, double number);
 
 #endif

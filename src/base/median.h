@@ -7,7 +7,8 @@
 /* For an even number of values, the mean of the two in the middle; 0 without values. Sorts the values. */
 double ch_median(double *values, int64_t count);
 
-/* Half of the values lie from `low` to `high`. Between two values quartiles are interpolated; of one value, all are it. */
+/* Half of the values are between `low` and `high`. Between two values quartiles are interpolated; of one
+   value, all are it. */
 typedef struct ch_quartiles {
   double low, median, high;
 } ch_quartiles;

@@ -1,4 +1,4 @@
-/* Recognising what people give by mistake: by first bytes, and by the names in a directory. */
+/* Recognises files that are given by mistake, by their first bytes, and directories, by the names in them. */
 #define _GNU_SOURCE
 #include "base/mistaken.h"
 
@@ -22,7 +22,7 @@ bool ch_is_lfs_pointer(const void *data, size_t size) {
          begins(data, size, "version https://hawser.github.com/spec/");
 }
 
-/* --- files ------------------------------------------------------------------------------------------------------- */
+/* --- files ---------------------------------------------------------------------------------------------- */
 
 static bool is_page(const char *data, size_t size) {
   static const char *const tags[] = {"<!doctype html", "<html", "<head", "<body", "<?xml", "<!--"};
@@ -77,11 +77,12 @@ ch_status ch_refuse_mistaken(const char *where, const void *data, size_t size, b
                  (int)(shown < SHOWN ? shown : SHOWN), at);
 }
 
-/* --- directories --------------------------------------------------------------------------------------------------- */
+/* --- directories ---------------------------------------------------------------------------------------- */
 
 /* So many of the first rows count where the weights are there. */
 enum { SIGNS_BESIDE_WEIGHTS = 3 };
-/* Names in a directory that give away its kind; the first row with a match counts. A pattern is the beginning and the end of a name. */
+/* Names in a directory that give away its kind; the first row with a match counts. A pattern is the beginning
+   and the end of a name. */
 static const struct {
   const char *first, *last, *what;
 } signs[] = {
@@ -126,7 +127,7 @@ static bool is_named(const char *name, const char *first, const char *last) {
          strcmp(name + length - tail, last) == 0;
 }
 
-/* Files that a model may have beside its weights. */
+/* Files that a model directory may have besides weights. */
 static bool is_beside(const char *name) {
   static const char *const names[] = {"model.safetensors", "tokenizer.bin",         "training_args.bin",
                                       "optimizer.pt",      "scheduler.pt",          "rng_state.pth",

@@ -1,6 +1,7 @@
 /* Progress of long work: one live line on a terminal, a plain line now and then elsewhere.
  *
- * The library never opens a stream of its own: the caller hands one over (the program gives standard error). */
+ * The library never opens a stream of its own: the caller hands one over (the program gives standard
+ * error). */
 #ifndef CH_BASE_PROGRESS_H
 #define CH_BASE_PROGRESS_H
 
@@ -11,20 +12,22 @@
 typedef struct ch_progress_line {
   FILE *stream; /* NULL: silent */
   bool live;    /* the stream is a terminal: the line is overwritten */
-  bool shown;   /* a live line stands on the terminal */
+  bool shown;   /* a live line is on the terminal */
   double began, last, interval;
 } ch_progress_line;
 
-/* Starts; stream may be NULL. Live lines are refreshed at most ten times a second, plain ones come every ten seconds. */
+/* Starts; stream may be NULL. Live lines are refreshed at most ten times a second, plain ones come every ten
+   seconds. */
 void ch_progress_begin(ch_progress_line *progress, FILE *stream);
 /* Seconds since ch_progress_begin. */
 double ch_progress_seconds(const ch_progress_line *progress);
-/* True once enough is done, `share` (0 to 1) of it, to say how long the rest takes: the beginning of most work is slower. */
+/* True once enough is done, `share` (0 to 1) of it, to say how long the rest takes: the beginning of most
+   work is slower. */
 bool ch_progress_foresees(const ch_progress_line *progress, double share);
 /* True when a line shown now would be printed: lets the caller skip making it. */
 bool ch_progress_due(const ch_progress_line *progress);
-/* Shows a line (printf without newline) if one is due; `force` shows it anyway. Control characters and what does not
-   fit the terminal's width are left out. */
+/* Shows a line (printf without newline) if one is due; `force` shows it anyway. Control characters and what
+   does not fit the terminal's width are left out. */
 void ch_progress_show(ch_progress_line *progress, bool force, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Like ch_progress_show, for work of which `share` (0 to 1) took `seconds`: "reading: 40 %, 3 s left". */

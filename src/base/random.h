@@ -17,7 +17,8 @@ double ch_random_uniform(ch_random *random);
 uint64_t ch_random_below(ch_random *random, uint64_t bound);
 /* Standard normal. */
 double ch_random_normal(ch_random *random);
-/* Place i of a permutation of 0 … n − 1 (n at most 2^62) that `key` names: a shuffled order at random access. */
+/* Place i of a permutation of 0 … n − 1 (n at most 2^62) that `key` names: a shuffled order at random
+   access. */
 uint64_t ch_random_permute(uint64_t i, uint64_t n, uint64_t key);
 /* A stream number from a text (FNV-1a), so that a tensor's initial values depend on its name alone. */
 uint64_t ch_random_stream_of(const char *text);

@@ -6,8 +6,8 @@
 
 #include "base/utf8.h"
 
-/* `cells` has for each cell a byte, then its words and a NUL; and a NUL after each row. The byte is CELL, or that and the number of
- * columns of a span. */
+/* `cells` has for each cell a byte, then its words and a NUL; and a NUL after each row. The byte is CELL, or
+ * that and the number of columns of a span. */
 enum { CELL = 1, MOST_SPAN = 100 };
 
 static void put_byte(ch_table *table, int byte) {

@@ -11,11 +11,10 @@
  *   ch_table_cell(&table, "loss");
  *   ch_table_end_row(&table);
  *   ...
- *   ch_table_write(&table, text);
- */
+ *   ch_table_write(&table, text); */
 typedef struct ch_table {
-  /* For each column l or r, the side at which its cells are aligned, and its least width, or nothing: "l9r11r". The last
-   * one counts for all further columns. */
+  /* For each column l or r, the side at which its cells are aligned, and its least width, or nothing:
+   * "l9r11r". The last one counts for all further columns. */
   const char *columns;
   int gap; /* blanks between columns */
   ch_text cells;
@@ -23,15 +22,16 @@ typedef struct ch_table {
 
 /* Appends a cell to the last row. */
 void ch_table_cell(ch_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Appends a cell over `columns` columns, aligned as the last of them. It does not widen them, but uses the gap before
- * them if it is too long. */
+/* Appends a cell over `columns` columns, aligned as the last of them. It does not widen them, but uses the
+ * gap before them if it is too long. */
 void ch_table_span(ch_table *table, int columns, const char *words);
 void ch_table_end_row(ch_table *table);
 
 /* Cell `column` of row `row`; it belongs to the table. NULL if there is none. A span counts as one cell. */
 const char *ch_table_at(const ch_table *table, int row, int column);
 
-/* Appends the rows to `text`, without blanks at their ends, and releases the cells. Out of memory: text->failed. */
+/* Appends the rows to `text`, without blanks at their ends, and releases the cells. Out of memory:
+   text->failed. */
 void ch_table_write(ch_table *table, ch_text *text);
 void ch_table_free(ch_table *table);
 

@@ -20,11 +20,13 @@ void ch_text_printf(ch_text *text, const char *format, ...) __attribute__((forma
 void ch_text_vprintf(ch_text *text, const char *format, va_list list) __attribute__((format(printf, 2, 0)));
 void ch_text_free(ch_text *text);
 
-/* The name of `names` (NULL-terminated) that was meant by `word`, capitals or not: one that begins with it, one that it begins
-   with, or the nearest by edit distance; NULL when none is near, which depends on the length of the word. */
+/* The name of `names` (NULL-terminated) that was meant by `word`, capitals or not: one that begins with it,
+   one that it begins with, or the nearest by edit distance; NULL when none is near, which depends on the
+   length of the word. */
 const char *ch_nearest_name(const char *word, const char *const *names);
 
-/* "10M" -> 10000000 (k, M, G, T: powers of 1000; KiB, MiB, GiB, TiB: of 1024; 1.5M is fine). False when not a count. */
+/* "10M" -> 10000000 (k, M, G, T: powers of 1000; KiB, MiB, GiB, TiB: of 1024; 1.5M is fine). False when not a
+   count. */
 bool ch_parse_count(const char *text, int64_t *count);
 /* A count of bytes: as a count, and "24GB" is "24G". A B alone means bytes, not billions: "200B" is 200. */
 bool ch_parse_bytes(const char *text, int64_t *bytes);
@@ -38,7 +40,7 @@ const char *ch_format_count(double count, char *buffer, size_t size);
 const char *ch_format_bytes(double bytes, char *buffer, size_t size);
 /* The noun after a count: `one` after 1, else `many`. */
 const char *ch_plural(int64_t count, const char *one, const char *many);
-/* "a" or "an", as it stands before the word: by its first letter. */
+/* "a" or "an" for the word, by its first letter. */
 const char *ch_article(const char *word);
 /* 3725 -> "1h02m" into buffer. */
 const char *ch_format_duration(double seconds, char *buffer, size_t size);

@@ -16,7 +16,7 @@ size_t ch_utf8_decode(const unsigned char *p, const unsigned char *end, uint32_t
     if ((p[i] & 0xc0) != 0x80) return 0;
     c = c << 6 | (p[i] & 0x3fu);
   }
-  /* Overlong forms, surrogates and what lies past Unicode are not UTF-8. */
+  /* Overlong forms, surrogates and codes past Unicode are not UTF-8. */
   if ((length == 3 && c < 0x800) || (length == 4 && (c < 0x10000 || c > 0x10ffff)) || (c >> 11) == 27)
     return 0;
   *code_point = c;

@@ -18,7 +18,7 @@ size_t ch_utf8_valid_prefix(const unsigned char *text, size_t size);
 /* How many bytes at the end of a text begin a character that is not finished. */
 size_t ch_utf8_unfinished(const unsigned char *text, size_t size);
 
-/* Characters of a string of valid UTF-8: the columns that it takes on a terminal, were none of them wide. */
+/* Characters of a string of valid UTF-8: its columns on a terminal if no character is wide. */
 int ch_utf8_count(const char *text);
 
 /* Appends `size` bytes to `text` with every byte that belongs to no valid character replaced by U+FFFD. */

@@ -1,4 +1,4 @@
-/* Measuring the machine's limits: arithmetic in registers, and reading from memory and caches. */
+/* Measures the machine's limits: arithmetic in registers, and reading from memory and caches. */
 #define _GNU_SOURCE
 #include "bench/limits.h"
 
@@ -12,14 +12,14 @@
 #include "bench/timing.h"
 #include "tensor/kernels.h"
 
-/* Far larger than the caches; each pass takes a few hundredths of a second. */
+/* Far larger than the caches; a pass needs a few hundredths of a second. */
 static const int64_t READ_BYTES = INT64_C(1) << 29, PROBE_BYTES = INT64_C(1) << 28;
 enum { PAGE = 4096, ROUNDS = 1 << 20, REPEATS = 12, READ_REPEATS = 6, MOST_REPEATS = REPEATS };
 /* Bytes that a thread reads in one repetition when a cache is measured. */
 static const int64_t CACHE_READ_BYTES = INT64_C(1) << 27;
 
-/* One thread's share of the work: *done receives what was done, in FLOPs or bytes. The sum it returns depends on
-   all of it, and on `repeat`. */
+/* One thread's share of the work: *done receives what was done, in FLOPs or bytes. The sum it returns depends
+   on all of it, and on `repeat`. */
 typedef double (*thread_work)(const void *context, int repeat, double *done);
 
 /* The work of all threads together. */
@@ -58,7 +58,7 @@ static double rate_of(thread_work one, const void *context, int repeats, ch_limi
   return t.kept == 0.125 ? 0 : t.done / taken;
 }
 
-/* --- arithmetic -------------------------------------------------------------------------------------------------- */
+/* --- arithmetic ----------------------------------------------------------------------------------------- */
 
 static double multiply_add(const void *context, int repeat, double *done) {
   const ch_kernels *kernels = context;
@@ -89,14 +89,14 @@ double ch_measure_dot_peak_int8(ch_limit_kind kind) {
   return dot_peak(ch_dot_loop_int8(), kind);
 }
 
-/* --- reading ----------------------------------------------------------------------------------------------------- */
+/* --- reading -------------------------------------------------------------------------------------------- */
 
 static ch_read_probe open_probe(int64_t bytes) {
   ch_read_probe probe = {.data = ch_pages_alloc((size_t)bytes), .count = bytes / (int64_t)sizeof(float)};
   if (probe.data)
     ch_kernels_best(CH_F32)->fill(
         ch_team_here(), probe.count, 1,
-        probe.data); /* by the threads that will read it, so that it lies near them */
+        probe.data); /* by the threads that will read it, so that it is in memory near them */
   return probe;
 }
 
@@ -181,8 +181,8 @@ static int64_t processors_in(const char *list) {
   return count;
 }
 
-/* One thread's share of the first processor's cache of a level, from Linux's files (sysconf may not know it in
-   virtual machines); 0 where they do not say. */
+/* One thread's share of the first processor's cache of a level, from Linux's files (sysconf may not know it
+   in virtual machines); 0 where they do not say. */
 static int64_t cache_share(int level) {
   for (int index = 0;; index++) {
     char path[80], line[256], *unit;

@@ -1,4 +1,4 @@
-/* How much of the machine other programs used while something was measured, from /proc/stat. */
+/* Reads /proc/stat: the share of the machine that other programs used during a measurement. */
 #include "bench/load.h"
 
 #include <stdio.h>

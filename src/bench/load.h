@@ -10,11 +10,11 @@ typedef struct ch_load {
 } ch_load;
 
 ch_load ch_load_now(void);
-/* Processors that other programs kept busy from one moment to another, on the mean; 0 where the system does not say, or in
-   less than a twentieth of a second. */
+/* Processors that other programs kept busy from one moment to another, on the mean; 0 where the system does
+   not say, or in less than a twentieth of a second. */
 double ch_load_of_others(const ch_load *from, const ch_load *to);
-/* Returns true if `threads` of this process had to share processors with them: on the mean others took more than a quarter of one
-   that the threads needed. */
+/* Returns true if `threads` of this process had to share processors with them: on the mean others took more
+   than a quarter of one that the threads needed. */
 bool ch_load_disturbs(double others, int threads, int processors);
 /* Like ch_load_disturbs, for this machine. */
 bool ch_load_disturbed(const ch_load *from, const ch_load *to, int threads);

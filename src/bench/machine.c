@@ -1,4 +1,4 @@
-/* Processor, cores, memory and system, from /proc, sysconf and uname. */
+/* Reads processor, cores, memory and system from /proc, sysconf and uname. */
 #include "bench/machine.h"
 
 #include <stdio.h>

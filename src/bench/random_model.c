@@ -1,4 +1,4 @@
-/* Random weights in memory that the model owns. */
+/* Draws random weights into memory that the model owns. */
 #include "bench/random_model.h"
 
 #include <crosshead/bench.h>
@@ -41,7 +41,7 @@ static ch_status place_tensors(const ch_params *params, ch_dtype dtype, ch_weigh
   return CH_OK;
 }
 
-/* Initial values are made in F32; 16-bit tensors are rounded from them. */
+/* Initial values are computed in F32; 16-bit tensors are rounded from them. */
 static ch_status fill_tensors(const ch_params *params, uint64_t seed, ch_dtype dtype, ch_weights *weights,
                               ch_error *error) {
   if (dtype == CH_F32) {

@@ -1,4 +1,4 @@
-/* Timed repetitions on made-up tokens and states. */
+/* Measures decoding, prefill and training: timed repetitions on arbitrary tokens and states. */
 #define _GNU_SOURCE
 #include "bench/speed.h"
 
@@ -45,18 +45,18 @@ void ch_speed_defaults(ch_speed_settings *settings) {
   *settings = (ch_speed_settings){.batch = 1, .tokens = 32, .repeat = 5};
 }
 
-/* --- repetitions --------------------------------------------------------------------------------------------- */
+/* --- repetitions ---------------------------------------------------------------------------------------- */
 
 typedef ch_status (*repetition)(void *context, ch_error *error);
 
-/* A timed work, and what is measured beside its time. */
+/* A timed work, and what is measured besides its time. */
 typedef struct repeated {
   repetition once;
   void *context;
   const ch_speed_settings *options;
   const ch_read_probe *probe;   /* or NULL */
   int begun;                    /* repetitions, the untimed first one included */
-  bool keep_events;             /* what the profile's caller asked for */
+  bool keep_events;             /* the caller's profile records events */
   double rate[MOST_REPEAT + 2]; /* read bandwidth before each repetition and after the last, with a probe */
 } repeated;
 
@@ -107,7 +107,7 @@ static ch_status median_of(repetition once, void *context, const ch_speed_settin
   return CH_OK;
 }
 
-/* --- inference ----------------------------------------------------------------------------------------------- */
+/* --- inference ------------------------------------------------------------------------------------------ */
 
 typedef struct inference {
   ch_session *session;
@@ -152,10 +152,6 @@ void ch_speed_matrices_of(const ch_model *model, ch_speed_matrices *matrices) {
                                   .bytes_decoded = ch_speed_matrix_bytes(model, 1)};
   for (int i = 0; i < model->params.count; i++)
     matrices->parameters += (double)ch_param_count(&model->params.rows[i]);
-}
-
-static double cache_bytes_per_token(const ch_cache *cache) {
-  return (double)cache->bytes / (double)(cache->sequences * cache->capacity);
 }
 
 static void random_tokens(int64_t count, int64_t vocabulary, int32_t *tokens) {
@@ -236,7 +232,8 @@ static void finish(const ch_speed_settings *options, ch_speed *speed) {
   speed->tokens_per_second = (double)(options->batch * options->tokens) / speed->seconds;
 }
 
-/* A token at position t looks back at t + 1 tokens, (T + 1) / 2 on average; logits are made for the last one alone. */
+/* A token at position t looks back at t + 1 tokens, (T + 1) / 2 on average; logits are computed for the last
+   one alone. */
 static ch_status prefill_flops(const ch_model *model, const inference *run, double *flops, ch_error *error) {
   ch_account account;
   const ch_speed_settings *options = run->options;
@@ -321,7 +318,9 @@ static ch_status decode_often(const ch_model *model, const ch_speed_settings *op
   ch_status status = repeat_it(&r, seconds, bandwidth, error);
   ch_read_probe_close(&probe);
   CH_TRY(status);
-  speed->cache_bytes = passes * batch * held * cache_bytes_per_token(ch_session_cache(run->session));
+  const ch_cache *cache = ch_session_cache(run->session);
+  speed->cache_bytes =
+      passes * batch * held * ((double)cache->bytes / (double)(cache->sequences * cache->capacity));
   speed->bytes = passes * ch_speed_matrix_bytes(model, options->batch) + speed->cache_bytes;
   if (options->limits) find_decoding_share(model, run, seconds, bandwidth, speed);
   speed->seconds = ch_median(seconds, options->repeat);
@@ -340,7 +339,7 @@ ch_status ch_speed_decode(const ch_model *model, const ch_speed_settings *option
   return status;
 }
 
-/* --- training ------------------------------------------------------------------------------------------------ */
+/* --- training ------------------------------------------------------------------------------------------- */
 
 static ch_status made_up_batch(void *context, int64_t first, ch_batch *batch, ch_error *error) {
   (void)error;

@@ -1,4 +1,4 @@
-/* Repeating pieces of work in turns until there are enough times. */
+/* Repeats pieces of work in turns until there are enough times. */
 #include "bench/timing.h"
 
 #include "base/median.h"

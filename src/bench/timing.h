@@ -1,5 +1,5 @@
-/* Timing pieces of work. Each runs once untimed; then they take turns, so that a slow moment of the machine affects
- * all of them. */
+/* Timing pieces of work. Each runs once untimed; then they take turns, so that a slow moment of the machine
+ * affects all of them. */
 #ifndef CH_BENCH_TIMING_H
 #define CH_BENCH_TIMING_H
 
@@ -22,7 +22,7 @@ typedef struct ch_timing {
   double enough_seconds; /* no turn begins after so long, once each work has `least` repetitions */
   double most_seconds;   /* no turn but the first begins after so long in any case; 0: no limit */
   double turn_seconds;   /* a work is repeated for so long in each of its turns; 0: once */
-  ch_stop_test stop;     /* asked after every repetition; may be NULL */
+  ch_stop_test stop;     /* called after every repetition; may be NULL */
   void *stop_context;
 } ch_timing;
 

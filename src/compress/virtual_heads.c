@@ -89,11 +89,6 @@ static void products(const ch_head_factors *f, const float *left, const float *r
     }
 }
 
-static void plain_gram(const ch_head_factors *f, double *gram) {
-  products(f, f->weight, f->weight, f->inputs, gram);
-  if (f->bias) products(f, f->bias, f->bias, 1, gram);
-}
-
 /* E[(W_g x + b_g) . (W_j x + b_j)] = tr(W_g C W_j^T) + b_g . W_j m + b_j . W_g m + b_g . b_j with the mean m of x. */
 static ch_status weighted_gram(const ch_head_factors *f, const ch_autocorrelation *x, double *gram,
                                ch_error *error) {
@@ -200,7 +195,8 @@ ch_status ch_head_factors_find(const ch_model *model, int layer, unsigned state,
     plain = calloc(count, sizeof *plain);
     weighted = calloc(count, sizeof *weighted);
     status = plain && weighted ? CH_OK : ch_no_memory(error);
-    if (status == CH_OK) plain_gram(f, plain);
+    if (status == CH_OK) products(f, f->weight, f->weight, f->inputs, plain);
+    if (status == CH_OK && f->bias) products(f, f->bias, f->bias, 1, plain);
     if (status == CH_OK && x) status = weighted_gram(f, x, weighted, error);
     if (status == CH_OK) status = take_apart(f, x ? weighted : plain, error);
     if (status == CH_OK) losses(f, plain, f->plain);

@@ -1,4 +1,4 @@
-/* Questions about a configuration that follow from its own members. */
+/* Answers questions about a configuration from its members alone, without files and without mechanisms. */
 #include "config/config.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* A model's configuration: what config.json says, ours or Hugging Face's. config_file/config_json.h reads and checks it. */
+/* A model's configuration: what config.json says, ours or Hugging Face's. config_file/config_json.h reads and
+   checks it. */
 #ifndef CH_CONFIG_CONFIG_H
 #define CH_CONFIG_CONFIG_H
 
@@ -22,7 +23,7 @@ typedef enum ch_position {
 } ch_position;
 typedef enum ch_norm_placement {
   CH_NORM_PRE,    /* x + f(norm(x)), and a last norm before the head */
-  CH_NORM_POST,   /* norm(x + f(x)): every block ends in a norm, so none stands before the head */
+  CH_NORM_POST,   /* norm(x + f(x)): every block ends in a norm, so there is none before the head */
   CH_NORM_BRANCH, /* x + norm(f(x)), and a last norm before the head (OLMo 2) */
   CH_NORM_BOTH    /* x + norm(f(norm(x))), and a last norm before the head (Gemma 2) */
 } ch_norm_placement;
@@ -50,8 +51,8 @@ typedef struct ch_rope_scaling {
   /* yarn only; 0: not given */
   double beta_fast, beta_slow, mscale, mscale_all_dim, attention_factor; /* the last longrope's too */
   bool truncate; /* yarn: the ends of its ramp are whole pairs */
-  /* longrope only: what wavelengths are stretched by in texts up to original_max_position_embeddings, and in longer
-     ones */
+  /* longrope only: what wavelengths are stretched by in texts up to original_max_position_embeddings, and in
+     longer ones */
   ch_pair_factors short_factor, long_factor;
 } ch_rope_scaling;
 
@@ -84,8 +85,8 @@ typedef enum ch_knocking_init {
   CH_KNOCKING_RANDOM
 } ch_knocking_init;
 
-/* The tokens that a layer's queries see: all before them, those inside the sliding window, or a state of a fixed size
-   that all of them left ("linear_attention"). */
+/* The tokens that a layer's queries see: all before them, those inside the sliding window, or a state of a
+   fixed size that all of them left ("linear_attention"). */
 typedef enum ch_layer_type { CH_LAYER_FULL, CH_LAYER_SLIDING, CH_LAYER_LINEAR, CH_LAYER_TYPES } ch_layer_type;
 
 /* The types of the layers, one by one. */
@@ -122,8 +123,8 @@ typedef struct ch_attention_config {
   bool qk_norm, head_norm;
   ch_qk_norm_over qk_norm_over;
   bool sink_logits; /* every head's softmax has one more term, e^z of a learned z */
-  int64_t
-      kv_layer_group; /* layers that read the keys and values of the first of them; mla: layer_group_size */
+  /* layers that read the keys and values of the first of them; mla: layer_group_size */
+  int64_t kv_layer_group;
   int64_t num_key_heads, num_value_heads; /* 0: num_key_value_heads; what they are is ch_heads_of */
   int64_t q_lora_rank;                    /* mla: 0 = dense query; mfa: 0 = head_dim */
   bool q_a_norm;
@@ -141,8 +142,8 @@ typedef struct ch_attention_config {
   ch_diff_lambda diff_lambda;
   bool mix_logits, mix_weights;
   bool exclusive; /* contexts without their part along the token's own value */
-  int64_t latent_heads,
-      branches; /* gla, mlra: latents of a token; mlra: softmaxes of a head, 0: one per latent */
+  /* gla, mlra: latents of a token; mlra: softmaxes of a head, 0: one per latent */
+  int64_t latent_heads, branches;
   bool latent_scale, branch_scale;
   int64_t q_rank, k_rank, v_rank; /* tpa; q_rank 0: dense query */
   ch_a_factors a_factors;
@@ -184,23 +185,23 @@ typedef struct ch_sharing {
   ch_sharing_type type;
   char projections[CH_MAX_SHARED_PROJECTIONS][CH_PROJECTION_NAME_SIZE]; /* full names: "q_proj" */
   int projection_count;
-  int64_t
-      atoms;    /* S; masa, sequential, repeat; at most the layers of a group, or with a common dictionary the
-                    matrices of all projections and layers. 0, where there are groups: each dictionary's own, as its
-                    tensors say */
-  int64_t rank; /* rho; low_rank; 0: each matrix's own, as its tensors say */
+  /* S; masa, sequential, repeat; at most the layers of a group, or with a common dictionary the matrices of
+     all projections and layers. 0, where there are groups: each dictionary's own, as its tensors say */
+  int64_t atoms;
+  int64_t rank;                 /* rho; low_rank; 0: each matrix's own, as its tensors say */
   ch_coefficients coefficients; /* masa */
   bool common_dictionary;       /* masa: one dictionary for all projections of one shape */
-  uint16_t groups[CH_MAX_GROUPS]
-                 [2]; /* [first, last] layer of each; masa: with a dictionary of its own; low_rank:
-                                        with a first factor that its layers share */
-  int group_count;    /* 0: all layers are one, and nothing is named after it */
+  /* [first, last] layer of each; masa: with a dictionary of its own; low_rank: with a first factor that its
+     layers share */
+  uint16_t groups[CH_MAX_GROUPS][2];
+  int group_count; /* 0: all layers are one group, and no tensor is named after it */
 } ch_sharing;
 
-/* How the loads of experts are kept even in training. */
+/* How training balances the loads of experts. */
 typedef enum ch_balance { CH_BALANCE_AUX, CH_BALANCE_LOSS_FREE, CH_BALANCE_NONE } ch_balance;
 
-/* How far a step moves the bias of loss-free balancing: each by the same, or by its share of the imbalance. */
+/* How far a step moves the bias of loss-free balancing: each by the same, or by its share of the
+   imbalance. */
 typedef enum ch_balance_update { CH_BALANCE_SIGN, CH_BALANCE_RMS } ch_balance_update;
 
 /* The function of a router's logits that gives the weights and decides the choice. */
@@ -212,8 +213,8 @@ typedef struct ch_moe_config {
   int64_t active;  /* that a token is sent to */
   int64_t shared;  /* that every token goes through, as one FFN of shared * expert_intermediate_size */
   int64_t expert_intermediate_size, first_dense_layers;
-  bool
-      dense_layers[CH_MAX_LISTED_LAYERS]; /* further layers with the ordinary network, after the first ones */
+  /* further layers with the ordinary network, after the first ones */
+  bool dense_layers[CH_MAX_LISTED_LAYERS];
   ch_balance balance;
   ch_balance_update balance_update; /* loss-free */
   double aux_coefficient;
@@ -241,12 +242,12 @@ typedef struct ch_config {
   char norm[CH_NAME_SIZE]; /* kind of the norms outside attention: a name of model/norm.h */
   ch_norm_placement norm_placement;
   bool parallel_residual; /* attention and FFN read the same normed x, and both are added to x */
-  double embedding_multiplier,
-      residual_multiplier;     /* factors of the embedding and of what a half of a block adds */
+  /* factors of the embedding and of what a half of a block adds */
+  double embedding_multiplier, residual_multiplier;
   double attention_multiplier; /* of scores; 0: 1 / sqrt(head_dim) */
   double logits_scaling;       /* logits are divided by it */
-  double attn_logit_softcapping,
-      final_logit_softcapping; /* soft caps c tanh(s / c) of scores and logits; 0: none */
+  /* soft caps c tanh(s / c) of scores and logits; 0: none */
+  double attn_logit_softcapping, final_logit_softcapping;
   bool causal; /* a token sees only the tokens before it; otherwise all tokens of its sequence */
   ch_position position;
   double rope_theta;
@@ -261,18 +262,18 @@ typedef struct ch_config {
   ch_moe_config moe;
   ch_init init;
   ch_parametrization parametrization;
-  int64_t
-      sliding_window; /* W: in layers that slide a query sees itself and the W - 1 tokens before it; 0: none does */
+  /* W: in layers that slide a query sees itself and the W - 1 tokens before it; 0: none does */
+  int64_t sliding_window;
   ch_layer_list layer_types;
   ch_linear_attention linear_attention;
-  int64_t attention_sinks;            /* the first tokens of a text, which layers that slide see for ever */
+  int64_t attention_sinks;            /* the first tokens of a text; layers that slide always see them */
   int64_t bos_token_id, eos_token_id; /* -1 when the config has none */
-  char layout
-      [CH_NAME_SIZE]; /* the family whose names and shapes of tensors the model's files have; "": ours. No key:
-                                what is written has ours */
+  /* The family whose names and shapes of tensors the model's files have; "": ours. It has no key, because
+     written files have ours. */
+  char layout[CH_NAME_SIZE];
 } ch_config;
 
-/* Returns true if the model takes images (a Vision Transformer) and not text. */
+/* Returns true if the model reads images (a Vision Transformer), not text. */
 bool ch_config_is_vision(const ch_config *config);
 /* An error for such a model: "NAME is for models of text, ...". */
 ch_status ch_config_needs_text(const ch_config *config, const char *name, ch_error *error);
@@ -288,21 +289,25 @@ bool ch_layer_slides(const ch_config *config, int layer);
 bool ch_any_layer_slides(const ch_config *config);
 /* Tokens that such a layer keeps: the window and the sinks. */
 int64_t ch_window_and_sinks(const ch_config *config);
-/* The layer whose keys and values `layer` reads: the first of its "kv_layer_group". A linear layer has its own state. */
+/* The layer whose keys and values `layer` reads: the first of its "kv_layer_group". A linear layer has its
+   own state. */
 int ch_writing_layer(const ch_config *config, int layer);
 /* Patches of an image, and the tokens that they and the class token are. */
 int64_t ch_config_patches(const ch_config *config);
 int64_t ch_config_image_tokens(const ch_config *config);
 /* Returns true if "sharing.projections" names the projection `name` ("q_proj"). */
 bool ch_is_shared(const ch_config *config, const char *name);
-/* The group of layers with one dictionary that `layer` is in, and in *layers how many there are; -1 without groups. */
+/* The group of layers with one dictionary that `layer` is in, and in *layers how many there are; -1 without
+   groups. */
 int ch_group_of_layer(const ch_config *config, int layer, int64_t *layers);
-/* The heads G_k of keys or G_v of values (CH_ON_K, CH_ON_V) that query heads share, and whether the two differ. */
+/* The heads G_k of keys or G_v of values (CH_ON_K, CH_ON_V) that query heads share, and whether the two
+   differ. */
 int64_t ch_heads_of(const ch_config *config, unsigned state);
 bool ch_heads_differ(const ch_config *config);
-/* The entry of a list of component heads that stands for a layer without mixing: G, the larger one if there are two. */
+/* The entry of a list of component heads for a layer without mixing: G, the larger one if there are two. */
 int64_t ch_unmixed_entry(const ch_config *config);
-/* The component heads h' that `layer` mixes into its G heads of CH_ON_K or CH_ON_V; 0 where it does not mix them. */
+/* The component heads h' that `layer` mixes into its G heads of CH_ON_K or CH_ON_V; 0 where it does not mix
+   them. */
 int64_t ch_mixed_components(const ch_config *config, int layer, unsigned state);
 
 #endif

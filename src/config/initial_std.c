@@ -1,4 +1,4 @@
-/* The spreads of initial weights. */
+/* Standard deviations of initial weights. train/initialise.c draws the weights. */
 #include "config/initial_std.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
-/* The parameter table: one row per tensor of a model. It alone drives allocation, initialisation, optimizer groups,
- * files and counting. Each part of a model (a mechanism, a module, the FFN ...) declares its own rows. */
+/* The parameter table: one row per tensor of a model. It alone drives allocation, initialisation, optimizer
+ * groups, files and counting. Each part of a model (a mechanism, a module, the FFN ...) declares its own
+ * rows. */
 #ifndef CH_CONFIG_PARAMS_H
 #define CH_CONFIG_PARAMS_H
 
@@ -27,11 +28,13 @@ typedef enum ch_param_init {
   CH_PARAM_INIT_UNIFORM,    /* within sqrt(3) std of `start` */
   CH_PARAM_INIT_DECAY_RATE, /* of a gated delta rule: the logarithm of a number between 0 and 16 */
   CH_PARAM_INIT_DECAY_BIAS, /* softplus^-1 of a time step between 0.001 and 0.1, whose logarithm is uniform */
-  CH_PARAM_INIT_ONE_HOT /* row i of every [m, n] is 1, or `hot` below, at column floor(i n / m), plus a normal of `std`: the identity
-                             when m = n and std = 0 */
+  /* row i of every [m, n] is 1, or `hot` below, at column floor(i n / m), plus a normal of `std`: the
+     identity when m = n and std = 0 */
+  CH_PARAM_INIT_ONE_HOT
 } ch_param_init;
 
-/* The role of a tensor. A parametrisation derives its initial standard deviation and learning rate from role and shape. */
+/* The role of a tensor. A parametrisation derives its initial standard deviation and learning rate from role
+   and shape. */
 typedef enum ch_param_role {
   CH_PARAM_VECTOR,       /* gains, biases and other vectors */
   CH_PARAM_HIDDEN,       /* a matrix [out, in] that multiplies hidden states, or atoms [S, out, in] of such */
@@ -43,8 +46,9 @@ typedef enum ch_param_role {
   CH_PARAM_TIED,         /* rows that begin the stream and make logits */
   CH_PARAM_MIX,          /* over heads, or within a head for all heads */
   CH_PARAM_COEFFICIENTS, /* [S] of atoms */
-  CH_PARAM_RESIDUAL_COEFFICIENTS, /* [S] of atoms, for a matrix whose products are added to the residual stream */
-  CH_PARAM_COEFFICIENT_MLP        /* a matrix of the network that makes such coefficients */
+  /* [S] of atoms, for a matrix whose products are added to the residual stream */
+  CH_PARAM_RESIDUAL_COEFFICIENTS,
+  CH_PARAM_COEFFICIENT_MLP /* a matrix of the network that makes such coefficients */
 } ch_param_role;
 
 typedef struct ch_param {
@@ -55,16 +59,16 @@ typedef struct ch_param {
   ch_param_init init;
   double std, start, hot; /* hot: what one-hot rows have in place of 1; 0: 1 */
   ch_param_role role;
-  bool
-      factor; /* one of two matrices whose product, without a norm between them, does what a dense one does */
+  /* one of two matrices whose product, without a norm between them, does what a dense one does */
+  bool factor;
   double input_scale;     /* what it multiplies is so many times the unit; 0: 1 */
   double lr_factor;       /* its learning rate is the run's times this */
   bool decay;             /* weight decay applies (matrices only) */
   bool decay_to_identity; /* it pulls to the identity matrix (each of them, with rank 3) instead of zero */
   bool always_real;       /* read as F32 (or F64) whatever the file holds: vectors, and matrices over heads */
-  bool
-      block_quantisable; /* inference may read it as Q8_0 or Q4_0: it only multiplies tokens or is looked up by them */
-  bool frozen;           /* the loss has no gradient of it, and the optimizer leaves it alone */
+  /* inference may read it as Q8_0 or Q4_0: it only multiplies tokens or is looked up by them */
+  bool block_quantisable;
+  bool frozen;        /* the loss has no gradient of it, and the optimizer leaves it alone */
   bool training_only; /* inference drops it for `stands_for` elements, which is what figures count */
   int64_t stands_for;
   int layers; /* of a dictionary's atoms: layers that they were declared for */
@@ -92,8 +96,8 @@ typedef struct ch_params {
   int32_t *index; /* hash of names -> row + 1 */
   size_t index_size;
   ch_arena arena; /* names */
-  bool
-      failed; /* memory ran out, a name was declared twice, or `problem` says what; check once after declaring */
+  /* memory ran out, a name was declared twice, or `problem` says what; check once after declaring */
+  bool failed;
   char problem[256];
   const ch_known_shapes *known; /* or NULL: set before declaring, not needed after it */
 } ch_params;
@@ -103,8 +107,8 @@ void ch_params_fail(ch_params *params, const char *format, ...) __attribute__((f
 /* CH_OK, or why declaring failed. */
 ch_status ch_params_status(const ch_params *params, ch_error *error);
 
-/* Appends a row, name made by printf. Returns its index, or -1 with `failed` set. Matrices decay, start normal with `std` and are
-   CH_PARAM_HIDDEN; use the helpers below for norms and biases. */
+/* Appends a row; the name is a printf format. Returns its index, or -1 with `failed` set. Matrices decay,
+   start normal with `std` and are CH_PARAM_HIDDEN; use the helpers below for norms and biases. */
 int ch_params_matrix(ch_params *params, ch_param_kind kind, double std, int64_t rows, int64_t columns,
                      const char *name, ...) __attribute__((format(printf, 6, 7)));
 /* Gives row `index` its role; nothing where `index` is -1. */

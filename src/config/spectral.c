@@ -1,7 +1,7 @@
-/* Hidden matrices start with the gain 1, whatever their shape, and learn at a rate that falls with their inputs, so that a step
- * changes what they do by the same share at every width (Yang, Simon & Bernstein 2023). What is added to the residual
- * stream is in the unit of the embeddings that the stream begins with, and starts smaller the more layers add to it.
- */
+/* Hidden matrices start with the gain 1, whatever their shape, and learn at a rate that falls with their
+ * inputs, so that a step changes what they do by the same share at every width (Yang, Simon & Bernstein
+ * 2023). What is added to the residual stream is in the unit of the embeddings that the stream begins with,
+ * and starts smaller the more layers add to it. */
 #include "config/spectral.h"
 
 #include <math.h>
@@ -12,21 +12,21 @@ const double ch_spectral_rate = 4e-3;
 
 /* The width at which a hidden matrix learns at the run's own rate. */
 static const double base_width = 128;
-/* The standard deviation of embeddings at the base width, times the square root of that width. A smaller one lets logits
-   start nearer to zero, a larger one keeps tokens apart. */
+/* The standard deviation of embeddings at the base width, times the square root of that width. A smaller one
+   lets logits start nearer to zero, a larger one keeps tokens apart. */
 static const double embedding_scale = 0.5;
-/* Rates beside those of hidden matrices of the base width. Rows of embeddings have few gradients each, and logits have as
-   many rows to learn as there are tokens. */
+/* Rates relative to those of hidden matrices of the base width. Rows of embeddings have few gradients each,
+   and logits have as many rows to learn as there are tokens. */
 static const double embedding_rate = 8, table_rate = 4, residual_rate = 0.5;
 /* The rate of each of two matrices that are multiplied: a step changes the product through both. */
 static const double factor_rate = 0.70710678118654752440;
-/* The rate of matrices behind which a LayerNorm divides the scale out, beside other hidden ones: while they grow, the same step turns
-   them less. */
+/* The rate of matrices behind which a LayerNorm divides the scale out, relative to other hidden matrices:
+   while they grow, the same step turns them less. */
 static const double normed_rate = 2;
 
-/* The spread of embeddings: what the residual stream begins with. Where they also make the logits, a token's own logit starts at
-   about width * spread, whatever comes next: 1 / width keeps it the same at every width, 1 / sqrt(width) lets wide models begin with
-   the belief that every token is repeated. */
+/* The spread of embeddings: what the residual stream begins with. Where they also make the logits, a token's
+   own logit starts at about width * spread, whatever comes next: 1 / width keeps it the same at every width,
+   1 / sqrt(width) lets wide models begin with the belief that every token is repeated. */
 static double unit_of(double width) {
   return embedding_scale * sqrt(base_width) / width;
 }
@@ -36,7 +36,7 @@ static bool ends_with(const char *name, const char *end) {
   return length >= tail && strcmp(name + length - tail, end) == 0;
 }
 
-/* EG-MLA's LayerNorm takes the product of what the latents expand to and the gate. */
+/* EG-MLA's LayerNorm norms the product of the expanded latents and the gate. */
 static bool is_normed(const ch_config *config, const ch_param *row) {
   const ch_attention_config *a = &config->attention;
   if (!a->gate_embedding_dim || !a->gate_norm || a->gate_op != CH_GATE_MULTIPLY) return false;
@@ -82,7 +82,8 @@ static void parametrise(const ch_config *config, const ch_params *params, ch_par
   case CH_PARAM_COEFFICIENTS:
   case CH_PARAM_VECTOR:
     break;
-  case CH_PARAM_COEFFICIENT_MLP: /* coefficients then move by about the run's rate, as those without a network do */
+  case CH_PARAM_COEFFICIENT_MLP:
+    /* Coefficients then move by about the run's rate, as those without a network do. */
     row->lr_factor = 1 / inputs;
     break;
   }

@@ -1,4 +1,5 @@
-/* Hugging Face families in the words of our own configurations. */
+/* Translates the configuration of a Hugging Face family into our own keys. families.c is for families that
+   are read by their own keys. */
 #include "config_file/adopted_family.h"
 
 #include <math.h>
@@ -122,9 +123,9 @@ bool ch_config_turns_by_layer(const char *model_type) {
   return of && of->local_theta != 0;
 }
 
-/* --- keys under other names ------------------------------------------------------------------------------------ */
+/* --- keys under other names ----------------------------------------------------------------------------- */
 
-/* A value replaces what the family assumes; null takes it away, so that our own rule applies. */
+/* A value replaces the family's default; null removes it, so that our own rule applies. */
 static void take(const json_t *root, const char *theirs, json_t *ours, const char *name) {
   json_t *value = json_object_get(root, theirs);
   if (!value) return;
@@ -197,7 +198,7 @@ static ch_status take_activation(const json_t *root, const ch_adopted_family *of
                  of->gated ? "\"silu\", " : "");
 }
 
-/* --- rotation -------------------------------------------------------------------------------------------------- */
+/* --- rotation ------------------------------------------------------------------------------------------- */
 
 static bool is_type(const json_t *rope, const char *type) {
   const char *given = json_string_value(json_object_get(rope, "rope_type"));
@@ -205,8 +206,9 @@ static bool is_type(const json_t *rope, const char *type) {
   return strcmp(given ? given : "default", type) == 0;
 }
 
-/* The rotation of layers without a window in families that have one per type of layer: rope_parameters.full_attention with
-   the keys of rope_scaling over its own. What rope_parameters says outside its two types has no effect in transformers. */
+/* The rotation of layers without a window in families that have one per type of layer:
+   rope_parameters.full_attention with the keys of rope_scaling over its own. What rope_parameters says
+   outside its two types has no effect in transformers. */
 static ch_status rope_of_full_layers(const json_t *root, const char *where, json_t **rope, ch_error *error) {
   json_t *parameters = json_object_get(root, "rope_parameters"),
          *scaling = json_object_get(root, "rope_scaling"),
@@ -225,7 +227,7 @@ static ch_status rope_of_full_layers(const json_t *root, const char *where, json
   return CH_OK;
 }
 
-/* rope_parameters, or rope_scaling of older files with theta and share beside it. */
+/* rope_parameters, or rope_scaling of older files, where theta and share are keys next to it. */
 static void take_rope(const json_t *root, const json_t *rope, const ch_adopted_family *of, json_t *ours) {
   if (of->partial_rotary_factor) {
     json_object_set_new(ours, "partial_rotary_factor", json_real(of->partial_rotary_factor));
@@ -370,7 +372,7 @@ static ch_status take_window(const json_t *root, const ch_adopted_family *of, co
   return CH_OK;
 }
 
-/* --- families -------------------------------------------------------------------------------------------------- */
+/* --- families ------------------------------------------------------------------------------------------- */
 
 /* Says that a key asks for what only this value of it gives. */
 static ch_status refuse(const json_t *root, const char *key, const char *needed, const char *where,
@@ -380,7 +382,8 @@ static ch_status refuse(const json_t *root, const char *key, const char *needed,
                  ch_json_show(json_object_get(root, key), shown, sizeof shown), needed);
 }
 
-/* "su" and "yarn" are older names of longrope here. Its original context stands outside, where it counts for more. */
+/* "su" and "yarn" are older names of longrope here. Its original context is outside that object, where it
+   has precedence. */
 static ch_status read_phi3(const json_t *root, const char *where, json_t *ours, ch_error *error) {
   json_t *scaling = json_object_get(ours, "rope_scaling");
   (void)where, (void)error;
@@ -493,7 +496,7 @@ static ch_status read_gemma(const json_t *root, const char *where, json_t *ours,
   return CH_OK;
 }
 
-/* --- all of it ------------------------------------------------------------------------------------------------- */
+/* --- all of it ------------------------------------------------------------------------------------------ */
 
 /* Returns true for a value that is there and neither null nor an object. */
 static bool is_no_rotation(const json_t *value) {

@@ -7,8 +7,9 @@
 /* The properties that a family shares with others, and the keys in which it writes them. */
 typedef struct ch_adopted_family {
   const char *name, *architecture;
-  const char *assumed;    /* a configuration of ours: what the family always is, and its class's defaults */
-  const char *keys;       /* the keys that count beside those of all families, as "theirs" or "theirs=ours" */
+  const char *assumed; /* a configuration of ours: what the family always is, and its class's defaults */
+  /* the keys that it has besides those of all families, as "theirs" or "theirs=ours" */
+  const char *keys;
   const char *activation; /* the key that names it; NULL: all have the same */
   bool gated;
   double partial_rotary_factor; /* the class's default; 0: all dims turn, whatever the file says */

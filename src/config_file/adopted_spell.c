@@ -1,5 +1,5 @@
-/* Our own configurations in the words of Hugging Face families: adopted.c the other way round. What is written is read again and
- * compared, so a family says all of the model or it is not that family's. */
+/* Our own configurations in the words of Hugging Face families: adopted.c the other way round. What is
+ * written is read again and compared, so a family says all of the model or it is not that family's. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,10 +15,10 @@ typedef struct writing {
   json_t *theirs;
 } writing;
 
-/* --- keys ------------------------------------------------------------------------------------------------------ */
+/* --- keys ----------------------------------------------------------------------------------------------- */
 
-/* The value of a key that our own file leaves out: its default; null where that means none, which takes a family's default
-   away. */
+/* The value of a key that our own file leaves out: its default; null where that means none and overrides a
+   family's default. */
 static json_t *left_out(const ch_config *config, const char *name) {
   for (int i = 0; i < ch_config_key_count; i++) {
     const ch_config_key *key = &ch_config_keys[i];
@@ -100,7 +100,7 @@ static void give_window(const ch_config *config, const ch_adopted_family *of, js
   json_object_set_new(theirs, "layer_types", types);
 }
 
-/* --- all of it ------------------------------------------------------------------------------------------------- */
+/* --- all of it ------------------------------------------------------------------------------------------ */
 
 static json_t *spelled(const ch_config *config, const json_t *ours, const ch_adopted_family *of) {
   json_t *theirs = json_pack("{s:[s], s:s, s:n}", "architectures", of->architecture, "model_type", of->name,

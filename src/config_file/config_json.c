@@ -1,4 +1,5 @@
-/* Reading and writing config.json: which keys are read, and what the file leaves out. */
+/* Reads and writes config.json: chooses the keys of the file's family and fills in what it leaves out.
+   rules.c checks the result. */
 #include "config_file/config_json.h"
 
 #include <ctype.h>
@@ -22,8 +23,8 @@ static void settle_heads(ch_config *c) {
   c->attention.num_key_heads = c->attention.num_value_heads = 0;
 }
 
-/* Dense layers right behind the first ones are first ones, so that equal models have equal configurations. One layer is
-   left, for the rules to say what is wrong if it is dense too. */
+/* Dense layers right behind the first ones are first ones, so that equal models have equal configurations.
+   One layer is left, for the rules to say what is wrong if it is dense too. */
 static void settle_dense_layers(ch_config *c) {
   ch_moe_config *m = &c->moe;
   while (m->first_dense_layers + 1 < c->num_hidden_layers && m->first_dense_layers < CH_MAX_LISTED_LAYERS &&
@@ -70,8 +71,9 @@ static ch_status read_ours(const json_t *root, const char *where, ch_config *con
   return CH_OK;
 }
 
-/* A copy without the keys at the top that transformers adds to a config.json when it saves a model of ours ("auto_map" leads
-   to the code that `export --format transformers` wrote); they differ from version to version. */
+/* A copy without the keys at the top that transformers adds to a config.json when it saves a model of ours
+   ("auto_map" leads to the code that `export --format transformers` wrote); they differ from version to
+   version. */
 static json_t *without_keys_of_transformers(const json_t *root) {
   json_t *copy = json_copy((json_t *)root);
   const char *name;
@@ -130,8 +132,8 @@ static const char *foreign_kind(const char *path) {
                                                                               : NULL;
 }
 
-/* How a file begins that is not called .json and is none: as text, or as anything else; NULL where it may be a
-   configuration. */
+/* How a file begins that is not called .json and is none: as text, or as anything else; NULL where it may be
+   a configuration. */
 static const char *other_kind(const char *path) {
   char first[512];
   size_t length = strlen(path), at = 0;

@@ -5,9 +5,9 @@
 #include "base/text.h"
 #include "config/config.h"
 
-/* Parses and validates the text of a config.json; `where` names the file in messages. Unknown keys are errors in our
-   own configs (the message names the nearest known key); in Hugging Face configs they are ignored unless they change
-   the result. */
+/* Parses and validates the text of a config.json; `where` names the file in messages. Unknown keys are errors
+   in our own configs (the message names the nearest known key); in Hugging Face configs they are ignored
+   unless they change the result. */
 ch_status ch_config_parse(const char *text, const char *where, ch_config *config, ch_error *error);
 /* Reads DIR/config.json, or PATH itself if it is a file. */
 ch_status ch_config_read(const char *path, ch_config *config, ch_error *error);
@@ -16,8 +16,8 @@ ch_status ch_config_validate(const ch_config *config, const char *where, ch_erro
 /* Writes the config as config.json text of its own model_type. */
 void ch_config_write(const ch_config *config, ch_text *json);
 
-/* The default of every key that has one; sizes are 0. The second sets those of a "crosshead_vit", the third those of
-   the model_type that it is given. */
+/* The default of every key that has one; sizes are 0. The second sets those of a "crosshead_vit", the third
+   those of the model_type that it is given. */
 void ch_config_defaults(ch_config *config);
 void ch_config_defaults_for_images(ch_config *config);
 void ch_config_defaults_of(ch_config *config, const char *model_type);

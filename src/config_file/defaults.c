@@ -1,4 +1,4 @@
-/* Configurations before anything is read into them. */
+/* The default of every key, before anything is read. */
 #include <stdio.h>
 #include <string.h>
 

@@ -16,8 +16,7 @@ typedef enum bias_rule {
   BIAS_WHEN_ASKED  /* attention_bias: q, k, v and o */
 } bias_rule;
 
-/* What the family's configuration class assumes of a key that the file leaves out (0: as for every family).
- */
+/* Defaults of the family's configuration class for keys that the file leaves out (0: as for every family). */
 typedef struct family {
   const char *name, *architecture;
   int64_t num_key_value_heads, head_dim, max_position_embeddings;
@@ -58,8 +57,8 @@ static const family *family_of(const ch_config *config) {
   return NULL;
 }
 
-/* Which layers of a Qwen config slide if its windows are in use: those that layer_types names, else layers from
-   max_window_layers on. */
+/* Which layers of a Qwen config slide if its windows are in use: those that layer_types names, else layers
+   from max_window_layers on. */
 static ch_status read_sliding_layers(const json_t *root, const char *where, ch_config *config, bool *any,
                                      ch_error *error) {
   const json_t *types = json_object_get(root, "layer_types");
@@ -122,7 +121,8 @@ static ch_status settle_window(const json_t *root, const family *of, const char 
   return CH_OK;
 }
 
-/* A Vision Transformer becomes one of ours: its tensors have other names there (io/tensor_names.h), nothing else. */
+/* A Vision Transformer becomes one of ours: its tensors have other names there (io/tensor_names.h), nothing
+   else. */
 static ch_status read_vit(const json_t *root, const char *where, ch_config *config, ch_error *error) {
   const json_t *bias = json_object_get(root, "qkv_bias");
   config->layer_norm_eps = 1e-12;
@@ -142,12 +142,12 @@ static ch_status read_vit(const json_t *root, const char *where, ch_config *conf
   return CH_OK;
 }
 
-/* --- rotation -------------------------------------------------------------------------------------------------- */
+/* --- rotation ------------------------------------------------------------------------------------------- */
 
 static const char of_layers[2][20] = {"full_attention", "sliding_attention"};
 
-/* Layers of both types turn alike in most families, so that rotations by types of layers must be equal there: the one that they
-   are; `rope` itself where it is not by types, NULL where they differ. */
+/* Layers of both types turn alike in most families, so that rotations by types of layers must be equal there:
+   the one that they are; `rope` itself where it is not by types, NULL where they differ. */
 static json_t *same_in_all_layers(json_t *rope) {
   json_t *of[2];
   for (int i = 0; i < 2; i++) of[i] = json_object_get(rope, of_layers[i]);
@@ -162,8 +162,9 @@ static bool scales_by_context(const json_t *rope) {
   return name && (strcmp(name, "llama3") == 0 || strcmp(name, "yarn") == 0 || strcmp(name, "longrope") == 0);
 }
 
-/* A copy in which one object says how positions turn. transformers takes "rope_scaling" before "rope_parameters", and the original
-   context at the top of the file before the one inside; in families whose layers turn in two ways it does neither. */
+/* A copy in which one object describes the rotation. transformers prefers "rope_scaling" to
+   "rope_parameters", and the original context at the top of the file to the one inside. In families with two
+   rotations it does neither. */
 static ch_status settle_rotation(const json_t *root, const char *where, const char *model_type,
                                  json_t **settled, ch_error *error) {
   static const char original[] = "original_max_position_embeddings";
@@ -214,7 +215,7 @@ static ch_status read_settled(const json_t *root, const char *where, ch_config *
   return CH_OK;
 }
 
-/* --- quantised models ----------------------------------------------------------------------------------------------- */
+/* --- quantised models ----------------------------------------------------------------------------------- */
 
 /* Methods by the names that transformers gives them, and as people call them. */
 static const char *const methods[][2] = {{"gptq", "GPTQ"},

@@ -1,5 +1,5 @@
-/* The configuration keys, one row each: the one place to add a key. Which mechanisms those of single mechanisms belong
- * to stands with the mechanisms: ch_mechanism.keys. */
+/* The configuration keys, one row each: the one place to add a key. A mechanism lists the keys
+ * that only it has (ch_mechanism.keys). */
 #include "attention/registry.h"
 #include "model/network.h"
 #include "model/norm.h"
@@ -46,7 +46,8 @@ static const char *const *families(void) {
   return names;
 }
 
-/* Feed-forward networks of Hugging Face's families of text, and of its vit: an activation alone has no gate there. */
+/* Feed-forward networks of Hugging Face's families of text, and of its vit: an activation alone has no gate
+   there. */
 static const char *const *ffn_of_families(void) {
   static const char *const names[] = {"silu", NULL};
   return names;
@@ -155,8 +156,7 @@ const ch_config_key ch_config_keys[] = {
     {"", "position", CH_KEY_CHOICE, OURS, IMAGES, MEMBER(position), CHOICES("none"),
      .first = CH_POSITION_NONE, .otherwise = CH_POSITION_NONE},
 
-    /* rope_scaling, or Hugging Face's newer rope_parameters; of the two names of the type the later row wins.
-     */
+    /* rope_scaling, or Hugging Face's newer rope_parameters. If both name the type, the later row wins. */
     {"rope", "type", CH_KEY_CHOICE, EVERYWHERE, .nullable = true, .alias = true, MEMBER(rope_scaling.type),
      CHOICES("default", "linear", "llama3", "yarn", "longrope")},
     {"rope", "rope_type", CH_KEY_CHOICE, EVERYWHERE, .nullable = true, MEMBER(rope_scaling.type),
@@ -216,7 +216,7 @@ const ch_config_key ch_config_keys[] = {
     {"moe", "active_groups", CH_KEY_WHOLE, OURS, .nullable = true, MEMBER(moe.active_groups),
      RANGE(1, CH_MAX_EXPERTS)},
 
-    /* DeepSeek's, which stand at the top level of its configs; config_deepseek.c completes them. */
+    /* DeepSeek's, at the top level of its configs; deepseek.c completes them. */
     {"deepseek", "q_lora_rank", CH_KEY_WHOLE, HUGGING_FACE, .nullable = true, MEMBER(attention.q_lora_rank),
      RANGE(0, MOST_RANK)},
     {"deepseek", "kv_lora_rank", CH_KEY_WHOLE, HUGGING_FACE, .nullable = true, MEMBER(attention.kv_lora_rank),
@@ -290,7 +290,7 @@ const ch_config_key ch_config_keys[] = {
      CHOICES("direct", "mlp")},
     {"sharing", "common_dictionary", CH_KEY_BOOL, OURS, .nullable = true, MEMBER(sharing.common_dictionary)},
 
-    /* `type` stands first: the rows after it are checked against it. */
+    /* `type` comes first: the rows after it are checked against it. */
     {"attention", "type", CH_KEY_NAME, OURS, .names = ch_mechanism_names, MEMBER(attention.type)},
     {"attention", "qk_norm", CH_KEY_BOOL, OURS, MEMBER(attention.qk_norm)},
     {"attention", "qk_norm_over", CH_KEY_CHOICE, OURS, .nullable = true, MEMBER(attention.qk_norm_over),

@@ -14,8 +14,8 @@ static bool is_list(const ch_config_key *key) {
          key->type == CH_KEY_FACTORS;
 }
 
-/* The value of a key that one number holds: any type but names, lists and objects. Every whole number in range is
-   exact in a double. */
+/* The value of a key that one number holds: any type but names, lists and objects. Every whole number in
+   range is exact in a double. */
 static void store(const ch_config_key *key, double value, ch_config *config) {
   if (key->offset == CH_KEY_NO_MEMBER) return;
   char *member = (char *)config + key->offset;
@@ -240,7 +240,7 @@ static void put_value(const ch_config_key *key, double value, ch_text *json) {
 /* --- reading
  * ------------------------------------------------------------------------------------------------- */
 
-/* Where a key stands: what its messages need. */
+/* Where a key is, for messages about it. */
 typedef struct place {
   const char *where, *prefix;
   int files;
@@ -316,7 +316,8 @@ static bool read_scalar(const ch_config_key *key, const json_t *json, int files,
   return false;
 }
 
-/* Sets a NAME; configurations are compared as bytes, so nothing of a longer name stays behind a shorter one. */
+/* Sets a NAME; configurations are compared as bytes, so nothing of a longer name stays behind a shorter
+   one. */
 static void store_name(const ch_config_key *key, const char *name, ch_config *config) {
   char *member = (char *)config + key->offset;
   memset(member, 0, CH_NAME_SIZE);
@@ -401,7 +402,7 @@ static bool applies(const ch_config_key *key, const char *group, int files, cons
   return (key->files & files) && strcmp(key->group, group) == 0 && of_models(key, config);
 }
 
-/* The name of the object that holds `group`, for "it stands in ...". */
+/* The name of the object that holds `group`, for messages that name its right place. */
 static const char *holder_of(const char *group) {
   for (int i = 0; i < ch_config_key_count; i++)
     if (ch_config_keys[i].members && strcmp(ch_config_keys[i].members, group) == 0)
@@ -473,7 +474,7 @@ ch_status ch_config_read_key(const json_t *object, const char *group, const char
   return ch_fail(error, CH_ERROR_ARGUMENT, "there is no configuration key \"%s%s\"", prefix, name);
 }
 
-/* --- made configs, defaults, writing --------------------------------------------------------------------------- */
+/* --- made configs, defaults, writing -------------------------------------------------------------------- */
 
 /* Returns true if the members hold the key's default: what an absent key leaves. */
 static bool is_default(const ch_config_key *key, const ch_config *config) {
@@ -482,7 +483,8 @@ static bool is_default(const ch_config_key *key, const ch_config *config) {
   return is_list(key) ? ch_config_list_is_default(key, config) : load(key, config) == key->otherwise;
 }
 
-/* A required key must hold a value. Keys of nested objects need none, since the whole object may be absent. */
+/* A required key must hold a value. Keys of nested objects need none, since the whole object may be
+   absent. */
 static bool may_be_absent(const ch_config_key *key, const ch_config *config) {
   bool nested = *key->group && strcmp(key->group, "attention") != 0;
   return !key->required || nested || !owned(key, config);
@@ -556,7 +558,8 @@ static bool any_written(const char *group, int files, const ch_config *config) {
   return false;
 }
 
-/* Returns true if a row is written: it belongs to this attention type, and is not an optional one at its default. */
+/* Returns true if a row is written: it belongs to this attention type, and is not an optional one at its
+   default. */
 static bool written(const ch_config_key *key, int files, const ch_config *config) {
   if (key->alias || !owned(key, config)) return false;
   if (key->type == CH_KEY_NAME && !key->nullable) return true;

@@ -36,8 +36,8 @@ typedef struct ch_config_key {
   ch_key_type type;
   int files; /* CH_KEY_OURS | CH_KEY_HUGGING_FACE */
   ch_key_models models;
-  bool
-      required; /* if its object is present and, for a key of mechanisms, the attention type is one of them */
+  /* if its object is present and, for a key of mechanisms, the attention type is one of them */
+  bool required;
   bool nullable;    /* null means absent; written only when it is not at its default */
   bool alias;       /* another name of the key below it: read, never written */
   size_t offset;    /* of the member of ch_config, or CH_KEY_NO_MEMBER */
@@ -59,7 +59,7 @@ extern const ch_config_key ch_config_keys[];
 extern const int ch_config_key_count;
 
 /* Reads the rows of `group` from `object` into config, nested objects too; absent keys leave their member as
-   it is. `prefix` is what stands before a key in messages ("" or "attention."). strict: an unknown key is an
+   it is. `prefix` comes before a key in messages ("" or "attention."). strict: an unknown key is an
    error; else it is ignored. */
 ch_status ch_config_read_group(const json_t *object, const char *group, const char *prefix, int files,
                                bool strict, const char *where, ch_config *config, ch_error *error);
@@ -68,17 +68,17 @@ bool ch_config_knows_key(const char *group, const char *name);
 /* Reads the one key of `group` from `object`, the group's own. */
 ch_status ch_config_read_key(const json_t *object, const char *group, const char *prefix, const char *name,
                              const char *where, ch_config *config, ch_error *error);
-/* Checks the ranges of the members themselves, for configs that were made and not read. */
+/* Checks the ranges of the members themselves, for configs that were built, not read. */
 ch_status ch_config_check_ranges(const ch_config *config, const char *where, ch_error *error);
-/* Sets every member that has a row to its default; where rows of text and of images share one, the model type that the
-   config has decides (none: text). */
+/* Sets every member that has a row to its default; where rows of text and of images share one, the model type
+   that the config has decides (none: text). */
 void ch_config_apply_defaults(ch_config *config);
-/* Writes the rows of `group` that stand in `files` as the inside of an object, a line each with `indent`
+/* Writes the rows of `group` that belong in `files` as the inside of an object, a line each with `indent`
    spaces; rows that other attention types own and nullable rows at their default are left out. */
 void ch_config_put_group(const char *group, int indent, int files, const ch_config *config, ch_text *json);
 
-/* --- keys that are lists (config_lists.c): CH_KEY_SPAN, CH_KEY_COMPONENTS, CH_KEY_PROJECTIONS, CH_KEY_GROUPS, CH_KEY_LAYERS,
-   CH_KEY_LAYER_TYPES, CH_KEY_FACTORS ------------------------------------ */
+/* --- lists (lists.c): CH_KEY_SPAN, CH_KEY_COMPONENTS, CH_KEY_PROJECTIONS, CH_KEY_GROUPS, CH_KEY_LAYERS,
+   CH_KEY_LAYER_TYPES, CH_KEY_FACTORS --------------------------------------------------------------------- */
 
 /* Reads the list; false if the value is no such list. */
 bool ch_config_read_list(const ch_config_key *key, const json_t *json, ch_config *config);

@@ -1,11 +1,12 @@
-/* The rules of layers that differ: sliding windows, states of a fixed size, and groups that share keys and values. */
+/* The rules of layers that differ: sliding windows, states of a fixed size, and groups that share keys and
+   values. */
 #include "config_file/layers.h"
 
 #include "attention/registry.h"
 
-/* --- windows ----------------------------------------------------------------------------------------------------- */
+/* --- windows -------------------------------------------------------------------------------------------- */
 
-/* The list of types beside the window that it speaks of. */
+/* Checks the list of layer types against the window and the other keys that it needs. */
 static ch_status check_types(const ch_config *c, const char *where, ch_error *error) {
   const ch_layer_list *types = &c->layer_types;
   int64_t sliding = -1;
@@ -71,7 +72,7 @@ static ch_status check_sink_logits(const ch_config *c, const char *where, ch_err
   return CH_OK;
 }
 
-/* --- linear layers ------------------------------------------------------------------------------------------------ */
+/* --- linear layers -------------------------------------------------------------------------------------- */
 
 enum { MOST_LINEAR_WIDTH = 1 << 24, MOST_LINEAR_STATE = 1 << 30 };
 
@@ -127,12 +128,7 @@ static ch_status check_linear(const ch_config *c, const char *where, ch_error *e
   return check_linear_sizes(c, where, error);
 }
 
-/* --- groups of layers -------------------------------------------------------------------------------------------- */
-
-/* The mechanism's own key for groups, or the general one. */
-static bool has_own_groups(const ch_config *c) {
-  return ch_mechanism_has_key(ch_mechanism_of(c), "layer_group_size");
-}
+/* --- groups of layers ----------------------------------------------------------------------------------- */
 
 static ch_status check_group_length(const ch_config *c, const char *key, int64_t layers, const char *where,
                                     ch_error *error) {
@@ -144,7 +140,8 @@ static ch_status check_group_length(const ch_config *c, const char *key, int64_t
 
 ch_status ch_config_settle_layer_groups(ch_config *config, const char *where, ch_error *error) {
   ch_attention_config *a = &config->attention;
-  if (a->kv_layer_group <= 1 || !has_own_groups(config)) return CH_OK;
+  if (a->kv_layer_group <= 1 || !ch_mechanism_has_key(ch_mechanism_of(config), "layer_group_size"))
+    return CH_OK;
   CH_TRY(check_group_length(config, "kv_layer_group", a->kv_layer_group, where, error));
   if (a->layer_group_size > 1 && a->layer_group_size != a->kv_layer_group)
     return ch_fail(

@@ -1,4 +1,5 @@
-/* Configuration keys whose values are lists: layers, spans of layers, numbers layer by layer, names of projections. */
+/* Configuration keys whose values are lists: layers, spans of layers, numbers layer by layer, names of
+   projections. */
 #include <stdio.h>
 #include <string.h>
 
@@ -77,7 +78,7 @@ static void put_projections(const ch_sharing *sharing, ch_text *json) {
   ch_text_puts(json, "]");
 }
 
-/* --- groups of layers ------------------------------------------------------------------------------------------- */
+/* --- groups of layers ----------------------------------------------------------------------------------- */
 
 static bool read_groups(const ch_config_key *key, const json_t *json, ch_sharing *sharing) {
   size_t size = json_array_size(json);
@@ -99,7 +100,7 @@ static void put_groups(const ch_sharing *sharing, ch_text *json) {
   ch_text_puts(json, "]");
 }
 
-/* --- layers ------------------------------------------------------------------------------------------------------ */
+/* --- layers --------------------------------------------------------------------------------------------- */
 
 static bool *layers_of(const ch_config_key *key, ch_config *config) {
   return (bool *)(void *)((char *)config + key->offset);
@@ -127,7 +128,7 @@ static void put_layers(const bool *layers, ch_text *json) {
   ch_text_puts(json, *before == '[' ? "[]" : "]");
 }
 
-/* --- types of layers -------------------------------------------------------------------------------------------- */
+/* --- types of layers ------------------------------------------------------------------------------------ */
 
 static ch_layer_list *types_of(const ch_config_key *key, ch_config *config) {
   return (ch_layer_list *)(void *)((char *)config + key->offset);
@@ -160,7 +161,7 @@ static void put_types(const ch_config_key *key, const ch_layer_list *types, ch_t
   ch_text_puts(json, "]");
 }
 
-/* --- factors of pairs -------------------------------------------------------------------------------------------- */
+/* --- factors of pairs ----------------------------------------------------------------------------------- */
 
 static ch_pair_factors *factors_of(const ch_config_key *key, ch_config *config) {
   return (ch_pair_factors *)(void *)((char *)config + key->offset);
@@ -197,7 +198,7 @@ static void put_factors(const ch_pair_factors *list, ch_text *json) {
   ch_text_puts(json, "]");
 }
 
-/* --- any of them ------------------------------------------------------------------------------------------------- */
+/* --- any of them ---------------------------------------------------------------------------------------- */
 
 bool ch_config_read_list(const ch_config_key *key, const json_t *json, ch_config *config) {
   if (key->type == CH_KEY_PROJECTIONS) return read_projections(json, sharing_of(key, config));

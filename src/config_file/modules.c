@@ -1,4 +1,4 @@
-/* Modules beside a mechanism: what goes together, and which layers mix how many heads. */
+/* Checks which modules can be combined with a mechanism, and finds which layers mix how many heads. */
 #include "config_file/modules.h"
 
 #include <stdio.h>
@@ -108,7 +108,7 @@ static ch_status check_own_sizes(const ch_config *c, const ch_mechanism *m, cons
       where, (long long)c->num_key_value_heads, c->attention.type);
 }
 
-/* Keys about whole heads, for mechanisms that have them, and what they need beside each other. */
+/* Checks the keys about whole heads: the mechanism must have them, and some need each other. */
 static ch_status check_by_head(const ch_config *c, const ch_mechanism *m, const char *where,
                                ch_error *error) {
   bool by_head = m->modules & CH_MODULE_BY_HEAD, over_all = c->attention.qk_norm_over == CH_QK_NORM_ALL;

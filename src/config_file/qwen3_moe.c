@@ -1,4 +1,4 @@
-/* Reading and writing what the configs of Qwen3's mixtures have beside those of its dense models. */
+/* Reads and writes the keys of Qwen3's mixtures of experts that its dense models do not have. */
 #include "config_file/qwen3_moe.h"
 
 #include "model/moe.h"

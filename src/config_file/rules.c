@@ -1,4 +1,4 @@
-/* The rules that a configuration must keep: what its values must be beside each other. */
+/* The rules between keys of a configuration. The range of a single key is checked in keys.c. */
 #include <string.h>
 
 #include "attention/registry.h"
@@ -169,7 +169,8 @@ static ch_status check_expert_groups(const ch_moe_config *m, const char *where, 
   return CH_OK;
 }
 
-/* The layers that are listed as dense: layers that there are, behind the first dense ones, and not all of those. */
+/* The layers that are listed as dense: layers that there are, behind the first dense ones, and not all of
+   those. */
 static ch_status check_dense_layers(const ch_config *c, const char *where, ch_error *error) {
   const ch_moe_config *m = &c->moe;
   for (int layer = 0; layer < CH_MAX_LISTED_LAYERS; layer++)
@@ -184,7 +185,7 @@ static ch_status check_dense_layers(const ch_config *c, const char *where, ch_er
                  "%s: \"moe.dense_layers\" leaves no layer with experts; it must leave one", where);
 }
 
-/* Experts beside what they go with; ranges of the keys were checked. */
+/* Checks experts against the other keys; the ranges of single keys are checked already. */
 static ch_status check_moe(const ch_config *c, const char *where, ch_error *error) {
   const ch_moe_config *m = &c->moe;
   bool any = m->experts || m->active || m->shared || m->expert_intermediate_size || m->first_dense_layers ||

@@ -14,7 +14,7 @@ static ch_status not_of_type(const ch_sharing *s, const char *key, const char *v
       where, key, value, owner, type_names[s->type]);
 }
 
-/* Groups follow each other and take in every layer. */
+/* Groups follow each other and cover every layer. */
 static ch_status check_groups(const ch_config *c, const char *where, ch_error *error) {
   const ch_sharing *s = &c->sharing;
   int64_t next = 0;
@@ -61,7 +61,7 @@ static int64_t most_layers(const ch_config *c) {
   return most;
 }
 
-/* Matrices of several projections and all layers may be made of the same atoms. */
+/* Matrices of several projections and all layers may be sums of the same atoms. */
 static ch_status check_common_atoms(const ch_config *c, const char *where, ch_error *error) {
   int64_t most = c->num_hidden_layers * c->sharing.projection_count;
   if (c->sharing.atoms <= most) return CH_OK;

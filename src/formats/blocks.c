@@ -1,4 +1,5 @@
-/* Decoding ggml's blocks; those that inference reads as they are decode in the kernels. A scale times a small integer is exact in F32, so there is one rounding at most. */
+/* Decoding ggml's blocks; those that inference reads as they are decode in the kernels. A scale times a small
+   integer is exact in F32, so there is one rounding at most. */
 #include "formats/blocks.h"
 
 #include <math.h>
@@ -8,7 +9,7 @@
 
 enum { GROUP = 32, SUPER = 256 };
 
-/* --- pieces of blocks ---------------------------------------------------------------------------------------- */
+/* --- pieces of blocks ----------------------------------------------------------------------------------- */
 
 /* The F16 at p. */
 static float half(const unsigned char *p) {
@@ -32,7 +33,7 @@ static int bit(const unsigned char *bits, int i) {
 static const signed char nonlinear[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                           1,    13,   25,  38,  53,  69,  89,  113};
 
-/* --- groups of 32 -------------------------------------------------------------------------------------------- */
+/* --- groups of 32 --------------------------------------------------------------------------------------- */
 
 static void q4_1(const unsigned char *b, float *y) {
   float d = half(b), least = half(b + 2);
@@ -64,7 +65,7 @@ static void mxfp4(const unsigned char *b, float *y) {
   }
 }
 
-/* --- superblocks of 256, whose groups have small scales of their own -------------------------------------------- */
+/* --- superblocks of 256, whose groups have small scales of their own ------------------------------------ */
 
 /* 16 groups of 16: scales and minima of 4 bits, values of 2. */
 static void q2_k(const unsigned char *b, float *y) {
@@ -127,7 +128,7 @@ static void iq4_xs(const unsigned char *b, float *y) {
   }
 }
 
-/* --- the table ----------------------------------------------------------------------------------------------- */
+/* --- the table ------------------------------------------------------------------------------------------ */
 
 static const ch_block_format formats[] = {
     {CH_BLOCK_F32, "F32", 1, 4, CH_F32, NULL},
@@ -163,7 +164,7 @@ const ch_block_format *ch_block_format_of(uint32_t type) {
   return NULL;
 }
 
-/* Plain floats that do not lie on their alignment. */
+/* Plain floats that are not aligned. */
 static void decode_unaligned(ch_block_type type, const unsigned char *data, int64_t count, float *values) {
   for (int64_t i = 0; i < count; i++) {
     uint32_t bits;

@@ -1,4 +1,4 @@
-/* Chat templates and the tokens that end turns, between model directories and GGUF. */
+/* Copies chat templates and the tokens that end turns between model directories and GGUF. */
 #include "formats/chat_metadata.h"
 
 #include <inttypes.h>
@@ -22,7 +22,7 @@ static void add_end(ch_chat_metadata *chat, int64_t id, int64_t vocab_size) {
   chat->ends[chat->end_count++] = (int32_t)id;
 }
 
-/* --- directories ------------------------------------------------------------------------------------------------- */
+/* --- directories ---------------------------------------------------------------------------------------- */
 
 ch_status ch_chat_from_directory(const char *directory, const ch_config *config, ch_chat_metadata *chat,
                                  ch_error *error) {
@@ -35,10 +35,10 @@ ch_status ch_chat_from_directory(const char *directory, const ch_config *config,
   return CH_OK;
 }
 
-/* --- from GGUF ---------------------------------------------------------------------------------------------------- */
+/* --- from GGUF ------------------------------------------------------------------------------------------ */
 
-/* The names of special tokens that end a text or a turn, as llama.cpp knows them. Those of gpt-oss that come in the middle of a turn
-   are not here. */
+/* The names of special tokens that end a text or a turn, as llama.cpp knows them. Those of gpt-oss that come
+   in the middle of a turn are not here. */
 static const char *const end_names[] = {"<|eot_id|>",
                                         "<|im_end|>",
                                         "<|end|>",
@@ -71,7 +71,8 @@ static bool ends_by_name(ch_gguf_string text) {
   return false;
 }
 
-/* Adds special tokens by their names. gpt-oss ends its turns with <|return|> and <|call|>, and parts of them with <|end|>. */
+/* Adds special tokens by their names. gpt-oss ends its turns with <|return|> and <|call|>, and parts of them
+   with <|end|>. */
 static void add_named_ends(const ch_gguf *file, int64_t vocab_size, ch_chat_metadata *chat) {
   const ch_gguf_value *tokens = ch_gguf_find(file, "tokenizer.ggml.tokens"),
                       *kinds = ch_gguf_find(file, "tokenizer.ggml.token_type");
@@ -134,7 +135,7 @@ ch_status ch_chat_from_gguf(const ch_gguf *file, int64_t vocab_size, ch_chat_met
   return add_ends(file, vocab_size, chat, error);
 }
 
-/* --- into files ---------------------------------------------------------------------------------------------------- */
+/* --- into files ----------------------------------------------------------------------------------------- */
 
 static void put_templates(const ch_chat_metadata *chat, ch_gguf_header *header) {
   uint64_t named = 0;

@@ -13,12 +13,12 @@ typedef struct ch_chat_metadata {
   int end_count;
 } ch_chat_metadata;
 
-/* Reads the templates of a directory, and what `config`, config.json and generation_config.json say ends a text. Release with
-   ch_chat_metadata_free, also after a failure. */
+/* Reads the templates of a directory, and what `config`, config.json and generation_config.json say ends a
+   text. Release with ch_chat_metadata_free, also after a failure. */
 ch_status ch_chat_from_directory(const char *directory, const ch_config *config, ch_chat_metadata *chat,
                                  ch_error *error);
-/* Reads "tokenizer.chat_template", "tokenizer.chat_template.NAME", and the ids that llama.cpp ends a text with: eos, eot, eom, the list
-   of eos_token_ids, and special tokens of the names that end turns. */
+/* Reads "tokenizer.chat_template", "tokenizer.chat_template.NAME", and the ids that llama.cpp ends a text
+   with: eos, eot, eom, the list of eos_token_ids, and special tokens of the names that end turns. */
 ch_status ch_chat_from_gguf(const ch_gguf *file, int64_t vocab_size, ch_chat_metadata *chat, ch_error *error);
 
 /* Adds the templates, and the ids other than `end`, the one of the tokenizer. */

@@ -1,9 +1,9 @@
 /* Rows of latent attention in the order and size that DeepSeek's classes want.
  *
- * A latent's norm is w z / sqrt(mean(z^2) + eps). With z' = f z and f^2 = 1e-6 / eps it is w z' / sqrt(mean(z'^2) + 1e-6): the
- * same, so rows that make z take the factor f. A rotation turns rows i and i + r/2 of r together, or neighbours 2 i and
- * 2 i + 1; queries and keys in the same order have the same products.
- */
+ * A latent's norm is w z / sqrt(mean(z^2) + eps). With z' = f z and f^2 = 1e-6 / eps it is w z' /
+ * sqrt(mean(z'^2) + 1e-6): the same, so the rows that compute z are multiplied by f. A rotation turns rows i
+ * and i + r/2 of r together, or neighbours 2 i and 2 i + 1; queries and keys in the same order have the same
+ * products. */
 #include "formats/deepseek_layout.h"
 
 #include <math.h>

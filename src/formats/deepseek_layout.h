@@ -1,5 +1,5 @@
-/* Latent attention of our own as DeepSeek's classes have it, which leave less open: rotary pairs are neighbours, and the norms
- * of the latents add 1e-6. Both are in the reach of the weights. */
+/* Latent attention of our own as DeepSeek's classes have it, which leave less open: rotary pairs are
+ * neighbours, and the norms of the latents add 1e-6. Both are in the reach of the weights. */
 #ifndef CH_FORMATS_DEEPSEEK_LAYOUT_H
 #define CH_FORMATS_DEEPSEEK_LAYOUT_H
 
@@ -12,8 +12,9 @@ typedef struct ch_deepseek_layout {
   int64_t latent, nope, rope; /* sizes of the attention */
 } ch_deepseek_layout;
 
-/* Makes the config of latent attention one of deepseek_v3 or deepseek_v2, if such a model with rows as *layout says computes
-   the same; else both stay as they are. scalable: the rows that make latents are F32, so that a factor costs nothing. */
+/* Makes the config of latent attention one of deepseek_v3 or deepseek_v2, if such a model with rows as
+   *layout says computes the same; else both stay as they are. scalable: the rows that make latents are F32,
+   so that a factor costs nothing. */
 void ch_deepseek_choose(ch_config *config, bool scalable, ch_deepseek_layout *layout);
 /* Returns true if the rows of that tensor change. */
 bool ch_deepseek_changes(const ch_deepseek_layout *layout, const char *name);

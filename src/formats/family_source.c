@@ -1,4 +1,5 @@
-/* A model of ours as files of its family have it: other names, several matrices in one tensor, transposed, differences from 1. */
+/* A model of ours as files of its family have it: other names, several matrices in one tensor, transposed,
+   differences from 1. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@ typedef struct family_source {
   int held;
 } family_source;
 
-/* --- values ---------------------------------------------------------------------------------------------------- */
+/* --- values --------------------------------------------------------------------------------------------- */
 
 /* Returns true if the part is all of its tensor, in the same order. */
 static bool is_all(const part *p, const ch_param *own) {
@@ -65,16 +66,11 @@ static ch_status hold(family_source *f, const ch_source *source, int index, ch_e
   return status;
 }
 
-static int first_part(const family_source *f, int index) {
-  int i = 0;
-  while (f->parts[i].of != index) i++;
-  return i;
-}
-
 static ch_status rows(const ch_source *source, int index, int64_t first, int64_t count, float *values,
                       ch_error *error) {
   family_source *f = source->context;
-  int own = first_part(f, index);
+  int own = 0; /* the first part of the tensor */
+  while (f->parts[own].of != index) own++;
   int64_t all, columns;
   ch_rows_of(&source->params.rows[index], &all, &columns);
   if (!is_all(&f->parts[own], &f->inner.params.rows[own])) {
@@ -87,7 +83,7 @@ static ch_status rows(const ch_source *source, int index, int64_t first, int64_t
   return CH_OK;
 }
 
-/* --- opening --------------------------------------------------------------------------------------------------- */
+/* --- opening -------------------------------------------------------------------------------------------- */
 
 static void shape(ch_param *outer, const ch_tensor_place *place, const ch_param *own) {
   outer->rank = 0;

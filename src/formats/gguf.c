@@ -1,4 +1,5 @@
-/* GGUF: magic, version, counts, key-value pairs, tensor descriptions, then the data on multiples of the alignment. */
+/* GGUF: magic, version, counts, key-value pairs, tensor descriptions, then the data on multiples of the
+   alignment. */
 #include "formats/gguf.h"
 
 #include <inttypes.h>
@@ -29,7 +30,7 @@ static const struct {
                           {"a number", "numbers", 8},
                           {"a number", "numbers", 8}};
 
-/* --- reading the header --------------------------------------------------------------------------------------- */
+/* --- reading the header --------------------------------------------------------------------------------- */
 
 typedef struct reader {
   ch_gguf *file;
@@ -192,7 +193,7 @@ static ch_status take_tensor(reader *r, uint64_t *offset) {
   return CH_OK;
 }
 
-/* --- checks of the whole -------------------------------------------------------------------------------------- */
+/* --- checks of the whole -------------------------------------------------------------------------------- */
 
 static int by_key(const void *a, const void *b) {
   return strcmp(((const ch_gguf_value *)a)->key, ((const ch_gguf_value *)b)->key);
@@ -242,7 +243,8 @@ static ch_status find_alignment(const reader *r, uint64_t *alignment) {
   return CH_OK;
 }
 
-/* Places tensors at their offsets; `offsets` are in the order that the file names them, as tensors are still. */
+/* Places tensors at their offsets; `offsets` are in the order that the file names them, as tensors are
+   still. */
 static ch_status place_tensors(reader *r, const uint64_t *offsets, uint64_t alignment) {
   char quoted[100];
   uint64_t header = (uint64_t)(r->at - r->start), start = (header + alignment - 1) / alignment * alignment;
@@ -335,7 +337,7 @@ void ch_gguf_forget(const ch_gguf *file, const void *data, size_t bytes) {
   for (int64_t i = 0; i < file->part_count; i++) ch_map_forget(&file->parts[i].map, data, bytes);
 }
 
-/* --- values --------------------------------------------------------------------------------------------------- */
+/* --- values --------------------------------------------------------------------------------------------- */
 
 const ch_gguf_value *ch_gguf_find(const ch_gguf *file, const char *key) {
   ch_gguf_value wanted = {.key = (char *)key};

@@ -59,11 +59,13 @@ typedef struct ch_gguf {
   int64_t part_count;
 } ch_gguf;
 
-/* Opens and checks a file: counts, lengths and types against the bytes there are, duplicate keys and names, tensors in
-   range and apart. Needs memory in proportion to keys and tensors. Release with ch_gguf_close, also after a failure. */
+/* Opens and checks a file: counts, lengths and types against the bytes there are, duplicate keys and names,
+   tensors in range and apart. Needs memory in proportion to keys and tensors. Release with ch_gguf_close,
+   also after a failure. */
 ch_status ch_gguf_open(const char *path, ch_gguf *file, ch_error *error);
-/* Opens a model that may be split over several files, of which `path` is the first. The others are found by their names,
-   NAME-00002-of-00003.gguf, and checked: each must be there, and be the part that its name says. */
+/* Opens a model that may be split over several files, of which `path` is the first. The others are found by
+   their names, NAME-00002-of-00003.gguf, and checked: each must be there, and be the part that its name
+   says. */
 ch_status ch_gguf_open_parts(const char *path, ch_gguf *file, ch_error *error);
 /* Like ch_gguf_open, on memory, for the fuzz target; `data` must outlive `file`. */
 ch_status ch_gguf_parse(const void *data, size_t size, const char *where, ch_gguf *file, ch_error *error);
@@ -75,14 +77,15 @@ void ch_gguf_forget(const ch_gguf *file, const void *data, size_t bytes);
 const ch_gguf_value *ch_gguf_find(const ch_gguf *file, const char *key);
 const ch_gguf_tensor *ch_gguf_find_tensor(const ch_gguf *file, const char *name);
 
-/* Values by key. Absent: CH_OK, and the result is left as it is - an error where `required`. Of another type or a list:
-   an error. */
+/* Values by key. Absent: CH_OK, and the result is left as it is - an error where `required`. Of another type
+   or a list: an error. */
 ch_status ch_gguf_whole(const ch_gguf *file, const char *key, bool required, int64_t *value, ch_error *error);
 ch_status ch_gguf_number(const ch_gguf *file, const char *key, bool required, double *value, ch_error *error);
 ch_status ch_gguf_bool(const ch_gguf *file, const char *key, bool *value, ch_error *error);
 ch_status ch_gguf_text(const ch_gguf *file, const char *key, bool required, ch_gguf_string *text,
                        ch_error *error);
-/* A list of strings, or for any other `type` of numbers of some type; *value NULL where it is absent and not required. */
+/* A list of strings, or for any other `type` of numbers of some type; *value NULL where it is absent and not
+   required. */
 ch_status ch_gguf_list(const ch_gguf *file, const char *key, ch_gguf_type type, bool required,
                        const ch_gguf_value **value, ch_error *error);
 

@@ -41,7 +41,7 @@ ch_status ch_gguf_cannot(const char *what, ch_error *error) {
                  "GGUF's architectures for llama.cpp have no %s; safetensors can hold it", what);
 }
 
-/* --- what an architecture cannot say ----------------------------------------------------------------------------- */
+/* --- what an architecture cannot say -------------------------------------------------------------------- */
 
 /* llama.cpp renormalises the weights of experts, whatever the file says. */
 static const char *wrong_experts(const ch_config *c, const ch_gguf_architecture *of) {
@@ -109,8 +109,8 @@ static const char *wrong_rest(const ch_config *c, const ch_gguf_architecture *of
   return NULL;
 }
 
-/* The family that says the same in an architecture which can say it: llama.cpp's qwen2 has square projections, its seed_oss has not;
-   its llama has no LongRoPE that is chosen by the text, its phi3 has. */
+/* The family that says the same in an architecture which can say it: llama.cpp's qwen2 has square
+   projections, its seed_oss has not; its llama has no LongRoPE that is chosen by the text, its phi3 has. */
 static const char *family_of(const ch_config *c) {
   const char *adopted = ch_config_spell_adopted(c, NULL);
   bool square = c->head_dim * c->num_attention_heads == c->hidden_size;

@@ -29,8 +29,8 @@ typedef struct ch_gguf_architecture {
 
 /* "GGUF's architectures have no WHAT". Always an error. */
 ch_status ch_gguf_cannot(const char *what, ch_error *error);
-/* The architecture of a model, of a family by name or one of our own that is exactly one (config_file/adopted.h); an error that says
-   what it cannot express. */
+/* The architecture of a model, of a family by name or one of our own that is exactly one
+   (config_file/adopted.h); an error that says what it cannot express. */
 ch_status ch_gguf_architecture_of(const ch_config *config, const ch_gguf_architecture **of, ch_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* Reading GGUF's metadata: which model it is and its sizes. */
+/* Reads the kind and the sizes of a model from GGUF's metadata. */
 #include "formats/gguf_config.h"
 #include "formats/gguf_families.h"
 #include "formats/gguf_metadata.h"
@@ -76,8 +76,8 @@ static ch_status find_architecture(metadata *m) {
       m->file->where, ch_json_quote(text, quoted, sizeof quoted));
 }
 
-/* Qwen3's experts, in every layer, as llama.cpp reads them: without a width of their own, those that a token uses are together
-   as wide as feed_forward_length; their weights are always renormalised. */
+/* Qwen3's experts, in every layer, as llama.cpp reads them: without a width of their own, those that a token
+   uses are together as wide as feed_forward_length; their weights are always renormalised. */
 static ch_status read_experts(metadata *m, ch_config *c) {
   ch_moe_config *moe = &c->moe;
   double scale = 0;
@@ -130,10 +130,10 @@ static ch_status read_sizes(metadata *m, ch_config *c) {
   return m->of->latent ? ch_gguf_read_deepseek(&m->keys, c) : read_heads(m, c);
 }
 
-/* --- rotation ------------------------------------------------------------------------------------------------- */
+/* --- rotation ------------------------------------------------------------------------------------------- */
 
-/* Llama 3's scaling is stored as its result: divisors of the frequencies. low_freq_factor 1 and high_freq_factor 4, as published, and
-   every power of two as the original context are tried. */
+/* Llama 3's scaling is stored as its result: divisors of the frequencies. low_freq_factor 1 and
+   high_freq_factor 4, as published, and every power of two as the original context are tried. */
 enum { MOST_CONTEXT = 1 << 24 };
 
 static bool matches_llama3(const ch_gguf_tensor *divisors, const ch_config *c, double factor,
@@ -187,7 +187,7 @@ static ch_status read_rotation(metadata *m, ch_config *c) {
   return read_divisors(m, divisors, c);
 }
 
-/* --- what the tensors say -------------------------------------------------------------------------------------- */
+/* --- what the tensors say ------------------------------------------------------------------------------- */
 
 static bool has(const ch_gguf *file, const char *name) {
   return ch_gguf_find_tensor(file, name) != NULL;

@@ -1,4 +1,5 @@
-/* Architecture deepseek2: latent attention and experts, of DeepSeek-V2's kind or V3's by how experts are scored. */
+/* Architecture deepseek2: latent attention and experts, of DeepSeek-V2's kind or V3's by how experts are
+   scored. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* A model as GGUF: metadata, vocabulary, and tensors in the architecture's order of rows. */
+/* Writes a model as GGUF: metadata, vocabulary, and tensors in the architecture's order of rows. gguf_write.c
+   knows the file format. */
 #include "formats/gguf_export.h"
 
 #include <math.h>
@@ -36,7 +37,7 @@ static ch_status cannot(const writing *w, const char *what) {
   return ch_gguf_cannot(what, w->error);
 }
 
-/* --- metadata ----------------------------------------------------------------------------------------------------- */
+/* --- metadata ------------------------------------------------------------------------------------------- */
 
 static const char *key_of(const writing *w, const char *name, char key[96]) {
   snprintf(key, 96, "%s.%s", w->of->name, name);
@@ -243,7 +244,7 @@ static ch_status put_vocabulary(writing *w, const char **loss) {
   return status;
 }
 
-/* --- tensors ------------------------------------------------------------------------------------------------------ */
+/* --- tensors -------------------------------------------------------------------------------------------- */
 
 static const ch_block_format *format_of(const writing *w, int index) {
   const ch_param *param = &w->params->rows[index];
@@ -302,7 +303,8 @@ static int part_of(const writing *w, int first, int part) {
   return ch_params_find(w->params, name);
 }
 
-/* The name of the file's tensor that begins with this one; *begins false: this one is a later part of another. */
+/* The name of the file's tensor that begins with this one; *begins false: this one is a later part of
+   another. */
 static ch_status name_of(const writing *w, int index, char name[CH_GGUF_NAME_SIZE], bool *begins) {
   const char *own = w->params->rows[index].name;
   int expert, place = 0, layer = 0;
@@ -481,7 +483,7 @@ static ch_status put_divisors(writing *w) {
   return put_padding(w, (size_t)rotary / 2 * sizeof(float));
 }
 
-/* --- the file ----------------------------------------------------------------------------------------------------- */
+/* --- the file ------------------------------------------------------------------------------------------- */
 
 static ch_status open_buffers(writing *w) {
   w->room = PIECE_ELEMENTS;

@@ -9,23 +9,24 @@
 
 typedef struct ch_gguf_export {
   const char *name; /* general.name */
-  ch_block_type
-      type; /* of matrices: F32, F16, BF16 or Q8_0; what does not fit its blocks is F16, vectors are F32 */
+  /* of matrices: F32, F16, BF16 or Q8_0; what does not fit its blocks is F16, vectors are F32 */
+  ch_block_type type;
   bool own; /* instead each matrix has its own type, bit for bit, and `type` is what the file is called */
-  const ch_tokenizer *tokenizer;                 /* or NULL */
-  const ch_chat_metadata *chat;                  /* what goes with the tokenizer; or NULL */
-  bool (*stop)(void *context);                   /* asked now and then; true: CH_ERROR_INTERRUPTED. Or NULL */
+  const ch_tokenizer *tokenizer; /* or NULL */
+  const ch_chat_metadata *chat;  /* what goes with the tokenizer; or NULL */
+  /* called now and then; true: CH_ERROR_INTERRUPTED. Or NULL */
+  bool (*stop)(void *context);
   void (*progress)(void *context, double share); /* or NULL */
   void *context;
-  const ch_weights *mapped; /* what tensors may lie in, to let go of what is written; or NULL */
+  const ch_weights *mapped; /* a mapping that tensors may be in, to release what is written; or NULL */
 } ch_gguf_export;
 
 /* The type of most of a model's matrices, counted by elements. */
 ch_block_type ch_gguf_main_type(const ch_params *params, const ch_tensor *tensors);
 
-/* The model as `config` (of a family that GGUF has an architecture for) and its tensors say, beside and renamed.
-   *loss is what GGUF cannot say of the tokenizer, so that some texts get other ids in llama.cpp, as the end of a sentence; NULL if
-   it says all. */
+/* Writes the model; `config` is of a family that GGUF has an architecture for. The file is written under
+   a temporary name and renamed. *loss is what GGUF cannot say of the tokenizer, so that some texts get other
+   ids in llama.cpp, as the end of a sentence; NULL if it says all. */
 ch_status ch_gguf_write(const char *path, const ch_config *config, const ch_params *params,
                         const ch_tensor *tensors, const ch_gguf_export *how, const char **loss,
                         ch_error *error);

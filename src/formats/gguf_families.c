@@ -1,5 +1,5 @@
-/* GGUF's architectures that are families in our own words (config_file/adopted.h): their metadata as the config.json that the family would
- * have, which the family's own row then reads. */
+/* GGUF's architectures that are families in our own words (config_file/adopted.h): their metadata as the
+ * config.json that the family would have, which the family's own row then reads. */
 #include "formats/gguf_families.h"
 
 #include <math.h>
@@ -36,8 +36,8 @@ static const renamed numbers[] = {{"attention.layer_norm_rms_epsilon", "rms_norm
                                   {"residual_scale", "residual_multiplier"},
                                   {"logit_scale", "logits_scaling"}};
 
-/* `windowed`: the family that it is with a window. `partial`: a part of a head's elements may turn. Gemma's larger models scale scores by another width than a head's: those with so many
-   layers. */
+/* `windowed`: the family that it is with a window. `partial`: a part of a head's elements may turn. Gemma's
+   larger models scale scores by another width than a head's: those with so many layers. */
 static const struct architecture {
   const char *name, *family, *windowed;
   bool turned, partial;
@@ -79,7 +79,8 @@ static void put_layer_types(ch_metadata *m, json_t *root) {
   json_object_set_new(root, "layer_types", types);
 }
 
-/* Without a base of their own layers with a window have that of the others; the family's class has another default. */
+/* Without a base of their own layers with a window have that of the others; the family's class has another
+   default. */
 static void put_local_base(json_t *root) {
   json_t *theta = json_object_get(root, "rope_local_base_freq");
   if (!theta) theta = json_object_get(root, "rope_theta");

@@ -1,4 +1,4 @@
-/* Reading metadata under an architecture's prefix. */
+/* Reads metadata under an architecture's prefix. */
 #include "formats/gguf_metadata.h"
 
 #include <stdlib.h>

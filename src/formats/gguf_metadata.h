@@ -10,12 +10,13 @@ typedef struct ch_metadata {
   const ch_gguf *file;
   const char *architecture;
   ch_error *error;
-  char key[96]; /* the last one made */
+  char key[96]; /* the last one created */
 } ch_metadata;
 
 /* The whole key of a name, until the next call. */
 const char *ch_metadata_key(ch_metadata *m, const char *name);
-/* Values as ch_gguf_ gives them; numbers with the fewest digits that are the same F32, 1e-06 of 9.99999997e-07. */
+/* Values as ch_gguf_ gives them; numbers with the fewest digits that are the same F32, 1e-06 of
+   9.99999997e-07. */
 ch_status ch_metadata_whole(ch_metadata *m, const char *name, bool required, int64_t *value);
 ch_status ch_metadata_number(ch_metadata *m, const char *name, bool required, double *value);
 /* The number with the fewest digits that is the same F32. */
@@ -25,7 +26,7 @@ ch_status ch_metadata_of_layers(ch_metadata *m, const char *name, bool required,
 /* rope.scaling.*: linear and YaRN. */
 ch_status ch_metadata_scaling(ch_metadata *m, ch_rope_scaling *scaling);
 
-/* gguf_deepseek.c: what architecture deepseek2 has beside the sizes that all have. */
+/* gguf_deepseek.c: the keys of architecture deepseek2 that others do not have. */
 ch_status ch_gguf_read_deepseek(ch_metadata *m, ch_config *config);
 
 #endif

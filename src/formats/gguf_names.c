@@ -1,4 +1,4 @@
-/* The table of tensor names. */
+/* The table of tensor names, used in both directions. */
 #include "formats/gguf_names.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ static const struct {
                {"model.norm.bias", "output_norm.bias"},
                {"lm_head.weight", "output.weight"}};
 
-/* Names in layers whose norms stand elsewhere; they are looked up before the names below. */
+/* Names in layers whose norms are elsewhere; they are looked up before the names below. */
 static const struct {
   const char *ours, *gguf;
 } norms[] = {{"post_attention_layernorm", "post_attention_norm"},
@@ -48,7 +48,7 @@ static bool is(const char *part, const char *name, size_t size) {
   return strlen(part) == size && memcmp(part, name, size) == 0;
 }
 
-/* "mlp.experts.E.gate_proj.weight" -> "ffn_gate_exps.weight"; a bias likewise. */
+/* "mlp.experts.E.gate_proj.weight" -> "ffn_gate_exps.weight"; a bias in the same way. */
 static bool name_of_expert(const char *rest, int layer, char gguf[CH_GGUF_NAME_SIZE], int *expert) {
   static const char *const matrices[] = {"gate", "up", "down"};
   char what[16], kind[16];

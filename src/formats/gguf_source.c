@@ -1,4 +1,5 @@
-/* A GGUF file as a source: its tensors found by the names of our parameter table, its vocabulary as tokenizer.json. */
+/* A GGUF file as a source: its tensors found by the names of our parameter table, its vocabulary as
+   tokenizer.json. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,7 +70,8 @@ static bool find_parts(gguf_source *g, const ch_source *source, const char *name
          has_shape(place->value_part, heads, a->v_head_dim, a->kv_lora_rank);
 }
 
-/* The norm before the feed-forward network, where the architecture names it by what stands before it: gpt-oss, seed_oss. */
+/* The norm before the feed-forward network, where the architecture names it after the part before it:
+   gpt-oss, seed_oss. */
 static const ch_gguf_tensor *find_other_norm(const ch_gguf *file, const char *name) {
   char other[CH_GGUF_NAME_SIZE];
   int layer;
@@ -149,7 +151,7 @@ static ch_status check_all_used(const gguf_source *g, const ch_source *source, c
   return status;
 }
 
-/* --- values --------------------------------------------------------------------------------------------------- */
+/* --- values --------------------------------------------------------------------------------------------- */
 
 static const unsigned char *row_at(const struct place *place, int64_t rows, int64_t columns, int64_t row) {
   const ch_block_format *format = place->tensor->format;
@@ -234,7 +236,7 @@ static ch_status blocks(const ch_source *source, int index, int64_t first, int64
   return CH_OK;
 }
 
-/* --- opening -------------------------------------------------------------------------------------------------- */
+/* --- opening -------------------------------------------------------------------------------------------- */
 
 static void close_file(void *context) {
   gguf_source *g = context;

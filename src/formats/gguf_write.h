@@ -1,4 +1,5 @@
-/* Building a GGUF header: metadata and descriptions of tensors, whose data the caller then writes in order. */
+/* Building a GGUF header: metadata and descriptions of tensors, whose data the caller then writes in
+   order. */
 #ifndef CH_FORMATS_GGUF_WRITE_H
 #define CH_FORMATS_GGUF_WRITE_H
 
@@ -21,7 +22,8 @@ void ch_gguf_add_text(ch_gguf_header *header, const char *text, size_t size);
 void ch_gguf_add_f32(ch_gguf_header *header, float value);
 void ch_gguf_add_bool(ch_gguf_header *header, bool value);
 void ch_gguf_add_i32(ch_gguf_header *header, int32_t value);
-/* shape as ours: the last dimension is contiguous. Returns the bytes of data, without those that align the next. */
+/* shape as ours: the last dimension is contiguous. Returns the bytes of data, without those that align the
+   next. */
 size_t ch_gguf_put_tensor(ch_gguf_header *header, const char *name, int rank, const int64_t *shape,
                           const ch_block_format *format);
 /* Appends the whole header, with the bytes that align what follows. */

@@ -1,4 +1,5 @@
-/* llama2.c checkpoints: version 0 without a header's name, 1 with one, 2 with weights in groups of 8-bit integers. */
+/* llama2.c checkpoints: version 0 without a header's name, 1 with one, 2 with weights in groups of 8-bit
+   integers. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +60,7 @@ typedef struct checkpoint {
   } * places;             /* [params.count] */
 } checkpoint;
 
-/* --- header ---------------------------------------------------------------------------------------------------- */
+/* --- header --------------------------------------------------------------------------------------------- */
 
 static int32_t whole_at(const unsigned char *p) {
   return (int32_t)((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
@@ -119,7 +120,7 @@ static void make_config(const checkpoint *c, ch_config *config) {
   config->eos_token_id = c->vocab > 2 ? 2 : -1;
 }
 
-/* --- tensors --------------------------------------------------------------------------------------------------- */
+/* --- tensors -------------------------------------------------------------------------------------------- */
 
 static int find(const ch_source *source, part of, int layer) {
   char name[96];

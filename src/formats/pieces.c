@@ -1,4 +1,4 @@
-/* Reading vocabularies: GGUF's lists, and llama2.c's tokenizer.bin. */
+/* Reads vocabularies: GGUF's lists, and llama2.c's tokenizer.bin. */
 #include "formats/pieces.h"
 
 #include <inttypes.h>
@@ -16,7 +16,7 @@ void ch_pieces_free(ch_pieces *pieces) {
   *pieces = (ch_pieces){0};
 }
 
-/* --- GGUF ------------------------------------------------------------------------------------------------------ */
+/* --- GGUF ----------------------------------------------------------------------------------------------- */
 
 static ch_status read_texts(const ch_gguf *file, const ch_gguf_value *tokens, ch_pieces *pieces,
                             ch_error *error) {
@@ -101,7 +101,7 @@ static ch_status read_merges(const ch_gguf *file, const ch_vocabulary *vocabular
   const ch_gguf_value *merges;
   CH_TRY(ch_gguf_list(file, "tokenizer.ggml.merges", CH_GGUF_STRING, true, &merges, error));
   pieces->pairs =
-      calloc(merges->count + 1, sizeof *pieces->pairs); /* each takes 8 bytes of the file at least */
+      calloc(merges->count + 1, sizeof *pieces->pairs); /* each has at least 8 bytes in the file */
   if (!pieces->pairs) return ch_no_memory(error);
   const unsigned char *at = merges->data;
   for (uint64_t i = 0; i < merges->count; i++)
@@ -175,7 +175,7 @@ ch_status ch_pieces_from_gguf(const ch_gguf *file, ch_pieces *pieces, ch_error *
   return read_habits(file, pieces, error);
 }
 
-/* --- pairs ----------------------------------------------------------------------------------------------------- */
+/* --- pairs ---------------------------------------------------------------------------------------------- */
 
 typedef struct scored_pair {
   ch_piece_pair pair;
@@ -183,7 +183,8 @@ typedef struct scored_pair {
   int32_t whole;
 } scored_pair;
 
-/* The best piece first; of equal ones the one with the lower id, of one piece's pairs the one with the lower left id. */
+/* The best piece first; of equal ones the one with the lower id, of one piece's pairs the one with the lower
+   left id. */
 static int by_falling_score(const void *a, const void *b) {
   const scored_pair *x = a, *y = b;
   if (x->score != y->score) return x->score > y->score ? -1 : 1;
@@ -254,7 +255,7 @@ ch_status ch_pieces_pair_up(ch_pieces *pieces, const char *where, ch_error *erro
   return status;
 }
 
-/* --- tokenizer.bin --------------------------------------------------------------------------------------------- */
+/* --- tokenizer.bin -------------------------------------------------------------------------------------- */
 
 static const char mark[] = "\xe2\x96\x81"; /* U+2581 */
 

@@ -57,18 +57,19 @@ int ch_word_rule_count(void);
 const ch_word_rule *ch_word_rule_at(int index);
 /* A tokenizer that cuts text by the rule and has no other use. */
 ch_status ch_word_rule_open(const ch_word_rule *rule, ch_tokenizer **tokenizer, ch_error *error);
-/* Finds the rule that cuts every text as the tokenizer does, *rule NULL if there is none. It tries a few hundred thousand
-   short texts. `normalize` as in ch_word_rule; a rule that differs in it alone is taken where there is no better. */
+/* Finds the rule that cuts every text as the tokenizer does, *rule NULL if there is none. It tries a few
+   hundred thousand short texts. `normalize` as in ch_word_rule; a rule that differs in it alone is taken
+   where there is no better. */
 ch_status ch_word_rule_like(const ch_tokenizer *tokenizer, bool normalize, const ch_word_rule **rule,
                             ch_error *error);
 
-/* Reads "tokenizer.ggml.*"; texts point into the file. *count 0 where it has no vocabulary. Release with ch_pieces_free,
-   also after a failure. */
+/* Reads "tokenizer.ggml.*"; texts point into the file. *count 0 where it has no vocabulary. Release with
+   ch_pieces_free, also after a failure. */
 ch_status ch_pieces_from_gguf(const ch_gguf *file, ch_pieces *pieces, ch_error *error);
 /* The vocabulary of a llama2.c tokenizer.bin. */
 ch_status ch_pieces_from_bin(const char *path, ch_pieces *pieces, ch_error *error);
-/* The vocabulary of a tokenizer opened from a tokenizer.json, filled up to vocab_size with names that no text holds; texts
-   point into the tokenizer. */
+/* The vocabulary of a tokenizer opened from a tokenizer.json, filled up to vocab_size with names that no text
+   holds; texts point into the tokenizer. */
 ch_status ch_pieces_from_tokenizer(const ch_tokenizer *tokenizer, int64_t vocab_size, ch_pieces *pieces,
                                    ch_error *error);
 /* Fills pairs of a vocabulary with scores: every way to cut a piece in two pieces, the best piece first. */

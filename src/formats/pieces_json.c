@@ -1,4 +1,4 @@
-/* Writing a vocabulary as tokenizer.json and tokenizer_config.json. */
+/* Writes a vocabulary as tokenizer.json and tokenizer_config.json. */
 #include "base/json.h"
 #include "formats/pieces.h"
 

@@ -1,4 +1,5 @@
-/* The vocabulary of a tokenizer that is open here, for writing it elsewhere. */
+/* Extracts the vocabulary of an open tokenizer, for writing it in another format. Refuses tokenizers that the
+   format cannot express. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "formats/pieces.h"
 #include "text/tokenizer_internal.h"
 
-/* --- how it cuts text: what only the file says --------------------------------------------------------------------- */
+/* --- how it cuts text: what only the file says ---------------------------------------------------------- */
 
 /* The parts of a tokenizer.json before its model. */
 typedef struct habits {
@@ -101,7 +102,7 @@ static ch_status find_words(const ch_tokenizer *tokenizer, const habits *h, ch_p
                  tokenizer->file);
 }
 
-/* --- what is lost ------------------------------------------------------------------------------------------------- */
+/* --- what is lost --------------------------------------------------------------------------------------- */
 
 static bool has_inner_mark(const ch_piece *piece) {
   return piece->kind == CH_PIECE_NORMAL && piece->size > 1 &&
@@ -153,7 +154,7 @@ static const char *loss_of(const ch_tokenizer *tokenizer, const habits *h, const
   return loss_of_added(tokenizer);
 }
 
-/* --- pieces ------------------------------------------------------------------------------------------------------- */
+/* --- pieces --------------------------------------------------------------------------------------------- */
 
 static int by_rank(const void *a, const void *b) {
   const ch_merge *x = a, *y = b;

@@ -1,10 +1,9 @@
 /* The PyTorch code of one model, from the parts in formats/pytorch.
  *
- * A part is Python with marks, each on a line of its own: what stands between `#? NAME` and `#? end` belongs to models with
- * that feature, `#? A|B` to models with one of several, `#? !NAME` to those without it. `#< NAME` puts the part before this
- * one on which it builds. So the code that is written holds what the model has and nothing else, and a mechanism is one part
- * that has its name.
- */
+ * A part is Python with marks, each on a line of its own: lines between `#? NAME` and `#? end` belong
+ * to models with that feature, `#? A|B` to models with one of several, `#? !NAME` to those without it. `#<
+ * NAME` names the part on which it builds, which is put before it. So the written code holds what the model
+ * has and nothing else, and a mechanism is one part that has its name. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +17,7 @@ typedef struct model {
   const ch_params *params;
 } model;
 
-/* --- features ------------------------------------------------------------------------------------------------ */
+/* --- features ------------------------------------------------------------------------------------------- */
 
 static bool has_residuals(const ch_params *params) {
   for (int i = 0; i < params->count; i++)
@@ -102,7 +101,7 @@ static bool holds(const model *m, const char *condition, const char *end) {
   return any != without;
 }
 
-/* --- parts --------------------------------------------------------------------------------------------------- */
+/* --- parts ---------------------------------------------------------------------------------------------- */
 
 static const char *part_named(const char *name, size_t size) {
   for (const ch_embedded_text *text = ch_embedded_pytorch; text->name; text++)

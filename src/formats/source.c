@@ -1,4 +1,5 @@
-/* Shared by readers of other formats; writes the model that they read as a directory. */
+/* Writes a source, a model in any format, as a model directory, and has what the readers of formats share:
+   orders of rows, declaring the tensors. The readers themselves are in the files named *_source.c. */
 #define _GNU_SOURCE
 #include "formats/source.h"
 
@@ -51,7 +52,7 @@ void ch_source_close(ch_source *source) {
   *source = (ch_source){0};
 }
 
-/* --- writing ------------------------------------------------------------------------------------------------- */
+/* --- writing -------------------------------------------------------------------------------------------- */
 
 typedef struct conversion {
   const ch_source *source;

@@ -43,18 +43,18 @@ void ch_source_close(ch_source *source);
 ch_status ch_llama2c_open(const char *path, ch_source *source, ch_error *error);
 ch_status ch_gguf_source_open(const char *path, bool vocabulary, ch_source *source, ch_error *error);
 ch_status ch_directory_source_open(const char *path, bool vocabulary, ch_source *source, ch_error *error);
-/* A source of our own tensors with those of its family (config_file/adopted.h): names, fused and transposed matrices. inner and
-   config_json, the family's, are taken over, even on failure. */
+/* A source of our own tensors with those of its family (config_file/adopted.h): names, fused and transposed
+   matrices. inner and config_json, the family's, are taken over, even on failure. */
 ch_status ch_family_source_open(ch_source *inner, const char *family, ch_text *config_json, ch_source *source,
                                 ch_error *error);
-/* Opens what `path` turns out to be. tokenizer: a tokenizer.json or tokenizer.bin to take instead of the model's own; or
-   NULL. */
+/* Opens what `path` turns out to be. tokenizer: a tokenizer.json or tokenizer.bin to use instead of the
+   model's own; or NULL. */
 ch_status ch_source_open(const char *path, const char *tokenizer, ch_source *source, ch_error *error);
 
 typedef struct ch_source_writing {
   const ch_dtype *dtype;       /* of all tensors; NULL: each its own, F32 if block-quantised */
   bool keep_blocks;            /* what is block-quantised stays so, whatever `dtype` says */
-  bool (*stop)(void *context); /* asked now and then; true: CH_ERROR_INTERRUPTED. Or NULL */
+  bool (*stop)(void *context); /* called now and then; true: CH_ERROR_INTERRUPTED. Or NULL */
   void (*progress)(void *context, double share); /* or NULL */
   void *context;
   /* Writes config.json, and what goes with it, in place of ch_config_store; or NULL. */

@@ -1,4 +1,4 @@
-/* Finding out which format a model is in. */
+/* Finds out the format of a model and opens it as a source. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ static ch_status open_file(const char *path, bool vocabulary, ch_source *source,
                  path);
 }
 
-/* The text of tokenizer.json: of such a file as it is, of a tokenizer.bin made. */
+/* The text of tokenizer.json: read from such a file, or converted from a tokenizer.bin. */
 static ch_status take_tokenizer(const char *path, ch_source *source, ch_error *error) {
   ch_tokenizer *tokenizer;
   ch_map map;

@@ -1,4 +1,4 @@
-/* config.json for transformers, and the files beside it. */
+/* Writes config.json for transformers and the files that go with it. */
 #include "formats/transformers.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #include "config_file/config_json.h"
 #include "io/model_files.h"
 
-/* --- tensors ------------------------------------------------------------------------------------------------- */
+/* --- tensors -------------------------------------------------------------------------------------------- */
 
 enum { NAME_SIZE = 192 };
 
@@ -91,7 +91,8 @@ static void put_rank(json_t *ranks, const ch_param *param) {
     json_object_set_new(ranks, name, json_integer((json_int_t)param->shape[first ? 0 : 1]));
 }
 
-/* "pytorch" of such a config.json: what the code must know of tensors and no other key says. NULL without memory. */
+/* "pytorch" of such a config.json: what the code must know of tensors and no other key says. NULL without
+   memory. */
 static json_t *tensors_to_json(const ch_config *config, const ch_params *params) {
   (void)config;
   json_t *root = json_object(), *tensors = json_object(), *ranks = json_object();
@@ -104,8 +105,9 @@ static json_t *tensors_to_json(const ch_config *config, const ch_params *params)
   return root;
 }
 
-/* Llama's and DeepSeek-V2's classes want a width that is a multiple of the number of heads, whatever the width of a head. In
-   DeepSeek's every mixture has a shared expert, V3's two experts at least, and V2's weights do not add up to 1. */
+/* Llama's and DeepSeek-V2's classes want a width that is a multiple of the number of heads, whatever the
+   width of a head. In DeepSeek's every mixture has a shared expert, V3's two experts at least, and V2's
+   weights do not add up to 1. */
 static bool too_much_for_class(const ch_config *c) {
   const ch_moe_config *m = &c->moe;
   bool v2 = strcmp(c->model_type, "deepseek_v2") == 0, v3 = strcmp(c->model_type, "deepseek_v3") == 0;
@@ -124,7 +126,7 @@ void ch_transformers_choose(ch_source *source, const ch_config *own, bool own_co
     snprintf(source->config.model_type, sizeof source->config.model_type, "crosshead");
 }
 
-/* --- files --------------------------------------------------------------------------------------------------- */
+/* --- files ---------------------------------------------------------------------------------------------- */
 
 static ch_status write_file(const char *directory, const char *name, const char *text, ch_error *error) {
   char *path = ch_path_join(directory, name);
@@ -147,7 +149,8 @@ static ch_status write_code(const ch_source *source, const char *directory, ch_e
   ch_text model = {0}, configuration = {0};
   ch_pytorch_code(&source->config, &source->params, &model);
   ch_pytorch_configuration(&source->config, &source->params, &configuration);
-  /* transformers finds the class of a model by that of its configuration, which has to be another one for other code. */
+  /* transformers finds the class of a model by that of its configuration, which has to be another one for
+     other code. */
   if (!model.failed)
     ch_text_printf(&configuration,
                    "\n# Belongs to the modeling_crosshead.py with the checksum %016" PRIx64

@@ -1,18 +1,20 @@
-/* A model directory for transformers: beside weights and tokenizer a config.json with "auto_map", and the PyTorch code of
- * exactly this model, so that AutoModelForCausalLM.from_pretrained(DIR, trust_remote_code=True) loads it. */
+/* A model directory for transformers: weights, tokenizer, a config.json with "auto_map", and the PyTorch code
+ * of exactly this model, so that AutoModelForCausalLM.from_pretrained(DIR,
+ * trust_remote_code=True) loads it. */
 #ifndef CH_FORMATS_TRANSFORMERS_H
 #define CH_FORMATS_TRANSFORMERS_H
 
 #include "base/json.h"
 #include "formats/source.h"
 
-/* Makes a model of our own again of one that was given a family's model_type, where transformers' class of that family
-   takes less than we do, or of every one that own_code asks for. own: what it was. */
+/* Makes a model of our own again of one that was given a family's model_type, where transformers' class of
+   that family takes less than we do, or of every one that own_code asks for. own: what it was. */
 void ch_transformers_choose(ch_source *source, const ch_config *own, bool own_code);
-/* CH_ERROR_CONFIG, with what to do instead, if there is no PyTorch code for the model. A Hugging Face family is
-   transformers' own. */
+/* CH_ERROR_CONFIG, with what to do instead, if there is no PyTorch code for the model. A Hugging Face family
+   is transformers' own. */
 ch_status ch_transformers_check(const ch_config *config, const char *where, ch_error *error);
-/* A ch_source_writing's `finish`: writes configuration_crosshead.py, modeling_crosshead.py and then config.json. */
+/* A ch_source_writing's `finish`: writes configuration_crosshead.py, modeling_crosshead.py and then
+   config.json. */
 ch_status ch_transformers_finish(const ch_source *source, const char *directory, ch_error *error);
 /* Like ch_transformers_finish, without weights. */
 ch_status ch_transformers_write_untrained(const ch_source *source, const char *directory, ch_error *error);

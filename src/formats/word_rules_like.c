@@ -1,4 +1,5 @@
-/* Finding the rule of words that a tokenizer follows, however its patterns are spelled: by what they do to texts. */
+/* Finds the pre-tokenizer that a tokenizer's patterns are equal to, however they are spelled: compares what
+   they do to texts. */
 #include <string.h>
 
 #include "base/text.h"
@@ -6,8 +7,8 @@
 #include "formats/pieces.h"
 #include "text/tokenizer_internal.h"
 
-/* Characters that patterns tell apart: a few of every category, white space of every kind, what contractions are made of,
-   and the ends of ranges that published patterns name. */
+/* Characters that patterns tell apart: a few of every category, white space of every kind, the characters
+   of contractions, and the ends of ranges that published patterns name. */
 static const uint32_t characters[] = {'a',   's',    'T',    'l',    'V',    'e',     '\'',   ' ',   '\n',
                                       '\r',  '\t',   0xa0,   '1',    '7',    '.',     '/',    '-',   '$',
                                       '_',   0xb2,   0x660,  0x2167, 0xe9,   0xc9,    0x1c5,  0x2b0, 0x5d0,

@@ -1,4 +1,5 @@
-/* Cache storage: one allocation, cut into parts. */
+/* Stores a cache: one allocation, divided into the parts of all layers. Mechanisms decide what a part
+   holds. */
 #include "graph/cache.h"
 
 #include <stdlib.h>
@@ -39,7 +40,7 @@ int64_t ch_token_bytes(const ch_layer_parts *parts, int layers, const ch_cache_t
   return rows_bytes(parts, layers, types, CH_PART_ELEMENTS);
 }
 
-/* Returns true if a layer's tokens lie in a ring. */
+/* Returns true if a layer stores its tokens in a ring. */
 static bool is_ring(const ch_cache_shape *shape, int layer) {
   return shape->parts[layer].slides && shape->window < shape->capacity - shape->sinks;
 }
@@ -188,7 +189,7 @@ static char *sequence_at(const ch_state_view *view, int64_t sequence) {
   return row_at(view, sequence, 0);
 }
 
-/* Where a token lies in a ring. */
+/* The row of a token in a ring. */
 static int64_t row_of(const ch_cache *cache, int64_t token) {
   return token < cache->sinks ? token : cache->sinks + (token - cache->sinks) % cache->window;
 }
@@ -204,7 +205,7 @@ void ch_cache_append(const ch_cache *cache, const ch_kernels *kernels, const ch_
     kernels->convert_to(team, count * width, x, view->dtype, to);
 }
 
-/* --- rings ------------------------------------------------------------------------------------------------------ */
+/* --- rings ---------------------------------------------------------------------------------------------- */
 
 /* Rows of a ring that hold tokens, after `length` of them. */
 static int64_t rows_held(const ch_cache *cache, int64_t length) {
@@ -221,7 +222,8 @@ static void begin_in_ring(const ch_cache *cache, int64_t token, int32_t *rows_be
   if (token == row) *places = (ch_row_places){.turn = INT64_MAX};
 }
 
-/* A pass of several tokens reads a copy: the sinks, the window - 1 tokens before its first one, then its own. */
+/* A pass of several tokens reads a copy: the sinks, the window - 1 tokens before its first one, then its
+   own. */
 static void begin_staged(const ch_cache *cache, int64_t first, int32_t *rows_before, ch_row_places *places) {
   int64_t sinks = first < cache->sinks ? first : cache->sinks, recent = first - sinks;
   if (recent > cache->window - 1) recent = cache->window - 1;
@@ -240,7 +242,7 @@ int64_t ch_stage_rows(int64_t window, int64_t sinks, int64_t capacity, int64_t c
   return capacity < most ? capacity : most;
 }
 
-/* Copies rows of tokens first … end-1 between a ring and rows that lie in the tokens' order. */
+/* Copies rows of tokens first … end-1 between a ring and rows in the order of tokens. */
 static void copy_ring(const ch_cache *cache, const ch_state_view *view, int64_t sequence, int64_t first,
                       int64_t end, char *ordered, bool to_ring) {
   while (first < end) {
@@ -363,8 +365,8 @@ void ch_cache_selection_keep(const ch_cache_selection *selection) {
   for (int64_t s = 0; s < cache->sequences; s++) selection->whole->length[cache->order[s]] = cache->length[s];
 }
 
-/* Bytes of a part of a sequence that hold something, if so many of its tokens are wanted and it holds `held`. A fixed part is one
-   row. */
+/* Bytes of a part of a sequence that hold something, if so many of its tokens are wanted and it holds `held`.
+   A fixed part is one row. */
 static size_t held_bytes(const ch_cache *cache, int layer, int part, int64_t held, int64_t wanted) {
   const ch_state_view *view = &cache->views[layer][part];
   const int64_t rows = cache->rings[layer] ? rows_held(cache, held) : wanted;

@@ -24,9 +24,9 @@ typedef struct ch_state_part {
   ch_state_role role; /* for parts that are elements */
 } ch_state_part;
 
-/* The types that elements are stored in, by role: F32, F16, BF16, Q8_0 or Q4_0. Q8_0 and Q4_0 quantise blocks of 32
-   elements along the width of a part, across head boundaries; a width that is no multiple of 32 is padded with zeros,
-   which count as bytes. All zero: F32. */
+/* The types that elements are stored in, by role: F32, F16, BF16, Q8_0 or Q4_0. Q8_0 and Q4_0 quantise blocks
+   of 32 elements along the width of a part, across head boundaries; a width that is no multiple of 32 is
+   padded with zeros, which count as bytes. All zero: F32. */
 typedef struct ch_cache_types {
   ch_dtype of[CH_STATE_ROLES];
 } ch_cache_types;
@@ -44,7 +44,7 @@ int64_t ch_stored_width(int64_t width, ch_dtype dtype);
 /* The parts of one layer; width 0 = no such part. */
 typedef struct ch_layer_parts {
   ch_state_part part[CH_MAX_STATE_PARTS];
-  bool slides; /* only the last `window` tokens and the first `sinks` are kept: ch_cache_shape's */
+  bool slides; /* only the last `window` tokens and the first `sinks` are stored: ch_cache_shape's */
 } ch_layer_parts;
 
 typedef struct ch_cache {
@@ -52,29 +52,30 @@ typedef struct ch_cache {
   int64_t sequences, capacity; /* capacity: tokens per sequence */
   int64_t vocabulary;          /* rows of a part by id */
   int layers;
-  ch_state_view (*views)[CH_MAX_STATE_PARTS]; /* [layers]: where each part lies: [sequence, token, width], or
+  ch_state_view (*views)[CH_MAX_STATE_PARTS]; /* [layers]: the data of each part: [sequence, token, width], or
                                                  [id, width] */
   int32_t *length;                            /* [sequences] tokens that each holds */
   const int32_t *order; /* [sequences] of a selection: which sequence of the whole cache each is; else NULL */
-  /* A layer with a window keeps a ring of window + sinks tokens, if the capacity is larger: token t lies in row t, or,
-     from token window + sinks on, in row sinks + (t - sinks) mod window. */
+  /* A layer with a window keeps a ring of window + sinks tokens, if the capacity is larger: token t is in
+     row t, or, from token window + sinks on, in row sinks + (t - sinks) mod window. */
   int64_t window, sinks;
   bool *rings; /* [layers] */
   bool any_ring;
-  /* There are parts of kind CH_PART_FIXED, from which tokens cannot be removed; undefined while a sequence is empty. */
+  /* There are parts of kind CH_PART_FIXED, from which tokens cannot be removed; undefined while a sequence is
+     empty. */
   bool any_fixed;
-  int32_t
-      *rows_before; /* [sequences] for the pass that ch_cache_begin announced: rows that its first query sees
-                                 before its own, in all rings */
+  /* [sequences] for the pass that ch_cache_begin announced: rows that its first query sees before its own, in
+     all rings */
+  int32_t *rows_before;
   ch_row_places *places; /* [sequences] and the tokens that these rows are */
   int32_t *tokens;       /* [sequences, capacity] their ids, or NULL: no part is by id */
   size_t bytes; /* allocated for sequences: elements, scalars, fixed parts and ids, without parts by id */
   void *data;
   size_t data_bytes;                   /* bytes of elements, scalars and fixed parts */
   int64_t token_elements, token_bytes; /* bytes per token of all layers */
-  char *by_id;                         /* all parts by id; takes memory as rows are written */
+  char *by_id;                         /* all parts by id; memory is used as rows are written */
   size_t by_id_bytes;
-  const ch_value_memory *memory; /* where data and by_id lie; everything else is in the host's memory */
+  const ch_value_memory *memory; /* holds data and by_id; everything else is in the host's memory */
 } ch_cache;
 
 typedef struct ch_cache_shape {
@@ -92,27 +93,29 @@ int64_t ch_token_bytes(const ch_layer_parts *parts, int layers, const ch_cache_t
 /* Storage for `capacity` tokens is allocated once. */
 ch_status ch_cache_create(const ch_cache_shape *shape, ch_cache **cache, ch_error *error);
 void ch_cache_free(ch_cache *cache);
-/* The functions below write and copy what the cache stores; others read it through its views. Widths are those of the
-   part, rows are of the kernels' type. */
-/* Announces a pass over `count` tokens of every sequence: sets rows_before and places. One token is written to the rings and
-   read there; several are read behind a copy of the rows that their first one sees (ch_cache_stage). */
+/* The functions below write and copy what the cache stores; others read it through its views. Widths are
+   those of the part, rows are of the kernels' type. */
+/* Announces a pass over `count` tokens of every sequence: sets rows_before and places. One token is written
+   to the rings and read there; several are read behind a copy of the rows that their first one sees
+   (ch_cache_stage). */
 void ch_cache_begin(ch_cache *cache, int64_t count);
 /* The most rows that a stage of `count` tokens has, for sequences of `capacity`. */
 int64_t ch_stage_rows(int64_t window, int64_t sinks, int64_t capacity, int64_t count);
-/* Makes the rows of a sequence that a pass over x [count, width] sees, in `stage`: rows_before of them from the ring of such a
-   part, then those of x; and writes the last of x to the ring. */
+/* Makes the rows of a sequence that a pass over x [count, width] sees, in `stage`: rows_before of them from
+   the ring of such a part, then those of x; and writes the last of x to the ring. */
 void ch_cache_stage(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer,
                     int part, int64_t sequence, int64_t count, int64_t width, const void *x, void *stage);
 /* Appends x [count, width] after the tokens that the sequence holds; the length does not change. */
 void ch_cache_append(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer,
                      int part, int64_t sequence, int64_t count, int64_t width, const void *x);
-/* Writes row r of x [count, width] as the row of ids[r] (the host's), of a part by id; and reads `width` columns from `first` on of
-   the rows of such ids, as they are stored. */
+/* Writes row r of x [count, width] as the row of ids[r] (the host's), of a part by id; and reads `width`
+   columns from `first` on of the rows of such ids, as they are stored. */
 void ch_cache_put_by_id(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer,
                         int part, int64_t count, const int32_t *ids, int64_t width, const void *x);
 void ch_cache_get_by_id(const ch_cache *cache, int layer, int part, int64_t count, const int32_t *ids,
                         int64_t first, int64_t width, void *rows);
-/* Fills a part of all sequences with made-up states: `bytes` of stored elements, in the cache's memory, repeated. */
+/* Fills a part of all sequences with arbitrary states: `bytes` of stored elements, in the cache's memory,
+   repeated. */
 void ch_cache_fill(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer, int part,
                    const void *stored, size_t bytes);
 /* The ids of a sequence's tokens; the cache keeps them. */
@@ -131,11 +134,11 @@ void ch_cache_selection_free(ch_cache_selection *selection);
 void ch_cache_select(ch_cache_selection *selection, const int32_t *order, int64_t count);
 /* Makes the lengths that the selection's sequences have now those of the whole cache. */
 void ch_cache_selection_keep(const ch_cache_selection *selection);
-/* Whether a sequence can be truncated to its first `length` tokens: a ring may have overwritten some that the next token
-   sees, and a fixed part has only its last state. */
+/* Returns true if a sequence can be truncated to its first `length` tokens: a ring may have overwritten some
+   that the next token sees, and a fixed part has only its last state. */
 bool ch_cache_can_go_back(const ch_cache *cache, int64_t sequence, int32_t length);
-/* Sequence `to` becomes a copy of the first `length` tokens of sequence `from`, which must be able to be truncated to
-   them. */
+/* Sequence `to` becomes a copy of the first `length` tokens of sequence `from`, which must be able to be
+   truncated to them. */
 void ch_cache_copy(ch_cache *cache, int64_t from, int64_t to, int32_t length);
 /* Sequence by sequence, `to` becomes what `from` is: a cache of the same shape. */
 void ch_cache_copy_all(const ch_cache *from, ch_cache *to);

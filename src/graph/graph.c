@@ -1,4 +1,4 @@
-/* Building graphs. */
+/* Builds graphs: creates nodes, merges equal ones and checks shapes. Nothing is computed here. */
 #include "graph/graph.h"
 
 #include <stdarg.h>

@@ -1,12 +1,11 @@
 /* The differentiable graph: nodes, and what an operation declares about itself.
  *
- * A graph is built once for a shape (so many sequences of so many tokens), planned (graph/plan.h), and run any number
- * of times. Values are row-major matrices [rows, columns]; a row is a token (rows = sequences * length) and heads lie
- * side by side in the columns. Parameters keep their own shape.
+ * A graph is built once for a shape (so many sequences of so many tokens), planned (graph/plan.h), and run
+ * any number of times. Values are row-major matrices [rows, columns]; a row is a token (rows = sequences *
+ * length) and heads are side by side in the columns. Parameters keep their own shape.
  *
- * Building never fails half way: an impossible node gives NULL, every builder takes NULL inputs and gives NULL, and
- * ch_plan_create reports the first sentence recorded in graph->error.
- */
+ * Building never fails half way: an impossible node gives NULL, every builder takes NULL inputs and gives
+ * NULL, and ch_plan_create reports the first sentence recorded in graph->error. */
 #ifndef CH_GRAPH_GRAPH_H
 #define CH_GRAPH_GRAPH_H
 
@@ -25,7 +24,8 @@ typedef struct ch_column_range {
   int64_t first, count;
 } ch_column_range;
 
-/* `width` columns of head h of a row, from column h * stride + offset on; stride 0: all heads have the same. */
+/* `width` columns of head h of a row, from column h * stride + offset on; stride 0: all heads have the
+   same. */
 typedef struct ch_head_slice {
   int64_t stride, offset, width;
 } ch_head_slice;
@@ -35,13 +35,13 @@ typedef struct ch_op {
   const char *name;
   /* Sets node->rank and node->shape from inputs and attributes, or explains why it cannot. */
   ch_status (*shape)(ch_node *node, ch_error *error);
-  /* Elements (of the graph's type) kept from forward to backward beside the value; NULL for none. */
+  /* Elements (of the graph's type) saved by forward for backward besides the value; NULL for none. */
   int64_t (*saved)(const ch_node *node);
   /* Bytes of scratch a call needs; NULL for none. */
   size_t (*scratch)(const ch_run *run, const ch_node *node, bool backward);
   ch_status (*forward)(ch_run *run, const ch_node *node);
-  /* Returns true if one call of forward_together can compute this node and others of the operation that read the same
-     first input; NULL: never. All their other inputs must be computed before. */
+  /* Returns true if one call of forward_together can compute this node and others of the operation that read
+     the same first input; NULL: never. All their other inputs must be computed before. */
   bool (*joins)(const ch_node *node);
   ch_status (*forward_together)(ch_run *run, int count, const ch_node *const nodes[]);
   /* Writes the gradient of every input that ch_run_gradient gives a place for; NULL: no gradient exists. */
@@ -53,33 +53,35 @@ typedef struct ch_op {
   double (*flops)(const ch_node *node);
   /* The share of its parameters' bytes that a call reads, if it looks up rows; NULL: all. */
   double (*parameters_read)(const ch_node *node);
-  /* Returns true if the operation rounds input i to BF16 before it uses it: given the same value in BF16, everything that the
-     operation computes has the same bits. NULL: never. */
+  /* Returns true if the operation rounds input i to BF16 before it uses it: given the same value in BF16,
+     everything that the operation computes has the same bits. NULL: never. */
   bool (*takes_rounded)(const ch_node *node, int i);
   bool cheap;    /* memory-bound: the planner may drop the value and compute it again for the backward pass */
   bool fused;    /* backward also computes the value: as the root of training, forward is left out */
   bool late;     /* for backward passes only: computed just before the first one that reads it */
-  bool stateful; /* the value lies in the cache, not in the workspace (append) */
-  /* For stateful operations: where the states of all tokens lie; and below, the type they are stored in. */
+  bool stateful; /* the value is in the cache, not in the workspace (append) */
+  /* For stateful operations: the address of the states of all tokens; and below, the type they are stored
+     in. */
   ch_state_view (*states)(const ch_run *run, const ch_node *node);
-  /* Bytes of the workspace that a stateful value takes, if it does not lie in the cache alone; NULL: none. */
+  /* Bytes of workspace for a stateful value that is not in the cache alone; NULL: none. */
   size_t (*staged)(const ch_node *node);
   ch_dtype (*state_type)(const ch_node *node);
-  /* On states of the cache (graph/stream.h): makes the value of a block of tokens; NULL: only on values of this run.
-     stream_needs says which columns of streamed input i the columns `wanted` are made of; NULL: the same ones. */
+  /* On states of the cache (graph/stream.h): computes the value of a block of tokens; NULL: only on values of
+     this run. stream_needs says which columns of streamed input i are needed for the columns `wanted`; NULL:
+     the same ones. */
   void (*stream)(const ch_stream_call *call);
   /* Like stream, for many tokens, with all threads; NULL: stream does it. */
   ch_status (*stream_many)(const ch_stream_call *call);
-  bool
-      stream_unrounded; /* stream_many takes inputs of the run's type where others get them rounded to BF16 */
+  /* stream_many reads inputs of the run's type where others get them rounded to BF16 */
+  bool stream_unrounded;
   ch_column_range (*stream_needs)(const ch_node *node, int i, ch_column_range wanted);
-  /* For values that are columns of their inputs, head by head: which columns of input i, side by side, every head is made
-     of. Attention reads them where they are. */
+  /* For values that are columns of their inputs, head by head: which columns of input i, side by side, make
+     up every head. Attention reads them where they are. */
   ch_head_slice (*stream_slice)(const ch_node *node, int i);
   bool stream_source; /* a function of the tokens' places in the cache: streamed without a streamed input */
-  bool stream_raw;    /* streamed inputs as they lie in the cache: its type, any stride, more columns */
+  bool stream_raw;    /* streamed inputs as the cache stores them: its type, any stride, more columns */
   bool stream_whole;  /* it reads and computes all columns or none, as a norm over the row does */
-  bool reads_states;  /* takes streamed inputs and gives values of this run (attend) */
+  bool reads_states;  /* reads streamed inputs and gives values of this run (attend) */
 } ch_op;
 
 enum { CH_MOST_TOGETHER = 8 };
@@ -147,8 +149,8 @@ ch_node *ch_graph_pixels(ch_graph *graph, int64_t channels, int64_t size);
 /* A parameter leaf; the model makes one per parameter. trainable: gradients are wanted. */
 ch_node *ch_graph_param(ch_graph *graph, int index, const char *name, int rank, const int64_t *shape,
                         bool trainable);
-/* A node of an operation; attributes are copied. The same operation on the same inputs with the same attributes is
-   the same node: what several layers share is computed once. */
+/* A node of an operation; attributes are copied. The same operation on the same inputs with the same
+   attributes is the same node: what several layers share is computed once. */
 ch_node *ch_graph_node(ch_graph *graph, const ch_op *op, int inputs, ch_node *const *in,
                        const void *attributes, size_t attributes_size);
 /* Records a failure (the first one wins); returns NULL for convenience. */
@@ -156,7 +158,8 @@ ch_node *ch_graph_fail(ch_graph *graph, const char *format, ...) __attribute__((
 /* Records that an allocation failed; returns NULL. */
 ch_node *ch_graph_no_memory(ch_graph *graph);
 
-/* Tokens that a query sees, for counting FLOPs: graph->context, or the mean over a pass that starts with an empty cache. */
+/* Tokens that a query sees, for counting FLOPs: graph->context, or the mean over a pass that starts with an
+   empty cache. */
 double ch_graph_context(const ch_graph *graph, bool causal);
 /* Like ch_graph_context, for a layer in which a query sees at most `most` tokens; 0: any number. */
 double ch_graph_context_within(const ch_graph *graph, bool causal, int64_t most);

@@ -1,5 +1,5 @@
-/* The operations: one line each; shapes in brackets, N = sequences * length rows. Every builder returns NULL after a
- * failure (see graph.h). Forward, backward, shape rule and cost of each are in graph/ops/NAME.c. */
+/* The operations: one line each; shapes in brackets, N = sequences * length rows. Every builder returns NULL
+ * after a failure (see graph.h). Forward, backward, shape rule and cost of each are in graph/ops/NAME.c. */
 #ifndef CH_GRAPH_OPS_H
 #define CH_GRAPH_OPS_H
 
@@ -8,16 +8,16 @@
 
 /* [N] ids, weight [V, D] -> [N, D]. */
 ch_node *ch_op_embedding(ch_graph *graph, ch_node *ids, ch_node *weight);
-/* Like ch_op_embedding, where `shares` processes have some columns of the table each and have looked up the rows: in the place of `weight` lie
-   rows of this run, share after share (graph/ops/joined_rows.c). */
+/* Like ch_op_embedding, where `shares` processes have some columns of the table each and have looked up the
+   rows: `weight` is then the rows of this run, share after share (graph/ops/joined_rows.c). */
 ch_node *ch_op_joined_rows(ch_graph *graph, ch_node *ids, ch_node *weight, int shares);
 
 /* y = x W^T (+ bias): x [N, in], weight [out, in], bias [out] or NULL -> [N, out]. If a row of x is n times
    as long, it holds n heads, and the same W multiplies each -> [N, n * out]. */
 ch_node *ch_op_linear(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *bias);
 
-/* x / sqrt(mean(x^2) + eps) * weight over groups of weight's length: a norm of the whole row when weight is [columns],
-   of each head when it is [head_dim]. */
+/* x / sqrt(mean(x^2) + eps) * weight over groups of weight's length: a norm of the whole row when weight is
+   [columns], of each head when it is [head_dim]. */
 ch_node *ch_op_rmsnorm(ch_graph *graph, ch_node *x, ch_node *weight, double eps);
 
 /* Like ch_op_rmsnorm, over `heads` groups of every row, each with its own slice of weight [columns]. */
@@ -47,15 +47,17 @@ ch_node *ch_op_diff_lambda(ch_graph *graph, ch_node *q1, ch_node *k1, ch_node *q
 /* Out head g of a row = sum over j of mix[g, j] times in head j: x [N, h * d], mix [G, h] -> [N, G * d]. */
 ch_node *ch_op_head_mix(ch_graph *graph, ch_node *x, ch_node *mix);
 
-/* Head mixing on the other side of attention, for `heads` query heads. Head h uses row floor(h G / heads) of mix
-   [G, h']: [N, heads * d] -> [N, heads * h' d], head h's part j = mix[g, j] times x's head h; and back, head
-   h = sum over j of mix[g, j] times its part j. q . K_mixed = spread(q) . K_components. Have no gradient. */
+/* Head mixing on the other side of attention, for `heads` query heads. Head h uses row floor(h G / heads) of
+   mix [G, h']: [N, heads * d] -> [N, heads * h' d], head h's part j = mix[g, j] times x's head h; and back,
+   head h = sum over j of mix[g, j] times its part j. q . K_mixed = spread(q) . K_components. Have no
+   gradient. */
 ch_node *ch_op_spread_heads(ch_graph *graph, ch_node *x, ch_node *mix, int64_t heads);
 ch_node *ch_op_collapse_heads(ch_graph *graph, ch_node *x, ch_node *mix, int64_t heads);
 
 enum { CH_MAX_JOINED = 4 };
 
-/* Heads made of one slice of each input, side by side -> [N, heads * (sum of widths)]; at most CH_MAX_JOINED parts. */
+/* Joins one slice of each input, head by head -> [N, heads * (sum of widths)]; at most CH_MAX_JOINED
+   parts. */
 ch_node *ch_op_join_heads(ch_graph *graph, int64_t heads, int parts, ch_node *const *in,
                           const ch_head_slice *slices);
 /* Heads cut out of x -> [N, heads * slice.width]. */
@@ -63,16 +65,16 @@ ch_node *ch_op_slice_heads(ch_graph *graph, ch_node *x, int64_t heads, ch_head_s
 /* Every head of `dim` so many times, one after the other: [N, heads * dim] -> [N, heads * times * dim]. */
 ch_node *ch_op_repeat_heads(ch_graph *graph, ch_node *x, int64_t dim, int64_t times);
 
-/* Exclusive attention: z_h = y_h - (y_h . u) u with u = v / max(|v|, 1e-12), v the value that head h reads: contexts y
-   [N, heads * d], values [N, G * d] of the same tokens -> [N, heads * d]. */
+/* Exclusive attention: z_h = y_h - (y_h . u) u with u = v / max(|v|, 1e-12), v the value that head h reads:
+   contexts y [N, heads * d], values [N, G * d] of the same tokens -> [N, heads * d]. */
 ch_node *ch_op_exclude(ch_graph *graph, ch_node *contexts, ch_node *values, int64_t heads);
 
 /* Products of factors, token by token: head h = scale * sum over k of a[h, k] b[k], a [N, heads * rank], b
    [N, rank * d] -> [N, heads * d]. */
 ch_node *ch_op_factor_product(ch_graph *graph, ch_node *a, ch_node *b, int64_t heads, double scale);
 
-/* Every head of x [N, heads * d] with `heads` columns more, 1 in column h of head h and 0 in the others -> [N, heads * (d +
-   heads)]. */
+/* Every head of x [N, heads * d] with `heads` columns more, 1 in column h of head h and 0 in the others ->
+   [N, heads * (d + heads)]. */
 ch_node *ch_op_tag_heads(ch_graph *graph, ch_node *x, int64_t heads);
 
 /* Rows of a matrix that are one head's: `rows` from head * stride + first on. */
@@ -81,13 +83,13 @@ typedef struct ch_head_rows {
   bool transposed;
 } ch_head_rows;
 
-/* Every head of x through its rows of W [.., columns], W_h x: [N, heads * columns] -> [N, heads * rows]; transposed:
-   W_h^T x, [N, heads * rows] -> [N, heads * columns]. W may also be [heads, rows, columns]. W has a gradient only if
-   the heads cover it: one head's rows behind another's. */
+/* Every head of x through its rows of W [.., columns], W_h x: [N, heads * columns] -> [N, heads * rows];
+   transposed: W_h^T x, [N, heads * rows] -> [N, heads * columns]. W may also be [heads, rows, columns]. W has
+   a gradient only if the heads cover it: one head's rows behind another's. */
 ch_node *ch_op_head_product(ch_graph *graph, ch_node *x, ch_node *weight, ch_head_rows heads);
 
-/* A matrix [out, in] out of atoms [S, out, in]: the sum over s of c[s] times atom s, c = row `row` of coefficients [L, S]
-   (or [S], row 0); coefficients NULL: atom `row` itself. */
+/* A matrix [out, in] out of atoms [S, out, in]: the sum over s of c[s] times atom s, c = row `row` of
+   coefficients [L, S] (or [S], row 0); coefficients NULL: atom `row` itself. */
 ch_node *ch_op_combine_atoms(ch_graph *graph, ch_node *atoms, ch_node *coefficients, int64_t row);
 
 /* B A of two weights [out, rank] and [rank, in] -> [out, in]. */
@@ -97,7 +99,8 @@ ch_node *ch_op_matrix_product(ch_graph *graph, ch_node *b, ch_node *a);
 ch_node *ch_op_swiglu(ch_graph *graph, ch_node *gate, ch_node *up);
 
 /* x * Phi(x), and its approximation with a tanh. */
-/* SwiGLU with clamps: g s(alpha g) (u + 1), where g = min(gate, limit), u = up between -limit and limit, s the sigmoid. */
+/* SwiGLU with clamps: g s(alpha g) (u + 1), where g = min(gate, limit), u = up between -limit and limit, s
+   the sigmoid. */
 typedef struct ch_swiglu_clamps {
   double alpha, limit;
 } ch_swiglu_clamps;
@@ -111,28 +114,28 @@ ch_node *ch_op_soft_cap(ch_graph *graph, ch_node *x, double cap);
 ch_node *ch_op_relu(ch_graph *graph, ch_node *x);
 ch_node *ch_op_relu_squared(ch_graph *graph, ch_node *x);
 
-/* Cosines and sines of position * frequency: positions [N], `frequencies` [rotary / 2] is copied -> [N, rotary]. */
+/* Cosines and sines of position * frequency: positions [N], `frequencies` [rotary / 2] is copied -> [N,
+   rotary]. */
 ch_node *ch_op_rope_table(ch_graph *graph, ch_node *positions, int64_t rotary, const double *frequencies);
 
 /* Turns the last table-columns dims of every head of x [N, heads * head_dim]; with `leading` the first. */
 ch_node *ch_op_rope(ch_graph *graph, ch_node *x, ch_node *table, int64_t head_dim, bool leading,
                     bool interleaved);
 
-/* Like ch_op_rope, for states in the cache, by their places: levels as ch_kernels.rope_levels makes them, in the graph's arena
-   (NULL and a graph error when memory is out); one set serves all layers. */
+/* Like ch_op_rope, for states in the cache, by their places: levels as ch_kernels.rope_levels makes them, in
+   the graph's arena (NULL and a graph error when memory is out); one set serves all layers. */
 const void *ch_rope_levels_for(ch_graph *graph, int64_t rotary, const double *frequencies);
 ch_node *ch_op_rope_states(ch_graph *graph, ch_node *x, const void *levels, int64_t rotary, int64_t head_dim,
                            bool leading, bool interleaved);
 
 /* Writes x [N, width] into the cache, which stores it as `dtype`, as part `part` of the states of `layer`,
    after the tokens already there; the node's value is then the states of all tokens. Decoding only. A part by
-   id is written to the rows of the tokens' ids, and the node's value is the rows of all tokens' ids. ring: what a
-   query of the layer sees, and what the cache keeps of it; NULL: all tokens. */
+   id is written to the rows of the tokens' ids, and the node's value is the rows of all tokens' ids. ring:
+   what a query of the layer sees, and what the cache keeps of it; NULL: all tokens. */
 typedef struct ch_ring {
   int64_t window, sinks;
-  int64_t
-      /* tokens of a sequence that fit into the cache; if more than window + sinks, it keeps a ring; 0: all */
-      capacity;
+  /* tokens of a sequence that fit into the cache; if more than window + sinks, it keeps a ring; 0: all */
+  int64_t capacity;
 } ch_ring;
 ch_node *ch_op_append(ch_graph *graph, ch_node *x, int layer, int part, ch_part_kind kind, ch_dtype dtype,
                       const ch_ring *ring);
@@ -140,17 +143,18 @@ ch_node *ch_op_append(ch_graph *graph, ch_node *x, int layer, int part, ch_part_
 /* Rows [N, width] of a part by id, for ids [N]: for parts whose rows exist before the first token. */
 ch_node *ch_op_rows_by_id(ch_graph *graph, ch_node *ids, int layer, int part, int64_t width);
 
-/* Mean and 1/sqrt(variance + eps) of every row -> [N, 2]; and (x - mean) / std * weight + bias with them, on states.
-   Inference only: together they are a layernorm whose columns can be made apart. */
+/* Mean and 1/sqrt(variance + eps) of every row -> [N, 2]; and (x - mean) / std * weight + bias with them, on
+   states. Inference only: together they are a layernorm whose columns can be computed apart. */
 ch_node *ch_op_moments(ch_graph *graph, ch_node *x, double eps);
 ch_node *ch_op_normalise_states(ch_graph *graph, ch_node *x, ch_node *moments, ch_node *weight,
                                 ch_node *bias);
 
-/* States of this run's own tokens, as the cache holds them [N, width]; values that are not in a cache are themselves. */
+/* States of this run's own tokens, as the cache holds them [N, width]; values that are not in a cache are
+   themselves. */
 ch_node *ch_op_own_states(ch_graph *graph, ch_node *states);
 
-/* The columns of a node that are an operand's heads: head h from offset + h * stride on; zeros: side by side, all of
-   the node's columns. */
+/* The columns of a node that are an operand's heads: head h from offset + h * stride on; zeros: side by side,
+   all of the node's columns. */
 typedef struct ch_head_columns {
   int64_t offset, stride;
 } ch_head_columns;
@@ -166,23 +170,22 @@ typedef struct ch_attend_spec {
   int64_t window, sinks; /* ch_attend's; 0: no window */
 } ch_attend_spec;
 
-/* softmax(scale q k^T + bias) v for every head: q [N, heads * key_dim], keys [N, kv_heads * key_dim] and values
-   [N, kv_heads * value_dim], as values or from the cache, document_start [N] or NULL -> [N, heads * value_dim]. With sinks
-   [n], n a divisor of the heads, head h's softmax has one more term, e^sink[h mod n], which adds nothing to the sum.
-   Operands
-   may be columns of wider nodes, and of one node; a value head may be the beginning of its key head, no other columns
-   are shared. The gradient of a wider node is zero in its other columns. With one_key, keys are [N, key_dim], with
-   one_value values are [N, value_dim]. */
+/* softmax(scale q k^T + bias) v for every head: q [N, heads * key_dim], keys [N, kv_heads * key_dim] and
+   values [N, kv_heads * value_dim], as values or from the cache, document_start [N] or NULL -> [N, heads *
+   value_dim]. With sinks [n], n a divisor of the heads, head h's softmax has one more term, e^sink[h mod n],
+   which adds nothing to the sum. Operands may be columns of wider nodes, and of one node; a value head may be
+   the beginning of its key head, no other columns are shared. The gradient of a wider node is zero in its
+   other columns. With one_key, keys are [N, key_dim], with one_value values are [N, value_dim]. */
 ch_node *ch_op_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *document_start,
                       ch_node *sinks, const ch_attend_spec *spec);
 
-/* Like ch_op_attend, with kv_heads = heads that talk: scores (with their bias, before the mask) and weights are mixed over heads by
-   logit_mix and weight_mix [heads, heads], rows = mixed heads; either may be NULL. */
+/* Like ch_op_attend, with kv_heads = heads that talk: scores (with their bias, before the mask) and weights
+   are mixed over heads by logit_mix and weight_mix [heads, heads], rows = mixed heads; either may be NULL. */
 ch_node *ch_op_talking_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *logit_mix,
                               ch_node *weight_mix, ch_node *document_start, const ch_attend_spec *spec);
 
-/* The spec of an attention node, made by one of the two operations above; its first inputs are queries and keys. NULL
-   for other nodes. */
+/* The spec of an attention node, of one of the two operations above; its first inputs are queries and
+   keys. NULL for other nodes. */
 const ch_attend_spec *ch_attend_spec_of(const ch_node *node);
 
 /* Sizes of gated latent attention: EG-MLA's c, r, n, v. */
@@ -208,8 +211,9 @@ typedef struct ch_factor_spec {
   int64_t window, sinks; /* as ch_attend_spec's */
 } ch_factor_spec;
 
-/* Queries [N, heads * d] over the cached factors of keys and values, a_k [heads * k_rank], b_k [k_rank * d], a_v and b_v
-   likewise; document_start [N] or NULL, sinks [heads] or NULL as ch_op_attend's -> [N, heads * d]. Causal. Has no gradient. */
+/* Queries [N, heads * d] over the cached factors of keys and values, a_k [heads * k_rank], b_k [k_rank * d],
+   a_v [heads * v_rank], b_v [v_rank * d]; document_start [N] or NULL, sinks [heads] or NULL as ch_op_attend's
+   -> [N, heads * d]. Causal. Has no gradient. */
 ch_node *ch_op_factor_attend(ch_graph *graph, ch_node *q, ch_node *a_k, ch_node *b_k, ch_node *a_v,
                              ch_node *b_v, ch_node *document_start, ch_node *sinks,
                              const ch_factor_spec *spec);
@@ -222,8 +226,9 @@ typedef struct ch_kept_state {
   int layer, part;
 } ch_kept_state;
 
-/* silu(sum over j of w_j x_{t-j}), channel by channel: x [N, C], weight [C, 1, taps], the token itself last, or NULL: silu(x);
-   document_start [N] or NULL -> [N, C]. kept: the taps - 1 rows of x before a pass; NULL: it begins a text. */
+/* silu(sum over j of w_j x_{t-j}), channel by channel: x [N, C], weight [C, 1, taps], the token itself last,
+   or NULL: silu(x); document_start [N] or NULL -> [N, C]. kept: the stored taps - 1 rows of x before a pass;
+   NULL: it begins a text. */
 ch_node *ch_op_short_conv(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *document_start,
                           const ch_kept_state *kept);
 
@@ -236,18 +241,20 @@ ch_node *ch_op_decay(ch_graph *graph, ch_node *x, ch_node *rate, ch_node *bias);
 /* scale * sigmoid(x). */
 ch_node *ch_op_sigmoid(ch_graph *graph, ch_node *x, double scale);
 
-/* The gated delta rule (tensor/delta_rule.h): q and k [N, heads * d_k], v [N, H_v * d_v], decay (log a) and beta [N, H_v],
-   document_start [N] or NULL -> [N, H_v * d_v]. kept: the states [H_v, d_k, d_v]; NULL: they begin at zero. */
+/* The gated delta rule (tensor/delta_rule.h): q and k [N, heads * d_k], v [N, H_v * d_v], decay (log a) and
+   beta [N, H_v], document_start [N] or NULL -> [N, H_v * d_v]. kept: the states [H_v, d_k, d_v]; NULL: they
+   begin at zero. */
 typedef struct ch_delta_operands {
   ch_node *q, *k, *v, *decay, *beta;
 } ch_delta_operands;
 ch_node *ch_op_delta_rule(ch_graph *graph, const ch_delta_operands *operands, ch_node *document_start,
                           int64_t heads, const ch_kept_state *kept);
 
-/* Cross entropy of x W^T, with a soft cap if cap is above 0, against targets, row by row, without ever storing N x V
-   logits: x [N, D], weight [V, D], targets [N] (-1: no loss) -> [N, 1]. */
+/* Cross entropy of x W^T, with a soft cap if cap is above 0, against targets, row by row, without ever
+   storing N x V logits: x [N, D], weight [V, D], targets [N] (-1: no loss) -> [N, 1]. */
 ch_node *ch_op_lm_loss(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets, double cap);
-/* Like ch_op_lm_loss, with a second column: how many logits come before the target's -> [N, 2]. Has no gradient. */
+/* Like ch_op_lm_loss, with a second column: how many logits come before the target's -> [N, 2]. Has no
+   gradient. */
 ch_node *ch_op_lm_loss_and_rank(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets, double cap);
 
 /* --- images: a sequence is an image, its rows are the class token and the patches --- */
@@ -255,20 +262,20 @@ ch_node *ch_op_lm_loss_and_rank(ch_graph *graph, ch_node *x, ch_node *weight, ch
 /* pixels [sequences, C, S, S] -> [sequences * (S / patch)^2, C * patch^2]: one row per patch, as [C, patch,
    patch]. */
 ch_node *ch_op_patches(ch_graph *graph, ch_node *pixels, int64_t patch);
-/* Every sequence's class token before its patches, and positions: patches [sequences * (length - 1), D], token [D],
-   positions [length, D] -> [N, D]. */
+/* Every sequence's class token before its patches, and positions: patches [sequences * (length - 1), D],
+   token [D], positions [length, D] -> [N, D]. */
 ch_node *ch_op_image_tokens(ch_graph *graph, ch_node *patches, ch_node *token, ch_node *positions);
-/* Cross entropy of logits [rows, K] against targets [rows] (-1: no loss), of which `smoothing` is spread over all
-   classes -> [rows, 1]. */
+/* Cross entropy of logits [rows, K] against targets [rows] (-1: no loss), of which `smoothing` is spread over
+   all classes -> [rows, 1]. */
 ch_node *ch_op_cross_entropy(ch_graph *graph, ch_node *logits, ch_node *targets, double smoothing);
 /* How many logits come before the target's -> [rows, 1]; 0: it is the first choice. Has no gradient. */
 ch_node *ch_op_target_rank(ch_graph *graph, ch_node *logits, ch_node *targets);
 
 /* --- mixture of experts --- */
 
-/* The `active` experts with the largest logits [N, E], or where bias [E] is given with the largest softmax + bias
-   -> integers [N, active]. `layer` counts the layers with experts: the row of ch_routing.load; below 0: loads are not
-   counted. */
+/* The `active` experts with the largest logits [N, E], or where bias [E] is given with the largest softmax +
+   bias -> integers [N, active]. `layer` counts the layers with experts: the row of ch_routing.load; below 0:
+   loads are not counted. */
 typedef struct ch_choice_spec {
   int64_t active;
   bool sigmoid;                  /* for softmax, here and below */
@@ -287,14 +294,14 @@ typedef struct ch_route_spec {
 /* The chosen experts' softmax(logits): logits [N, E], chosen [N, active] -> [N, active]. */
 ch_node *ch_op_route(ch_graph *graph, ch_node *logits, ch_node *chosen, const ch_route_spec *spec);
 
-/* Weights of `shared` + `routed` heads (tensor/head_weights.h): the chosen routed ones' weights and numbers [N, active],
-   stage logits [N, 2] where there are shared heads and the shared ones' own [N, shared] where there are two or more ->
-   [N, shared + routed]. */
+/* Weights of `shared` + `routed` heads (tensor/head_weights.h): the chosen routed ones' weights and numbers
+   [N, active], stage logits [N, 2] where there are shared heads and the shared ones' own [N, shared] where
+   there are two or more -> [N, shared + routed]. */
 ch_node *ch_op_head_weights(ch_graph *graph, ch_node *weights, ch_node *chosen, ch_node *stage,
                             ch_node *shared, int64_t routed, int64_t shared_heads);
 
-/* The matrices of SwiGLU experts, [experts] each: gate and up [F, D], down [D, F]; and their biases, or three times
-   NULL. */
+/* The matrices of SwiGLU experts, [experts] each: gate and up [F, D], down [D, F]; and their biases, or three
+   times NULL. */
 typedef struct ch_expert_weights {
   int64_t experts;
   ch_node *const *gate, *const *up, *const *down;
@@ -302,8 +309,9 @@ typedef struct ch_expert_weights {
   const ch_swiglu_clamps *clamps; /* NULL: SwiGLU without */
 } ch_expert_weights;
 
-/* The sum over a token's chosen experts e of share * down_e (silu(gate_e x) * up_e x), or with the clamps between,
-   each computed on exactly the tokens that chose it: x [N, D], shares (the weights) and chosen [N, active] -> [N, D]. */
+/* The sum over a token's chosen experts e of share * down_e (silu(gate_e x) * up_e x), or with the clamps
+   between, each computed on exactly the tokens that chose it: x [N, D], shares (the weights) and chosen [N,
+   active] -> [N, D]. */
 ch_node *ch_op_experts(ch_graph *graph, ch_node *x, ch_node *shares, ch_node *chosen,
                        const ch_expert_weights *weights);
 

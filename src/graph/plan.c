@@ -1,4 +1,5 @@
-/* The schedule of a run and the lifetimes of its buffers. */
+/* Plans a run: the order of steps, what is recomputed, and the lifetimes of buffers. layout.c places them;
+   run_plan.c runs. */
 #include "graph/plan.h"
 
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 #include "graph/layout.h"
 #include "graph/plan_private.h"
 
-/* --- schedule ------------------------------------------------------------------------------------------------ */
+/* --- schedule ------------------------------------------------------------------------------------------- */
 
 /* Which nodes the root's value depends on. */
 static void mark_needed(const ch_plan *plan, bool *needed) {
@@ -73,7 +74,7 @@ static void schedule_recompute(ch_plan *plan, ch_node *reader, bool *back) {
     if (reads_input(reader, i)) bring_back(plan, reader->in[i], back);
 }
 
-/* Backward steps of the nodes made of parameters alone, or of all others, from the root on. */
+/* Backward steps of the nodes that depend on parameters alone, or of all others, from the root on. */
 static bool *schedule_part(ch_plan *plan, const bool *needed, bool *reached, bool *back, bool parameter_only,
                            bool *accumulate) {
   for (int id = plan->root->id; id >= 0; id--) {
@@ -145,7 +146,7 @@ static void number_sums(ch_plan *plan, int *numbers) {
   }
 }
 
-/* Nodes made of parameters alone come last: their own gradients are sums over all micro-batches. */
+/* Nodes that depend on parameters alone come last: their own gradients are sums over all micro-batches. */
 static void schedule_backward(ch_plan *plan, const bool *needed, bool *reached, bool *back) {
   reached[plan->root->id] = plan->root->needs_gradient;
   bool *accumulate = schedule_part(plan, needed, reached, back, false, plan->accumulate);
@@ -170,9 +171,9 @@ static void mark_parameter_only(const ch_plan *plan, const bool *needed) {
   }
 }
 
-/* Values worth recomputing: cheap ones whose inputs are kept for the backward pass anyway (their own backward reads
-   them). Dropping them frees memory and costs one more pass over it. A value without a gradient, such as a rounded one,
-   is treated like its input. */
+/* Values worth recomputing: cheap ones whose inputs stay in memory for the backward pass anyway (their own
+   backward reads them). Dropping them frees memory and costs one more pass over it. A value without a
+   gradient, such as a rounded one, is treated like its input. */
 static void choose_dropped(ch_plan *plan, const bool *needed) {
   for (int id = 0; id <= plan->root->id; id++) {
     const ch_node *node = plan->graph->nodes[id];
@@ -193,7 +194,7 @@ static void choose_dropped(ch_plan *plan, const bool *needed) {
   }
 }
 
-/* --- lifetimes ----------------------------------------------------------------------------------------------- */
+/* --- lifetimes ------------------------------------------------------------------------------------------ */
 
 static bool has_value_buffer(const ch_node *node) {
   return node->kind == CH_NODE_OP && (!node->streamed || node->op->staged);
@@ -214,7 +215,8 @@ static void use_or_define(ch_buffer *buffer, int t, int64_t elements, const ch_p
     ch_buffer_define(buffer, t, (size_t)elements * ch_dtype_size(plan->graph->dtype));
 }
 
-/* Marks the buffers that a step reads: its inputs, and everything that streamed inputs are computed from, up to the cache. */
+/* Marks the buffers that a step reads: its inputs, and everything that streamed inputs are computed from, up
+   to the cache. */
 static void use_inputs(ch_buffer *buffers, const ch_node *node, int t) {
   for (int i = 0; i < node->inputs; i++) {
     const ch_node *input = node->in[i];
@@ -279,7 +281,7 @@ static size_t scratch_bytes(const ch_plan *plan, const ch_kernels *kernels, cons
   return most;
 }
 
-/* --- the plan ------------------------------------------------------------------------------------------------ */
+/* --- the plan ------------------------------------------------------------------------------------------- */
 
 static size_t all_inputs(const ch_graph *graph) {
   size_t inputs = 0;

@@ -1,4 +1,5 @@
-/* Planning and running a graph: the order of steps, and where every buffer lies for as long as it is needed. */
+/* Plans and runs a graph: the order of steps, and a place in the workspace for every buffer while it
+   is needed. */
 #ifndef CH_GRAPH_PLAN_H
 #define CH_GRAPH_PLAN_H
 
@@ -10,11 +11,11 @@
 
 typedef struct ch_plan ch_plan;
 
-/* Memory that plans share; it grows when a larger plan is made, never while one runs. */
+/* Memory that plans share; it grows when a larger plan is created, never while one runs. */
 typedef struct ch_workspace {
   void *data;
   size_t bytes;
-  const ch_value_memory *memory; /* where it lies, once there is some */
+  const ch_value_memory *memory; /* holds `data`; NULL before the first reservation */
 } ch_workspace;
 
 /* Makes room for `bytes` in `memory`; what the workspace held is lost when it has to grow. */
@@ -25,9 +26,9 @@ void ch_workspace_free(ch_workspace *workspace);
 typedef struct ch_plan_options {
   bool backward;  /* also compute gradients of the trainable parameters */
   bool recompute; /* drop cheap values after the forward pass and compute them again: less memory */
-  /* The runs are the micro-batches of an optimizer step, so parameters stay the same from the first to the last: nodes made
-     of parameters alone are computed in the first run, and their gradients go on to the parameters in the last
-     (ch_run.follows_micro_batch, ch_run.more_micro_batches). */
+  /* The runs are the micro-batches of an optimizer step, so parameters stay the same from the first to the
+     last: nodes that depend on parameters alone are computed in the first run, and their gradients reach the
+     parameters in the last (ch_run.follows_micro_batch, ch_run.more_micro_batches). */
   bool accumulation;
 } ch_plan_options;
 
@@ -38,8 +39,8 @@ ch_status ch_plan_create(ch_graph *graph, ch_node *root, const ch_kernels *kerne
 void ch_plan_free(ch_plan *plan);
 /* Bytes of workspace a run needs. */
 size_t ch_plan_bytes(const ch_plan *plan);
-/* Bytes of it for nodes made of parameters alone, which keep their values from micro-batch to micro-batch; 0 without
-   `accumulation`. */
+/* Bytes of it for nodes that depend on parameters alone, whose values persist from micro-batch to
+   micro-batch; 0 without `accumulation`. */
 size_t ch_plan_parameter_only_bytes(const ch_plan *plan);
 /* FLOPs (2 x multiply-adds) of one forward pass. */
 double ch_plan_flops(const ch_plan *plan);
@@ -47,39 +48,40 @@ const ch_node *ch_plan_root(const ch_plan *plan);
 
 /* The load counts and the balance loss of experts in training. */
 typedef struct ch_routing {
-  const int64_t
-      *text; /* [sequences of the run] tokens of each sequence that count; the others fill it up. NULL: all */
+  /* [sequences of the run] tokens of each sequence that count; the others fill it up. NULL: all */
+  const int64_t *text;
   int64_t *load;       /* [layers with experts, experts]: tokens sent to each are added; or NULL */
   double balance_seed; /* gradient of the balance loss of every sequence; 0: there is no balance loss */
   double balance_loss; /* balance losses are added, each times balance_seed */
-  double *
-      terms; /* [nodes that choose experts] the balance loss of each, in the order in which they are added; or NULL */
+  /* [nodes that choose experts] the balance loss of each, in the order in which they are added; or NULL */
+  double *terms;
   int64_t term_count;
 } ch_routing;
 
 /* Observes values during a run: called after each forward step with its node, whose inputs and value are
-   still valid (ch_run_value; in the kernels' memory). A status other than CH_OK ends the run with that status. */
+   still valid (ch_run_value; in the kernels' memory). A status other than CH_OK ends the run with that
+   status. */
 typedef struct ch_observer {
   ch_status (*seen)(void *context, const ch_run *run, const ch_node *node);
   void *context;
 } ch_observer;
 
-/* A gradient that every micro-batch of a step adds to: of a parameter, or with ch_plan_options.accumulation of a node made of
-   parameters alone, whose gradient goes on to the parameters after the last one. */
+/* A gradient that every micro-batch of a step adds to: of a parameter, or with ch_plan_options.accumulation
+   of a node that depends on parameters alone, whose gradient reaches the parameters after the last one. */
 typedef struct ch_gradient_sum {
   int parameter; /* its index, or -1: of a node */
   const ch_node *node;
   size_t bytes;
 } ch_gradient_sum;
 
-/* Learns while a backward pass still runs which gradients it has written, so that they can travel between machines meanwhile.
-   Called by the thread that runs the plan; every member may be NULL. */
+/* Learns while a backward pass still runs which gradients it has written, so that they can travel between
+   machines meanwhile. Called by the thread that runs the plan; every member may be NULL. */
 typedef struct ch_gradient_listener {
-  /* The gradient of the parameter with this index has received its last contribution of the optimizer step. Called once for each
-     trainable parameter that the root depends on, in the last micro-batch. */
+  /* The gradient of the parameter with this index has received its last contribution of the optimizer step.
+     Called once for each trainable parameter that the root depends on, in the last micro-batch. */
   void (*final)(void *context, int parameter);
-  /* The pass is about to write the sum with this index for the first time; what earlier micro-batches added up must lie
-     there by the return. A status other than CH_OK ends the run. */
+  /* The pass is about to write the sum with this index for the first time; it must hold what
+     earlier micro-batches added up when this returns. A status other than CH_OK ends the run. */
   ch_status (*wanted)(void *context, int sum, ch_error *error);
   /* The pass has written it for the last time, and other micro-batches follow. */
   void (*written)(void *context, int sum);
@@ -94,29 +96,29 @@ const ch_gradient_sum *ch_plan_gradient_sums(const ch_plan *plan, int *count);
 /* Everything a run reads and writes. The caller binds the first group; the rest is the plan's. */
 struct ch_run {
   const ch_kernels *kernels;
-  ch_team *team;         /* as many threads as the plan was made for */
+  ch_team *team;         /* as many threads as the plan was created for */
   ch_governor *governor; /* sets team->workers step by step; NULL: they stay as they are */
   ch_gemm *gemm;
   ch_workspace *workspace;
   const ch_tensor *params; /* [parameters] values */
   void *const *gradients;  /* [parameters] where gradients go; NULL when no backward. An entry may be NULL. */
   bool accumulate;         /* add to parameter gradients instead of overwriting */
-  /* With ch_plan_options.accumulation: this run is not the first micro-batch of its step; it is not the last. Nothing else
-     may use the workspace between the micro-batches of a step. */
+  /* With ch_plan_options.accumulation: this run is not the first micro-batch of its step; it is not the last.
+     Nothing else may use the workspace between the micro-batches of a step. */
   bool follows_micro_batch, more_micro_batches;
-  bool
-      elsewhere; /* all earlier micro-batches of the step ran on other machines: nothing is kept from them but gradients */
+  /* all earlier micro-batches of the step ran on other machines: only their gradients are here */
+  bool elsewhere;
   double seed; /* gradient of every element of the root */
-  const void *inputs
-      [CH_INPUT_COUNT]; /* int32_t; CH_INPUT_PIXELS: float; CH_INPUT_STATES: the graph's type; in the kernels' memory */
-  /* The same for the host: operations that decide by ids read them. The plan sets them where the kernels' memory is the
-     host's. */
+  /* int32_t; CH_INPUT_PIXELS: float; CH_INPUT_STATES: the graph's type; in the kernels' memory */
+  const void *inputs[CH_INPUT_COUNT];
+  /* Copies of them in the host's memory: operations that decide by ids read them. The plan sets them where
+     the kernels' memory is the host's. */
   const void *host_inputs[CH_INPUT_COUNT];
   ch_cache *cache; /* for graphs with a cache, else NULL */
-  const struct ch_token_groups
-      *groups;                 /* of the cache's tokens, including this run's; for graphs that need them */
-  ch_profile *profile;         /* or NULL */
-  const ch_observer *observer; /* or NULL */
+  /* of the cache's tokens, including this run's; for graphs that need them */
+  const struct ch_token_groups *groups;
+  ch_profile *profile;                  /* or NULL */
+  const ch_observer *observer;          /* or NULL */
   const ch_gradient_listener *listener; /* or NULL */
   ch_routing *routing;                  /* or NULL: loads are not counted, balance losses left out */
   ch_error *error;

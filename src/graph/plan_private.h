@@ -12,16 +12,18 @@ typedef enum ch_plan_step_kind { CH_STEP_FORWARD, CH_STEP_BACKWARD } ch_plan_ste
 typedef struct ch_plan_step {
   ch_plan_step_kind kind;
   ch_node *node;
-  int together; /* steps from this one on that are run by one call: 1, or several of an operation that joins them */
-  ch_expected_time expected; /* kept by the governor of the engine that runs the plan */
+  /* steps from this one on that are run by one call: 1, or several of an operation that joins them */
+  int together;
+  ch_expected_time expected; /* belongs to the governor of the engine that runs the plan */
   /* Backward steps only, [inputs]: */
   bool *accumulate;  /* whether the gradient of input i already holds something */
   bool *makes_final; /* whether input i is a parameter whose gradient no later step writes */
-  int *begins,
-      *ends; /* 1 + the sum that this step is the first, or the last, of a micro-batch to write; 0: none */
+  /* 1 + the sum that this step is the first, or the last, of a micro-batch to write; 0: none */
+  int *begins, *ends;
 } ch_plan_step;
 
-/* Adds a step that took `seconds` to run->profile; of steps run together each gets the share that its products have. */
+/* Adds a step that took `seconds` to run->profile; of steps run together each gets the share that its
+   products have. */
 void ch_profile_steps(ch_run *run, const ch_plan_step *step, double start, double seconds);
 
 struct ch_plan {
@@ -36,8 +38,8 @@ struct ch_plan {
   ch_gradient_sum *sums;
   int sum_count;
   bool *dropped; /* [nodes] computed again for the backward pass */
-  /* [nodes] made of parameters alone, or a parameter that only such nodes use. All false unless the plan is for gradient
-     accumulation. */
+  /* [nodes] depends on parameters alone, or is a parameter that only such nodes use. All false unless the
+     plan is for gradient accumulation. */
   bool *parameter_only;
   size_t *offsets; /* [nodes][BUFFERS] bytes from the workspace's start */
   size_t scratch_offset, bytes, parameter_only_bytes;

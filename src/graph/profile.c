@@ -1,4 +1,4 @@
-/* Times by operation, and what each call read, wrote and computed. */
+/* Adds up the time of every operation, and the bytes and FLOPs of each call. */
 #include "graph/profile.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "graph/plan_private.h"
 #include "graph/stream.h"
 
-/* --- keeping --------------------------------------------------------------------------------------------------------- */
+/* --- keeping -------------------------------------------------------------------------------------------- */
 
 void ch_profile_clear(ch_profile *profile) {
   profile->rows = 0;
@@ -92,7 +92,7 @@ void ch_profile_span(ch_profile *profile, const char *name, double start) {
   keep_event(profile, &event);
 }
 
-/* --- what a step is -------------------------------------------------------------------------------------------------- */
+/* --- what a step is ------------------------------------------------------------------------------------- */
 
 /* The layer in a parameter's name, "model.layers.3.mlp.up_proj.weight"; -1 when it has none. */
 static int layer_in(const char *label) {
@@ -101,7 +101,8 @@ static int layer_in(const char *label) {
   return at && sscanf(at, "layers.%d", &layer) == 1 ? layer : -1;
 }
 
-/* The layer of the node's parameters; for a node without parameters, the last layer that its inputs come from. */
+/* The layer of the node's parameters; for a node without parameters, the last layer that its inputs come
+   from. */
 static int layer_of(const ch_node *node) {
   int layer = -1;
   for (int i = 0; i < node->inputs; i++)
@@ -185,7 +186,7 @@ typedef struct states {
   double bytes;
 } states;
 
-/* The states in the cache that a streamed value is made of, each once. */
+/* The states in the cache that a streamed value is computed from, each once. */
 static void find_states(const ch_run *run, const ch_node *node, states *found) {
   for (int i = 0; i < node->inputs; i++) {
     const ch_node *in = node->in[i];

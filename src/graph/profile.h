@@ -37,7 +37,7 @@ struct ch_profile {
   ch_profile_row row[96];
   int rows;
   double seconds;   /* the whole time, set by the caller that measures: more than the operations' sum */
-  bool keep_events; /* also each call by itself, for a trace */
+  bool keep_events; /* each call as an event of its own, for a trace */
   bool full;        /* memory for events ran out, and some are missing */
   ch_profile_event *events;
   int64_t event_count, event_capacity;
@@ -51,7 +51,7 @@ void ch_profile_release(ch_profile *profile);
 /* Adds work outside a graph, such as the optimizer's. `name` must outlive the profile. This function and the
    next do nothing if profile is NULL. */
 void ch_profile_note(ch_profile *profile, const char *name, double start, double flops, double bytes);
-/* A span from `start` until now, around other events; kept as an event only. */
+/* A span from `start` until now, around other events; recorded as an event only. */
 void ch_profile_span(ch_profile *profile, const char *name, double start);
 
 #endif

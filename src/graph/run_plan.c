@@ -1,4 +1,4 @@
-/* Running a plan, and what operations see of the run. */
+/* Runs a plan, and answers what operations ask about the run: values, gradients, scratch memory. */
 #include <string.h>
 
 #include "base/progress.h"
@@ -114,7 +114,8 @@ static void report_gradients(const ch_run *run, const ch_plan_step *step) {
   if (listener->moved) listener->moved(listener->context);
 }
 
-/* Nodes made of parameters alone have their forward steps in the first micro-batch, and their backward steps in the last. */
+/* Nodes that depend on parameters alone have their forward steps in the first micro-batch, and their backward
+   steps in the last. */
 static bool is_left_out(const ch_run *run, const ch_plan_step *step) {
   if (!run->plan->parameter_only[step->node->id]) return false;
   return step->kind == CH_STEP_FORWARD ? run->follows_micro_batch && !run->elsewhere
@@ -125,7 +126,7 @@ double ch_run_share(const ch_run *run) {
   return (double)(run->step - run->plan->steps + 1) / (double)(run->plan->step_count + 1);
 }
 
-/* The GEMM library takes its number of threads from OpenMP. */
+/* The GEMM library asks OpenMP for its number of threads. */
 static void set_workers(ch_run *run, const ch_plan_step *step) {
   int workers = ch_governor_workers(run->governor, step->expected);
   if (workers == run->team->workers) return;

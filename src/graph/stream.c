@@ -1,4 +1,5 @@
-/* Evaluating streamed values for a block of tokens. */
+/* Evaluates streamed values for a block of tokens. The attention loop asks for blocks; the operations'
+   `stream` functions compute them. */
 #include "graph/stream.h"
 
 #include <string.h>
@@ -6,7 +7,7 @@
 /* Values of a block of states (CH_Q8_0, CH_Q4_0). */
 enum { STATE_BLOCK = 32 };
 
-/* --- collecting ---------------------------------------------------------------------------------------------- */
+/* --- collecting ----------------------------------------------------------------------------------------- */
 
 static int place_of(const ch_stream *stream, const ch_node *node) {
   int i = 0;
@@ -26,7 +27,7 @@ static ch_status collect(ch_stream *stream, const ch_node *node) {
   return CH_OK;
 }
 
-/* Rows lie token after token; parts by id are gathered. */
+/* Rows are stored token after token; parts by id are gathered. */
 static bool lies_in_cache(const ch_node *node) {
   return node->op->stateful && !node->op->stream;
 }
@@ -62,7 +63,8 @@ static ch_stream_end slice_of(const ch_node *node, int i) {
   return (ch_stream_end){node->in[i], slice.offset, slice.stride, slice.width};
 }
 
-/* Heads that are columns of another value are read there; keys that are columns of two values of one type, from both. */
+/* Heads that are columns of another value are read there; keys that are columns of two values of one type,
+   from both. */
 static void read_slices(ch_stream *stream) {
   ch_stream_end *keys = &stream->end[CH_STREAM_KEYS], *values = &stream->end[CH_STREAM_VALUES];
   while (keys->node->inputs == 1 && is_slices(keys)) *keys = slice_of(keys->node, 0);
@@ -102,7 +104,7 @@ ch_status ch_stream_open(ch_stream *stream, const ch_run *run, const ch_stream_e
   return CH_OK;
 }
 
-/* --- which columns ------------------------------------------------------------------------------------------- */
+/* --- which columns -------------------------------------------------------------------------------------- */
 
 ch_column_range ch_groups_of(ch_column_range wanted, int64_t width, int64_t other_width) {
   int64_t first = wanted.first / width, end = (wanted.first + wanted.count + width - 1) / width;
@@ -149,7 +151,7 @@ static void find_columns(const ch_stream *stream, int64_t head, int64_t heads, c
   }
 }
 
-/* --- evaluating ---------------------------------------------------------------------------------------------- */
+/* --- evaluating ----------------------------------------------------------------------------------------- */
 
 /* An arena of scratch, in elements of one type; with base NULL it only counts them. */
 typedef struct scratch_arena {
@@ -172,7 +174,8 @@ void ch_stream_parts(const ch_stream *stream, ch_state_view parts[CH_MAX_STATE_P
       parts[count++] = stream->node[n]->op->states(stream->run, stream->node[n]);
 }
 
-/* States as they lie in the cache. Block-quantised ones are converted into `space` [count, columns], unless it is NULL. */
+/* States as the cache stores them. Block-quantised ones are converted into `space` [count, columns], unless
+   it is NULL. */
 static ch_stream_value of_cache(const ch_stream *stream, const ch_node *node, const ch_tile_span *span,
                                 ch_column_range columns, void *space) {
   const ch_kernels *kernels = stream->run->kernels;
@@ -186,8 +189,8 @@ static ch_stream_value of_cache(const ch_stream *stream, const ch_node *node, co
   return (ch_stream_value){space, kernels->dtype, made.count, made};
 }
 
-/* `wanted` columns of a value as dense rows of `dtype`, [count, wanted.count]: what they are, or a copy in `space`. dtype is
-   the kernels' type, or another one if the value has that type. */
+/* `wanted` columns of a value as dense rows of `dtype`, [count, wanted.count]: what they are, or a copy in
+   `space`. dtype is the kernels' type, or another one if the value has that type. */
 static ch_stream_value made_dense(const ch_run *run, const ch_stream_value *value, ch_dtype dtype,
                                   ch_column_range wanted, int64_t count, void *space) {
   const ch_kernels *kernels = run->kernels;
@@ -207,8 +210,8 @@ static ch_stream_value made_dense(const ch_run *run, const ch_stream_value *valu
   return (ch_stream_value){space, dtype, wanted.count, wanted};
 }
 
-/* How the values of a span are made: the columns of every node; whether block-quantised states may stay as they are; many
-   tokens by all threads, or a few by one. */
+/* How the values of a span are computed: the columns of every node; whether block-quantised states may stay
+   as they are; many tokens by all threads, or a few by one. */
 typedef struct making {
   const ch_stream *stream;
   int64_t count;
@@ -311,7 +314,7 @@ static void produce(const ch_attend *args, const ch_tile_span *span, void *scrat
   make_tiles(&m, span, scratch, tiles); /* fails only if many tokens are computed at once */
 }
 
-/* Elements that the values of some heads take. */
+/* Elements of the values of some heads. */
 static int64_t elements_of(making *m, int64_t head, int64_t heads) {
   scratch_arena arena = {.element = ch_dtype_size(m->stream->run->kernels->dtype)};
   find_columns(m->stream, head, heads, m->columns);
@@ -322,7 +325,7 @@ static int64_t elements_of(making *m, int64_t head, int64_t heads) {
   return arena.used;
 }
 
-/* The requested heads decide how many columns are made for them: a head's columns may lie in one block of
+/* The requested heads decide how many columns are computed for them: a head's columns may be in one block of
    states or in two. */
 static int64_t scratch_elements(const ch_attend *args, int64_t heads, int64_t count) {
   making m = {.stream = args->context, .count = count, .takes_blocks = args->takes_blocks};
@@ -337,7 +340,7 @@ static int64_t scratch_elements(const ch_attend *args, int64_t heads, int64_t co
 const ch_tile_producer ch_tile_producer_stream = {
     .name = "stream", .produce = produce, .scratch_elements = scratch_elements};
 
-/* --- laid out for many queries --------------------------------------------------------------------------------- */
+/* --- laid out for many queries -------------------------------------------------------------------------- */
 
 double ch_stream_flops(const ch_stream *stream) {
   double flops = 0;

@@ -1,11 +1,12 @@
-/* States read block by block: what lies between the cache and the tiles of keys and values that attention reads.
+/* States read block by block: the operations between the cache and the tiles of keys and values that
+ * attention reads.
  *
- * A graph with a cache has values that cover all tokens of the cache: the cached states themselves, and what a
- * mechanism makes of them before attending (rotated keys, mixed heads, expanded latents ...). Such streamed values are
- * never stored. The operation that reads them asks for the tiles of a block of tokens, and every operation between makes
- * its value for that block, for the columns that the requested heads need, in scratch that stays in cache. A mechanism
- * writes one equation; training computes it over the sequence, decoding as it reads.
- */
+ * A graph with a cache has values that cover all tokens of the cache: the cached states themselves, and what
+ * a mechanism computes from them before attending (rotated keys, mixed heads, expanded latents ...). Such
+ * streamed values are never stored. The operation that reads them asks for the tiles of a block of tokens,
+ * and every operation between computes its value for that block, for the columns that the requested heads
+ * need, in scratch that stays in cache. A mechanism writes one equation; training computes it over the
+ * sequence, decoding as it reads. */
 #ifndef CH_GRAPH_STREAM_H
 #define CH_GRAPH_STREAM_H
 
@@ -13,7 +14,8 @@
 
 enum { CH_MAX_STREAM_NODES = 32, CH_MAX_STREAM_INPUTS = 4 };
 
-/* `wanted` columns widened to whole groups of `width`; and those groups of a value with groups of another width. */
+/* `wanted` columns widened to whole groups of `width`; and those groups of a value with groups of another
+   width. */
 ch_column_range ch_whole_groups(ch_column_range wanted, int64_t width);
 ch_column_range ch_groups_of(ch_column_range wanted, int64_t width, int64_t other_width);
 
@@ -25,9 +27,10 @@ typedef struct ch_stream_value {
   ch_column_range columns;
 } ch_stream_value;
 
-/* The arguments of an operation's `stream`. Streamed inputs are dense rows of the run's type, [count, in[i].columns.count],
-   unless the operation is a stream_raw; other inputs come from ch_run_value as usual. One thread; but in stream_many,
-   whose inputs are rounded to BF16 if the graph computes in BF16 and the operation takes them so. */
+/* The arguments of an operation's `stream`. Streamed inputs are dense rows of the run's type, [count,
+   in[i].columns.count], unless the operation is a stream_raw; other inputs come from ch_run_value as usual.
+   One thread; but in stream_many, whose inputs are rounded to BF16 if the graph computes in BF16 and the
+   operation accepts that. */
 struct ch_stream_call {
   const ch_run *run;
   const ch_node *node;
@@ -59,7 +62,7 @@ typedef struct ch_stream {
 ch_status ch_stream_open(ch_stream *stream, const ch_run *run, const ch_stream_end *keys,
                          const ch_stream_end *values);
 
-/* Where the states lie from which tiles are computed, so that attention can prefetch them. */
+/* The addresses of the states from which tiles are computed, so that attention can prefetch them. */
 void ch_stream_parts(const ch_stream *stream, ch_state_view parts[CH_MAX_STATE_PARTS]);
 
 /* Tiles through a stream: ch_attend.context is the ch_stream. */

@@ -1,15 +1,14 @@
-/* Which tokens of a cache have the same id: work that depends on the id alone is done once for all of them.
-   */
+/* Groups the tokens of a cache by id: work that depends on the id alone is done once per group. */
 #ifndef CH_GRAPH_TOKEN_GROUPS_H
 #define CH_GRAPH_TOKEN_GROUPS_H
 
 #include "graph/cache.h"
 
-/* Groups of one thread's cache; memory grows with the cache and is kept from run to run. */
+/* Groups of one thread's cache; memory grows with the cache and is reused from run to run. */
 typedef struct ch_token_groups ch_token_groups;
 
-/* Groups the first `length` + more tokens of every sequence, in the order in which ids first appear; *groups is made
-   on the first call. */
+/* Groups the first `length` + more tokens of every sequence, in the order in which ids first appear; *groups
+   is created on the first call. */
 ch_status ch_token_groups_find(ch_token_groups **groups, const ch_cache *cache, int64_t more,
                                ch_error *error);
 void ch_token_groups_free(ch_token_groups *groups);

@@ -1,4 +1,4 @@
-/* Bytes to numbers, one line of an image after the other. */
+/* Converts bytes to numbers, one line of an image after the other, mirrored and shifted on request. */
 #include "images/augment.h"
 
 #include "base/random.h"

@@ -1,4 +1,4 @@
-/* The two layouts, checked before anything of them is believed. */
+/* Reads both layouts. Sizes and counts are checked before they are used. */
 #include "images/image_file.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ const char *ch_image_format_name(ch_image_format format) {
   return names[format];
 }
 
-/* --- CIFAR --------------------------------------------------------------------------------------------------- */
+/* --- CIFAR ---------------------------------------------------------------------------------------------- */
 
 /* The first record whose byte at `offset` is not below `limit`; -1 for none. */
 static int64_t first_bad(const unsigned char *data, int64_t count, int64_t stride, int64_t offset,
@@ -66,7 +66,7 @@ static ch_status parse_cifar(const unsigned char *data, size_t size, const char 
   return bad < 0 ? CH_OK : bad_label(file, where, bad, data[bad * two], CIFAR100_GROUPS, error);
 }
 
-/* --- IDX ----------------------------------------------------------------------------------------------------- */
+/* --- IDX ------------------------------------------------------------------------------------------------ */
 
 static int64_t big_endian(const unsigned char *p) {
   return (int64_t)p[0] << 24 | (int64_t)p[1] << 16 | (int64_t)p[2] << 8 | (int64_t)p[3];
@@ -133,7 +133,7 @@ ch_status ch_image_file_take_labels(const void *data, size_t size, const char *w
   return CH_OK;
 }
 
-/* --- either -------------------------------------------------------------------------------------------------- */
+/* --- either --------------------------------------------------------------------------------------------- */
 
 ch_status ch_image_file_parse(const void *data, size_t size, const char *where, ch_image_file *file,
                               ch_error *error) {

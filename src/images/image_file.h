@@ -1,5 +1,5 @@
-/* One file of labelled images: CIFAR-10's and CIFAR-100's binary batches, and MNIST's IDX files, whose labels lie in a
- * second one. */
+/* One file of labelled images: CIFAR-10's and CIFAR-100's binary batches, and MNIST's IDX files, whose labels
+ * are in a second one. */
 #ifndef CH_IMAGES_IMAGE_FILE_H
 #define CH_IMAGES_IMAGE_FILE_H
 
@@ -20,8 +20,8 @@ typedef struct ch_image_file {
   int64_t pixel_stride, label_stride;
 } ch_image_file;
 
-/* Understands the bytes of an image file. IDX images come without labels: see below. Errors: an empty file, one that is
-   neither, one that is cut short, labels that the format does not have. */
+/* Understands the bytes of an image file. IDX images come without labels: see below. Errors: an empty file,
+   one that is neither, one that is cut short, labels that the format does not have. */
 ch_status ch_image_file_parse(const void *data, size_t size, const char *where, ch_image_file *file,
                               ch_error *error);
 /* Takes the labels of an IDX file from the bytes of another. */

@@ -1,4 +1,4 @@
-/* Finding files, pairing images with labels, and dividing them into two. */
+/* Finds the files of a set, pairs images with labels, and divides them into training and validation. */
 #include "images/image_set.h"
 
 #include <dirent.h>
@@ -29,7 +29,7 @@ struct ch_image_set {
   uint32_t *order;  /* [images] numbers of images, counted through all parts: first those of training */
 };
 
-/* --- names --------------------------------------------------------------------------------------------------- */
+/* --- names ---------------------------------------------------------------------------------------------- */
 
 static const char *base_name(const char *path) {
   const char *slash = strrchr(path, '/');
@@ -70,8 +70,8 @@ static char *replaced(const char *name, const char *from, const char *to) {
   return result;
 }
 
-/* "…-labels-idx1-ubyte" of "…-images-idx3-ubyte.gz", with or without .gz: whichever is there. The caller's to free; NULL
-   for neither, or without memory. */
+/* "…-labels-idx1-ubyte" of "…-images-idx3-ubyte.gz", with or without .gz: whichever is there. The caller's to
+   free; NULL for neither, or without memory. */
 static char *labels_beside(const char *path) {
   char *renamed = replaced(path, "images", "labels");
   char *plain = renamed ? replaced(renamed, "idx3", "idx1") : NULL;
@@ -89,7 +89,7 @@ static char *labels_beside(const char *path) {
   return NULL;
 }
 
-/* --- listing ------------------------------------------------------------------------------------------------- */
+/* --- listing -------------------------------------------------------------------------------------------- */
 
 static ch_status add_path(ch_image_set *set, const char *path, ch_error *error) {
   if (set->count == MOST_FILES)
@@ -106,7 +106,7 @@ static int by_path(const void *a, const void *b) {
   return strcmp(((const part *)a)->path, ((const part *)b)->path);
 }
 
-/* The file of a directory, unless it is packed and lies there unpacked too. */
+/* The file of a directory, unless it is packed and the unpacked one is there too. */
 static ch_status add_entry(ch_image_set *set, const char *directory, const char *name, ch_error *error) {
   char *path = ch_path_join(directory, name);
   if (!path) return ch_no_memory(error);
@@ -147,7 +147,7 @@ static ch_status list_files(ch_image_set *set, const char *names, ch_error *erro
   return status;
 }
 
-/* --- opening ------------------------------------------------------------------------------------------------- */
+/* --- opening -------------------------------------------------------------------------------------------- */
 
 static ch_status open_labels(part *p, ch_error *error) {
   char *path = labels_beside(p->path);
@@ -243,7 +243,7 @@ void ch_image_set_close(ch_image_set *set) {
   free(set);
 }
 
-/* --- what is in it ------------------------------------------------------------------------------------------- */
+/* --- what is in it -------------------------------------------------------------------------------------- */
 
 static const unsigned char *labels_of(const ch_image_set *set, const part *p) {
   return set->coarse ? p->file.coarse : p->file.labels;

@@ -7,10 +7,11 @@
 typedef struct ch_image_set ch_image_set;
 typedef enum ch_image_split { CH_IMAGES_TRAIN, CH_IMAGES_VALIDATION } ch_image_split;
 
-/* Opens a directory, a file, or several files with commas between. Of a directory its *.bin and *ubyte files are taken,
-   also with .gz behind; an IDX file's labels are found beside it by name. Files whose names say "test" or "t10k" validate
-   when there are others to train on; else the share `validation` of all images does, evenly spread (1: all of them).
-   Errors name the file: none there, kinds or sizes mixed, labels missing, and what ch_image_file_parse says. */
+/* Opens a directory, a file, or several files with commas between. Of a directory its *.bin and *ubyte files
+   are used, also compressed (.gz); an IDX file's labels are found by name in its directory. Files whose names
+   say "test" or "t10k" validate when there are others to train on; else the share `validation` of all images
+   does, evenly spread (1: all of them). Errors name the file: none there, kinds or sizes mixed, labels
+   missing, and what ch_image_file_parse says. */
 ch_status ch_image_set_open(const char *names, double validation, ch_image_set **set, ch_error *error);
 void ch_image_set_close(ch_image_set *set);
 
@@ -26,7 +27,8 @@ typedef struct ch_image_info {
 void ch_image_set_describe(const ch_image_set *set, ch_image_info *info);
 
 /* Sets how many classes there are: with 20, CIFAR-100's labels are its groups of classes. An error when a
-   label is not below, or a model's images have other channels or a side that is no whole multiple of these ones'. */
+   label is not below, or a model's images have other channels or a side that is no whole multiple of these
+   ones'. */
 ch_status ch_image_set_fit(ch_image_set *set, int64_t channels, int64_t size, int64_t classes,
                            ch_error *error);
 

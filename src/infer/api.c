@@ -1,4 +1,5 @@
-/* The public functions for models and their text: checks of what callers pass, and the internal calls behind them. */
+/* The public functions for models and their text: they check the arguments and call the internal
+   functions. */
 #include "infer/api.h"
 
 #include <stdlib.h>
@@ -17,7 +18,7 @@ void ch_free(void *memory) {
   free(memory);
 }
 
-/* --- models -------------------------------------------------------------------------------------------------- */
+/* --- models --------------------------------------------------------------------------------------------- */
 
 static bool holds(const char *directory, const char *name) {
   char *path = ch_path_join(directory, name);
@@ -43,7 +44,7 @@ static ch_status open_tokenizer(const char *directory, const ch_model_settings *
   return ch_tokenizer_open(directory, tokenizer, error);
 }
 
-/* All matrices except the lookup tables of embedding gates: only the rows of tokens in use should take
+/* All matrices except the lookup tables of embedding gates: only the rows of tokens in use should occupy
    memory. */
 static void read_weights(const ch_model *model) {
   for (int i = 0; i < model->params.count; i++) {
@@ -67,7 +68,8 @@ static ch_status open_weights(const char *directory, const ch_model_settings *se
   return status;
 }
 
-/* Reading a large vocabulary and mapping large files take about the same time: together they take half of it. */
+/* Reading a large vocabulary takes about as long as mapping large files, so both run at the same
+   time. */
 static ch_status open_files(const char *directory, const ch_model_settings *settings, ch_model **model,
                             ch_tokenizer **tokenizer, ch_error *error) {
   ch_error errors[2] = {{0}};
@@ -147,7 +149,7 @@ size_t ch_model_end_tokens(const ch_model *model, const int32_t **ids) {
   return (size_t)model->end_token_count;
 }
 
-/* --- text and tokens ----------------------------------------------------------------------------------------- */
+/* --- text and tokens ------------------------------------------------------------------------------------ */
 
 bool ch_model_has_tokenizer(const ch_model *model) {
   return model && model->tokenizer;

@@ -7,7 +7,8 @@
 #include "infer/generate.h"
 #include "infer/model.h"
 
-/* What a cache stores by four settings: `cache`, and those of keys, values and latents, where they differ. */
+/* Derives a cache's types from four settings: `cache`, and those of keys, values and latents, where they
+   differ. */
 ch_status ch_api_cache_types(const ch_precision asked[1 + CH_STATE_ROLES], ch_cache_types *types,
                              ch_error *error);
 /* The arithmetic of large products; `fallback` for CH_PRECISION_DEFAULT. */

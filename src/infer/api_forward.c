@@ -30,7 +30,7 @@ static bool can_differentiate(const ch_model *model) {
   return !model->materialised;
 }
 
-/* --- loss ---------------------------------------------------------------------------------------------------- */
+/* --- loss ----------------------------------------------------------------------------------------------- */
 
 static double cross_entropy(const float *logits, int64_t vocabulary, int32_t target) {
   return ch_log_sum_exp(logits, vocabulary) - logits[target];
@@ -91,7 +91,7 @@ static double wide(ch_dtype dtype, const void *values, int64_t i) {
   return dtype == CH_F64 ? ((const double *)values)[i] : (double)((const float *)values)[i];
 }
 
-/* --- plain passes -------------------------------------------------------------------------------------------- */
+/* --- plain passes --------------------------------------------------------------------------------------- */
 
 static ch_status plain_logits(const ch_model *model, const ch_forward_request *r, ch_engine *engine,
                               ch_forward_result *result, ch_error *error) {
@@ -116,8 +116,8 @@ static ch_status plain_logits(const ch_model *model, const ch_forward_request *r
   return CH_OK;
 }
 
-/* Like plain_logits, but logits exist for a few hundred tokens at a time. Last tokens, which predict nothing, are
-   computed too. */
+/* Like plain_logits, but logits exist for a few hundred tokens at a time. Last tokens, which predict nothing,
+   are computed too. */
 static ch_status plain_loss(const ch_model *model, const ch_forward_request *r, ch_engine *engine,
                             const int32_t *targets, int64_t known, ch_forward_result *result,
                             ch_error *error) {
@@ -236,7 +236,7 @@ static ch_status plain(const ch_model *model, const ch_forward_request *r, const
   return status;
 }
 
-/* --- through the cache --------------------------------------------------------------------------------------- */
+/* --- through the cache ---------------------------------------------------------------------------------- */
 
 enum { CACHED_PASS = 512 }; /* tokens whose logits exist at once */
 
@@ -247,7 +247,7 @@ typedef struct passes {
   const int32_t *targets;
   int32_t *chunk; /* [sequences, CACHED_PASS] */
   ch_forward_result *result;
-  double sum; /* of losses, where logits are not kept */
+  double sum; /* of losses, where logits are not saved */
 } passes;
 
 /* Takes the logits [count, V] of `count` tokens from row `first` on. */
@@ -315,7 +315,7 @@ done:
   return status;
 }
 
-/* --- both ---------------------------------------------------------------------------------------------------- */
+/* --- both ----------------------------------------------------------------------------------------------- */
 
 static ch_status check_request(const ch_model *model, const ch_forward_request *r, ch_error *error) {
   if (ch_config_is_vision(&model->config)) {
@@ -383,10 +383,10 @@ void ch_forward_result_free(ch_forward_result *result) {
   *result = (ch_forward_result){0};
 }
 
-/* --- opening --------------------------------------------------------------------------------------------------- */
+/* --- opening -------------------------------------------------------------------------------------------- */
 
-/* The form for serving writes sums of matrices of 16 bits out in 16 bits again, rounded: not here, where numbers are
-   compared. */
+/* The form for serving writes sums of matrices of 16 bits out in 16 bits again, rounded: not here, where
+   numbers are compared. */
 static ch_materialise_for form_of(const ch_model *model) {
   for (int i = 0; i < model->params.count; i++) {
     ch_dtype dtype = model->weights.tensors[i].dtype;

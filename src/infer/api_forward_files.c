@@ -7,7 +7,7 @@
 #include "base/arena.h"
 #include "io/safetensors.h"
 
-/* --- reading --------------------------------------------------------------------------------------------------- */
+/* --- reading -------------------------------------------------------------------------------------------- */
 
 static bool is_integer(const ch_tensor *tensor) {
   return tensor->dtype == CH_I64 || tensor->dtype == CH_I32;
@@ -113,7 +113,7 @@ void ch_forward_request_free(ch_forward_request *request) {
   request->pixels = NULL;
 }
 
-/* --- writing --------------------------------------------------------------------------------------------------- */
+/* --- writing -------------------------------------------------------------------------------------------- */
 
 /* [B, T, V], or [B, classes]. */
 static ch_tensor logits_of(const ch_forward_result *r) {

@@ -26,7 +26,7 @@ const char *ch_end_name(ch_end end) {
   return (unsigned)end < sizeof names / sizeof *names ? names[end] : "unknown";
 }
 
-/* --- prompts -------------------------------------------------------------------------------------------------- */
+/* --- prompts -------------------------------------------------------------------------------------------- */
 
 static ch_status check_text(const ch_session *session, const ch_batch_text *text, ch_error *error) {
   if (text->prompt && text->prompt_tokens)
@@ -40,8 +40,8 @@ static ch_status check_text(const ch_session *session, const ch_batch_text *text
   return CH_OK;
 }
 
-/* The text in the loop's form; `ids` gets the tokens of its prompt. If `before`, the previous text (or NULL), has the same
-   prompt, they share its tokens. */
+/* The text in the loop's form; `ids` gets the tokens of its prompt. If `before`, the previous text (or NULL),
+   has the same prompt, they share its tokens. */
 static ch_status prepare(const ch_session *session, ch_batch_text *text, const ch_batch_text *before,
                          bool begins, ch_ids *ids, ch_generation_text *to, ch_error *error) {
   CH_TRY(check_text(session, text, error));
@@ -67,13 +67,13 @@ static ch_status prepare(const ch_session *session, ch_batch_text *text, const c
   return CH_OK;
 }
 
-/* The random state goes on where this text left it. */
+/* Saves the random state, so that the next text continues from it. */
 static void advance_sampler(const ch_generation_text *to) {
   ch_sampler *sampler = to->asked->sampler;
   if (sampler) memcpy(sampler->state, to->sampler.state, sizeof sampler->state);
 }
 
-/* --- one text ------------------------------------------------------------------------------------------------ */
+/* --- one text ------------------------------------------------------------------------------------------- */
 
 ch_status ch_generate_text(ch_session *session, ch_batch_text *text, ch_error *error) {
   if (!session || !text) return ch_refuse_null(error, session ? "the text" : "the session");
@@ -101,7 +101,7 @@ ch_status ch_generate(ch_session *session, const char *prompt, int64_t max_token
   return status;
 }
 
-/* --- many texts ---------------------------------------------------------------------------------------------- */
+/* --- many texts ----------------------------------------------------------------------------------------- */
 
 static ch_status prepare_all(const ch_session *session, ch_batch_text *texts, size_t count, ch_ids *ids,
                              ch_generation_text *to, ch_error *error) {

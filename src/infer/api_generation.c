@@ -1,4 +1,4 @@
-/* Opening a generation with its own session; what that takes. */
+/* Opens a generation with its own session, and says how much memory that needs. */
 #include "infer/api.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* The public functions that tell what a model is and costs. */
+/* The public functions for the figures of a model. */
 #include "infer/info.h"
 
 #include <ctype.h>
@@ -49,7 +49,7 @@ ch_status ch_info_cache_roles(const ch_info *info, unsigned *roles, ch_error *er
   return ch_api_cache_roles(&info->config, roles, error);
 }
 
-/* --- figures -------------------------------------------------------------------------------------------------- */
+/* --- figures -------------------------------------------------------------------------------------------- */
 
 /* The settings, checked, and what the cache stores by them. */
 typedef struct chosen {
@@ -87,7 +87,7 @@ ch_status ch_info_account(const ch_info *info, const ch_info_settings *settings,
   return CH_OK;
 }
 
-/* --- texts ---------------------------------------------------------------------------------------------------- */
+/* --- texts ---------------------------------------------------------------------------------------------- */
 
 /* Appends "q8_0". */
 static void put_type(char name[TYPES_SIZE], ch_dtype dtype) {
@@ -116,7 +116,7 @@ static ch_status name_types(const ch_config *config, const ch_cache_types *types
   return CH_OK;
 }
 
-/* Hands over a text, or says that memory was out while it was made. */
+/* Passes a text to the caller, or reports that memory ran out while it was written. */
 static ch_status give(ch_text *text, char **out, ch_error *error) {
   if (text->failed) {
     ch_text_free(text);
@@ -208,7 +208,7 @@ ch_status ch_info_table_json(const ch_info *const *infos, size_t count, const ch
   return status;
 }
 
-/* --- of an open model ------------------------------------------------------------------------------------------ */
+/* --- of an open model ----------------------------------------------------------------------------------- */
 
 ch_status ch_model_info(const ch_model *model, char **json, ch_error *error) {
   if (!model || !json) return ch_refuse_null(error, "the model or where the figures go");

@@ -1,4 +1,4 @@
-/* The public functions that make sessions: settings checked, memory estimated. */
+/* The public functions that create sessions: they check settings and estimate memory. */
 #include "infer/api.h"
 
 #include <stdlib.h>

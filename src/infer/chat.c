@@ -1,4 +1,4 @@
-/* Messages to a prompt: the model's template, with control tokens in contents kept apart from its own. */
+/* Messages to a prompt: the model's template, where control tokens spelled in contents stay plain text. */
 #define _GNU_SOURCE
 #include <crosshead/chat.h>
 
@@ -17,8 +17,8 @@ struct ch_chat {
   json_t *names; /* the variables bos_token, eos_token, ... */
 };
 
-/* In the messages that the template gets, a spelling in a content that would be a special token is a mark: a number between two
-   characters that no text has. After rendering the mark is the spelling again. */
+/* In the messages that the template gets, a spelling in a content that would be a special token is a mark: a
+   number between two characters that no text has. After rendering the mark is the spelling again. */
 static const char OPEN[] = "\xef\xb7\x90", CLOSE[] = "\xef\xb7\x91"; /* U+FDD0, U+FDD1 */
 enum { MARK = sizeof OPEN - 1 };
 
@@ -28,7 +28,7 @@ typedef struct spellings {
   size_t count, capacity;
 } spellings;
 
-/* --- opening --------------------------------------------------------------------------------------------------- */
+/* --- opening -------------------------------------------------------------------------------------------- */
 
 /* A token's text, as a string or as an object with "content". */
 static json_t *token_text(const json_t *value) {
@@ -42,7 +42,8 @@ static void name_token(json_t *names, const char *key, const ch_tokenizer *token
   if (piece && !json_object_get(names, key)) json_object_set_new(names, key, json_stringn(piece, size));
 }
 
-/* The names of special tokens, from tokenizer_config.json and special_tokens_map.json, else from the tokenizer. */
+/* The names of special tokens, from tokenizer_config.json and special_tokens_map.json, else from the
+   tokenizer. */
 static ch_status read_names(ch_chat *chat, const char *directory, ch_error *error) {
   static const char *const files[] = {"tokenizer_config.json", "special_tokens_map.json"};
   static const char *const keys[] = {"bos_token", "eos_token", "unk_token", "sep_token",
@@ -116,7 +117,7 @@ const char *ch_chat_template(const ch_chat *chat) {
   return chat->text;
 }
 
-/* --- contents with marks --------------------------------------------------------------------------------------- */
+/* --- contents with marks -------------------------------------------------------------------------------- */
 
 static bool add_spelling(spellings *all, const char *text, size_t size) {
   if (all->count == all->capacity) {
@@ -181,7 +182,7 @@ static json_t *messages_of(const ch_chat *chat, const ch_chat_request *request, 
   return list;
 }
 
-/* --- rendering ------------------------------------------------------------------------------------------------- */
+/* --- rendering ------------------------------------------------------------------------------------------ */
 
 static ch_status check_request(const ch_chat *chat, const ch_chat_request *request, ch_error *error) {
   if (!chat || !request || (!request->messages && request->count))
@@ -199,7 +200,7 @@ static ch_status check_request(const ch_chat *chat, const ch_chat_request *reque
   return CH_OK;
 }
 
-/* What the template sees. */
+/* The variables of the template. */
 static ch_status fields_of(const ch_chat *chat, const ch_chat_request *request, spellings *all,
                            json_t **fields, ch_error *error) {
   *fields = json_copy(chat->names);

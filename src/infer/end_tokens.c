@@ -1,4 +1,4 @@
-/* End tokens from wherever a model directory names them. */
+/* Collects end tokens from all files of a model directory that name them. */
 #include "infer/end_tokens.h"
 
 #include <stdlib.h>

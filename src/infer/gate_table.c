@@ -1,4 +1,4 @@
-/* The product of an embedding table and a projection, chunk by chunk. */
+/* Computes the product of an embedding table and a projection, chunk by chunk. */
 #include "infer/gate_table.h"
 
 #include <stdio.h>
@@ -30,8 +30,8 @@ static ch_status check_room(const ch_cache *cache, ch_error *error) {
                  needed / 1e9, machine / 1e9);
 }
 
-/* A layer's projection: its tensor among `placed`, or a matrix computed into `room`, [heads * (n + v), gate embedding] of
-   F32 in the engine's memory. */
+/* A layer's projection: its tensor among `placed`, or a matrix computed into `room`, [heads * (n + v), gate
+   embedding] of F32 in the engine's memory. */
 static ch_status projection_of(const ch_engine *engine, const ch_config *config, const ch_params *params,
                                const ch_tensor *weights, const ch_tensor *placed, int layer, void *room,
                                ch_tensor *projection, ch_error *error) {

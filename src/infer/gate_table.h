@@ -4,8 +4,8 @@
 
 #include "model/runner.h"
 
-/* Writes kv_gate_proj(kv_gate_embed) of every id into the parts by id of `cache` ([V, heads * (n + v)] a layer that has
-   them). An error where that is more than the machine's memory. */
+/* Writes kv_gate_proj(kv_gate_embed) of every id into the parts by id of `cache` ([V, heads * (n + v)] a
+   layer that has them). An error where that is more than the machine's memory. */
 ch_status ch_gate_table_fill(ch_engine *engine, const ch_config *config, const ch_params *params,
                              const ch_tensor *weights, ch_cache *cache, ch_error *error);
 

@@ -14,7 +14,7 @@ typedef struct writing {
   const ch_generation_text *failed;        /* for another reason than its own logits; or NULL */
 } writing;
 
-/* --- events ---------------------------------------------------------------------------------------------------- */
+/* --- events --------------------------------------------------------------------------------------------- */
 
 /* Hands over a token, unless it is -1, and the whole characters that it completes. */
 static bool call_sink(ch_batch_text *asked, int32_t id, const char *text, size_t size) {
@@ -44,7 +44,7 @@ static bool take(const ch_event *event, void *user) {
   return call_sink(asked, -1, event->text, event->size);
 }
 
-/* --- the list -------------------------------------------------------------------------------------------------- */
+/* --- the list ------------------------------------------------------------------------------------------- */
 
 static ch_generation_request request_of(ch_generation_text *text) {
   const ch_batch_text *asked = text->asked;
@@ -92,7 +92,8 @@ static ch_status check(writing *w, ch_error *error) {
   return CH_OK;
 }
 
-/* Adds texts as long as few wait: enough that all places can be filled, and that a prompt is known to be shared. */
+/* Adds texts as long as few wait: enough that all places can be filled, and that a prompt is known to be
+   shared. */
 static ch_status add(writing *w, int64_t places, ch_error *error) {
   ch_generation_counts counts;
   ch_generation_count(w->generation, &counts);

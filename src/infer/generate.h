@@ -10,9 +10,9 @@
 
 /* A text to generate, its prompt as tokens. */
 typedef struct ch_generation_text {
-  ch_batch_text
-      *asked;         /* what is wanted, but for prompt and sampler; gets `generated`, `status` and the ids */
-  ch_sampler sampler; /* advanced by every draw */
+  /* what is wanted, but for prompt and sampler; gets `generated`, `status` and the ids */
+  ch_batch_text *asked;
+  ch_sampler sampler;    /* advanced by every draw */
   const int32_t *prompt; /* [count], which other texts may share: only one of them counts it */
   int64_t count;
   const int32_t *end_tokens; /* [end_token_count] ids that end the text; none is written */
@@ -21,20 +21,20 @@ typedef struct ch_generation_text {
   void *own;      /* the writer's */
 } ch_generation_text;
 
-/* Writes all texts, as many at a time as the session has sequences (at most CH_SKINNY_ROWS); when one has ended,
-   the next takes its place. Each text is what it would be alone (ch_session_step). Sinks are called by the
-   calling thread. Neighbouring texts whose prompts are the same memory share its computation. What the
-   session held is lost. A text whose logits are broken ends alone, with CH_END_ERROR and the `status` asked->status; the
-   others go on, and the first such status is returned when all have ended. Other errors as of
-   ch_generate_tokens: CH_ERROR_FULL and CH_ERROR_ARGUMENT before anything is fed; errors that concern no
-   single text end all. */
+/* Writes all texts, as many at a time as the session has sequences (at most CH_SKINNY_ROWS); when one has
+   ended, the next takes its place. Each text is what it would be alone (ch_session_step). Sinks are called by
+   the calling thread. Neighbouring texts whose prompts are the same memory share its computation. What the
+   session held is lost. A text whose logits are broken ends alone, with CH_END_ERROR and the `status`
+   asked->status; the others continue, and the first such status is returned when all have ended. Other errors
+   as of ch_generate_tokens: CH_ERROR_FULL and CH_ERROR_ARGUMENT before anything is fed; errors that concern
+   no single text end all. */
 ch_status ch_generate_texts(ch_session *session, const ch_tokenizer *tokenizer, ch_generation_text *texts,
                             int64_t count, ch_error *error);
 
-/* Feeds the prompt of one text (at least one token) to a session of one sequence and generates from there. Afterwards the
-   session holds the prompt and every generated token, so that a second call continues. tokenizer may be NULL: then no
-   text is made. Errors: CH_ERROR_FULL when the prompt does not fit (nothing is fed then), CH_ERROR_NUMERIC when a logit is
-   not a number. */
+/* Feeds the prompt of one text (at least one token) to a session of one sequence and generates from there.
+   Afterwards the session holds the prompt and every generated token, so that a second call continues.
+   tokenizer may be NULL: then no text is decoded. Errors: CH_ERROR_FULL when the prompt does not fit (nothing
+   is fed then), CH_ERROR_NUMERIC when a logit is not a number. */
 ch_status ch_generate_tokens(ch_session *session, const ch_tokenizer *tokenizer, ch_generation_text *text,
                              ch_error *error);
 

@@ -21,7 +21,7 @@ static int64_t held(const ch_generation *g, const ch_text_place *p) {
   return ch_session_sequence_length(g->session, index_of(g, p));
 }
 
-/* --- events ---------------------------------------------------------------------------------------------------- */
+/* --- events --------------------------------------------------------------------------------------------- */
 
 static bool call_sink(const ch_queued_request *r, ch_event *event) {
   event->request = r->id;
@@ -60,7 +60,8 @@ static void feed_last(ch_generation *g, ch_text_place *p) {
   p->status = ch_session_step_some(g->session, &sequence, 1, &p->token, &logits, &p->error);
 }
 
-/* Ends the text of a place, which becomes free. Text that is held back is released, unless the text was cancelled. */
+/* Ends the text of a place, which becomes free. Text that is held back is released, unless the text was
+   cancelled. */
 static void end_text(ch_generation *g, ch_text_place *p, ch_end why) {
   ch_queued_request *r = p->request;
   ch_event event = {0};
@@ -93,7 +94,7 @@ static void end_text(ch_generation *g, ch_text_place *p, ch_end why) {
   if (r->over == r->asked.choices) g->swept = true;
 }
 
-/* --- cancelling ------------------------------------------------------------------------------------------------ */
+/* --- cancelling ----------------------------------------------------------------------------------------- */
 
 static ch_queued_request *find_request(const ch_generation *g, int64_t id) {
   ch_queued_request *r = g->first;
@@ -180,7 +181,7 @@ static void drop_waiting(ch_generation *g) {
   g->swept = true;
 }
 
-/* --- choosing -------------------------------------------------------------------------------------------------- */
+/* --- choosing ------------------------------------------------------------------------------------------- */
 
 static size_t scratch_of(const ch_generation *g) {
   return (ch_sampling_scratch(g->vocabulary) + (size_t)g->vocabulary * sizeof(float) + 63) & ~(size_t)63;
@@ -275,7 +276,7 @@ static void take(ch_generation *g, ch_text_place *p) {
     end_text(g, p, CH_END_FULL);
 }
 
-/* --- beginning ------------------------------------------------------------------------------------------------- */
+/* --- beginning ------------------------------------------------------------------------------------------ */
 
 /* Begins to write after the prompt, which the place's sequence holds. */
 static void begin_writing(ch_generation *g, ch_text_place *p, const float *logits) {
@@ -358,7 +359,7 @@ static ch_status make(ch_generation *g, ch_text_place *p, const ch_text_place *f
   return CH_OK;
 }
 
-/* --- reading --------------------------------------------------------------------------------------------------- */
+/* --- reading -------------------------------------------------------------------------------------------- */
 
 /* Scores of the prompt's tokens, as they come. */
 typedef struct scoring {
@@ -495,15 +496,15 @@ static ch_text_place *oldest_prompt(const ch_generation *g) {
   return oldest;
 }
 
-/* --- places ---------------------------------------------------------------------------------------------------- */
+/* --- places --------------------------------------------------------------------------------------------- */
 
 static bool can_go_back(const ch_generation *g, const ch_text_place *p, int64_t length) {
   return held(g, p) >= length &&
          ch_cache_can_go_back(ch_session_cache(g->session), index_of(g, p), (int32_t)length);
 }
 
-/* Tokens at the beginning of a prompt whose states a place's sequence has, in whole chunks; at least one token is left to
-   read. */
+/* Tokens at the beginning of a prompt whose states a place's sequence has, in whole chunks; at least one
+   token is left to read. */
 static int64_t common(const ch_generation *g, const ch_text_place *p, const ch_read_prompt *prompt) {
   const int64_t most = (prompt->count - 1) / g->manner.chunk * g->manner.chunk;
   int64_t length = 0;
@@ -621,7 +622,7 @@ static void fill(ch_generation *g) {
     }
 }
 
-/* --- rounds ---------------------------------------------------------------------------------------------------- */
+/* --- rounds --------------------------------------------------------------------------------------------- */
 
 /* One token for every text that is being written. */
 static ch_status decode(ch_generation *g, ch_error *error) {
@@ -716,7 +717,7 @@ ch_status ch_generation_step(ch_generation *g, bool *busy, ch_error *error) {
   return status;
 }
 
-/* --- figures --------------------------------------------------------------------------------------------------- */
+/* --- figures -------------------------------------------------------------------------------------------- */
 
 void ch_generation_count(const ch_generation *g, ch_generation_counts *counts) {
   *counts = g->counts;
@@ -735,9 +736,9 @@ bool ch_generation_at(const ch_generation *g, int32_t index, ch_generation_place
   return true;
 }
 
-/* --- opening ---------------------------------------------------------------------------------------------------- */
+/* --- opening -------------------------------------------------------------------------------------------- */
 
-/* A chunk's pass takes long: the watch may cancel its request. */
+/* A chunk's pass can be long: the watch may cancel its request. */
 static bool watch_pass(int64_t done, int64_t total, void *user) {
   ch_generation *g = user;
   (void)done, (void)total;

@@ -1,4 +1,5 @@
-/* Generations inside the library: over a session of the caller's, with texts that share the memory of a prompt. */
+/* Generations inside the library: over a session of the caller's, with texts that share the memory of a
+   prompt. */
 #ifndef CH_INFER_GENERATION_H
 #define CH_INFER_GENERATION_H
 
@@ -10,35 +11,36 @@
 
 /* How rounds are arranged. */
 typedef struct ch_generation_manner {
-  int64_t
-      chunk; /* tokens of a prompt that a round reads; 0: all prompts that have a place are read before a step */
-  bool reuses; /* whole chunks of earlier prompts are kept and reused */
+  /* tokens of a prompt that a round reads; 0: all prompts that have a place are read before a step */
+  int64_t chunk;
+  bool reuses; /* whole chunks of earlier prompts stay in the cache and are reused */
   /* The session, of one sequence, continues what it holds, and afterwards holds every token written. */
   bool continues;
 } ch_generation_manner;
 
-/* Over a session, which must outlive it. tokenizer may be NULL: then no text is made. */
+/* Over a session, which must outlive it. tokenizer may be NULL: then no text is decoded. */
 ch_status ch_generation_over(ch_session *session, const ch_tokenizer *tokenizer,
                              const ch_generation_manner *manner, ch_generation **generation, ch_error *error);
 /* The session of ch_generation_create, which ends with the generation. */
 void ch_generation_own(ch_generation *generation, ch_session *session);
 
-/* What a request within the library has beside the public one. */
+/* Fields of a request that only the library itself sets. */
 typedef struct ch_generation_extra {
-  const int32_t
-      *ends; /* [end_count] ids that end the text; they and the prompt last as long as the request */
+  /* [end_count] ids that end the text; they and the prompt last as long as the request */
+  const int32_t *ends;
   int end_count;
   ch_sampler *sampler; /* draws in place of the request's, and has advanced at its end */
 } ch_generation_extra;
 
-/* ch_generation_add; extra may be NULL. Consecutive requests with an extra whose prompts are the same memory compute
-   it once. */
+/* ch_generation_add; extra may be NULL. Consecutive requests with an extra whose prompts are the same memory
+   compute it once. */
 ch_status ch_generation_put(ch_generation *generation, const ch_generation_request *asked,
                             const ch_generation_extra *extra, int64_t *id, ch_error *error);
-/* What ch_generation_put checks. */
+/* The checks of ch_generation_put. */
 ch_status ch_generation_check(const ch_generation *generation, const ch_generation_request *asked,
                               ch_error *error);
-/* True once the session's own progress callback has cancelled: requests without a place have ended then, without events. */
+/* True once the session's own progress callback has cancelled: requests without a place have ended then,
+   without events. */
 bool ch_generation_stopped(const ch_generation *generation);
 
 #endif

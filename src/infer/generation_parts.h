@@ -1,4 +1,4 @@
-/* What generation.c and generation_requests.c share. */
+/* Declarations shared by generation.c and generation_requests.c. */
 #ifndef CH_INFER_GENERATION_PARTS_H
 #define CH_INFER_GENERATION_PARTS_H
 
@@ -57,7 +57,7 @@ typedef struct ch_text_place {
   ch_token_probability *top; /* [CH_MOST_TOP] */
   ch_status status;
   ch_error error;
-  /* What the sequence holds, also when the place is free. */
+  /* The content of the sequence, also when the place is free. */
   int64_t serial; /* of the prompt that it begins with; 0: none */
   int32_t *kept;  /* [kept_count] ids of whole chunks that passes over prompts wrote */
   int64_t kept_count;

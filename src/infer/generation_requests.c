@@ -10,7 +10,7 @@ void ch_generation_request_defaults(ch_generation_request *request) {
   ch_sampler_defaults(&request->sampler, 0);
 }
 
-/* --- checks ---------------------------------------------------------------------------------------------------- */
+/* --- checks --------------------------------------------------------------------------------------------- */
 
 static ch_status check_id(const ch_generation *g, int32_t id, const char *what, ch_error *error) {
   if (id >= 0 && id < g->vocabulary) return CH_OK;
@@ -82,7 +82,7 @@ ch_status ch_generation_check(const ch_generation *g, const ch_generation_reques
   return check_prompt(g, asked, error);
 }
 
-/* --- the queue ------------------------------------------------------------------------------------------------- */
+/* --- the queue ------------------------------------------------------------------------------------------ */
 
 /* A copy of a list; *failed is set if there is no memory. */
 static void *copy_of(const void *list, size_t bytes, bool *failed) {
@@ -196,7 +196,7 @@ ch_status ch_generation_add(ch_generation *g, const ch_generation_request *reque
   return ch_generation_put(g, request, NULL, id, error);
 }
 
-/* --- logits ---------------------------------------------------------------------------------------------------- */
+/* --- logits --------------------------------------------------------------------------------------------- */
 
 static size_t ends_of(const ch_queued_request *r, const ch_session *session, const int32_t **ends) {
   if (!r->has_extra) return ch_session_end_tokens(session, ends);

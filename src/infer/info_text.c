@@ -10,7 +10,7 @@
 #include "model/moe.h"
 #include "model/network.h"
 
-/* --- what a model is ----------------------------------------------------------------------------------------------- */
+/* --- what a model is ------------------------------------------------------------------------------------ */
 
 /* "k, v" of CH_ON_ bits. */
 static void put_states(unsigned on, ch_text *text) {
@@ -104,7 +104,7 @@ static void put_own_sizes(const ch_attention_config *a, ch_text *text) {
     put_latents(a, text);
 }
 
-/* Says how heads are made if they have no projection of their own. Returns false if they have. */
+/* Says how heads are computed if they have no projection of their own. Returns false if they have. */
 static bool put_shared_heads(const ch_config *c, ch_text *text) {
   const ch_attention_config *a = &c->attention;
   if (a->shared_qk_dim)
@@ -197,7 +197,7 @@ static void put_model(const ch_config *c, ch_text *text) {
       positions[c->position], c->max_position_embeddings);
 }
 
-/* --- the page ------------------------------------------------------------------------------------------------------ */
+/* --- the page ------------------------------------------------------------------------------------------- */
 
 static void put_parameters(const char *name, int64_t count, int64_t total, ch_text *text) {
   char shown[32];
@@ -272,7 +272,7 @@ void ch_info_put_page(const ch_info_row *row, int64_t depth, const char *cache_n
   ch_text_printf(text, "  %-24s %16" PRId64 "\n", "shared latent dimension", a->shared_latent_dim);
 }
 
-/* --- the table ----------------------------------------------------------------------------------------------------- */
+/* --- the table ------------------------------------------------------------------------------------------ */
 
 typedef struct column {
   const char *heading, *unit;

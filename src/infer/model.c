@@ -1,4 +1,5 @@
-/* Opening a model directory. */
+/* Opens a model directory for inference: configuration, parameter table, weights. The tokenizer is opened by
+   api.c. */
 #include "infer/model.h"
 #include "base/memory.h"
 #include "config_file/config_json.h"

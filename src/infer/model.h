@@ -1,4 +1,5 @@
-/* A model opened for inference: configuration, parameter table, mapped weights. Immutable; shared by threads. */
+/* A model opened for inference: configuration, parameter table, mapped weights. Immutable; shared by
+   threads. */
 #ifndef CH_INFER_MODEL_H
 #define CH_INFER_MODEL_H
 
@@ -35,7 +36,7 @@ uint64_t ch_model_hash(const ch_model *model);
 
 /* If the mapped weights are larger than this, passes over whole texts release their pages after use. */
 #define CH_LARGE_WEIGHTS ((int64_t)4 << 30)
-/* Bytes of the files that the weights lie in. */
+/* Bytes of the files that hold the weights. */
 int64_t ch_model_file_bytes(const ch_model *model);
 /* After a step of a run: in models of more than CH_LARGE_WEIGHTS, releases the pages of the mapped matrices
    that the step read, so that they do not all stay in memory for one pass over text. */

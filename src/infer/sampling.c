@@ -1,5 +1,5 @@
 /* Sampling by thresholds: partial selection finds where to cut the ranking, then the loop walks the tokens by
-   id. The vocabulary is read once, for the largest logit of every block; blocks without a kept token are not
+   id. The vocabulary is read once, for the largest logit of every block; blocks without a candidate are not
    read again. */
 #include "infer/sampling.h"
 
@@ -11,7 +11,7 @@
 
 enum { BLOCK = 64, LANES = 4 };
 
-/* The cut of a ranking: every weight above `value` is kept, and the first `ties` that equal it. */
+/* The cut of a ranking: every weight above `value` passes, and the first `ties` that equal it. */
 typedef struct cut {
   float value;
   int64_t ties;
@@ -45,7 +45,7 @@ size_t ch_sampling_scratch(int64_t vocabulary) {
          (size_t)blocks_of(vocabulary) * sizeof(float);
 }
 
-/* --- sums and weights ---------------------------------------------------------------------------------------- */
+/* --- sums and weights ----------------------------------------------------------------------------------- */
 
 static ch_status broken_logit(const float *logits, int64_t i, ch_error *error) {
   return ch_fail(
@@ -124,8 +124,8 @@ static ch_status find_likeliest(const float *logits, int64_t n, float *peaks, in
   return CH_OK;
 }
 
-/* exp(x) for x <= 0 to a few ulp, 0 below exp(-87). Comparisons are made on the bits, which order negative
-   numbers by size, so that the compiler vectorises it. */
+/* exp(x) for x <= 0 to a few ulp, 0 below exp(-87). Comparisons are of the bits, which order negative numbers
+   by size, so that the compiler vectorises it. */
 static inline float exp_of_negative(float x) {
   const uint32_t least = 0xc2ae0000u; /* -87 */
   uint32_t bits = bits_of(x);
@@ -160,7 +160,7 @@ static double sum_of(const float *x, int64_t n) {
   return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
 }
 
-/* --- selection ----------------------------------------------------------------------------------------------- */
+/* --- selection ------------------------------------------------------------------------------------------ */
 
 static void swap(float *a, float *b) {
   float t = *a;
@@ -239,8 +239,8 @@ static int64_t collect(const float *logits, int64_t n, const float *peaks, float
   return count;
 }
 
-/* Copies the k first of the ranking to `kept`, in order of their ids; returns how many there are. No logit below the k-th
-   largest peak is among them. */
+/* Copies the k first of the ranking to `kept`, in order of their ids; returns how many there are. No logit
+   below the k-th largest peak is among them. */
 static int64_t keep_top_k(const float *logits, int64_t n, const float *peaks, int64_t k, float *pool,
                           float *kept, int32_t *ids) {
   int64_t blocks = blocks_of(n);
@@ -259,7 +259,8 @@ static int64_t keep_top_k(const float *logits, int64_t n, const float *peaks, in
   return count;
 }
 
-/* The cut that keeps the fewest weights whose sum reaches `target`, or all when rounding leaves them short of it. */
+/* The cut that keeps the fewest weights whose sum reaches `target`, or all when rounding leaves them short of
+   it. */
 static cut cut_at_sum(float *pool, int64_t n, double target) {
   double above = 0;
   uint64_t state = 0;
@@ -303,9 +304,10 @@ static void keep_top_p(double top_p, int64_t n, float *weights, float *pool) {
   apply_cut(cut_at_sum(pool, count, target), n, weights);
 }
 
-/* --- drawing ------------------------------------------------------------------------------------------------- */
+/* --- drawing -------------------------------------------------------------------------------------------- */
 
-/* The first place at which the running sum passes uniform * (sum of all), or -1: whole blocks first, then one by one. */
+/* The first place at which the running sum passes uniform * (sum of all), or -1: whole blocks first, then one
+   by one. */
 static int64_t draw(const float *weights, int64_t n, double uniform) {
   enum { STRIDE = 512 };
   double goal = uniform * sum_of(weights, n), sum = 0;

@@ -1,4 +1,4 @@
-/* Prefill in chunks, decoding token by token: one planned pass each, kept between calls. */
+/* Prefill in chunks, decoding token by token: one planned pass each, reused between calls. */
 #include "infer/session.h"
 
 #include "base/progress.h"
@@ -165,9 +165,10 @@ static ch_status check_tokens(const ch_session *session, int64_t first, int64_t 
   return CH_OK;
 }
 
-/* How far a feed is: passes of a large model take minutes, so progress is asked within them too. */
+/* How far a feed is: passes of a large model take minutes, so the progress callback is called within them
+   too. */
 typedef struct reading {
-  const ch_session *session;   /* whose callback is asked, if it has one */
+  const ch_session *session;   /* whose callback is called, if it has one */
   int64_t done, length, total; /* tokens per sequence: before this pass, of this pass, of the text */
   ch_head head;                /* of the passes */
   double share;                /* of this pass */
@@ -190,8 +191,8 @@ static void reading_share(void *context, double share) {
   ((reading *)context)->share = share;
 }
 
-/* The memory that a stopped pass may have overwritten: the rings of a sequence that fills them, and states of a fixed
-   size. */
+/* The memory that a stopped pass may have overwritten: the rings of a sequence that fills them, and states of
+   a fixed size. */
 static void forget_overwritten(ch_session *session, int64_t first, int64_t sequences, int64_t length) {
   const ch_cache *cache = session->cache;
   for (int64_t s = first; s < first + sequences; s++)
@@ -292,7 +293,7 @@ ch_status ch_session_step_some(ch_session *session, const int32_t *sequences, si
   return pass(session, sequences, (int64_t)count, tokens, 1, CH_HEAD_LAST_LOGITS, logits, error);
 }
 
-/* --- scores of every token ------------------------------------------------------------------------------------ */
+/* --- scores of every token ------------------------------------------------------------------------------ */
 
 /* The head over rows of session->states, in blocks of so few that a row's logits are those of a step. */
 static ch_status score_rows(ch_session *session, int64_t count, ch_score_sink sink, void *user,
@@ -325,7 +326,7 @@ ch_status ch_session_feed_scored(ch_session *session, int32_t sequence, const in
   return score_rows(session, (int64_t)count, sink, user, error);
 }
 
-/* --- progress, threads, end tokens --------------------------------------------------------------------------- */
+/* --- progress, threads, end tokens ---------------------------------------------------------------------- */
 
 void ch_session_set_progress(ch_session *session, ch_progress progress, void *user) {
   session->progress = progress;
@@ -365,7 +366,7 @@ ch_status ch_session_set_end_tokens(ch_session *session, const int32_t *ids, siz
   return CH_OK;
 }
 
-/* --- truncating, copying, forking ---------------------------------------------------------------------------- */
+/* --- truncating, copying, forking ----------------------------------------------------------------------- */
 
 /* Checks that a sequence can go back to `length` tokens. */
 static ch_status check_way_back(const ch_session *session, int64_t sequence, int64_t length,
@@ -429,10 +430,10 @@ ch_status ch_session_fork(const ch_session *session, ch_session **fork, ch_error
   return CH_OK;
 }
 
-/* --- made-up depths ------------------------------------------------------------------------------------------ */
+/* --- made-up depths ------------------------------------------------------------------------------------- */
 
-/* Ids that tokens might have had, where the cache keeps them, as frequent as words are: the logarithm of the rank is
-   even (Zipf). */
+/* Ids that tokens might have had, where the cache keeps them, as frequent as words are: the logarithm of the
+   rank is even (Zipf). */
 static void pretend_tokens(ch_session *session, int64_t length, ch_random *random, const int32_t *ids,
                            int64_t id_count) {
   if (!session->cache->tokens) return;
@@ -447,7 +448,7 @@ static void pretend_tokens(ch_session *session, int64_t length, ch_random *rando
    differ. */
 enum { MADE_UP = 2047 * 32 };
 
-/* Fills a part of the cache with rows of those in its type. numbers and block lie in the kernels' memory. */
+/* Fills a part of the cache with rows of those in its type. numbers and block are in the kernels' memory. */
 static void pretend_part(const ch_session *session, int layer, int part, const float *numbers, char *block) {
   const ch_kernels *kernels = session->engine.kernels;
   ch_dtype dtype = session->cache->views[layer][part].dtype;
@@ -489,7 +490,7 @@ ch_status ch_session_pretend(ch_session *session, int64_t length, uint64_t seed,
   return CH_OK;
 }
 
-/* --- what a session is --------------------------------------------------------------------------------------- */
+/* --- what a session is ---------------------------------------------------------------------------------- */
 
 int64_t ch_session_length(const ch_session *session) {
   return session->cache->length[0];

@@ -1,5 +1,5 @@
-/* Sessions inside the library: what <crosshead/session.h> does not offer: sessions without a model directory,
-   the cache object, made-up context, times per operation. */
+/* Sessions inside the library, for what <crosshead/session.h> does not offer: sessions without a model
+   directory, the cache object, an arbitrary context, times per operation. */
 #ifndef CH_INFER_SESSION_H
 #define CH_INFER_SESSION_H
 
@@ -22,23 +22,24 @@ typedef struct ch_session_options {
 
 /* One sequence, the model's context (at most 4096), chunks of ch_prefill_tokens, F32 cache. */
 void ch_session_options_default(const ch_config *config, ch_session_options *options);
-/* config, params and weights [params->count] must outlive the session and may be shared by many. No token ends its
-   texts. */
+/* config, params and weights [params->count] must outlive the session and may be shared by many. No token
+   ends its texts. */
 ch_status ch_session_new(const ch_config *config, const ch_params *params, const ch_tensor *weights,
                          const ch_session_options *options, ch_session **session, ch_error *error);
 
-/* Work memory of one pass over `length` tokens of each of options->sequences: its plan, made and thrown away. */
+/* Work memory of one pass over `length` tokens of each of options->sequences: by a plan that is
+   created and discarded. */
 ch_status ch_session_pass_bytes(const ch_config *config, const ch_params *params,
                                 const ch_session_options *options, int64_t length, size_t *bytes,
                                 ch_error *error);
 
-/* Fills the cache with made-up states up to `length` tokens, as if those had been fed, to measure the speed
+/* Fills the cache with arbitrary states up to `length` tokens, as if those had been fed, to measure the speed
    at that context without computing it. ids: ids of the tokens, repeated, if states depend on them; or NULL
-   for made-up ones. */
+   for arbitrary ones. */
 ch_status ch_session_pretend(ch_session *session, int64_t length, uint64_t seed, const int32_t *ids,
                              int64_t id_count, ch_error *error);
-/* Drops tokens after the first `length` to measure there again: what a ring has lost of them stays lost, so the states are
-   made up from then on. */
+/* Drops tokens after the first `length` to measure there again: a ring does not get back the tokens that it
+   has overwritten, so its states are arbitrary from then on. */
 void ch_session_pretend_length(ch_session *session, int64_t length);
 /* V, the length of a row of logits. */
 int64_t ch_session_vocab_size(const ch_session *session);
@@ -54,13 +55,14 @@ const ch_team *ch_session_team(const ch_session *session);
 /* Gets the logits [count, V] after tokens first ... first + count - 1; valid during the call. */
 typedef ch_status (*ch_score_sink)(int64_t first, int64_t count, const float *logits, void *user,
                                    ch_error *error);
-/* Appends at most a chunk of tokens to a sequence and hands over the logits after each of them. The head is computed for
-   at most CH_SKINNY_ROWS rows at a time, so that those after the last one are what ch_session_feed_one returns, bit for
-   bit. The errors are its too. */
+/* Appends at most a chunk of tokens to a sequence and hands over the logits after each of them. The head is
+   computed for at most CH_SKINNY_ROWS rows at a time, so that those after the last one are what
+   ch_session_feed_one returns, bit for bit. The errors are its too. */
 ch_status ch_session_feed_scored(ch_session *session, int32_t sequence, const int32_t *tokens, size_t count,
                                  ch_score_sink sink, void *user, ch_error *error);
 
-/* What the session's progress callback answers after `done` of `total` tokens; true without one. */
+/* Calls the session's progress callback after `done` of `total` tokens and returns its answer; true without
+   one. */
 bool ch_session_goes_on(const ch_session *session, int64_t done, int64_t total);
 
 #endif

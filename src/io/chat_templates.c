@@ -1,4 +1,4 @@
-/* Chat templates from the files of a model directory. */
+/* Reads chat templates from the files of a model directory. template/ fills them. */
 #include "io/chat_templates.h"
 
 #include <dirent.h>

@@ -1,4 +1,4 @@
-/* Copying the small files beside a model. */
+/* Copies the small files of a model directory. */
 #include "io/extra_files.h"
 
 #include <dirent.h>
@@ -47,7 +47,7 @@ static bool is_template(const char *name) {
   return length > 6 && name[0] != '.' && strcmp(name + length - 6, ".jinja") == 0;
 }
 
-/* Copies the templates of one directory into another, which is made for the first. */
+/* Copies the templates of one directory into another, which is created for the first. */
 static ch_status copy_templates(const char *from, const char *to, ch_error *error) {
   DIR *listing = opendir(from);
   ch_status status = CH_OK;
@@ -69,8 +69,8 @@ ch_status ch_copy_tokenizer_files(const char *from, const char *to, ch_error *er
   return status;
 }
 
-/* The list of ids that config.json ends texts with; NULL where it is no list of several. A config.json that is written has room for the
-   first. */
+/* The list of ids that config.json ends texts with; NULL where it is no list of several. A config.json that
+   is written has room for the first. */
 static json_t *ends_of(const char *directory) {
   char *path = ch_path_join(directory, "config.json");
   json_t *root = NULL, *ends = NULL;

@@ -1,4 +1,4 @@
-/* What a model directory holds beside weights and configuration. */
+/* The files of a model directory other than weights and configuration. */
 #ifndef CH_IO_EXTRA_FILES_H
 #define CH_IO_EXTRA_FILES_H
 
@@ -11,7 +11,8 @@
 ch_status ch_copy_extra_files(const char *from, const char *to, ch_error *error);
 /* Copies the files that belong to a tokenizer.json, but not that file. */
 ch_status ch_copy_tokenizer_files(const char *from, const char *to, ch_error *error);
-/* Copies generation_config.json. Without one, ids of several tokens that config.json ends texts with are put into a new one. */
+/* Copies generation_config.json. Without one, ids of several tokens that config.json ends texts with are put
+   into a new one. */
 ch_status ch_copy_generation_settings(const char *from, const char *to, ch_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* Tensors whose shape, or being there, a configuration leaves to the files: declared as the files have them. */
+/* Declares tensors whose shape or existence a configuration leaves to the files. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "model/transformer.h"
 #include "tensor/kernels.h"
 
-/* --- a head of its own --------------------------------------------------------------------------------------------- */
+/* --- a head of its own ---------------------------------------------------------------------------------- */
 
 enum { PIECE = 4096 };
 
@@ -29,7 +29,7 @@ static const ch_tensor *find_row(const ch_weights *files, const ch_config *confi
 
 /* `n` values from `first` on, widened. */
 static void widen(const ch_tensor *tensor, int64_t first, int64_t n, double *values) {
-  char straight[PIECE * sizeof(double)]; /* the data may lie off its alignment */
+  char straight[PIECE * sizeof(double)]; /* the data may be unaligned */
   memcpy(straight, (const char *)tensor->data + ch_dtype_bytes(tensor->dtype, first),
          ch_dtype_bytes(tensor->dtype, n));
   ch_kernels_best(CH_F64)->convert_from(&ch_alone, n, straight, tensor->dtype, values);
@@ -69,13 +69,14 @@ ch_status ch_config_read_stored(const char *path, ch_config *config, ch_error *e
   return CH_OK;
 }
 
-/* --- shapes -------------------------------------------------------------------------------------------------------- */
+/* --- shapes --------------------------------------------------------------------------------------------- */
 
 static int by_name(const void *a, const void *b) {
   return strcmp(((const ch_known_shape *)a)->name, ((const ch_known_shape *)b)->name);
 }
 
-/* The shapes of all tensors in the files whose names begin with `prefix`, without it; names stay the files'. */
+/* The shapes of all tensors in the files whose names begin with `prefix`, without it; names stay the
+   files'. */
 static ch_status collect(const ch_safetensors *files, int file_count, const char *prefix,
                          ch_known_shapes *shapes, ch_error *error) {
   int64_t count = 0;

@@ -17,12 +17,13 @@
 enum { MOST_INDEX_BYTES = 8 << 20, MOST_INDEX_OBJECTS = 64, MOST_SHARDS = 10000 };
 /* Elements that a thread converts at once: so few that the kernel does not call for more threads. */
 enum { PIECE = 4096, SMALL_COPY = 1 << 20 };
-/* A block of MXFP4: 32 numbers of 4 bits, the lower half of a byte first; a byte elsewhere is the exponent of their scale. */
+/* A block of MXFP4: 32 numbers of 4 bits, the lower half of a byte first; a byte elsewhere is the exponent of
+   their scale. */
 enum { MXFP4_VALUES = 32, MXFP4_BYTES = 16, MXFP4_BIAS = 127, MXFP4_NAN = 255 };
 
 static const char single_name[] = "model.safetensors", index_name[] = "model.safetensors.index.json";
 
-/* --- files ----------------------------------------------------------------------------------------------------- */
+/* --- files ---------------------------------------------------------------------------------------------- */
 
 static ch_status open_shard(const char *directory, const char *name, ch_weights *weights, ch_error *error) {
   char *path = ch_path_join(directory, name);
@@ -37,13 +38,14 @@ static ch_status open_shard(const char *directory, const char *name, ch_weights 
   return status;
 }
 
-/* A shard's name must be a plain file name: nothing that leads out of the directory. (A symbolic link is the
-   user's own doing: the Hugging Face cache is made of them.) */
+/* A shard's name must be a plain file name: nothing that leads out of the directory. (Symbolic links are the
+   user's choice: the Hugging Face cache consists of them.) */
 static bool plain_name(const char *name) {
   return *name && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-/* An index is one object with two inside; thousands of nested ones are an attack on the JSON library's memory. */
+/* An index is one object with two inside; thousands of nested ones are an attack on the JSON library's
+   memory. */
 static bool shallow(const char *text) {
   int objects = 0;
   for (const char *p = text; *p; p++) objects += *p == '{' || *p == '[';
@@ -153,7 +155,7 @@ static ch_status open_files(const char *directory, ch_weights *weights, ch_error
   return status;
 }
 
-/* --- matching -------------------------------------------------------------------------------------------------- */
+/* --- matching ------------------------------------------------------------------------------------------- */
 
 /* The state of opening a model. */
 typedef struct opening {
@@ -175,8 +177,8 @@ static ch_status tensor_error(const opening *o, ch_status code, const char *name
   return code;
 }
 
-/* Returns true if a tensor has the row's elements in its order: the same shape, but that leading ones may stand before it and its
-   last dimension may be cut into several, as in a convolution's weight. */
+/* Returns true if a tensor has the row's elements in its order: the same shape, but there may be leading
+   dimensions of 1, and its last dimension may be cut into several, as in a convolution's weight. */
 static bool same_elements(const ch_tensor *tensor, const ch_param *row) {
   int first = 0;
   while (tensor->rank - first > row->rank && tensor->shape[first] == 1) first++;
@@ -225,8 +227,9 @@ static ch_status unknown_tensor(const opening *o, const char *name) {
   return tensor_error(o, CH_ERROR_FORMAT, name, what);
 }
 
-/* Tensors that other programs write and nobody reads, of any type: tables of frequencies, numbers of positions, masks, and
-   DeepSeek-V3's layers that predict further tokens, which come after the model's own. */
+/* Tensors that other programs write and nobody reads, of any type: tables of frequencies, numbers of
+   positions, masks, and DeepSeek-V3's layers that predict further tokens, which come after the model's
+   own. */
 static bool is_left_over(const ch_config *config, const char *name) {
   static const char *const buffers[] = {"inv_freq",   "original_inv_freq", "long_inv_freq", "cos_cached",
                                         "sin_cached", "position_ids",      "causal_mask"};
@@ -271,9 +274,10 @@ static ch_status match(opening *o) {
   return CH_OK;
 }
 
-/* --- matching files with another layout ------------------------------------------------------------------------- */
+/* --- matching files with another layout ----------------------------------------------------------------- */
 
-/* Finds a tensor in any shard, with or without GPT-2's prefix, and marks it: used [all tensors of all shards]. */
+/* Finds a tensor in any shard, with or without GPT-2's prefix, and marks it: used [all tensors of all
+   shards]. */
 static ch_status find_used(const opening *o, const char *name, bool *used, const ch_stored_tensor **found) {
   static const char prefix[] = "transformer.";
   const size_t length = strlen(prefix);
@@ -320,8 +324,8 @@ static ch_status take_part(const opening *o, const ch_param *row, const ch_tenso
   return CH_OK;
 }
 
-/* A half of a matrix of experts in MXFP4, [experts, rows, columns / 32] scales or as many blocks of 16 bytes: the
-   expert's part of it. */
+/* A half of a matrix of experts in MXFP4, [experts, rows, columns / 32] scales or as many blocks of 16 bytes:
+   the expert's part of it. */
 static ch_status find_mxfp4(const opening *o, const ch_param *row, const ch_tensor_place *place,
                             const char *half, int64_t bytes, bool *used, const ch_stored_tensor **found,
                             const char **part) {
@@ -401,7 +405,7 @@ static ch_status match_layout(opening *o) {
   return status;
 }
 
-/* --- conversion ------------------------------------------------------------------------------------------------ */
+/* --- conversion ----------------------------------------------------------------------------------------- */
 
 /* Numbers in MXFP4 are numbers in BF16 too. */
 static ch_dtype wanted_dtype(const ch_param *row, const ch_tensor *stored, ch_weights_mode mode) {
@@ -436,7 +440,8 @@ static bool all_finite(const void *values, int64_t n, ch_dtype dtype) {
   return finite;
 }
 
-/* Copies n values as `to`, the stored type or F32 or F64; false when one is not finite. `in` may lie off its alignment. */
+/* Copies n values as `to`, the stored type or F32 or F64; false when one is not finite. `in` may be
+   unaligned. */
 static bool copy_piece(const char *in, ch_dtype from, ch_dtype to, int64_t n, char *out) {
   double straight[PIECE];
   if (!aligned(in, from)) in = memcpy(straight, in, ch_dtype_bytes(from, n));
@@ -543,7 +548,8 @@ static size_t bytes_of(const ch_param *row, ch_dtype dtype) {
   return round_up((size_t)ch_param_count(row) * ch_dtype_size(dtype));
 }
 
-/* Fills the copies, all tensors in one parallel region: a barrier a tensor would cost more than the copying. */
+/* Fills the copies, all tensors in one parallel region: a barrier a tensor would cost more than the
+   copying. */
 static ch_status copy_all(const opening *o) {
   int count = o->params->count, damaged = count; /* the first damaged row */
 #pragma omp parallel reduction(min : damaged) if (o->weights->owned_bytes > SMALL_COPY)

@@ -17,17 +17,18 @@ typedef struct ch_weights {
 
 /* The purpose for which the caller opens the weights. */
 typedef enum ch_weights_mode {
-  CH_WEIGHTS_MAPPED, /* inference: matrices stay mapped as they are stored; vectors (and always_real ones) are F32 */
+  /* inference: matrices stay mapped as they are stored; vectors (and always_real ones) are F32 */
+  CH_WEIGHTS_MAPPED,
   CH_WEIGHTS_F32, /* everything F32 (mapped where it already is) */
   CH_WEIGHTS_F64  /* everything double: the reference path */
 } ch_weights_mode;
 
 /* Opens DIR/model.safetensors, or the shards that DIR/model.safetensors.index.json names, and checks that
    exactly the tensors of `params` are there with their shapes; those of a Vision Transformer may have Hugging
-   Face's names and shapes (io/tensor_names.h). Tolerated: buffers that old files hold (rotary_emb.inv_freq, masks), and an
-   lm_head.weight in a tied checkpoint, which replaces a missing embedding. Values that are copied, and so
-   every vector, must be finite; matrices that stay mapped are not touched. Errors name the file and the
-   tensor. */
+   Face's names and shapes (io/tensor_names.h). Tolerated: buffers that old files hold (rotary_emb.inv_freq,
+   masks), and an lm_head.weight in a tied checkpoint, which replaces a missing embedding. Values that are
+   copied, and so every vector, must be finite; matrices that stay mapped are not touched. Errors name the
+   file and the tensor. */
 ch_status ch_weights_open(const char *directory, const ch_config *config, const ch_params *params,
                           ch_weights_mode mode, ch_weights *weights, ch_error *error);
 void ch_weights_close(ch_weights *weights);
@@ -36,35 +37,39 @@ void ch_weights_forget(const ch_weights *weights, const void *data, size_t bytes
 /* The first half of that: opens the files and reads their headers; `tensors` stays NULL. */
 ch_status ch_weights_find(const char *directory, ch_weights *weights, ch_error *error);
 
-/* Reads a configuration as ch_config_read, and corrects "tie_word_embeddings" by the weights of the directory, if there are any: a
-   head in the files whose values are not the embedding's is the model's own head. */
+/* Reads a configuration as ch_config_read, and corrects "tie_word_embeddings" by the weights of the
+   directory, if there are any: a head in the files whose values are not the embedding's is the model's own
+   head. */
 ch_status ch_config_read_stored(const char *path, ch_config *config, ch_error *error);
 
-/* Declares the tensors of a model (ch_model_declare); shapes that the configuration leaves open ("sharing.rank",
-   "sharing.atoms" of groups) and residuals are those of the files in `directory`, if it is one. */
+/* Declares the tensors of a model (ch_model_declare); shapes that the configuration leaves open
+   ("sharing.rank", "sharing.atoms" of groups) and residuals are those of the files in `directory`, if it is
+   one. */
 ch_status ch_model_declare_stored(const char *directory, const ch_config *config, ch_params *params,
                                   ch_error *error);
-/* Like ch_model_declare_stored, with the shapes of the tensors of a safetensors file whose names begin with `prefix`. */
+/* Like ch_model_declare_stored, with the shapes of the tensors of a safetensors file whose names begin with
+   `prefix`. */
 ch_status ch_model_declare_saved(const char *path, const char *prefix, const ch_config *config,
                                  ch_params *params, ch_error *error);
 
 /* Puts tensor `index` of a parameter table into the file, all its values as `dtype`. */
 typedef ch_status ch_tensor_put(void *context, int index, ch_dtype dtype, ch_writer *writer, ch_error *error);
-/* Writes DIR/model.safetensors alone, beside and renamed, tensor by tensor as `put` gives them: dtypes [params->count]. */
+/* Writes DIR/model.safetensors alone, under a temporary name and renamed, tensor by tensor as `put` gives
+   them: dtypes [params->count]. */
 ch_status ch_weights_write(const char *directory, const ch_params *params, const ch_dtype *dtypes,
                            ch_tensor_put *put, void *context, ch_error *error);
-/* Writes DIR/config.json, whose layout is that of config->model_type, ours or a Hugging Face family's. Last of all: a
-   directory without it is no model. */
+/* Writes DIR/config.json, whose layout is that of config->model_type, ours or a Hugging Face family's. Last
+   of all: a directory without it is no model. */
 ch_status ch_config_store(const char *directory, const ch_config *config, ch_error *error);
 typedef struct ch_model_writing {
-  const ch_weights *read; /* that tensors may lie in, and which are let go of as they are written; or NULL */
+  const ch_weights *read; /* mappings that tensors may be in, released as they are written; or NULL */
   ch_status (*step)(void *context, const char *what, double done, double total,
                     ch_error *error); /* bytes; not CH_OK ends the writing with it; or NULL */
   void *context;
 } ch_model_writing;
 
-/* Both, beside and renamed; tensors [params->count] of any float type, stored as dtypes [params->count] say, or all of
-   them as `dtype`. */
+/* Writes both, under temporary names and renamed; tensors [params->count] of any float type, stored as dtypes
+   [params->count] say, or all of them as `dtype`. */
 ch_status ch_model_write_as(const char *directory, const ch_config *config, const ch_params *params,
                             const ch_tensor *tensors, const ch_dtype *dtypes, const ch_model_writing *writing,
                             ch_error *error);

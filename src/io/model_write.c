@@ -9,7 +9,8 @@
 #include "tensor/encode_blocks.h"
 #include "tensor/kernels.h"
 
-/* Elements converted at once: so few that the kernels do not call for more threads, whose start would cost more. */
+/* Elements converted at once: so few that the kernels do not call for more threads, whose start would cost
+   more. */
 enum { PIECE = 1 << 13, STEP_VALUES = 1 << 22 /* encoded between two steps */ };
 /* Bytes between two steps. */
 static const size_t stride = (size_t)16 << 20;
@@ -29,14 +30,15 @@ static ch_status tell(const converter *convert, ch_error *error) {
   return w->step ? w->step(w->context, "writing", convert->done, convert->total, error) : CH_OK;
 }
 
-/* --- values that a type can hold ----------------------------------------------------------------------------------- */
+/* --- values that a type can hold ------------------------------------------------------------------------ */
 
 /* Values of a tensor as they are stored, widened into `out`. */
 static void widen(const char *stored, ch_dtype dtype, int64_t n, bool wide, double *out) {
   ch_kernels_best(wide ? CH_F64 : CH_F32)->convert_from(ch_team_here(), n, stored, dtype, out);
 }
 
-/* The largest magnitude of n values of F32; NaN if one is not finite. Magnitudes are in the order of their bits. */
+/* The largest magnitude of n values of F32; NaN if one is not finite. Magnitudes are in the order of their
+   bits. */
 static double largest_of_floats(const float *values, int64_t n) {
   uint32_t most = 0;
   for (int64_t i = 0; i < n; i++) {
@@ -66,8 +68,8 @@ static ch_status damaged(const converter *convert, int index, ch_error *error) {
                  convert->params->rows[index].name);
 }
 
-/* Checks n values that were stored in convert->out: a type whose numbers end earlier made infinities of finite values, whose largest
-   was `most`. */
+/* Checks n values that were stored in convert->out: a type with a smaller range turned finite values
+   into infinities, whose largest was `most`. */
 static ch_status check_stored(converter *convert, int index, ch_dtype dtype, bool wide, int64_t n,
                               double most, ch_error *error) {
   const double most_of_bf16 = 0x1.FFp127;
@@ -80,7 +82,7 @@ static ch_status check_stored(converter *convert, int index, ch_dtype dtype, boo
                                         : "bf16 and f32");
 }
 
-/* --- tensors ---------------------------------------------------------------------------------------------------------- */
+/* --- tensors -------------------------------------------------------------------------------------------- */
 
 /* Checks what comes from a file; what was computed here was checked there. */
 static ch_status check_copied(converter *convert, int index, ch_error *error) {

@@ -12,8 +12,8 @@
 
 enum { MOST_HEADER_BYTES = 100 * 1000 * 1000, MOST_ENTRY_BYTES = 64 << 10, MOST_METADATA_BYTES = 8 << 20 };
 
-/* A parse in progress. The header's top level is walked here and each entry parsed alone, so that a hostile header
-   cannot make the JSON library hold more than one entry. */
+/* A parse in progress. The header's top level is walked here and each entry parsed alone, so that a hostile
+   header cannot make the JSON library hold more than one entry. */
 typedef struct reader {
   const char *where;
   const char *at, *end; /* the rest of the header */
@@ -28,7 +28,7 @@ static ch_status bad_header(const reader *r, const char *what) {
   return ch_fail(r->error, CH_ERROR_FORMAT, "%s: the safetensors header %s", r->where, what);
 }
 
-/* --- walking the top level ------------------------------------------------------------------------------------- */
+/* --- walking the top level ------------------------------------------------------------------------------ */
 
 static char next_token(reader *r) {
   while (r->at < r->end && strchr(" \t\r\n", *r->at) && *r->at) r->at++;
@@ -42,7 +42,8 @@ static const char *skip_string(const char *p, const char *end) {
   return p < end ? p + 1 : NULL;
 }
 
-/* The end of the object that starts at `p`; NULL when it does not end or nests deeper than any header does. */
+/* The end of the object that starts at `p`; NULL when it does not end or nests deeper than any header
+   does. */
 static const char *skip_object(const char *p, const char *end) {
   int depth = 0;
   while (p < end) {
@@ -68,7 +69,7 @@ static char *parse_name(const char *start, const char *end) {
   return copy;
 }
 
-/* --- one tensor ------------------------------------------------------------------------------------------------ */
+/* --- one tensor ----------------------------------------------------------------------------------------- */
 
 static ch_status bad_tensor(const reader *r, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -83,8 +84,8 @@ static ch_status bad_tensor(const reader *r, const char *name, const char *forma
                  ch_json_quote(name, quoted, sizeof quoted), what);
 }
 
-/* Types that the format has and no model of ours. A file with a tensor of such a type is read, for the tensor may be one that
-   nobody needs. */
+/* Types that the format has and no model of ours. A file with a tensor of such a type is read, for the tensor
+   may be one that nobody needs. */
 static const struct foreign {
   const char *name;
   int bits;
@@ -256,7 +257,7 @@ static ch_status parse_header(reader *r) {
   return r->at == r->end ? CH_OK : bad_header(r, "has bytes after its JSON object");
 }
 
-/* --- the whole file -------------------------------------------------------------------------------------------- */
+/* --- the whole file ------------------------------------------------------------------------------------- */
 
 static int by_name(const void *a, const void *b) {
   return strcmp(((const ch_stored_tensor *)a)->name, ((const ch_stored_tensor *)b)->name);
@@ -387,7 +388,7 @@ const ch_stored_tensor *ch_safetensors_find(const ch_safetensors *file, const ch
   return file->count ? bsearch(&key, file->tensors, (size_t)file->count, sizeof key, by_name) : NULL;
 }
 
-/* --- writing --------------------------------------------------------------------------------------------------- */
+/* --- writing -------------------------------------------------------------------------------------------- */
 
 /* The alignment of a tensor's data. Blocks begin with scales of two bytes. */
 static size_t alignment_of(ch_dtype dtype) {

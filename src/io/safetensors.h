@@ -1,4 +1,4 @@
-/* safetensors files: hostile-proof reading by memory map, writing beside and renaming. */
+/* safetensors files: hostile-proof reading by memory map; writing under a temporary name, then renaming. */
 #ifndef CH_IO_SAFETENSORS_H
 #define CH_IO_SAFETENSORS_H
 
@@ -10,8 +10,8 @@
 typedef struct ch_stored_tensor {
   char *name;
   ch_tensor tensor;
-  const char *
-      foreign; /* the name of a type that no model of ours has, "BOOL"; the tensor is U8 [bytes] then. Else NULL */
+  /* the name of a type that no model of ours has, "BOOL"; the tensor is U8 [bytes] then. Else NULL */
+  const char *foreign;
 } ch_stored_tensor;
 
 typedef struct ch_safetensors {
@@ -23,9 +23,9 @@ typedef struct ch_safetensors {
      type in the metadata under its name. Here it has its type, and its shape in values. */
 } ch_safetensors;
 
-/* Opens and checks a file: header length (at most 100 MB), JSON, duplicate names, dtypes, shapes, overflow, offsets
-   in range, no overlaps, no holes, nothing left over. Reads the header alone, and needs memory in proportion to the
-   number of tensors. Release with ch_safetensors_close (harmless after a failure). */
+/* Opens and checks a file: header length (at most 100 MB), JSON, duplicate names, dtypes, shapes, overflow,
+   offsets in range, no overlaps, no holes, nothing left over. Reads the header alone, and needs memory in
+   proportion to the number of tensors. Release with ch_safetensors_close (harmless after a failure). */
 ch_status ch_safetensors_open(const char *path, ch_safetensors *file, ch_error *error);
 /* Like ch_safetensors_open, on memory, for the fuzz target; `data` must outlive `file`. */
 ch_status ch_safetensors_parse(const void *data, size_t size, const char *where, ch_safetensors *file,
@@ -33,18 +33,20 @@ ch_status ch_safetensors_parse(const void *data, size_t size, const char *where,
 void ch_safetensors_close(ch_safetensors *file);
 const ch_stored_tensor *ch_safetensors_find(const ch_safetensors *file, const char *name);
 
-/* Writes tensors; the data starts on 64 bytes, and wider element types come first, so that every tensor is aligned
-   to its elements. metadata: JSON text of a string-to-string object, or NULL. */
+/* Writes tensors; the data starts on 64 bytes, and wider element types come first, so that every tensor is
+   aligned to its elements. metadata: JSON text of a string-to-string object, or NULL. */
 ch_status ch_safetensors_write(const char *path, const ch_stored_tensor *tensors, int64_t count,
                                const char *metadata, ch_error *error);
 /* Gives the bytes of tensor `index` of a list; they need to last until the next call. */
 typedef ch_status (*ch_tensor_maker)(void *context, int64_t index, const void **data, ch_error *error);
-/* Like ch_safetensors_write, with data that `make` gives, one tensor after the other in the order of ch_safetensors_layout. */
+/* Like ch_safetensors_write, with data that `make` gives, one tensor after the other in the order of
+   ch_safetensors_layout. */
 ch_status ch_safetensors_write_made(const char *path, const ch_stored_tensor *tensors, int64_t count,
                                     const char *metadata, ch_tensor_maker make, void *context,
                                     ch_error *error);
-/* The first half of that, for writers that make the data as they go: appends length and header to `header`, and fills
-   order[count] with the sequence in which the tensors' bytes must follow. Data pointers are not read. */
+/* The first half of that, for writers that make the data as they go: appends length and header to `header`,
+   and fills order[count] with the sequence in which the tensors' bytes must follow. Data pointers are not
+   read. */
 ch_status ch_safetensors_layout(const ch_stored_tensor *tensors, int64_t count, const char *metadata,
                                 ch_text *header, int64_t *order, ch_error *error);
 

@@ -97,8 +97,9 @@ static bool place_of_mixtral(const ch_param *param, ch_tensor_place *place) {
   return true;
 }
 
-/* Of a layer of gpt-oss: the router's name, and an expert's part of "mlp.experts.gate_up_proj", [experts, D, 2 F] with
-   gate and up side by side in every pair, "mlp.experts.down_proj", [experts, F, D], and of their biases. */
+/* Of a layer of gpt-oss: the router's name, and an expert's part of "mlp.experts.gate_up_proj", [experts, D,
+   2 F] with gate and up side by side in every pair, "mlp.experts.down_proj", [experts, F, D], and of their
+   biases. */
 static bool place_of_gpt_oss(const ch_config *c, const ch_param *param, ch_tensor_place *place) {
   int layer, expert;
   char matrix[16], kind[16];

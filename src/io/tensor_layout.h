@@ -1,5 +1,5 @@
-/* Where other families' files keep the tensors of models that became ours: under other names, several in one, or
- * transposed. */
+/* Where other families' files keep the tensors of models that became ours: under other names, several in one,
+ * or transposed. */
 #ifndef CH_IO_TENSOR_LAYOUT_H
 #define CH_IO_TENSOR_LAYOUT_H
 
@@ -7,22 +7,22 @@
 #include "config/params.h"
 #include "io/tensor_names.h"
 
-/* Where a tensor is: rows [first, first + its own) of a tensor [rows, ...], or those columns of a tensor [..., rows]. A
-   vector is one column. */
+/* Where a tensor is: rows [first, first + its own) of a tensor [rows, ...], or those columns of a tensor
+   [..., rows]. A vector is one column. */
 typedef struct ch_tensor_place {
   char name[CH_TENSOR_NAME_SIZE];
   int64_t first, rows;
   bool transposed;
   int64_t step; /* only every so many-th of those columns; 0: all */
-  int64_t experts,
-      expert;    /* the tensor is the expert's of one of all experts, [experts, ...]; 0: it is not */
+  /* the tensor is the expert's of one of all experts, [experts, ...]; 0: it is not */
+  int64_t experts, expert;
   bool plus_one; /* the file has the differences from 1 */
-  const void *
-      scales; /* of 32 values each in MXFP4, where that is what the file holds: rows, as they are multiplied */
+  /* of 32 values each in MXFP4, where that is what the file holds: rows, as they are multiplied */
+  const void *scales;
 } ch_tensor_place;
 
-/* The place of a row of the parameter table in files of config->layout; false where it is that row's own: its name and
-   shape. */
+/* The place of a row of the parameter table in files of config->layout; false where it is that row's own: its
+   name and shape. */
 bool ch_tensor_place_of(const ch_config *config, const ch_param *param, ch_tensor_place *place);
 /* Returns true if files of config->layout hold a tensor that no model reads: GPT-2's masks. */
 bool ch_tensor_is_ballast(const ch_config *config, const char *name);

@@ -53,7 +53,8 @@ void ch_account_parameters(const ch_config *config, const ch_params *params, ch_
     account->parameters_active -= experts / config->moe.experts * (config->moe.experts - config->moe.active);
 }
 
-/* The name of the node's weight: a parameter among its inputs, or after an input that does not depend on tokens. */
+/* The name of the node's weight: a parameter among its inputs, or after an input that does not depend on
+   tokens. */
 static const char *weight_name(const ch_node *node, const bool *moves) {
   for (int i = 0; i < node->inputs; i++) {
     const ch_node *in = node->in[i];
@@ -75,8 +76,8 @@ static double *term_of(const ch_node *node, const bool *moves, ch_flops *flops) 
   return strstr(name, ".mlp.") ? &flops->feed_forward : &flops->lm_head;
 }
 
-/* FLOPs of a node per unit (token or image) of the graph, if a query sees `context` tokens. A streamed value is made
-   once per run for each of these tokens. */
+/* FLOPs of a node per unit (token or image) of the graph, if a query sees `context` tokens. A streamed value
+   is computed once per run for each of these tokens. */
 static double arithmetic(ch_graph *graph, const ch_node *node, double context, double units) {
   graph->context = context;
   double flops = node->op->flops(node) / units;
@@ -85,8 +86,8 @@ static double arithmetic(ch_graph *graph, const ch_node *node, double context, d
   return node->streamed ? flops * context / (double)(graph->sequences * graph->length) : flops;
 }
 
-/* Marks what the root depends on; a graph may hold other values, which no plan computes. Inputs come before their
-   users. */
+/* Marks what the root depends on; a graph may hold other values, which no plan computes. Inputs come before
+   their users. */
 static void mark_needed(const ch_graph *graph, const ch_node *root, bool *needed) {
   needed[root->id] = true;
   for (int i = graph->count - 1; i >= 0; i--)
@@ -94,8 +95,8 @@ static void mark_needed(const ch_graph *graph, const ch_node *root, bool *needed
 }
 
 /* FLOPs per unit of the graph, if a query sees `context` tokens. What grows with the context counts as
-   attention_context, the rest by its weight. moves: whether a value depends on the tokens; values that do not are
-   computed once, when a model is loaded. */
+   attention_context, the rest by its weight. moves: whether a value depends on the tokens; values that do not
+   are computed once, when a model is loaded. */
 static void count_graph(ch_graph *graph, const bool *needed, double context, double units, bool *moves,
                         ch_flops *flops) {
   for (int i = 0; i < graph->count; i++) {
@@ -138,7 +139,8 @@ static ch_status count_flops(const ch_config *config, const ch_params *params, b
   return status;
 }
 
-/* Prefill and decoding, with matrices that were materialised when the model was opened (materialise.h, CH_MATERIALISE_SERVING). */
+/* Prefill and decoding, with matrices that were materialised when the model was opened (materialise.h,
+   CH_MATERIALISE_SERVING). */
 static ch_status count_serving(const ch_config *config, const ch_params *params, int64_t depth,
                                ch_account *account, ch_error *error) {
   ch_params written = {0};

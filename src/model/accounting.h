@@ -1,5 +1,6 @@
-/* Counts the costs of a model: parameters, cache, arithmetic. Counted from the parameter table, from the states that the
- * mechanism declares and from the graph that runs, so the figures cannot drift from the code. */
+/* Counts the costs of a model: parameters, cache, arithmetic. Counted from the parameter table, from the
+ * states that the mechanism declares and from the graph that runs, so the figures cannot drift from the
+ * code. */
 #ifndef CH_MODEL_ACCOUNTING_H
 #define CH_MODEL_ACCOUNTING_H
 
@@ -13,8 +14,8 @@ void ch_account_parameters(const ch_config *config, const ch_params *params, ch_
 /* params: the config's table. depth: tokens of context. cache: what it stores. */
 ch_status ch_account_model(const ch_config *config, const ch_params *params, int64_t depth,
                            ch_cache_types cache, ch_account *account, ch_error *error);
-/* Appends the account as a JSON object, with the depth and the name of the cache's types it was made for; name: first of
-   its keys, or NULL. */
+/* Appends the account as a JSON object, with the depth and the name of the cache types that it is for;
+   name: first of its keys, or NULL. */
 void ch_account_json(const char *name, const ch_config *config, const ch_account *account, int64_t depth,
                      const char *cache_dtype, ch_text *json);
 

@@ -1,5 +1,5 @@
-/* The block that all models share: x += r f(norm(x)), for attention and then for the feed-forward network. Norms may
- * stand elsewhere (config.h, ch_norm_placement), and both halves may read the same normed x. */
+/* The block that all models share: x += r f(norm(x)), for attention and then for the feed-forward network.
+ * Norms may be elsewhere (config.h, ch_norm_placement), and both halves may read the same normed x. */
 #include "model/block.h"
 
 #include <stdio.h>
@@ -10,7 +10,8 @@
 
 enum { NAME_SIZE = 96 };
 
-/* The names of the norms of a half: of what f reads, and of what it adds, or of the sum. NULL: there is none. */
+/* The names of the norms of a half: of what f reads, and of what it adds, or of the sum. NULL: there is
+   none. */
 typedef struct half_norms {
   const char *before, *after;
 } half_norms;

@@ -1,4 +1,4 @@
-/* Copies of weights, kept for as long as the same weights are used. */
+/* Copies of weights in an engine's memory, reused as long as the same weights are given. */
 #include "model/engine_copies.h"
 
 #include <stdlib.h>

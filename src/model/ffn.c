@@ -1,4 +1,5 @@
-/* The feed-forward half of a layer: a mixture of experts if the config has one there, otherwise one network. */
+/* The feed-forward half of a layer: a mixture of experts if the config has one there, otherwise one
+   network. */
 #include "model/ffn.h"
 
 #include "model/moe.h"

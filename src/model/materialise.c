@@ -1,4 +1,5 @@
-/* Computes shared and factored matrices by the graph that makes them as values, and keeps the results as tensors. */
+/* Computes shared and factored matrices by the graph that makes them as values, and keeps the results as
+   tensors. */
 #include "model/materialise.h"
 
 #include <stdio.h>
@@ -13,7 +14,7 @@ enum { ALIGNMENT = 64 };
 
 static const char residual_a[] = ".residual.a.weight";
 
-/* --- the configuration of the result ----------------------------------------------------------------------------------- */
+/* --- the configuration of the result -------------------------------------------------------------------- */
 
 int64_t ch_count_residuals(const ch_params *params) {
   int64_t count = 0;
@@ -27,7 +28,8 @@ bool ch_materialise_changes(const ch_config *config, const ch_params *params, ch
   return sharing->type != CH_SHARING_NONE || ch_count_residuals(params) > 0;
 }
 
-/* Returns true if a graph asks for the whole product of a projection's factors: "model.layers.0.self_attn.{name}.b.weight". */
+/* Returns true if a graph asks for the whole product of a projection's factors:
+   "model.layers.0.self_attn.{name}.b.weight". */
 static bool asks_for_product(const ch_graph *graph, const char *name) {
   char factor[80];
   snprintf(factor, sizeof factor, ".self_attn.%s.b.weight", name);
@@ -72,7 +74,7 @@ static ch_status settle(const ch_params *params, ch_materialise_for as, ch_confi
   return CH_OK;
 }
 
-/* --- values of the given tensors ------------------------------------------------------------------------------------------ */
+/* --- values of the given tensors ------------------------------------------------------------------------ */
 
 /* The state of materialising a model. */
 typedef struct materialising {
@@ -189,7 +191,7 @@ static ch_status compute(materialising *r, const made_row *made, const ch_tensor
   return status;
 }
 
-/* --- the result ---------------------------------------------------------------------------------------------------- */
+/* --- the result ----------------------------------------------------------------------------------------- */
 
 /* Finds a place for every tensor: the given one, a view of an atom, or memory in `data` (NULL so far). */
 static ch_status place_tensors(materialising *r) {
@@ -232,8 +234,8 @@ static int by_name(const void *a, const void *b) {
   return strcmp(((const ch_known_shape *)a)->name, ((const ch_known_shape *)b)->name);
 }
 
-/* Returns true if a given tensor stays in the result: all do but a residual's, which stays only if its projection keeps its
-   factors. */
+/* Returns true if a given tensor stays in the result: all do but a residual's, which stays only if its
+   projection keeps its factors. */
 static bool stays(const materialising *r, const char *name) {
   const char *mark = strstr(name, ".residual.");
   char projection[CH_PROJECTION_NAME_SIZE];

@@ -1,4 +1,5 @@
-/* Rewrites a model with other tensors: shared and factored matrices materialised, and what only training needs dropped. */
+/* Rewrites a model with other tensors: shared and factored matrices materialised, and what only training
+   needs dropped. */
 #ifndef CH_MODEL_MATERIALISE_H
 #define CH_MODEL_MATERIALISE_H
 
@@ -6,11 +7,12 @@
 
 typedef enum ch_materialise_for {
   CH_MATERIALISE_INFERENCE, /* coefficients instead of the MLP and block embeddings that compute them */
-  CH_MATERIALISE_SERVING, /* what decodes fastest: sums of atoms and residuals as matrices in the type of what they are
-                        made of; an atom that is a layer's matrix stays where it is, and so do low-rank factors unless
-                        decoding needs their product */
+  /* what decodes fastest: sums of atoms and residuals as matrices in the type of their terms; an atom that is
+     a layer's matrix stays where it is, and so do low-rank factors unless decoding needs their product */
+  CH_MATERIALISE_SERVING,
   CH_MATERIALISE_DENSE, /* every projection a matrix of its own, computed ones in F32 (or F64) */
-  CH_MATERIALISE_STAND_IN /* for timing only: every projection a matrix, an atom in place of a sum; the results are meaningless */
+  /* for timing only: every projection a matrix, an atom in place of a sum; the results are meaningless */
+  CH_MATERIALISE_STAND_IN
 } ch_materialise_for;
 
 typedef struct ch_materialised {
@@ -21,15 +23,17 @@ typedef struct ch_materialised {
   size_t data_bytes;
 } ch_materialised;
 
-/* Matrices that have a residual beside them. */
+/* Counts the matrices that have a residual added. */
 int64_t ch_count_residuals(const ch_params *params);
 /* Returns true if materialising the model changes its tensors. */
 bool ch_materialise_changes(const ch_config *config, const ch_params *params, ch_materialise_for as);
-/* params, tensors [params->count]: the model's own; they must outlive the result, which ch_materialised_free releases. */
+/* params, tensors [params->count]: the model's own; they must outlive the result, which ch_materialised_free
+   releases. */
 ch_status ch_materialise(const ch_config *config, const ch_params *params, const ch_tensor *tensors,
                          ch_materialise_for as, ch_materialised *materialised, ch_error *error);
 void ch_materialised_free(ch_materialised *materialised);
-/* Writes one layer's matrix of a projection, whatever it is made of, to `matrix`: F32, of its shape, with memory. */
+/* Writes one layer's matrix of a projection, from whatever source, to `matrix`: F32, of its shape, with
+   memory. */
 ch_status ch_write_projection(const ch_config *config, const ch_params *params, const ch_tensor *tensors,
                               int layer, const char *name, const ch_tensor *matrix, ch_error *error);
 

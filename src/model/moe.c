@@ -1,10 +1,11 @@
-/* Mixture of experts, with DeepSeek's names: y = shared(x) + sum over the chosen experts e of w_e expert_e(x).
+/* Mixture of experts, with DeepSeek's names: y = shared(x) + sum over the chosen experts e of w_e
+ * expert_e(x).
  *
  * The router's softmax p over all experts gives the weights of the `active` best, renormalised to sum to 1; a
- * single one keeps its p, or the router would have no gradient. The config may instead ask for sigmoids, for a scale, for
- * weights without renormalisation, and for a choice limited to the best groups of experts (DeepSeek-V2 and V3). Router and experts may have biases, and SwiGLU clamps (gpt-oss). Loss-free balancing (Wang et al. 2024) adds a bias to p for the choice
- * alone, which the trainer moves (train/balance.h).
- */
+ * single one keeps its p, or the router would have no gradient. The config may instead ask for sigmoids, for
+ * a scale, for weights without renormalisation, and for a choice limited to the best groups of experts
+ * (DeepSeek-V2 and V3). Router and experts may have biases, and SwiGLU clamps (gpt-oss). Loss-free balancing
+ * (Wang et al. 2024) adds a bias to p for the choice alone, which the trainer moves (train/balance.h). */
 #include "model/moe.h"
 
 #include <stdio.h>

@@ -43,7 +43,7 @@ ch_swiglu_clamps ch_ffn_clamps(const ch_config *config) {
   return (ch_swiglu_clamps){config->swiglu_alpha, config->swiglu_limit};
 }
 
-/* --- declaring ----------------------------------------------------------------------------------------------- */
+/* --- declaring ------------------------------------------------------------------------------------------ */
 
 typedef struct network {
   ch_declaration *declaration;
@@ -72,7 +72,7 @@ void ch_network_declare(ch_declaration *declaration, const ch_ffn_kind *kind, ch
   declare(&n, "down_proj", c->hidden_size, width, CH_PARAM_RESIDUAL);
 }
 
-/* --- building ------------------------------------------------------------------------------------------------ */
+/* --- building ------------------------------------------------------------------------------------------- */
 
 enum { NAME_SIZE = 96 };
 

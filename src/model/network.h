@@ -23,8 +23,9 @@ extern const char ch_ffn_swiglu[];
 /* The clamps of a config whose networks have them. */
 ch_swiglu_clamps ch_ffn_clamps(const ch_config *config);
 
-/* One network of a kind and width: the tensors "model.layers.{i}.mlp.{part}{gate,up,down}_proj.weight", without the
-   gate if the kind has none, and their ".bias" if `biased`. counted: what `info` counts the matrices as. */
+/* One network of a kind and width: the tensors "model.layers.{i}.mlp.{part}{gate,up,down}_proj.weight",
+   without the gate if the kind has none, and their ".bias" if `biased`. counted: what `info` counts the
+   matrices as. */
 void ch_network_declare(ch_declaration *declaration, const ch_ffn_kind *kind, ch_param_kind counted,
                         const char *part, int64_t width, bool biased);
 ch_node *ch_network(ch_builder *builder, const ch_ffn_kind *kind, ch_node *x, const char *part);

@@ -7,7 +7,7 @@
 /* A kind of norm over rows of hidden_size. */
 typedef struct ch_norm_kind {
   const char *name; /* "norm" in config.json */
-  bool biased;      /* it has a "{name}.bias" beside its "{name}.weight" */
+  bool biased;      /* it has a "{name}.bias" besides its "{name}.weight" */
   ch_node *(*build)(const ch_builder *builder, ch_node *x, ch_node *weight, ch_node *bias);
 } ch_norm_kind;
 
@@ -18,7 +18,8 @@ const char *const *ch_norm_names(void);
 void ch_model_norm_declare(const ch_config *config, ch_params *params, const char *name);
 ch_node *ch_model_norm(ch_builder *builder, ch_node *x, const char *name);
 
-/* The norm before the head, "model.norm". Models whose blocks end in a norm have none: x is returned as it is. */
+/* The norm before the head, "model.norm". Models whose blocks end in a norm have none: x is returned as it
+   is. */
 void ch_final_norm_declare(const ch_config *config, ch_params *params);
 ch_node *ch_final_norm(ch_builder *builder, ch_node *x);
 

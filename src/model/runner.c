@@ -1,4 +1,4 @@
-/* Binding a plan's inputs and running it. */
+/* Binds a plan's inputs and runs it, for training, evaluation, prefill and decoding. */
 #include "model/runner.h"
 
 #include "attention/registry.h"
@@ -161,7 +161,8 @@ static ch_status check_cache(const ch_runner *runner, const ch_cache *cache, ch_
   return CH_OK;
 }
 
-/* Places in the sequence; learned ones are counted in each document anew, as rotations are by their differences. */
+/* Places in the sequence; learned ones are counted in each document anew, as rotations are by their
+   differences. */
 static ch_status set_positions(ch_runner *runner, const ch_runner_call *call, ch_error *error) {
   int64_t length = runner->shape.length;
   for (int64_t s = 0; s < runner->shape.sequences; s++) {

@@ -1,4 +1,5 @@
-/* A planned model graph with what it needs to run: training steps, evaluation, prefill and decoding all go through it. */
+/* A planned model graph with what it needs to run: training steps, evaluation, prefill and decoding all go
+   through it. */
 #ifndef CH_MODEL_RUNNER_H
 #define CH_MODEL_RUNNER_H
 
@@ -7,8 +8,8 @@
 #include "model/transformer.h"
 #include "tensor/watch.h"
 
-/* Shared by the runners of one thread: kernels and their memory, threads, prepared products, work memory. Another kind of engine
-   is another table of kernels, with its memory, and its products. */
+/* Shared by the runners of one thread: kernels and their memory, threads, prepared products, work memory.
+   Another kind of engine is another table of kernels, with its memory, and its products. */
 typedef struct ch_engine {
   const ch_kernels *kernels;
   ch_team team;         /* the threads that everything of this engine is planned for and computed by */
@@ -16,30 +17,31 @@ typedef struct ch_engine {
   ch_watch watch;       /* while ch_engine_watch is in force */
   ch_gemm *gemm;
   ch_workspace workspace;
-  /* ch_graph's, of runners made from now on: CH_BF16, or the engine's own type (as it begins) */
+  /* ch_graph's, of runners created from now on: CH_BF16, or the engine's own type (as it begins) */
   ch_dtype compute;
   struct ch_token_groups *groups; /* of the cache of the last run that needed them */
   ch_engine_copies placed;        /* weights of files, where the kernels' memory is not the host's */
   ch_profile *profile;            /* filled by every run when not NULL; owned by the caller */
 } ch_engine;
 
-/* dtype: CH_F32 (the fastest kernels there are) or CH_F64 (the reference path). The team has as many threads as
-   OpenMP would give the calling thread now (ch_team_of); ch_engine_init_threads takes the number. */
+/* dtype: CH_F32 (the fastest kernels there are) or CH_F64 (the reference path). The team has as many threads
+   as OpenMP would give the calling thread now (ch_team_of); ch_engine_init_threads has a parameter for it. */
 ch_status ch_engine_init(ch_engine *engine, ch_dtype dtype, ch_error *error);
 ch_status ch_engine_init_threads(ch_engine *engine, ch_dtype dtype, int threads, ch_error *error);
 /* An engine that computes in the host's memory, for work that looks at values as they are computed. */
 ch_status ch_engine_init_host(ch_engine *engine, ch_dtype dtype, ch_error *error);
 void ch_engine_free(ch_engine *engine);
-/* From here on runs of the engine ask `stop` (or NULL) whether to end with CH_ERROR_INTERRUPTED, and report their
-   progress to `share` (or NULL). Both NULL: neither. The engine must not move in memory meanwhile. */
+/* From here on runs of the engine ask `stop` (or NULL) whether to end with CH_ERROR_INTERRUPTED, and report
+   their progress to `share` (or NULL). Both NULL: neither. The engine must not move in memory meanwhile. */
 void ch_engine_watch(ch_engine *engine, ch_stop_test stop, void (*share)(void *context, double share),
                      void *context);
 
-/* A cache for models of this configuration, in the memory of the engine's kernels. Release with ch_cache_free. */
+/* A cache for models of this configuration, in the memory of the engine's kernels. Release with
+   ch_cache_free. */
 ch_status ch_engine_cache(const ch_engine *engine, const ch_config *config, int64_t sequences,
                           int64_t capacity, const ch_cache_types *types, ch_cache **cache, ch_error *error);
-/* Like ch_engine_cache, but layers with a sliding window keep all tokens, so that sequences can go back to any of them. For graphs whose
-   `capacity` is 0. */
+/* Like ch_engine_cache, but layers with a sliding window keep all tokens, so that sequences can go back to
+   any of them. For graphs whose `capacity` is 0. */
 ch_status ch_engine_whole_cache(const ch_engine *engine, const ch_config *config, int64_t sequences,
                                 int64_t capacity, const ch_cache_types *types, ch_cache **cache,
                                 ch_error *error);
@@ -70,8 +72,8 @@ typedef struct ch_runner_call {
   double seed;                          /* gradient of each row's loss, e.g. 1 / predicted tokens */
 } ch_runner_call;
 
-/* Runs once; allocates nothing after the first call. *value (of the engine's type, owned by the engine, for the host)
-   holds the root until the next run of any runner of the engine. */
+/* Runs once; allocates nothing after the first call. *value (of the engine's type, owned by the engine, for
+   the host) holds the root until the next run of any runner of the engine. */
 ch_status ch_runner_run(ch_runner *runner, const ch_runner_call *call, const void **value, ch_error *error);
 
 /* The sums to which every micro-batch adds (ch_plan_gradient_sums), and the address of one of them. */

@@ -1,4 +1,4 @@
-/* Embedding, blocks, a final norm and a head. */
+/* Declares and builds the model: embedding, blocks, a final norm and a head. */
 #include "model/transformer.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "model/norm.h"
 #include "model/vit.h"
 
-/* --- tensors ------------------------------------------------------------------------------------------------- */
+/* --- tensors -------------------------------------------------------------------------------------------- */
 
 static void declare_embedding(const ch_config *config, ch_params *params) {
   if (ch_config_is_vision(config))
@@ -54,7 +54,7 @@ ch_status ch_model_declare(const ch_config *config, ch_params *params, ch_error 
   return ch_params_status(params, error);
 }
 
-/* --- graph --------------------------------------------------------------------------------------------------- */
+/* --- graph ---------------------------------------------------------------------------------------------- */
 
 static ch_node *embedding(ch_builder *builder) {
   if (ch_config_is_vision(builder->config)) return ch_vit_embedding(builder);

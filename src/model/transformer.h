@@ -1,4 +1,5 @@
-/* The model that a config describes: its tensors, and its graph for a shape. Decoders of text; encoders of images (vit.h). */
+/* The model that a config describes: its tensors, and its graph for a shape. Decoders of text; encoders of
+   images (vit.h). */
 #ifndef CH_MODEL_TRANSFORMER_H
 #define CH_MODEL_TRANSFORMER_H
 
@@ -19,22 +20,23 @@ typedef enum ch_head {
   CH_HEAD_RANKS,  /* text: root [N, 2], CH_HEAD_LOSS and the place of the target among the logits */
   /* text: root [N, hidden], what the final norm reads of every token */
   CH_HEAD_STATES,
-  /* text: root [N, V], logits of CH_INPUT_STATES, rows of such a root, and nothing else: no tokens, no layers, no cache */
+  /* text: root [N, V], logits of CH_INPUT_STATES, rows of such a root, and nothing else: no tokens, no
+     layers, no cache */
   CH_HEAD_OF_STATES
 } ch_head;
 
 typedef struct ch_model_graph {
-  int64_t sequences,
-      length;       /* N = sequences * length; a sequence may be an image, whose length is 1: one thing to
-                                tell, whatever its tokens are */
+  /* N = sequences * length; a sequence may be an image, whose length is 1: one thing to tell, whatever its
+     tokens are */
+  int64_t sequences, length;
   ch_dtype dtype;   /* CH_F32 or CH_F64 */
   ch_dtype compute; /* ch_graph's */
   ch_head head;
   bool trainable;       /* gradients of the parameters are wanted */
   bool cached;          /* keys and values go through a cache; queries see what it holds */
   ch_cache_types cache; /* what that cache stores */
-  int64_t
-      capacity; /* its tokens per sequence, of which layers that slide keep a ring; 0: they keep all tokens */
+  /* its tokens per sequence, of which layers that slide keep a ring; 0: they keep all tokens */
+  int64_t capacity;
   int64_t context;        /* tokens that a text may have; 0: capacity or, without any, length */
   bool gates_known;       /* ch_builder's; graphs with a cache only */
   bool expand_gates;      /* ch_builder's, to compare with */
@@ -47,8 +49,9 @@ typedef struct ch_model_graph {
 /* Returns true if a graph reads no more of the parameter than its value rounded to BF16. */
 bool ch_reads_rounded(const ch_graph *graph, int parameter);
 
-/* Builds the graph. Inputs to bind: CH_INPUT_TOKENS, CH_INPUT_POSITIONS (RoPE only), the targets and document starts
-   where asked for; of images CH_INPUT_PIXELS and the labels. *graph may be NULL when memory is out; failures are in its error: hand both to ch_plan_create. */
+/* Builds the graph. Inputs to bind: CH_INPUT_TOKENS, CH_INPUT_POSITIONS (RoPE only), the targets and document
+   starts where asked for; of images CH_INPUT_PIXELS and the labels. *graph is NULL when memory runs out;
+   other failures are recorded in the graph. Pass it to ch_plan_create, which reports both. */
 void ch_model_build(const ch_config *config, const ch_params *params, const ch_model_graph *shape,
                     ch_graph **graph, ch_node **root);
 

@@ -1,4 +1,5 @@
-/* A patch embedding with learned positions and a class token; a classifier over the class token of the last norm. */
+/* A patch embedding with learned positions and a class token; a classifier over the class token of the last
+   norm. */
 #include "model/vit.h"
 
 #include "config/initial_std.h"
@@ -8,8 +9,8 @@ static const char patch_weight[] = "model.patch_embed.weight", patch_bias[] = "m
                   class_token[] = "model.cls_token", positions[] = "model.position_embeddings",
                   head_weight[] = "classifier.weight", head_bias[] = "classifier.bias";
 
-/* Learned rows start as embeddings do, and nothing pulls them to zero. They are added to tokens, and so read as real
-   numbers whatever the file holds. */
+/* Learned rows start as embeddings do, and nothing pulls them to zero. They are added to tokens, and so read
+   as real numbers whatever the file holds. */
 static void learned(const ch_config *c, ch_params *params, int index) {
   if (index < 0) return;
   params->rows[index].always_real = true;

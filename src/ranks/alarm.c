@@ -1,4 +1,4 @@
-/* One empty message to each other rank. */
+/* Sends an alarm: one empty message to each other rank. */
 #include "ranks/alarm.h"
 
 #include <stdlib.h>
@@ -38,7 +38,7 @@ bool ch_alarm_rings(ch_alarm *alarm) {
   return alarm->heard;
 }
 
-/* Receives the messages of this work, which nobody may take for those of another. */
+/* Receives the messages that are left of this work, so that they are not mistaken for those of another. */
 static void silence(ch_alarm *alarm) {
   int self = ch_ranks_rank(alarm->ranks), count = ch_ranks_count(alarm->ranks);
   alarm->raisers[self] = alarm->raised;

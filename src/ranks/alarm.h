@@ -1,7 +1,9 @@
-/* How a rank that fails in the middle of common work tells the others, which look for it while they work or wait.
+/* How a rank that fails in the middle of common work tells the others, which look for it while they work or
+ * wait.
  *
- * Work begins with ch_alarm_reset and ends with ch_alarm_agree, on every rank. A rank that fails raises the alarm, one that
- * hears it gives up what it does. Both come to the agreement, which also receives what was sent. */
+ * Work begins with ch_alarm_reset and ends with ch_alarm_agree, on every rank. A rank that fails raises the
+ * alarm, one that hears it gives up what it does. Both come to the agreement, which also receives what was
+ * sent. */
 #ifndef CH_RANKS_ALARM_H
 #define CH_RANKS_ALARM_H
 
@@ -23,7 +25,8 @@ void ch_alarm_reset(ch_alarm *alarm);
 void ch_alarm_raise(ch_alarm *alarm);
 /* Returns true if another rank has raised it. */
 bool ch_alarm_rings(ch_alarm *alarm);
-/* ch_ranks_agree of what the ranks did; that one gave up because it heard of another's failure is none of its own. */
+/* ch_ranks_agree of what the ranks did; that one gave up because it heard of another's failure is none of its
+   own. */
 ch_status ch_alarm_agree(ch_alarm *alarm, ch_status status, ch_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* Messages of one size, which begin with the number of bytes that count. */
+/* Collects data in messages of one size, which begin with the number of bytes that are used. */
 #include "ranks/collector.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
-/* Data that all ranks have at the same points of their work, each piece brought to one of them, while the others work on.
+/* Collects data of all ranks at the same points of their work: each piece goes to one of them, while the
+ * others continue.
  *
- * What the receiver makes of a piece does not depend on how fast ranks are: it takes them in the order of ranks. */
+ * The result does not depend on how fast ranks are: the receiver processes pieces in the order of ranks. */
 #ifndef CH_RANKS_COLLECTOR_H
 #define CH_RANKS_COLLECTOR_H
 
@@ -9,7 +10,7 @@
 enum { CH_COLLECTOR_SLOTS = 4 };
 
 typedef struct ch_collector {
-  ch_rank_group *ranks; /* NULL: this process takes its own data */
+  ch_rank_group *ranks; /* NULL: this process uses its own data */
   int tag;              /* tag + the number of the sender */
   ch_stop_test stop;    /* ends waiting */
   void *context;
@@ -28,15 +29,17 @@ typedef struct ch_collector {
 /* Adds the data of one rank to what this rank keeps. */
 typedef ch_status ch_collector_take(void *context, const void *data, size_t bytes, ch_error *error);
 
-/* `tag` and the numbers after it, one for each rank, are for its messages alone. Release with ch_collector_free. */
+/* `tag` and the numbers after it, one for each rank, are for its messages alone. Release with
+   ch_collector_free. */
 ch_status ch_collector_create(ch_collector *collector, ch_rank_group *ranks, int tag, ch_stop_test stop,
                               void *context, ch_error *error);
-/* Every rank, at the same point: rank `to` takes data [bytes] of the ranks below `givers`, in their order; others return when
-   theirs is on its way. No rank gives more than `most` bytes. CH_ERROR_INTERRUPTED: waiting was ended. */
+/* Every rank, at the same point: rank `to` processes data [bytes] of the ranks below `givers`, in their
+   order; others return when theirs is sent. No rank gives more than `most` bytes. CH_ERROR_INTERRUPTED:
+   waiting was ended. */
 ch_status ch_collect(ch_collector *collector, int to, int givers, const void *data, size_t bytes, size_t most,
                      ch_collector_take *take, void *context, ch_error *error);
-/* Every rank, after an agreement on what came of the work: nothing is on its way any more. With a failure, what was sent and not
-   taken is received and dropped. */
+/* Every rank, after an agreement on what came of the work: nothing is on its way any more. With a failure,
+   what was sent and not taken is received and dropped. */
 void ch_collector_settle(ch_collector *collector, ch_status status);
 void ch_collector_free(ch_collector *collector);
 

@@ -1,4 +1,5 @@
-/* Joining the job that a launcher (mpirun, srun) started this process in. */
+/* Joins the job that a launcher (mpirun, srun) started this process in. Without a launcher no module is
+   loaded. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <limits.h>
@@ -41,9 +42,10 @@ int ch_ranks_expected_rank(void) {
   return expected_count() > 1 ? number_in(ranks, 0) : 0;
 }
 
-/* --- the module -------------------------------------------------------------------------------------------------- */
+/* --- the module ----------------------------------------------------------------------------------------- */
 
-/* Beside this library or program; where the installed library keeps it, seen from the program; where it was built to lie. */
+/* In the directory of this library or program; where an installed library has it, relative to the program;
+   where it was built to be installed. */
 static void *open_module(void) {
   static const char *const places[] = {"", "crosshead/", "../lib/crosshead/", NULL};
   const char *named = getenv("CROSSHEAD_MPI");

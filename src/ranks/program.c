@@ -1,4 +1,4 @@
-/* Comparing the programs of a job's ranks. */
+/* Compares the programs of a job's ranks. */
 #define _GNU_SOURCE
 #include "ranks/program.h"
 

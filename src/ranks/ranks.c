@@ -74,7 +74,7 @@ ch_status ch_ranks_split(const ch_rank_group *ranks, int group, ch_rank_group **
   return status;
 }
 
-/* --- one to another -------------------------------------------------------------------------------------------- */
+/* --- one to another ------------------------------------------------------------------------------------- */
 
 void ch_ranks_send(ch_rank_group *ranks, int to, int tag, const void *data, size_t bytes,
                    ch_transfer *transfer) {
@@ -95,8 +95,8 @@ bool ch_ranks_done(const ch_rank_group *ranks, ch_transfer *transfer) {
   return !transfer->active;
 }
 
-/* A waiting rank leaves the processor to those that work, and after a while sleeps. A message in pieces needs many calls
-   in a row to make progress, so sleep comes late. */
+/* A waiting rank leaves the processor to those that work, and after a while sleeps. A message in pieces needs
+   many calls in a row to make progress, so sleep comes late. */
 static void rest(int64_t calls) {
   enum { EAGER = 4000, PATIENT = 40000 };
   static const struct timespec nap = {0, 20000}, sleep = {0, 500000};
@@ -146,7 +146,7 @@ bool ch_ranks_message_waits(const ch_rank_group *ranks, int tag) {
   return ranks->transport->waits(ranks->context, tag);
 }
 
-/* --- all together ---------------------------------------------------------------------------------------------- */
+/* --- all together --------------------------------------------------------------------------------------- */
 
 void ch_ranks_gather(ch_rank_group *ranks, void *all, size_t bytes_each) {
   if (!ranks) return;
@@ -192,7 +192,8 @@ bool ch_ranks_decide(ch_rank_group *ranks, bool of_rank_0) {
   return decision;
 }
 
-/* The rank whose failure is told: the first that failed otherwise than by an interruption, else the first; -1: none failed. */
+/* The rank whose failure is reported: the first that failed otherwise than by an interruption, else the
+   first; -1: none failed. */
 static int spokesman(const ch_rank_group *ranks) {
   int first = -1;
   for (int r = ranks->count - 1; r >= 0; r--) {

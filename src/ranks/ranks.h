@@ -1,8 +1,7 @@
 /* The ranks of a job: processes that work on one thing together, on one machine or several.
  *
- * A `ch_rank_group *` of NULL is a process alone: it has rank 0 of 1, agrees with itself, and every exchange is done at once. Whoever
- * takes one need not tell the cases apart.
- */
+ * A `ch_rank_group *` of NULL is a process alone: it has rank 0 of 1, agrees with itself, and every exchange
+ * is done at once. Callers need no special case. */
 #ifndef CH_RANKS_RANKS_H
 #define CH_RANKS_RANKS_H
 
@@ -28,7 +27,7 @@ ch_traffic ch_ranks_traffic(const ch_rank_group *ranks);
 /* Divides the ranks into groups: those with the same `group` form one, in the order of their ranks. */
 ch_status ch_ranks_split(const ch_rank_group *ranks, int group, ch_rank_group **part, ch_error *error);
 
-/* --- all together: every rank calls these, in the same order ------------------------------------------------------- */
+/* --- all together: every rank calls these, in the same order -------------------------------------------- */
 
 /* all [count][bytes_each]: everyone's own part, which each has put there. */
 void ch_ranks_gather(ch_rank_group *ranks, void *all, size_t bytes_each);
@@ -42,10 +41,11 @@ typedef struct ch_rank_fact {
   const char *name; /* "other options" */
   uint64_t value;   /* a hash of it */
 } ch_rank_fact;
-/* CH_OK where all ranks have the same values; else an error on all of them that names the first difference. */
+/* CH_OK where all ranks have the same values; else an error on all of them that names the first
+   difference. */
 ch_status ch_ranks_compare(ch_rank_group *ranks, const ch_rank_fact *facts, int count, ch_error *error);
 
-/* --- one to another -------------------------------------------------------------------------------------------------- */
+/* --- one to another ------------------------------------------------------------------------------------- */
 
 /* Begin to send or receive; neither with a transfer that is active. */
 void ch_ranks_send(ch_rank_group *ranks, int to, int tag, const void *data, size_t bytes,

@@ -41,7 +41,7 @@ static void lose(int rank) {
   raise(SIGKILL);
 }
 
-/* --- letters ------------------------------------------------------------------------------------------------- */
+/* --- letters -------------------------------------------------------------------------------------------- */
 
 static void post(office *o, int to, int tag, const void *data, size_t bytes) {
   struct iovec parts[] = {{&tag, sizeof tag}, {(void *)(uintptr_t)data, bytes}};
@@ -86,7 +86,7 @@ static letter *take(office *o, int from, int tag) {
   return found;
 }
 
-/* --- the transport ------------------------------------------------------------------------------------------- */
+/* --- the transport -------------------------------------------------------------------------------------- */
 
 static uint64_t new_wish(const office *o, int from, int tag, void *data, size_t bytes) {
   wish *w = calloc(1, sizeof *w + (size_t)o->count * sizeof *w->got);

@@ -1,4 +1,5 @@
-/* A transport carries messages between ranks: a table of functions. MPI is one such table (ranks/mpi/mpi.c), threads of a test another. */
+/* A transport carries messages between ranks: a table of functions. MPI is one such table (ranks/mpi/mpi.c),
+   threads of a test another. */
 #ifndef CH_RANKS_TRANSPORT_H
 #define CH_RANKS_TRANSPORT_H
 
@@ -12,26 +13,28 @@ typedef struct ch_transfer {
   bool active;     /* begun, and not known to be done */
 } ch_transfer;
 
-/* All calls return at once; what they begin is done when `done` says so, and until then its memory belongs to it. Every rank
-   of a group begins the same collective operations in the same order. Messages of one sender, receiver and tag arrive in the
-   order in which they were sent. A transport that loses a rank ends the process. */
+/* All calls return at once; what they begin is done when `done` says so, and until then its memory belongs to
+   it. Every rank of a group begins the same collective operations in the same order. Messages of one sender,
+   receiver and tag arrive in the order in which they were sent. A transport that loses a rank ends the
+   process. */
 typedef struct ch_transport {
   void (*send)(void *context, int to, int tag, const void *data, size_t bytes, uint64_t *handle);
   void (*receive)(void *context, int from, int tag, void *data, size_t bytes, uint64_t *handle);
-  /* Everyone's `bytes_each` at `all` + rank * bytes_each, where one's own already lie. */
+  /* Everyone's `bytes_each` at `all` + rank * bytes_each, where one's own are already. */
   void (*gather)(void *context, void *all, size_t bytes_each, uint64_t *handle);
   void (*broadcast)(void *context, int root, void *data, size_t bytes, uint64_t *handle);
   bool (*done)(void *context, uint64_t *handle);
   /* Returns true if a message with this tag waits to be received, from anyone. */
   bool (*waits)(void *context, int tag);
-  /* Divides the group: ranks with the same `group` form one, in the order of their ranks here. Returns its context. */
+  /* Divides the group: ranks with the same `group` form one, in the order of their ranks here. Returns its
+     context. */
   void *(*split)(void *context, int group, int *rank, int *count);
-  /* Leaves a group that `split` made, or the first one and with it the transport. */
+  /* Leaves a group that `split` created, or the first one and with it the transport. */
   void (*leave)(void *context);
 } ch_transport;
 
-/* The symbol "ch_mpi_open" of the module crosshead-mpi.so: joins the job that this process was started in. Returns NULL and a
-   reason where that is impossible. */
+/* The symbol "ch_mpi_open" of the module crosshead-mpi.so: joins the job that this process was started in.
+   Returns NULL and a reason where that is impossible. */
 typedef const ch_transport *(*ch_transport_opener)(void **context, int *rank, int *count,
                                                    const char **reason);
 #define CH_TRANSPORT_OPENER "ch_mpi_open"

@@ -47,10 +47,6 @@ static bool recognise(const char *name, matrix *m) {
 
 /* --- values ------------------------------------------------------------------------------------------------------ */
 
-static json_t *shown_number(double value) {
-  return json_real(round(value * 1e4) / 1e4);
-}
-
 /* The mean of a block of the matrix. */
 static double block(const float *data, int64_t columns, int64_t r0, int64_t r1, int64_t c0, int64_t c1) {
   double sum = 0;
@@ -74,7 +70,7 @@ static json_t *values_of(const float *data, int64_t rows, int64_t columns, doubl
       double value = block(data, columns, r * rows / height, (r + 1) * rows / height, c * columns / width,
                            (c + 1) * columns / width);
       *most = fmax(*most, fabs(value));
-      json_array_append_new(row, shown_number(value));
+      json_array_append_new(row, json_real(round(value * 1e4) / 1e4));
     }
     json_array_append_new(list, row);
   }
@@ -104,10 +100,6 @@ static int of_family(const found *all, family which, int layer) {
   for (int i = 0; i < all->count; i++)
     n += all->rows[i].family == which && (layer < 0 || all->rows[i].layer == layer);
   return n;
-}
-
-static bool is_gate(const char *name) {
-  return strstr(name, ".gate.") != NULL;
 }
 
 /* Every how many layers one is shown. */
@@ -140,7 +132,7 @@ static json_t *panels_of(const found *all, family which, double *most, double *m
     int64_t rows, columns;
     if (m->family != which || (stride > 1 && m->layer % stride)) continue;
     matrix_shape(m->tensor, &rows, &columns);
-    bool gate = which == KNOCKING && is_gate(m->name);
+    bool gate = which == KNOCKING && strstr(m->name, ".gate.") != NULL;
     json_t *panel = json_pack("{s:o, s:o}", "title", title_of(m), "values",
                               values_of(data_of(m), rows, columns, gate ? most_of_gates : most));
     if (gate) json_object_set_new(panel, "scale", json_integer(1));

@@ -32,7 +32,7 @@ static bool is_undefined(const json_t *value) {
   return value == ch_template_undefined();
 }
 
-/* --- names and places ---------------------------------------------------------------------------------------- */
+/* --- names and places ----------------------------------------------------------------------------------- */
 
 /* Undefined where that is allowed, else an error. */
 static json_t *undefined_or(filling *f, const char *format, const char *name) {
@@ -182,7 +182,7 @@ static json_t *slice_value(filling *f, const json_t *value, const json_t *from, 
   return stride(f, value, first, last, step);
 }
 
-/* --- operators ----------------------------------------------------------------------------------------------- */
+/* --- operators ------------------------------------------------------------------------------------------ */
 
 static json_t *join(filling *f, const json_t *a, const json_t *b) {
   size_t size = json_string_length(a), more = json_string_length(b);
@@ -321,7 +321,7 @@ static json_t *operate(filling *f, const char *sign, const json_t *a, const json
                            "an operator does not fit its values: numbers with numbers, texts with texts");
 }
 
-/* --- expressions --------------------------------------------------------------------------------------------- */
+/* --- expressions ---------------------------------------------------------------------------------------- */
 
 static json_t *list_value(filling *f, const ch_expression *e) {
   json_t *list = json_array();
@@ -418,7 +418,8 @@ static json_t *range(filling *f, json_t *const *in, int count) {
   return checked(f, list);
 }
 
-/* namespace(...) and dict(...): an object of the keyword arguments, after the fields of an object argument. */
+/* namespace(...) and dict(...): an object of the keyword arguments, after the fields of an object
+   argument. */
 static json_t *object_of(filling *f, const ch_expression *e, json_t *const *in) {
   json_t *object = json_object();
   for (int i = 0; object && i < e->count; i++) {

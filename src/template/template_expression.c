@@ -48,7 +48,8 @@ static ch_expression *literal(parser *p, json_t *value) {
 static const char escapes[][2] = {{'n', '\n'}, {'t', '\t'}, {'r', '\r'},  {'b', '\b'},  {'f', '\f'},
                                   {'v', '\v'}, {'a', '\a'}, {'\\', '\\'}, {'\'', '\''}, {'"', '"'}};
 
-/* Behind "\x", "\u" or "\U": `digits` hexadecimal digits, as UTF-8. Returns false, without moving, for anything else. */
+/* Behind "\x", "\u" or "\U": `digits` hexadecimal digits, as UTF-8. Returns false, without moving, for
+   anything else. */
 static bool put_code(parser *p, ch_text *text, int digits) {
   uint32_t code = 0;
   unsigned char bytes[4];

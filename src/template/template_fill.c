@@ -6,7 +6,7 @@
 
 typedef ch_template_filling filling;
 
-/* --- names --------------------------------------------------------------------------------------------------- */
+/* --- names ---------------------------------------------------------------------------------------------- */
 
 static bool push_frame(filling *f) {
   json_t *frame = f->frame_count < CH_TEMPLATE_FRAMES ? json_object() : NULL;
@@ -44,7 +44,7 @@ static void give_names(filling *f, const char *const *names, int count, json_t *
   for (int i = 0; i < count; i++) give_name(f, names[i], json_array_get(value, (size_t)i));
 }
 
-/* --- statements ---------------------------------------------------------------------------------------------- */
+/* --- statements ----------------------------------------------------------------------------------------- */
 
 static void run(filling *f, const ch_statement *first);
 
@@ -222,7 +222,7 @@ static void run(filling *f, const ch_statement *first) {
   f->depth--;
 }
 
-/* --- macros -------------------------------------------------------------------------------------------------- */
+/* --- macros --------------------------------------------------------------------------------------------- */
 
 /* Gives the parameters of a macro their values: arguments are evaluated outside, defaults inside. */
 static void give_arguments(filling *f, const ch_statement *macro, json_t *const *in,
@@ -275,7 +275,7 @@ json_t *ch_template_call_macro(filling *f, const ch_expression *call) {
   return result;
 }
 
-/* --- the whole ----------------------------------------------------------------------------------------------- */
+/* --- the whole ------------------------------------------------------------------------------------------ */
 
 /* The value of a template that is one expression after names; or NULL, for any other without an error. */
 static json_t *only_value(filling *f) {

@@ -40,9 +40,10 @@ static bool flag(const call *c, int position, const char *keyword) {
   return value && ch_template_true(value);
 }
 
-/* --- numbers ------------------------------------------------------------------------------------------------- */
+/* --- numbers -------------------------------------------------------------------------------------------- */
 
-/* The result of int or float on a value that is no number: the default, 0 in chat templates. Tasks must give one. */
+/* The result of int or float on a value that is no number: the default, 0 in chat templates. Tasks must give
+   one. */
 static json_t *without_number(const call *c, const char *what, json_t *zero) {
   json_t *value = ch_template_argument(c, 0, "default");
   if (!value && c->dialect == CH_TEMPLATE_CHAT) return zero;
@@ -106,7 +107,7 @@ static json_t *rounded(const call *c) {
   return isfinite(result) ? json_real(result) : ch_template_refuse(c, "has a result that is not finite");
 }
 
-/* --- elements and their fields ------------------------------------------------------------------------------- */
+/* --- elements and their fields -------------------------------------------------------------------------- */
 
 /* The field of a path, as "function.name"; undefined if there is none. Borrowed. */
 static json_t *field_of(const json_t *value, const char *path) {
@@ -171,7 +172,8 @@ static json_t *map(const call *c, const json_t *list) {
   return result;
 }
 
-/* The elements that a test holds for, of the element or, if `by_field`, of the field that the first argument names. */
+/* The elements that a test holds for, of the element or, if `by_field`, of the field that the first argument
+   names. */
 static json_t *choose(const call *c, const json_t *list, bool by_field, bool wanted) {
   const char *attribute = by_field ? ch_template_text_argument(c, 0, "attribute") : NULL;
   const char *test = ch_template_text_argument(c, by_field, "test");
@@ -194,7 +196,7 @@ static json_t *choose(const call *c, const json_t *list, bool by_field, bool wan
   return result;
 }
 
-/* --- order --------------------------------------------------------------------------------------------------- */
+/* --- order ---------------------------------------------------------------------------------------------- */
 
 typedef struct sorted {
   json_t *key, *element;
@@ -310,7 +312,7 @@ static json_t *sum(const call *c, const json_t *list) {
   return is_whole ? json_integer(whole) : json_real(real);
 }
 
-/* --- lists --------------------------------------------------------------------------------------------------- */
+/* --- lists ---------------------------------------------------------------------------------------------- */
 
 static json_t *join(const call *c, const json_t *list) {
   ch_text text = {0};
@@ -365,7 +367,7 @@ static json_t *reverse(const call *c, const json_t *list) {
   return text;
 }
 
-/* --- objects ------------------------------------------------------------------------------------------------- */
+/* --- objects -------------------------------------------------------------------------------------------- */
 
 /* [[key, value] ...]; of undefined none. */
 static json_t *items(const json_t *object) {
@@ -412,7 +414,7 @@ static json_t *dictsort(const call *c) {
   return result;
 }
 
-/* --- any value ----------------------------------------------------------------------------------------------- */
+/* --- any value ------------------------------------------------------------------------------------------ */
 
 static json_t *to_json(const call *c) {
   bool task = c->dialect == CH_TEMPLATE_TASK;

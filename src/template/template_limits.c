@@ -36,8 +36,8 @@ static bool measure_element(const json_t *value, int depth, measure *m, ch_error
   return measure_value(value, depth + 1, m, error);
 }
 
-/* Goes down no deeper than the limit, and ends at the first element beyond the other one: lists may hold each other
-   many times over. */
+/* Goes down no deeper than the limit, and ends at the first element beyond the other one: lists may hold each
+   other many times over. */
 static bool measure_value(const json_t *value, int depth, measure *m, ch_error *error) {
   if (depth > CH_TEMPLATE_NESTING) {
     ch_fail(error, CH_ERROR_FORMAT,
@@ -62,7 +62,7 @@ bool ch_template_spend_value(ch_template_scope *scope, const json_t *value, ch_e
          ch_template_spend(scope, m.bytes + m.elements * CH_TEMPLATE_ELEMENT_BYTES, error);
 }
 
-/* --- a filling ---------------------------------------------------------------------------------------------- */
+/* --- a filling ------------------------------------------------------------------------------------------ */
 
 json_t *ch_template_wrong(ch_template_filling *f, ch_status status, const char *what) {
   if (f->status == CH_OK) f->status = ch_fail(f->error, status, "%s: %s", f->template->where, what);

@@ -9,7 +9,7 @@
 
 typedef ch_template_parser parser;
 
-/* --- white space --------------------------------------------------------------------------------------------- */
+/* --- white space ---------------------------------------------------------------------------------------- */
 
 static bool trims(const parser *p) {
   return p->template->dialect == CH_TEMPLATE_CHAT;
@@ -38,8 +38,8 @@ static const char *strip_left(const char *from, const char *to) {
   return from;
 }
 
-/* Moves behind closing brackets that end at p->at and the white space that belongs to them. `sign`: before the brackets, '-',
-   '+' or 0. A line break after a block or comment is removed in chat templates. */
+/* Moves behind closing brackets that end at p->at and the white space that belongs to them. `sign`: before
+   the brackets, '-', '+' or 0. A line break after a block or comment is removed in chat templates. */
 static void finish_brackets(parser *p, char sign, bool block) {
   if (sign == '-')
     p->at = strip_left(p->at, p->end);
@@ -99,7 +99,7 @@ static void put_text(parser *p, ch_statement ***tail, const char *until) {
   p->at = until;
 }
 
-/* --- statements ---------------------------------------------------------------------------------------------- */
+/* --- statements ----------------------------------------------------------------------------------------- */
 
 static const char *const endings[] = {"endfor", "elif",     "else",         "endif",
                                       "endset", "endmacro", "endgeneration"};
@@ -222,7 +222,8 @@ static void parse_macro(parser *p, ch_statement *s) {
   parse_block(p, &s->body, ENDS_MACRO);
 }
 
-/* Behind "{% raw": text up to {% endraw %}, with brackets in it. It begins with the line break behind {% raw %}. */
+/* Behind "{% raw": text up to {% endraw %}, with brackets in it. It begins with the line break behind {% raw
+   %}. */
 static void parse_raw(parser *p, ch_statement ***tail) {
   close_as(p, "%}", false);
   if (p->status != CH_OK) return;
@@ -243,7 +244,8 @@ static void parse_raw(parser *p, ch_statement ***tail) {
   ch_template_fail(p, "{% endraw %} is missing");
 }
 
-/* One statement behind "{%". Returns true when it ends the list of statements, with the closing bracket still to be read. */
+/* One statement behind "{%". Returns true when it ends the list of statements, with the closing bracket still
+   to be read. */
 static bool parse_statement(parser *p, ch_statement ***tail, ending *end) {
   static const struct {
     const char *word;

@@ -72,7 +72,7 @@ struct ch_template {
   json_t *literals; /* a list that owns the literals' values */
 };
 
-/* --- parsing ------------------------------------------------------------------------------------------------- */
+/* --- parsing -------------------------------------------------------------------------------------------- */
 
 typedef struct ch_template_parser {
   ch_template *template;
@@ -100,7 +100,7 @@ ch_expression *ch_template_tuple(ch_template_parser *p);
 /* An expression without "if", for what {% for %} runs over. */
 ch_expression *ch_template_expression_before_if(ch_template_parser *p);
 
-/* --- filling ------------------------------------------------------------------------------------------------- */
+/* --- filling -------------------------------------------------------------------------------------------- */
 
 typedef struct ch_template_filling {
   const ch_template *template;
@@ -128,19 +128,21 @@ json_t *ch_template_no_memory(ch_template_filling *f);
 json_t *ch_template_wrong_in(ch_template_filling *f);
 /* Counts a step; false with the status set when there were too many. */
 bool ch_template_step(ch_template_filling *f);
-/* Calls a macro; a new string, or NULL with the status set. NULL with f->status CH_OK if there is none of that name. */
+/* Calls a macro; a new string, or NULL with the status set. NULL with f->status CH_OK if there is none of
+   that name. */
 json_t *ch_template_call_macro(ch_template_filling *f, const ch_expression *call);
 
-/* --- limits -------------------------------------------------------------------------------------------------- */
+/* --- limits --------------------------------------------------------------------------------------------- */
 
-/* Counts `bytes` of values that are built or read. Returns false with *error filled when a filling exceeds its limit. */
+/* Counts `bytes` of values that are built or read. Returns false with *error filled when a filling exceeds
+   its limit. */
 bool ch_template_spend(ch_template_scope *scope, size_t bytes, ch_error *error);
 /* Counts the size of a value, and checks the limits for values. */
 bool ch_template_spend_value(ch_template_scope *scope, const json_t *value, ch_error *error);
 /* Returns true if a text may have that many bytes, else false with *error filled. */
 bool ch_template_fits(size_t bytes, ch_error *error);
 
-/* --- functions, tests, values -------------------------------------------------------------------------------- */
+/* --- functions, tests, values --------------------------------------------------------------------------- */
 
 /* A call of a method, filter or test: `self` is the value it is applied to. All values are the caller's. */
 typedef struct ch_template_call {
@@ -160,7 +162,8 @@ json_t *ch_template_argument(const ch_template_call *c, int position, const char
 json_t *ch_template_refuse(const ch_template_call *c, const char *what);
 /* Takes over *text, which is freed: a new JSON string, or NULL with the error filled. */
 json_t *ch_template_finish(const ch_template_call *c, ch_text *text);
-/* Appends bytes to a text that may outgrow what it is built from; false with the error filled beyond the limit. */
+/* Appends bytes to a text that may outgrow what it is built from; false with the error filled beyond the
+   limit. */
 bool ch_template_put(const ch_template_call *c, ch_text *text, const char *bytes, size_t size);
 
 /* The result of a method or filter: a new value, or NULL with the error filled. */
@@ -168,7 +171,8 @@ json_t *ch_template_apply_call(const ch_template_call *c);
 /* ch_template_apply_call without keywords, in the dialect of tasks. */
 json_t *ch_template_apply(ch_template_scope *scope, const char *name, json_t *self, json_t *const *in,
                           int count, ch_error *error);
-/* Methods and filters of texts; self is a text. *known: there is one of that name, else NULL without an error. */
+/* Methods and filters of texts; self is a text. *known: there is one of that name, else NULL without an
+   error. */
 json_t *ch_template_apply_to_text(const ch_template_call *c, bool *known);
 /* An argument's text; NULL if there is none, or if it is no text. */
 const char *ch_template_text_argument(const ch_template_call *c, int position, const char *keyword);
@@ -181,15 +185,16 @@ int ch_template_test(const ch_template_call *c);
 bool ch_template_knows_test(const char *name);
 extern const char *const ch_template_tests[]; /* NULL-terminated */
 
-/* The value of undefined names: a JSON null other than json_null(), recognised by its address. Not counted, never freed. */
+/* The value of undefined names: a JSON null other than json_null(), recognised by its address. Not counted,
+   never freed. */
 json_t *ch_template_undefined(void);
 /* The value of the names of functions and macros. As for undefined. */
 json_t *ch_template_callable(void);
-/* The key of an object for a text or a whole number; NULL for other values. Whole numbers become a text in `buffer` that no text
-   of a template equals. */
+/* The key of an object for a text or a whole number; NULL for other values. Whole numbers become a text in
+   `buffer` that no text of a template equals. */
 enum { CH_TEMPLATE_KEY = 24 };
 const char *ch_template_key(const json_t *value, char buffer[CH_TEMPLATE_KEY]);
-/* The value that a key stands for: a new text or whole number. */
+/* A key as a value: a new text or whole number. */
 json_t *ch_template_key_value(const char *key);
 /* Python's str(): a new string. "" for undefined. NULL with *error filled when memory is out. */
 json_t *ch_template_text(const json_t *value, ch_error *error);
@@ -205,15 +210,15 @@ typedef struct ch_template_json {
   bool ascii, sorted, html;
 } ch_template_json;
 bool ch_template_put_json(ch_text *text, const json_t *value, const ch_template_json *how);
-/* A new list of the characters of a text, the elements of a list (the list itself), or the keys of an object. NULL with *error
-   filled for other values. */
+/* A new list of the characters of a text, the elements of a list (the list itself), or the keys of an object.
+   NULL with *error filled for other values. */
 json_t *ch_template_elements(json_t *value, ch_error *error);
 
 /* text.replace of a pattern, with \1 for groups. */
 json_t *ch_template_regex(ch_template_scope *scope, const json_t *text, const char *pattern,
                           const char *replacement, ch_error *error);
-/* All matches, as lm-evaluation-harness's regex filter reads re.findall: of each match the whole, or its one group, or of several
-   groups the first that is not empty (null: all are). A new list. */
+/* All matches, as lm-evaluation-harness's regex filter reads re.findall: of each match the whole, or its one
+   group, or of several groups the first that is not empty (null: all are). A new list. */
 json_t *ch_template_find_all(ch_template_scope *scope, const json_t *text, const char *pattern,
                              ch_error *error);
 /* CH_OK if a pattern can be compiled. */

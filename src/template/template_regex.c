@@ -164,10 +164,10 @@ json_t *ch_template_regex(ch_template_scope *scope, const json_t *text, const ch
   return replaced;
 }
 
-/* --- all matches --------------------------------------------------------------------------------------------- */
+/* --- all matches ---------------------------------------------------------------------------------------- */
 
-/* A match as re.findall gives it, where it gives a text: the whole match, or the one group. Of several groups the first
-   that is not empty, as the harness's filter takes it; NULL when all are. */
+/* A match as re.findall gives it, where it gives a text: the whole match, or the one group. Of several groups
+   the first that is not empty, as the harness's filter does; NULL when all are empty. */
 static json_t *matched(const char *text, const PCRE2_SIZE *places, uint32_t groups) {
   uint32_t first = groups > 0, last = groups > 0 ? groups : 0;
   for (uint32_t g = first; g <= last; g++) {

@@ -15,7 +15,8 @@ bool ch_template_knows_test(const char *name) {
   return false;
 }
 
-/* Returns 1 if the value has an answer among the words of `name`, 0 if not, -1 if the test is not about types. */
+/* Returns 1 if the value has an answer among the words of `name`, 0 if not, -1 if the test is not about
+   types. */
 static int test_type(const char *name, const json_t *value) {
   bool undefined = value == ch_template_undefined(), string = json_is_string(value),
        array = json_is_array(value);

@@ -9,7 +9,7 @@
 
 typedef ch_template_call call;
 
-/* --- white space and pieces ---------------------------------------------------------------------------------- */
+/* --- white space and pieces ----------------------------------------------------------------------------- */
 
 /* Returns true if str.strip removes the character: white space, or one of `set`. */
 static bool stripped(uint32_t c, const json_t *set) {
@@ -47,7 +47,8 @@ static json_t *put_piece(const call *c, json_t *list, const char *from, size_t s
   return NULL;
 }
 
-/* Without a separator: the pieces between runs of white space, no empty ones. After `left` pieces the rest is one. */
+/* Without a separator: the pieces between runs of white space, no empty ones. After `left` pieces the rest is
+   one. */
 static json_t *split_words(const call *c, json_int_t left) {
   const unsigned char *p = (const unsigned char *)json_string_value(c->self);
   const unsigned char *end = p + json_string_length(c->self), *word = NULL;
@@ -113,7 +114,7 @@ static json_t *split_right(const call *c) {
   return NULL;
 }
 
-/* What is before a separator, the separator, and what is behind it. */
+/* The text before a separator, the separator, and the text behind it. */
 static json_t *partition(const call *c, bool from_end) {
   const char *separator = ch_template_text_argument(c, 0, "sep"), *text = json_string_value(c->self);
   if (!separator || !*separator) return ch_template_refuse(c, "needs a separator that is not empty");
@@ -137,7 +138,7 @@ static json_t *split_lines(const call *c) {
   return list;
 }
 
-/* --- replacing ----------------------------------------------------------------------------------------------- */
+/* --- replacing ------------------------------------------------------------------------------------------ */
 
 static json_t *replace(const call *c) {
   const char *from = ch_template_text_argument(c, 0, "old"), *to = ch_template_text_argument(c, 1, "new"),
@@ -158,7 +159,8 @@ static json_t *replace(const call *c) {
   return NULL;
 }
 
-/* Letters with case, and what may stand in a word between them without ending it (Unicode's Cased and Case_Ignorable). */
+/* Letters with case, and characters between them that do not end a word (Unicode's Cased and
+   Case_Ignorable). */
 static bool has_case(uint32_t code) {
   utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)code);
   return category == UTF8PROC_CATEGORY_LU || category == UTF8PROC_CATEGORY_LL ||
@@ -177,7 +179,8 @@ static bool is_passed_over(uint32_t code) {
          category == UTF8PROC_CATEGORY_SK;
 }
 
-/* Returns true when a sigma ends its word, and has another small letter therefore: a letter with case is before it, and none after. */
+/* Returns true when a sigma ends its word, and has another small letter therefore: a letter with case is
+   before it, and none after. */
 static bool ends_word(const unsigned char *text, const unsigned char *sigma, const unsigned char *after,
                       const unsigned char *end) {
   uint32_t code = 0;
@@ -280,7 +283,7 @@ static json_t *escape(const call *c) {
   return ch_template_finish(c, &text);
 }
 
-/* --- looking ------------------------------------------------------------------------------------------------- */
+/* --- looking -------------------------------------------------------------------------------------------- */
 
 static bool begins_with(const json_t *text, const json_t *piece, bool at_start) {
   size_t size = json_string_length(text), length = json_string_length(piece);

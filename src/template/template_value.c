@@ -85,7 +85,7 @@ bool ch_template_equal(const json_t *a, const json_t *b) {
   return json_equal(a, b);
 }
 
-/* --- Python's repr ------------------------------------------------------------------------------------------- */
+/* --- Python's repr -------------------------------------------------------------------------------------- */
 
 /* Returns true for what str.isprintable accepts. */
 static bool is_printable(uint32_t code) {
@@ -126,7 +126,8 @@ static void put_repr_text(ch_text *text, const json_t *value) {
   ch_text_put(text, &quote, 1);
 }
 
-/* repr of what is not a text, and of texts inside lists and objects. The limits for values bound the recursion. */
+/* repr of what is not a text, and of texts inside lists and objects. The limits for values bound the
+   recursion. */
 static void put_repr(ch_text *text, const json_t *value) {
   if (json_is_string(value)) {
     put_repr_text(text, value);
@@ -175,7 +176,7 @@ json_t *ch_template_text(const json_t *value, ch_error *error) {
   return result;
 }
 
-/* --- json.dumps ---------------------------------------------------------------------------------------------- */
+/* --- json.dumps ----------------------------------------------------------------------------------------- */
 
 static void put_json_text(ch_text *text, const char *from, size_t size, const ch_template_json *how) {
   static const char short_escapes[] = "\bb\ff\nn\rr\tt\"\"\\\\";
@@ -268,7 +269,7 @@ bool ch_template_put_json(ch_text *text, const json_t *value, const ch_template_
   return put_json(text, value, how, 0) && !text->failed;
 }
 
-/* --- elements ------------------------------------------------------------------------------------------------ */
+/* --- elements ------------------------------------------------------------------------------------------- */
 
 json_t *ch_template_elements(json_t *value, ch_error *error) {
   if (json_is_array(value)) return json_incref(value);

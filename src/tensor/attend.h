@@ -1,10 +1,10 @@
 /* The streaming attention loop's interface: queries, states behind a tile producer, mask, outputs.
  *
- * Softmax attention over blocks of tokens with a running maximum and sum; T x T scores are never stored. What a
- * block of states looks like in memory is the producer's business: it hands the loop a tile of keys and values for
- * one key-value head, in place when the memory already is one, or written into cache-resident scratch (converted,
- * rotated, mixed, expanded ...). The backward pass recomputes tiles from the log-sum-exp kept by the forward pass.
- */
+ * Softmax attention over blocks of tokens with a running maximum and sum; T x T scores are never stored. The
+ * producer knows how a block of states is stored: it gives the loop a tile of keys and
+ * values for one key-value head, in place when the memory already is one, or written into cache-resident
+ * scratch (converted, rotated, mixed, expanded ...). The backward pass recomputes tiles from the log-sum-exp
+ * saved by the forward pass. */
 #ifndef CH_TENSOR_ATTEND_H
 #define CH_TENSOR_ATTEND_H
 
@@ -15,7 +15,8 @@
 #include "tensor/team.h"
 #include "tensor/tensor.h"
 
-/* Tokens per block. Few queries that share keys take longer blocks, so that the queries are laid out less often. */
+/* Tokens per block. Few queries that share keys have longer blocks, so that the queries are laid out less
+   often. */
 enum { CH_ATTEND_BLOCK = 64, CH_ATTEND_LONG_BLOCK = 128, CH_MAX_STATE_PARTS = 4 };
 
 /* One part of the states of all sequences: element [sequence, token, i]. */
@@ -25,7 +26,7 @@ typedef struct ch_state_view {
   int64_t token_stride;    /* elements between tokens */
   int64_t sequence_stride; /* elements between sequences */
   int64_t head_stride;     /* elements between key-value heads; 0: side by side */
-  const int32_t *order;    /* [sequences] [host] places in memory of the sequences; NULL: they lie in order */
+  const int32_t *order;    /* [sequences] [host] places in memory of the sequences; NULL: they are in order */
 } ch_state_view;
 
 /* Elements before token t of a sequence. */
@@ -37,15 +38,15 @@ static inline int64_t ch_head_stride(const ch_state_view *part, int64_t dim) {
   return part->head_stride > 0 ? part->head_stride : dim;
 }
 
-/* The strides of queries whose heads are not contiguous: elements between heads, and between tokens. Zeros: [heads,
-   dim] per token. */
+/* The strides of queries whose heads are not contiguous: elements between heads, and between tokens. Zeros:
+   [heads, dim] per token. */
 typedef struct ch_head_strides {
   int64_t head, token;
 } ch_head_strides;
 
-/* A tile: row t of head g starts at data + g * head_stride + t * stride, in elements of `dtype`. That is the table's
-   own type, or F16 or BF16, which the loop widens as it reads; or a block-quantised type, if the loop takes it
-   (takes_blocks). */
+/* A tile: row t of head g starts at data + g * head_stride + t * stride, in elements of `dtype`. That is the
+   table's own type, or F16 or BF16, which the loop widens as it reads; or a block-quantised type, if the loop
+   accepts it (takes_blocks). */
 typedef struct ch_tile {
   const void *data;
   ch_dtype dtype;
@@ -59,28 +60,28 @@ typedef struct ch_tile_span {
 
 struct ch_attend;
 
-/* The keys and values of a span: [heads, count, key_dim] and [heads, count, value_dim]. The last tail_dim elements of
-   the keys may lie in `tail`, of the same type as `keys`, as those that all heads share do. The number of the other
-   elements is then a multiple of CH_TAIL_UNIT. */
+/* The keys and values of a span: [heads, count, key_dim] and [heads, count, value_dim]. The last tail_dim
+   elements of the keys may be in `tail`, of the same type as `keys`: those that all heads share are. The
+   number of the other elements is then a multiple of CH_TAIL_UNIT. */
 enum { CH_TAIL_UNIT = 16 };
 typedef struct ch_tiles {
   ch_tile keys, tail, values;
   int64_t tail_dim; /* 0: keys are whole */
 } ch_tiles;
 
-/* Produces the tiles of a span; count <= CH_ATTEND_LONG_BLOCK. `scratch` is the thread's own: scratch_elements(args,
-   heads, count) elements of the table's type. The tiles stay valid until the thread's next call. Prefill calls this
-   for one head at a time, decoding for all at once, so that token-major memory is read in order. A producer without
-   scratch returns the memory itself, and the tile continues in memory for the tokens that follow. Called from many
-   threads at once. */
+/* Produces the tiles of a span; count <= CH_ATTEND_LONG_BLOCK. `scratch` is the thread's own:
+   scratch_elements(args, heads, count) elements of the table's type. The tiles stay valid until the thread's
+   next call. Prefill calls this for one head at a time, decoding for all at once, so that token-major memory
+   is read in order. A producer without scratch returns the memory itself, and the tile continues in memory
+   for the tokens that follow. Called from many threads at once. */
 typedef struct ch_tile_producer {
   const char *name;
   void (*produce)(const struct ch_attend *args, const ch_tile_span *span, void *scratch, ch_tiles *tiles);
   int64_t (*scratch_elements)(const struct ch_attend *args, int64_t heads, int64_t count);
 } ch_tile_producer;
 
-/* Which tokens the rows of a sequence's states are, where the states lie in a ring: row r is token r before row `sinks`,
-   token r + newer from there to row `turn` - 1, and token r + older from `turn` on. */
+/* Maps the rows of a ring to tokens: row r is token r before
+   row `sinks`, token r + newer from there to row `turn` - 1, and token r + older from `turn` on. */
 typedef struct ch_row_places {
   int64_t sinks, turn, newer, older;
 } ch_row_places;
@@ -105,37 +106,38 @@ typedef struct ch_attend {
   const void *q; /* [sequences, queries, heads, key_dim] */
   ch_head_strides q_strides;
   void *out; /* [sequences, queries, heads, value_dim] */
-  void *lse; /* [sequences, heads, queries], kept for the backward pass; or NULL */
+  void *lse; /* [sequences, heads, queries], saved for the backward pass; or NULL */
   double scale;
-  double
-      soft_cap; /* c: scores are c tanh(scale q k / c), before their bias; 0: none. Not for talking heads */
+  /* c: scores are c tanh(scale q k / c), before their bias; 0: none. Not for talking heads */
+  double soft_cap;
   const double *slopes; /* ALiBi slopes [heads] or NULL: score += -slope * (past + i - j) */
   bool causal;          /* query i sees keys 0 … past+i; else all past+queries keys */
   bool may_round;       /* the factors of products may be rounded to BF16; sums stay in the table's type */
   int64_t window;       /* query i sees key j only if i - j < window, or if j is a sink; 0: no window */
   int64_t sinks;        /* with a window: the first `sinks` tokens of a text stay visible */
   const int32_t *past;  /* [sequences] rows of states before the first query's, or NULL for 0 */
-  /* [sequences] for states in a ring: which tokens their rows are, and the token of the first query. NULL: row r is
-     token r. Masks are of rows, ALiBi's distances of tokens. */
+  /* [sequences] for states in a ring: which tokens their rows are, and the token of the first query. NULL:
+     row r is token r. Masks are of rows, ALiBi's distances of tokens. */
   const ch_row_places *places;
   const int32_t *first_token;
   const int32_t *document_start; /* [sequences, queries] first key each query sees, or NULL for 0 */
-  /* Many queries, forward: only the keys first_key ... end_key - 1 are used (end_key 0: all). If earlier keys were
-     already used, `out` and `lse`, which must be given, continue from what they hold. */
+  /* Many queries, forward: only the keys first_key ... end_key - 1 are used (end_key 0: all). If earlier keys
+     were already used, `out` and `lse`, which must be given, continue from what they hold. */
   int64_t first_key, end_key;
   bool continues;
   ch_state_view parts[CH_MAX_STATE_PARTS]; /* may share memory: values that are the first elements of keys */
   const ch_tile_producer *producer;
   const void *context; /* the producer's own, or NULL */
-  bool
-      takes_blocks; /* set by the loop, for the producer: block-quantised states may stay so, if a head is whole blocks */
+  /* set by the loop, for the producer: block-quantised states may stay so, if a head is whole blocks */
+  bool takes_blocks;
   void *scratch; /* ch_kernels.attend_scratch bytes, any alignment and content */
 } ch_attend;
 
-/* Gradients, of the table's type, in the layout of what they are the gradients of. The states must be in memory of
-   that type, and all of them must be of this pass (training): parts[0] and parts[1] are read in place, past is NULL.
-   Nothing is written between heads that lie apart. A query that sees no key has output 0, log-sum-exp -infinity and
-   no gradient. Gradients may share memory if all that share it are accumulated. */
+/* Gradients, of the table's type, in the layout of what they are the gradients of. The states must be in
+   memory of that type, and all of them must be of this pass (training): parts[0] and parts[1] are read in
+   place, past is NULL. Nothing is written between heads that are not adjacent. A query that sees no key has
+   output 0, log-sum-exp -infinity and no gradient. Gradients may share memory if all that share it are
+   accumulated. */
 typedef struct ch_attend_gradient {
   const void *dout; /* as out */
   void *dq;         /* as q, or NULL */
@@ -143,9 +145,9 @@ typedef struct ch_attend_gradient {
   bool accumulate_q, accumulate_k, accumulate_v;
 } ch_attend_gradient;
 
-/* Talking heads: matrices [heads, heads] over the heads of every (query, key) pair, of the table's type; NULL: the
-   heads are not mixed. `logits` mixes the scores with their bias before the mask, `weights` mixes the softmax's
-   output. */
+/* Talking heads: matrices [heads, heads] over the heads of every (query, key) pair, of the table's type;
+   NULL: the heads are not mixed. `logits` mixes the scores with their bias before the mask, `weights` mixes
+   the softmax's output. */
 typedef struct ch_head_mixes {
   const void *logits, *weights;
 } ch_head_mixes;

@@ -1,4 +1,4 @@
-/* Reading /proc: run queues and load. */
+/* Reads run queues and load from /proc. */
 #include "tensor/contention.h"
 
 #include <dirent.h>

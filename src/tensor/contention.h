@@ -4,15 +4,16 @@
 
 #include <stdbool.h>
 
-/* Seconds that the threads of this process have run so far, and that they could have run but waited for a processor. */
+/* Seconds that the threads of this process have run so far, and that they could have run but waited for a
+   processor. */
 typedef struct ch_waiting {
   double ran, waited;
 } ch_waiting;
 
 /* False where the system does not say. Threads that have ended are not counted. */
 bool ch_read_waiting(ch_waiting *waiting);
-/* Returns true if other programs keep at least half of this machine's processors busy, now and on the mean of the last minute. False
-   where the system does not say. */
+/* Returns true if other programs keep at least half of this machine's processors busy, now and on the mean of
+   the last minute. False where the system does not say. */
 bool ch_machine_is_busy(void);
 
 #endif

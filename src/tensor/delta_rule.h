@@ -4,9 +4,8 @@
  *
  *   S_t = a_t S_{t-1} + k_t (b_t (v_t - (a_t S_{t-1})^T k_t))^T,   o_t = S_t^T q_t
  *
- * with a_t = e^decay. Value head h has the query and the key of head floor(h heads / value_heads). At the first token of a
- * document a_t is 0: nothing before it counts.
- */
+ * with a_t = e^decay. Value head h has the query and the key of head floor(h heads / value_heads). At the
+ * first token of a document a_t is 0: nothing before it counts. */
 #ifndef CH_TENSOR_DELTA_RULE_H
 #define CH_TENSOR_DELTA_RULE_H
 
@@ -15,7 +14,7 @@
 
 #include "tensor/team.h"
 
-/* Tokens that matrix products take together. Between two chunks the state goes on. */
+/* Tokens of one matrix product. The state passes from chunk to chunk. */
 enum { CH_DELTA_CHUNK = 64 };
 
 typedef struct ch_delta_rule {
@@ -24,18 +23,20 @@ typedef struct ch_delta_rule {
   const void *q, *k;        /* [sequences, length, heads, key_dim] */
   const void *v;            /* [sequences, length, value_heads, value_dim] */
   const void *decay, *beta; /* [sequences, length, value_heads]: log a, b */
-  const int32_t
-      *document_start; /* [sequences, length] first token of each one's document; or NULL: token 0 */
-  /* The states before the first token, which become those after the last one: of sequence s [value_heads, key_dim, value_dim]
-     at s * state_stride, or order[s] * state_stride, if order [sequences] [host] is not NULL. NULL: they begin at zero and are
-     not kept. Zero is also where tokens_before [sequences] [host] is 0. */
+  /* [sequences, length] first token of each one's document; or NULL: token 0 */
+  const int32_t *document_start;
+  /* The states before the first token, which become those after the last one: of sequence s [value_heads,
+     key_dim, value_dim] at s * state_stride, or order[s] * state_stride, if order [sequences] [host] is not
+     NULL. NULL: they begin at zero and are not saved. Zero is also where tokens_before [sequences] [host] is
+     0. */
   void *states;
   int64_t state_stride;
   const int32_t *order;
   const int32_t *tokens_before;
   void *out; /* [sequences, length, value_heads, value_dim] */
-  /* For the backward pass, or NULL: the states at the beginning of every chunk but the first [sequences, value_heads,
-     chunks - 1, key_dim, value_dim], and what every token corrects, v_t - (a_t S_{t-1})^T k_t, in the shape of v. */
+  /* For the backward pass, or NULL: the states at the beginning of every chunk but the first [sequences,
+     value_heads, chunks - 1, key_dim, value_dim], and what every token corrects, v_t - (a_t S_{t-1})^T k_t,
+     in the shape of v. */
   void *kept_states, *kept_errors;
   void *scratch; /* ch_kernels.delta_rule_scratch bytes, any alignment and content */
 } ch_delta_rule;

@@ -1,5 +1,5 @@
-/* Values into ggml's blocks. Where the format leaves a choice of scales, several are tried and the one is taken whose values
- * come nearest in squares. */
+/* Values into ggml's blocks. Where the format leaves a choice of scales, several are tried and the one is
+ * taken whose values come nearest in squares. */
 #include <math.h>
 #include <string.h>
 
@@ -28,8 +28,8 @@ static float trial(int i) {
   return 1 + 0.02f * (float)(i - TRIALS / 2);
 }
 
-/* The scale s for which x is nearest to s * q with whole q from least to most (-most <= least < 0), the end of the larger
-   range at the value of largest magnitude. */
+/* The scale s for which x is nearest to s * q with whole q from least to most (-most <= least < 0), the end
+   of the larger range at the value of largest magnitude. */
 static float symmetric_scale(const float *x, int count, int least, int most) {
   float extreme = 0, best = 0, best_gain = -1;
   for (int i = 0; i < count; i++)

@@ -1,6 +1,7 @@
 /* Attention of single queries over gated latents (EG-MLA), tokens of one id together.
  *
- * A cached token t of id i has, for head h, with W_UK, W_UV the head's rows of kv_b and all products by element,
+ * A cached token t of id i has, for head h, with W_UK, W_UV the head's rows of kv_b and all products by
+ * element,
  *
  *   k = gamma_k (W_UK c_t * g_i - mean_t) / std_t + beta_k,     v likewise.
  *
@@ -8,24 +9,27 @@
  * f = W_UK^T (q * gamma_k * g_i) and one folded sum of latents:
  *
  *   q . k           = (f . c_t - mean_t (q . gamma_k)) / std_t + q . beta_k
- *   sum of a_t v_t  = gamma_v (sum over ids of g_i * W_UV (sum of a_t c_t / std_t) - sum of a_t mean_t / std_t) + beta_v
+ *   sum of a_t v_t  = gamma_v (sum over ids of g_i * W_UV (sum of a_t c_t / std_t)
+ *                     - sum of a_t mean_t / std_t) + beta_v
  *
- * U ids cost U c (n + v) multiply-adds per head, and T tokens 2 T c, where expanding all of them costs T c (n + v). An id
- * that came once costs as many either way, but tokens that are expanded go through one product together, with the same
- * matrix for all, where each folded id has a query and a sum of its own: the kernel chooses by what both cost it.
- */
+ * U ids cost U c (n + v) multiply-adds per head, and T tokens 2 T c, where expanding all of them costs T c (n
+ * + v). An id that came once costs as many either way, but tokens that are expanded go through one product
+ * together, with the same matrix for all, where each folded id has a query and a sum of its own: the kernel
+ * chooses by what both cost it. */
 #ifndef CH_TENSOR_GATED_ATTEND_H
 #define CH_TENSOR_GATED_ATTEND_H
 
 #include "tensor/attend.h"
 
-/* The tokens 0, 1, ... of a sequence by id: group g are token[first[g]] … token[first[g + 1] - 1], of id[g]. */
+/* The tokens 0, 1, ... of a sequence by id: group g are token[first[g]] … token[first[g + 1] - 1], of
+   id[g]. */
 typedef struct ch_id_groups {
   int64_t count;
   const int32_t *id, *first, *token;
 } ch_id_groups;
 
-/* How ids are processed: rare ids expanded and frequent ones folded, by the cost of each; or all in one way. */
+/* How ids are processed: rare ids expanded and frequent ones folded, by the cost of each; or all in one
+   way. */
 typedef enum ch_gated_form { CH_GATED_CHOSEN, CH_GATED_FOLDED, CH_GATED_EXPANDED } ch_gated_form;
 
 typedef struct ch_gated_attend {

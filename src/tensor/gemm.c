@@ -12,25 +12,27 @@
 
 /* Up to so many rows of x, y = x W^T is faster by a matmul primitive than by sgemm. */
 enum { MATMUL_ROWS = 512 };
-/* A result of so many elements (4 MiB) that is added to is in no cache when a step comes to it: sgemm passes over it less
-   often, where its rows are this long; of narrow ones from 32 MiB on. */
+/* A result of so many elements (4 MiB) that is added to is in no cache when a step comes to it: sgemm passes
+   over it less often, where its rows are this long; of narrow ones from 32 MiB on. */
 enum { LARGE_RESULT = 1 << 20, LONG_ROW = 512, LARGE_NARROW_RESULT = 1 << 23 };
 /* Weights of 16 bits are widened this many elements at a time: a panel that stays in the last-level cache. */
 enum { PANEL_ELEMENTS = 1 << 20 };
-/* A number of rows that changes goes through in pieces of MOST_PIECE, its half ... down to LEAST_PIECE, and a rest. */
+/* A number of rows that changes goes through in pieces of MOST_PIECE, its half ... down to LEAST_PIECE, and a
+   rest. */
 enum { MOST_PIECE = 512, LEAST_PIECE = 64 };
-/* The work between two checks for a stop: at most a second or two on slow processors. Larger products go through
-   in pieces of whole PIECE_ROWS rows. */
+/* The work between two checks for a stop: at most a second or two on slow processors. Larger products go
+   through in pieces of whole PIECE_ROWS rows. */
 enum { PIECE_ROWS = 64 };
 static const double MOST_MULTIPLY_ADDS = 1e11, MOST_MULTIPLY_ADDS_F64 = 1e9;
-/* A trial of fewer threads compares this many results, by matrices of up to so many bytes; larger products keep all threads. */
+/* A trial of fewer threads compares this many results, by matrices of up to so many bytes; larger products
+   keep all threads. */
 enum { ENOUGH_RESULTS = 1 << 12 };
 static const size_t MOST_TRIED_BYTES = (size_t)1 << 28;
 /* The plain product packs blocks of B of this many rows and columns. */
 enum { BLOCK_K = 256, BLOCK_N = 64 };
 
-/* Work memory: packed blocks and rows in small integers, a panel of weights, what a panel is rounded from, factors widened,
-   columns without gaps. */
+/* Work memory: packed blocks and rows in small integers, a panel of weights, what a panel is rounded from,
+   factors widened, columns without gaps. */
 enum { PACKED, PANEL, WIDE_PANEL, WIDE_A, WIDE_B, CLOSE_A, CLOSE_B, COLUMN, SPACES };
 
 typedef struct work_space {
@@ -82,7 +84,7 @@ static ch_status reserve(ch_gemm *gemm, int space, size_t bytes, void **data, ch
                                      "no memory for %zu bytes of a matrix product's scratch", bytes);
 }
 
-/* --- doubles: plain C ----------------------------------------------------------------------------------------------- */
+/* --- doubles: plain C ----------------------------------------------------------------------------------- */
 
 /* Rows [k0, k0 + rows) of columns [j0, j0 + columns) of op(B), row-major. */
 static void pack_block(const ch_gemm_shape *s, const double *b, int64_t k0, int64_t rows, int64_t j0,
@@ -114,11 +116,11 @@ static ch_status run_plain(ch_gemm *gemm, const ch_gemm_shape *s, const double *
   return CH_OK;
 }
 
-/* --- choosing ----------------------------------------------------------------------------------------------------- */
+/* --- choosing ------------------------------------------------------------------------------------------- */
 
-/* Returns true if a matmul primitive or sgemm is the faster for this product (docs/gemm.md). In y = x W^T sgemm is slow for
-   few rows and for sums longer than the result is wide, in dW = dy^T x for results with more rows than columns that
-   are not very large; dx = dy W always goes to sgemm. */
+/* Returns true if a matmul primitive or sgemm is the faster for this product (docs/gemm.md). In y = x W^T
+   sgemm is slow for few rows and for sums longer than the result is wide, in dW = dy^T x for results with
+   more rows than columns that are not very large; dx = dy W always goes to sgemm. */
 static bool matmul_is_faster(const ch_gemm_shape *s) {
   if (s->is_rare) return false;
   bool large = s->accumulate && s->m * s->n > (s->n < LONG_ROW ? LARGE_NARROW_RESULT : LARGE_RESULT);
@@ -134,7 +136,7 @@ static int64_t span(int64_t rows, int64_t columns, int64_t stride) {
   return rows > 0 && columns > 0 ? (rows - 1) * stride + columns : 0;
 }
 
-/* --- the library's threads ------------------------------------------------------------------------------------------ */
+/* --- the library's threads ------------------------------------------------------------------------------ */
 
 static ch_status run_with(ch_gemm *gemm, int threads, const ch_gemm_shape *s, const void *a, const void *b,
                           float *c, ch_error *error) {
@@ -160,8 +162,8 @@ static void count_tried(const ch_gemm_shape *s, size_t bytes[TRIED]) {
   bytes[RESULT] = bytes[OTHER] = (size_t)span(s->m, s->n, s->ldc) * sizeof(float);
 }
 
-/* Computes products of the shape by all threads and by the workers, and keeps the verdict. Factors are made up: those of a run may
-   hold zeros or few tokens, whose sums are the same in any order. */
+/* Computes products of the shape by all threads and by the workers, and saves the verdict. Factors are
+   arbitrary: those of a run may hold zeros or few tokens, whose sums are the same in any order. */
 static ch_status try_workers(ch_gemm *gemm, const ch_gemm_shape *s, ch_gemm_verdict *verdict,
                              ch_error *error) {
   const ch_team *team = gemm->team;
@@ -199,7 +201,8 @@ static ch_status run_library(ch_gemm *gemm, const ch_gemm_shape *s, const void *
   return run_with(gemm, verdict == CH_GEMM_SAME ? team->workers : team->threads, s, a, b, c, error);
 }
 
-/* In pieces of rows, between which a run can be stopped. The pieces depend on the shape alone, so results do too. */
+/* In pieces of rows, between which a run can be stopped. The pieces depend on the shape alone, so results do
+   too. */
 static ch_status run_pieces(ch_gemm *gemm, const ch_gemm_shape *s, const void *a, const void *b, void *c,
                             ch_error *error) {
   const bool wide = gemm->kernels->dtype == CH_F64;
@@ -233,7 +236,8 @@ static ch_status close_factor(ch_gemm *gemm, int space, int64_t rows, size_t ele
   return CH_OK;
 }
 
-/* oneDNN 3.7's matmul ignores the gaps between the rows of a matrix with one column, so such a matrix is copied. */
+/* oneDNN 3.7's matmul ignores the gaps between the rows of a matrix with one column, so such a matrix is
+   copied. */
 static bool has_gaps(int64_t columns, int64_t ld) {
   return columns == 1 && ld > 1;
 }
@@ -354,7 +358,7 @@ void ch_gemm_by_panels(ch_gemm *gemm) {
   gemm->by_panels = true;
 }
 
-/* --- linear layers -------------------------------------------------------------------------------------------------- */
+/* --- linear layers -------------------------------------------------------------------------------------- */
 
 /* A panel of weights as the other factor's type, from any. */
 static ch_status convert_panel(ch_gemm *gemm, int64_t count, const void *weight, ch_dtype from, ch_dtype to,
@@ -396,8 +400,9 @@ static ch_status run_panels(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out
   return CH_OK;
 }
 
-/* Weights are read once, or panel by panel; for block-quantised weights x becomes small integers too. x of BF16 is multiplied as it
-   is with weights of BF16 where the processor has a way, else widened: it is little. */
+/* Weights are read once, or panel by panel; for block-quantised weights x becomes small integers too. x of
+   BF16 is multiplied as it is with weights of BF16 where the processor has a way, else widened: it is
+   little. */
 static ch_status run_skinny(ch_gemm *gemm, int64_t rows, int64_t in, const void *x, ch_dtype x_dtype,
                             ch_dtype weight_dtype, int count, const ch_product *products, bool accumulate,
                             ch_error *error) {
@@ -461,7 +466,7 @@ ch_status ch_gemm_linear(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, c
   return ch_gemm_linears(gemm, rows, in, x, x_dtype, weight_dtype, 1, &product, accumulate, error);
 }
 
-/* --- a number of rows that changes ---------------------------------------------------------------------------------- */
+/* --- a number of rows that changes ---------------------------------------------------------------------- */
 
 static int64_t next_piece(int64_t left) {
   int64_t piece = MOST_PIECE;

@@ -5,31 +5,32 @@
 #include "base/error.h"
 #include "tensor/kernels.h"
 
-/* Prepared products and their work memory, one per plan or session (not shared between threads that run at once).
-   Steps after the first with the same shapes allocate nothing. */
+/* Prepared products and their work memory, one per plan or session (not shared between threads that run at
+   once). Steps after the first with the same shapes allocate nothing. */
 typedef struct ch_gemm ch_gemm;
 
 /* `team` must outlive it: products are computed by its workers. */
 ch_status ch_gemm_create(const ch_kernels *kernels, const ch_team *team, ch_gemm **gemm, ch_error *error);
 void ch_gemm_free(ch_gemm *gemm);
 
-/* C [m, n] = op(A) op(B) (+ C when accumulate), op by the transpose flags: A is [m, k], or [k, m] when transpose_a;
-   B is [k, n], or [n, k] when transpose_b. lda, ldb, ldc are row strides in elements. Elements of the table's type;
-   F32 goes to the library, F64 to plain C. */
+/* C [m, n] = op(A) op(B) (+ C when accumulate), op by the transpose flags: A is [m, k], or [k, m] when
+   transpose_a; B is [k, n], or [n, k] when transpose_b. lda, ldb, ldc are row strides in elements. Elements
+   of the table's type; F32 goes to the library, F64 to plain C. */
 ch_status ch_gemm_run(ch_gemm *gemm, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
                       const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
                       bool accumulate, ch_error *error);
 
-/* Like ch_gemm_run with A and B in BF16 and sums in the table's type: at twice the rate of F32 where the processor multiplies BF16,
-   else by widening both. */
+/* Like ch_gemm_run with A and B in BF16 and sums in the table's type: at twice the rate of F32 where the
+   processor multiplies BF16, else by widening both. */
 ch_status ch_gemm_run_bf16(ch_gemm *gemm, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
                            const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc,
                            bool accumulate, ch_error *error);
 
-/* A second factor B [k, n] that many products read, packed for them once: so many elements of BF16. It is made of W
-   [rows, columns] in the table's type or BF16: `factor` is W itself, `transposed` its transpose, made in one pass over W;
-   either may be NULL. Then C [m, n] = A packed (+ C), A [m, k] (or [k, m], transposed) in BF16. On a processor that
-   multiplies BF16 the layout is the library's, and packed factors lie at multiples of 64 bytes. */
+/* A second factor B [k, n] that many products read, packed for them once: so many elements of BF16. It is
+   packed from W [rows, columns] in the table's type or BF16: `factor` is W itself, `transposed` its
+   transpose, both in one pass over W; either may be NULL. Then C [m, n] = A packed (+ C), A [m, k] (or [k,
+   m], transposed) in BF16. On a processor that multiplies BF16 the layout is the library's, and packed
+   factors are at multiples of 64 bytes. */
 int64_t ch_gemm_packed_count(int64_t k, int64_t n);
 ch_status ch_gemm_pack(ch_gemm *gemm, int64_t rows, int64_t columns, const void *w, ch_dtype dtype,
                        int64_t ld, void *factor, void *transposed, ch_error *error);
@@ -39,28 +40,30 @@ ch_status ch_gemm_run_packed(ch_gemm *gemm, bool transpose_a, int64_t m, int64_t
 
 /* Rows up to which the matrix-vector kernel beats the library (docs/gemm.md). */
 enum { CH_SKINNY_ROWS = 32 };
-/* Returns true if a product of so many rows goes to the library; fewer go through the matrix-vector kernel, which reads weights as
-   they are, and gives each row what it gives that row alone. */
+/* Returns true if a product of so many rows goes to the library; fewer go through the matrix-vector kernel,
+   which reads weights as they are, and gives each row what it gives that row alone. */
 bool ch_gemm_is_large(int64_t rows);
 
-/* y [rows, out] = x [rows, in] W^T (+ bias) (+ y when accumulate): few rows by the matrix-vector kernel, many by the
-   library. x of the table's type: a W in another is widened panel by panel for the library. x in BF16: W is rounded to it
-   panel by panel, or taken as it is. */
+/* y [rows, out] = x [rows, in] W^T (+ bias) (+ y when accumulate): few rows by the matrix-vector kernel, many
+   by the library. x of the table's type: a W in another is widened panel by panel for the library. x in BF16:
+   W is rounded to it panel by panel, or taken as it is. */
 ch_status ch_gemm_linear(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x,
                          ch_dtype x_dtype, const void *weight, ch_dtype weight_dtype, const void *bias,
                          void *y, bool accumulate, ch_error *error);
 
-/* From here on a W of BF16 goes to the library in the panels in which one of the table's type is rounded, so that both give the
-   same bits. */
+/* From here on a W of BF16 goes to the library in the panels in which one of the table's type is rounded, so
+   that both give the same bits. */
 void ch_gemm_by_panels(ch_gemm *gemm);
 
-/* Like ch_gemm_linear, for `count` products of one x with weights of one type: few rows of it meet all of them in one call. */
+/* Like ch_gemm_linear, for `count` products of one x with weights of one type: few rows of it meet all of
+   them in one call. */
 ch_status ch_gemm_linears(ch_gemm *gemm, int64_t rows, int64_t in, const void *x, ch_dtype x_dtype,
                           ch_dtype weight_dtype, int count, const ch_product *products, bool accumulate,
                           ch_error *error);
 
-/* Where the number of rows changes from call to call, as an expert's tokens do: they go through in pieces of a few
-   sizes, so that no product has to be prepared anew. y = x W^T; and the gradient dW [out, in] (+)= dy^T x. */
+/* Where the number of rows changes from call to call, as an expert's tokens do: they go through in pieces of
+   a few sizes, so that no product has to be prepared anew. y = x W^T; and the gradient dW [out, in] (+)= dy^T
+   x. */
 ch_status ch_gemm_linear_some(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x,
                               ch_dtype x_dtype, const void *weight, ch_dtype weight_dtype, void *y,
                               ch_error *error);

@@ -9,7 +9,8 @@
 #include "base/memory.h"
 #include "tensor/team.h"
 
-/* Shapes kept at once; the oldest makes room. A training step needs a few dozen, generation one set per prompt length. */
+/* Shapes prepared at once; a new one replaces the oldest. A training step needs a few dozen, generation one
+   set per prompt length. */
 enum { MOST_PREPARED = 128 };
 /* Memory that must be free for the library's generated code: without it the library crashes. */
 enum { ROOM_FOR_CODE = 32 << 20 };
@@ -47,9 +48,10 @@ static ch_status check(dnnl_status_t status, const ch_gemm_shape *shape, ch_erro
                  (int)status);
 }
 
-/* --- what differs between versions 2 and 3: descriptors are values in one, objects in the other --------------------- */
+/* --- what differs between versions 2 and 3: descriptors are values in one, objects in the other --------- */
 
-/* Versions before 2.6 (Ubuntu 22.04) do not know the layout that kernels->pack_bf16 makes: BF16 is widened there. */
+/* Versions before 2.6 (Ubuntu 22.04) do not know the layout that kernels->pack_bf16 makes: BF16 is widened
+   there. */
 #define KNOWS_PACKED (DNNL_VERSION_MAJOR > 2 || DNNL_VERSION_MINOR >= 6)
 #if !KNOWS_PACKED
 #define dnnl_BA16a64b2a dnnl_format_tag_undef
@@ -146,7 +148,7 @@ static ch_status check_room(const ch_gemm_shape *shape, ch_error *error) {
   return room ? CH_OK : check(dnnl_out_of_memory, shape, error);
 }
 
-/* --- preparing --------------------------------------------------------------------------------------------------- */
+/* --- preparing ------------------------------------------------------------------------------------------ */
 
 /* Attributes of a product: scratch memory is ours, and the result is added to C where the shape says so. */
 static dnnl_status_t make_attributes(bool accumulate, dnnl_primitive_attr_t *attributes) {
@@ -194,12 +196,13 @@ static dnnl_status_t prepare_product(prepared_product *product, matrix_desc desc
   return status;
 }
 
-/* Finds the product for a shape, or prepares it in the oldest place; scratch memory grows to what it needs. */
+/* Finds the product for a shape, or prepares it in the oldest place; scratch memory grows to what it
+   needs. */
 static ch_status find_or_prepare(ch_gemm_library *library, const ch_gemm_shape *shape,
                                  prepared_product **found, ch_error *error) {
   int threads =
       ch_team_of(0)
-          .threads; /* those of ch_team_enter: the library divides the work when a primitive is made */
+          .threads; /* those of ch_team_enter: the library divides the work when a primitive is created */
   for (int i = 0; i < library->count; i++) {
     prepared_product *product = &library->prepared[i];
     if (product->threads == threads && ch_gemm_same_shape(&product->shape, shape)) {
@@ -231,7 +234,7 @@ static ch_status find_or_prepare(ch_gemm_library *library, const ch_gemm_shape *
   return CH_OK;
 }
 
-/* --- the interface ------------------------------------------------------------------------------------------------ */
+/* --- the interface -------------------------------------------------------------------------------------- */
 
 ch_status ch_gemm_library_create(ch_gemm_library **library, ch_error *error) {
   *library = calloc(1, sizeof **library);
@@ -268,7 +271,7 @@ ch_status ch_gemm_library_matmul(ch_gemm_library *library, const ch_gemm_shape *
                                  const void *b, float *c, ch_error *error) {
   prepared_product *product = NULL;
   CH_TRY(find_or_prepare(library, shape, &product, error));
-  /* The interface takes writable pointers also for what it only reads. */
+  /* The interface has writable pointers also for what it only reads. */
   dnnl_status_t status = dnnl_memory_set_data_handle(product->a, (void *)(uintptr_t)a);
   if (!status) status = dnnl_memory_set_data_handle(product->b, (void *)(uintptr_t)b);
   if (!status) status = dnnl_memory_set_data_handle(product->c, c);

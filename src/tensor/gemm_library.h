@@ -1,4 +1,4 @@
-/* Products by oneDNN: prepared matmul primitives, kept per shape, and its sgemm. */
+/* Products by oneDNN: prepared matmul primitives, one per shape, and its sgemm. */
 #ifndef CH_TENSOR_GEMM_LIBRARY_H
 #define CH_TENSOR_GEMM_LIBRARY_H
 
@@ -23,14 +23,14 @@ typedef struct ch_gemm_library ch_gemm_library;
 ch_status ch_gemm_library_create(ch_gemm_library **library, ch_error *error);
 void ch_gemm_library_free(ch_gemm_library *library);
 
-/* Returns true if `rounded` is the library's faster way on this processor: by its matrix unit for BF16, or, where BF16 dots are known to be
-   fast, by instructions for them. */
+/* Returns true if `rounded` is the library's faster way on this processor: by its matrix unit for BF16, or,
+   where BF16 dots are known to be fast, by instructions for them. */
 bool ch_gemm_library_rounds(bool bf16_dots_are_fast);
 
 /* By a matmul primitive, prepared at the first call with this shape and number of threads. */
 ch_status ch_gemm_library_matmul(ch_gemm_library *library, const ch_gemm_shape *shape, const void *a,
                                  const void *b, float *c, ch_error *error);
-/* Elements of BF16 that a packed B [k, n] takes: whole blocks of 32 x 64. */
+/* Elements of BF16 of a packed B [k, n]: whole blocks of 32 x 64. */
 int64_t ch_gemm_library_packed_count(int64_t k, int64_t n);
 /* By the library's sgemm; not for `rounded`. */
 ch_status ch_gemm_library_sgemm(ch_gemm_library *library, const ch_gemm_shape *shape, const float *a,

@@ -1,8 +1,9 @@
 /* Finds out if a product of the library has the same bits with fewer threads.
  *
- * The library divides a product among threads as it likes: some shapes it divides along the sum, which changes the order of
- * additions. A team that has fewer workers for a while (tensor/governor.h) must not change results, so each shape is tried with
- * both numbers of threads, on numbers made for that. A shape that differs keeps all threads. */
+ * The library divides a product among threads as it likes: some shapes it divides along the sum, which
+ * changes the order of additions. A team that has fewer workers for a while (tensor/governor.h) must not
+ * change results, so each shape is tried with both numbers of threads, on arbitrary factors. A shape that
+ * differs always has all threads. */
 #ifndef CH_TENSOR_GEMM_TRIALS_H
 #define CH_TENSOR_GEMM_TRIALS_H
 
@@ -10,7 +11,8 @@
 
 #include "tensor/gemm_library.h"
 
-/* Shapes kept. An expert's gradients alone have a hundred: one for each number of tokens that is left over. */
+/* Shapes remembered. An expert's gradients alone have a hundred: one for each number of tokens that is left
+   over. */
 enum { CH_GEMM_TRIALS = 1 << 11 };
 
 typedef enum ch_gemm_verdict { CH_GEMM_UNTRIED, CH_GEMM_SAME, CH_GEMM_DIFFERS } ch_gemm_verdict;
@@ -30,7 +32,8 @@ ch_gemm_verdict ch_gemm_trials_find(const ch_gemm_trials *trials, const ch_gemm_
 /* Keeps a verdict; where all places of the shape are taken, another shape is untried again. */
 void ch_gemm_trials_keep(ch_gemm_trials *trials, const ch_gemm_shape *shape, int workers,
                          ch_gemm_verdict verdict);
-/* Fills a matrix of F32, or of BF16, with numbers between -2 and 2, none of them zero: sums in different orders round differently. */
+/* Fills a matrix of F32, or of BF16, with numbers between -2 and 2, none of them zero: sums in different
+   orders round differently. */
 void ch_gemm_trials_fill(bool bf16, size_t bytes, uint32_t seed, void *matrix);
 
 #endif

@@ -9,7 +9,7 @@
 static const double TRIAL = 0.012;
 static const double DOUBLING = 60;      /* in which the expected time may double: contexts grow */
 static const double DECISION = 0.02;    /* between two looks at the choice in use */
-static const double SHORT_PAUSE = 0.25; /* the first pause when steps take longer than expected, */
+static const double SHORT_PAUSE = 0.25; /* the first pause when steps are slower than expected, */
 static const double BUSY_PAUSE = 2;     /* and what it grows to while trials change nothing */
 static const double BUSY_START = 1;     /* the first pause where others ran from the start */
 static const double LONG_PAUSE = 2;     /* the first pause when they do not; it doubles up to LONGEST_PAUSE */
@@ -80,7 +80,8 @@ static void learn(ch_governed_class *c, int choice) {
   c->expected = c->taken = 0;
 }
 
-/* Returns true if other programs keep this process's threads from running. Also true where the system does not say. */
+/* Returns true if other programs keep this process's threads from running. Also true where the system does
+   not say. */
 static bool threads_wait(ch_governor *governor, double now, double pause) {
   ch_waiting seen;
   if (now < governor->looked + pause) return governor->waits > governor->much;
@@ -140,7 +141,8 @@ void ch_governor_observe(ch_governor *governor, ch_expected_time *expected, doub
     bool slow = c->rate[c->choice] < SLOW, wait = threads_wait(governor, now, slow ? DECISION : LOOK);
     if (slow && c->was_slow && !c->slow && wait) c->next_trial = now; /* the second look in a row */
     c->was_slow = slow;
-    /* All threads, and none waits for a processor: fewer could only help against what the system does not show. */
+    /* All threads, and none waits for a processor: fewer could only help against what the system does not
+       show. */
     double pause = c->choice == ALL && !wait ? LONGEST_PAUSE : 0;
     if (now >= c->next_trial && now >= c->last_trial + pause) start_trial(governor, c, now);
   }

@@ -1,14 +1,14 @@
 /* How many workers a team has now: fewer than its threads when other programs keep the processors busy.
  *
- * Threads of one step wait for one another. If another program takes the processor from one of them, all wait for its next
- * turn, which is thousands of times longer than a step of decoding. Then one thread alone is faster than two. The governor
- * finds out by measuring: it times steps, now and then tries another number of workers for some milliseconds, and keeps the
- * number that got more done. Steps are told apart by their length, because long steps suffer less. Numbers that come out of a
- * step never depend on the number of workers (tensor/team.h).
+ * Threads of one step wait for one another. If another program takes the processor from one of them, all wait
+ * for its next turn, which is thousands of times longer than a step of decoding. Then one thread alone is
+ * faster than two. The governor finds out by measuring: it times steps, now and then tries another number of
+ * workers for some milliseconds, and keeps the number that got more done. Steps are distinguished by their
+ * length, because long steps suffer less. Numbers that come out of a step never depend on the number of
+ * workers (tensor/team.h).
  *
- * The speed of a machine swings for other reasons too. So the governor asks the system whether its threads wait for a processor.
- * As long as they do not, all of them work, and trials are rare.
- */
+ * The speed of a machine swings for other reasons too. So the governor asks the system whether its threads
+ * wait for a processor. As long as they do not, all of them work, and trials are rare. */
 #ifndef CH_TENSOR_GOVERNOR_H
 #define CH_TENSOR_GOVERNOR_H
 
@@ -43,8 +43,8 @@ typedef struct ch_governor {
   ch_waiting seen; /* its last answer, */
   double looked;   /* when that was, */
   double waits;    /* the share of their time that threads waited of late, */
-  double
-      much; /* and the share that shows another program: of n + 1 programs for n processors one waits at any time */
+  /* and the share that shows another program: of n + 1 programs for n processors one waits at any time */
+  double much;
 } ch_governor;
 
 /* The expected length of a step in seconds: the shortest of late. 0 at first. */
@@ -52,11 +52,13 @@ typedef float ch_expected_time;
 
 /* Fails if CROSSHEAD_WORKERS has a value that is not known. */
 ch_status ch_governor_check(ch_error *error);
-/* busy: begin with one worker, and try more soon. If the environment variable CROSSHEAD_WORKERS is "all", there is one choice:
-   all threads. If it is "varied", nothing is measured: the number changes from step to step, from 1 to all threads, in an order
-   that is always the same. That is for tests: results must not change. */
+/* busy: begin with one worker, and try more soon. If the environment variable CROSSHEAD_WORKERS is "all",
+   there is one choice: all threads. If it is "varied", nothing is measured: the number changes from step to
+   step, from 1 to all threads, in an order that is always the same. That is for tests: results must not
+   change. */
 void ch_governor_init(ch_governor *governor, int threads, bool busy);
-/* Workers for a step that is about to run, and afterwards what it took; `now` is the time at its end, in seconds. */
+/* Workers for a step that is about to run, and afterwards what it took; `now` is the time at its end, in
+   seconds. */
 int ch_governor_workers(ch_governor *governor, ch_expected_time expected);
 void ch_governor_observe(ch_governor *governor, ch_expected_time *expected, double taken, double now);
 

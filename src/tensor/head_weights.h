@@ -1,9 +1,9 @@
-/* How tokens weigh their heads (Mixture-of-Head): `shared` heads first, then `routed` ones of which every token has chosen
- * `active`.
+/* How tokens weigh their heads (Mixture-of-Head): `shared` heads first, then `routed` ones of which every
+ * token has chosen `active`.
  *
  *   [a1, a2] = 2 softmax(stage)      u = shared * softmax(shared logits)
- *   weights = [a1 u; a2 r], r the chosen heads' weights, 0 for the others; without shared heads weights = r
- */
+ *   weights = [a1 u; a2 r], r the chosen heads' weights, 0 for the others;
+ *   without shared heads weights = r */
 #ifndef CH_TENSOR_HEAD_WEIGHTS_H
 #define CH_TENSOR_HEAD_WEIGHTS_H
 

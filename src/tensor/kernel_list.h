@@ -1,27 +1,30 @@
 /* Every kernel, once: what the table has, what a variant declares and defines.
  *
- * This file is included wherever the list is needed, with CH_KERNEL(origin, result, name, parameters) defined: kernels.h makes
- * the table's members of it, kernels/vector/variant.h the prototypes, kernels/variant_table.c the table of a variant. A new kernel is
- * a line here and a function KERNEL(name) in a file of a subfolder of kernels/.
+ * This file is included wherever the list is needed, with CH_KERNEL(origin, result, name, parameters)
+ * defined: kernels.h makes the table's members of it, kernels/vector/variant.h the prototypes,
+ * kernels/variant_table.c the table of a variant. A new kernel is a line here and a function KERNEL(name) in
+ * a file of a subfolder of kernels/.
  *
  * `origin` says which variants have a function of their own (kernels/variants.cmake lists the variants):
  *
- *   COMMON           f64, f32, f32_avx2 and f32_avx512; f32_avx512_vnni and f32_avx512_bf16 inherit that of f32_avx512
- *   OWN_BYTE_DOT     the same, and f32_avx512_vnni and f32_avx512_bf16 have their own, with dot products of bytes
+ *   COMMON           f64, f32, f32_avx2 and f32_avx512; f32_avx512_vnni and f32_avx512_bf16
+ *                    inherit that of f32_avx512
+ *   OWN_BYTE_DOT     the same, and f32_avx512_vnni and f32_avx512_bf16 have their own,
+ *                    with dot products of bytes
  *   OWN_BF16_DOT     the same, and f32_avx512_bf16 has its own, with dot products of BF16
  *   ONLY_BF16_DOT    f32_avx512_bf16; NULL in the others
  *   ONLY_SPLIT_BF16  f32_avx512_vnni, which splits BF16 weights into F32; NULL in the others
  *
- * The header kernels.h says what all functions have in common.
- */
+ * The header kernels.h says what all functions have in common. */
 
-/* --- norms ------------------------------------------------------------------------------------------------ */
-/* y = x / sqrt(mean(x^2) + eps) * weight, row by row, weight [slices, n]: row r has slice r % slices; rstd[rows] (or NULL)
-   keeps 1/sqrt(...). y may be x. */
+/* --- norms ---------------------------------------------------------------------------------------------- */
+/* y = x / sqrt(mean(x^2) + eps) * weight, row by row, weight [slices, n]: row r has slice r % slices;
+   rstd[rows] (or NULL) keeps 1/sqrt(...). y may be x. */
 CH_KERNEL(COMMON, void, rmsnorm_forward,
           (const ch_team *team, int64_t rows, int64_t n, int64_t slices, const void *x, const void *weight,
            double eps, void *y, void *rstd))
-/* Bytes of the scratch of kernels that add up over rows what several threads compute: sums of n elements in all. */
+/* Bytes of the scratch of kernels that add up over rows what several threads compute: sums of n elements in
+   all. */
 CH_KERNEL(COMMON, size_t, sum_scratch, (const ch_team *team, int64_t n))
 /* dx [rows, n] (or NULL), dweight [slices, n] (or NULL; accumulate_weight). scratch: sums of slices * n. */
 CH_KERNEL(COMMON, void, rmsnorm_backward,
@@ -45,7 +48,7 @@ CH_KERNEL(COMMON, void, normalise,
           (int64_t rows, int64_t n, const void *x, const void *moments, const void *weight, const void *bias,
            void *y))
 
-/* --- elementwise ------------------------------------------------------------------------------------------ */
+/* --- elementwise ---------------------------------------------------------------------------------------- */
 /* y = a + b; y may be a or b */
 CH_KERNEL(COMMON, void, add, (const ch_team *team, int64_t n, const void *a, const void *b, void *y))
 /* y = x or y += x */
@@ -72,7 +75,7 @@ CH_KERNEL(COMMON, void, swiglu_backward,
 CH_KERNEL(COMMON, void, gelu_forward, (const ch_team *team, int64_t n, const void *x, void *y))
 CH_KERNEL(COMMON, void, gelu_backward,
           (const ch_team *team, int64_t n, const void *x, const void *dy, void *dx, bool accumulate))
-/* A soft cap, y = cap tanh(x / cap) (y may be x); backward takes what forward gave. */
+/* A soft cap, y = cap tanh(x / cap) (y may be x); backward reads the y of forward. */
 CH_KERNEL(COMMON, void, soft_cap_forward,
           (const ch_team *team, int64_t n, double cap, const void *x, void *y))
 CH_KERNEL(COMMON, void, soft_cap_backward,
@@ -115,7 +118,8 @@ CH_KERNEL(COMMON, void, subtract_scaled_backward,
 /* y = (+=) factor * x. */
 CH_KERNEL(COMMON, void, scale,
           (const ch_team *team, int64_t n, double factor, const void *x, void *y, bool accumulate))
-/* lambda = exp(v0 . v1) - exp(v2 . v3) + start; exponentials [2] (or NULL) are kept for the backward pass. */
+/* lambda = exp(v0 . v1) - exp(v2 . v3) + start; exponentials [2] (or NULL) are saved for the backward
+   pass. */
 CH_KERNEL(COMMON, void, diff_lambda_forward,
           (int64_t n, const void *const vectors[4], double start, void *lambda, void *exponentials))
 /* The gradient of vector `which`; partner: the other one of its pair. */
@@ -123,7 +127,7 @@ CH_KERNEL(COMMON, void, diff_lambda_backward,
           (int64_t n, int which, const void *partner, const void *exponentials, const void *dlambda,
            void *gradient, bool accumulate))
 
-/* --- heads ------------------------------------------------------------------------------------------------ */
+/* --- heads ---------------------------------------------------------------------------------------------- */
 /* y[r, g, :] = (+=) sum over j of mix[g * mix_row + j * mix_column] x[r, j, :]; heads of `dim`. */
 CH_KERNEL(COMMON, void, head_mix,
           (const ch_team *team, int64_t rows, int64_t in_heads, int64_t out_heads, int64_t dim,
@@ -132,8 +136,8 @@ CH_KERNEL(COMMON, void, head_mix,
 CH_KERNEL(COMMON, void, head_mix_gradient,
           (const ch_team *team, int64_t rows, int64_t in_heads, int64_t out_heads, int64_t dim, const void *x,
            const void *dy, void *dmix, bool accumulate, void *scratch))
-/* `width` elements of every head of every row, of type `dtype` (the table's, F16 or BF16), written to (or added in)
-   to->data. */
+/* `width` elements of every head of every row, of type `dtype` (the table's, F16 or BF16), written to (or
+   added in) to->data. */
 CH_KERNEL(COMMON, void, copy_heads,
           (const ch_team *team, int64_t rows, int64_t heads, int64_t width, const ch_head_slices *from,
            ch_dtype dtype, const ch_head_slices *to, bool accumulate))
@@ -141,8 +145,8 @@ CH_KERNEL(COMMON, void, copy_heads,
 CH_KERNEL(COMMON, void, sum_heads,
           (const ch_team *team, int64_t rows, int64_t heads, int64_t width, const ch_head_slices *from,
            const ch_head_slices *to, bool accumulate))
-/* Exclusive attention: z = y - (y . u) u for every head of `dim`, u = v / max(|v|, 1e-12) of its group, y [rows, heads,
-   dim], v [rows, groups, dim]. */
+/* Exclusive attention: z = y - (y . u) u for every head of `dim`, u = v / max(|v|, 1e-12) of its group, y
+   [rows, heads, dim], v [rows, groups, dim]. */
 CH_KERNEL(COMMON, void, exclude_forward,
           (const ch_team *team, int64_t rows, int64_t heads, int64_t groups, int64_t dim, const void *y,
            const void *v, void *z))
@@ -154,7 +158,8 @@ CH_KERNEL(COMMON, void, exclude_backward,
 CH_KERNEL(COMMON, void, head_weights_forward, (const ch_head_weights *args, void *weights))
 CH_KERNEL(COMMON, void, head_weights_backward,
           (const ch_head_weights *args, const void *dweights, const ch_head_weights_gradient *gradient))
-/* y[r, h, :] = (+=) scale * sum over k of a[r, h, k] b[r, k, :]: a [rows, heads, rank], b [rows, rank, dim]. */
+/* y[r, h, :] = (+=) scale * sum over k of a[r, h, k] b[r, k, :]: a [rows, heads, rank], b [rows, rank,
+   dim]. */
 CH_KERNEL(COMMON, void, factor_product,
           (const ch_team *team, int64_t rows, int64_t heads, int64_t rank, int64_t dim, double scale,
            const void *a, const void *b, void *y, bool accumulate))
@@ -164,7 +169,7 @@ CH_KERNEL(COMMON, void, factor_product_backward,
            const void *a, const void *b, const void *dy, void *da, bool accumulate_a, void *db,
            bool accumulate_b))
 
-/* --- weights that layers share ---------------------------------------------------------------------------- */
+/* --- weights that layers share -------------------------------------------------------------------------- */
 /* y [n] = sum over s of coefficients[s] x[s, :], x [atoms, n] of `dtype` (the table's type, F16 or BF16). */
 CH_KERNEL(COMMON, void, combine_forward,
           (const ch_team *team, int64_t n, int64_t atoms, const void *coefficients, const void *x,
@@ -180,14 +185,16 @@ CH_KERNEL(COMMON, void, combine_backward,
 CH_KERNEL(COMMON, double, sum, (int64_t n, const void *x))
 /* Sum of squares in double, and whether every value is finite. */
 CH_KERNEL(COMMON, double, sum_squares, (const ch_team *team, int64_t n, const void *x))
-/* sums[c] of the host: the sum of squares of column c of x [rows, n] in double, from the first row to the last. */
+/* sums[c] of the host: the sum of squares of column c of x [rows, n] in double, from the first row to the
+   last. */
 CH_KERNEL(COMMON, void, column_squares,
           (const ch_team *team, int64_t rows, int64_t n, const void *x, double *sums))
 
-/* --- rotary positions ------------------------------------------------------------------------------------- */
-/* x [rows, heads, head_dim] -> y (may be x). The last `rotary` dims of each head turn by the row's angles, or with
-   `leading` the first; the others are copied. table [rows, rotary]: rotary/2 cosines, then rotary/2 sines. Half layout pairs (i, i +
-   rotary/2); interleaved pairs (2i, 2i+1). inverse turns back (the backward pass). accumulate adds to y. */
+/* --- rotary positions ----------------------------------------------------------------------------------- */
+/* x [rows, heads, head_dim] -> y (may be x). The last `rotary` dims of each head turn by the row's angles, or
+   with `leading` the first; the others are copied. table [rows, rotary]: rotary/2 cosines, then rotary/2
+   sines. Half layout pairs (i, i + rotary/2); interleaved pairs (2i, 2i+1). inverse turns back (the backward
+   pass). accumulate adds to y. */
 CH_KERNEL(COMMON, void, rope,
           (const ch_team *team, int64_t rows, int64_t heads, int64_t head_dim, int64_t rotary, bool leading,
            bool interleaved, bool inverse, const void *table, const void *x, void *y, bool accumulate))
@@ -196,16 +203,18 @@ CH_KERNEL(COMMON, void, rope_table,
           (const ch_team *team, int64_t rows, int64_t rotary, const int32_t *positions,
            const double *frequencies, void *table))
 
-/* The angles of positions without computing a sine: a position is written in base CH_ROPE_LEVEL, and for every digit
-   this holds the angles of its 64 values, levels [CH_ROPE_LEVELS, CH_ROPE_LEVEL, rotary]. For positions below 2^24.
-   */
+/* The angles of positions without computing a sine: a position is written in base CH_ROPE_LEVEL, and for
+   every digit this holds the angles of its 64 values, levels [CH_ROPE_LEVELS, CH_ROPE_LEVEL, rotary]. For
+   positions below 2^24. */
 CH_KERNEL(COMMON, void, rope_levels, (int64_t rotary, const double *frequencies, void *levels))
-/* y [count, heads * head_dim] = x turned by the positions first … first+count-1. work: 2 * rotary reals. One thread. */
+/* y [count, heads * head_dim] = x turned by the positions first … first+count-1. work: 2 * rotary reals. One
+   thread. */
 CH_KERNEL(COMMON, void, rope_states,
           (const ch_rope_states *call, int64_t first, int64_t count, void *y, void *work))
 
-/* --- embedding -------------------------------------------------------------------------------------------- */
-/* y[r, :] = weight[id[r], :]; weight has `weight_dtype` (this table's type, F16 or BF16). Ids were checked. */
+/* --- embedding ------------------------------------------------------------------------------------------ */
+/* y[r, :] = weight[id[r], :]; weight has `weight_dtype` (this table's type, F16 or BF16). Ids were
+   checked. */
 CH_KERNEL(COMMON, void, embedding_forward,
           (const ch_team *team, int64_t rows, int64_t n, const int32_t *ids, const void *weight,
            ch_dtype weight_dtype, void *y))
@@ -214,48 +223,48 @@ CH_KERNEL(COMMON, void, embedding_backward,
           (const ch_team *team, int64_t rows, int64_t n, int64_t vocabulary, const int32_t *ids,
            const void *dy, void *dweight, bool accumulate))
 
-/* --- images ----------------------------------------------------------------------------------------------- */
-/* y [images * (size / patch)^2, channels * patch^2]: the patches of x [images, channels, size, size], image by image
-   and line by line, each as [channels, patch, patch]. */
+/* --- images --------------------------------------------------------------------------------------------- */
+/* y [images * (size / patch)^2, channels * patch^2]: the patches of x [images, channels, size, size], image
+   by image and line by line, each as [channels, patch, patch]. */
 CH_KERNEL(COMMON, void, patches,
           (const ch_team *team, int64_t images, int64_t channels, int64_t size, int64_t patch, const float *x,
            void *y))
 
-/* --- softmax cross entropy over a chunk of logits ----------------------------------------------------------- */
-/* logits [rows, vocabulary] -> loss[r] = logsumexp(logits[r]) - logits[r, target[r]] (0 where target < 0). With
-   smoothing s the target is not one-hot: s / vocabulary everywhere and 1 - s more at target[r].
-   With dscale != NULL: also overwrites logits by dscale[r] * (softmax - target) (0 where target < 0). With cap > 0 the
-   logits have a soft cap after them, and it is the gradient of what was capped. */
+/* --- softmax cross entropy over a chunk of logits ------------------------------------------------------- */
+/* logits [rows, vocabulary] -> loss[r] = logsumexp(logits[r]) - logits[r, target[r]] (0 where target < 0).
+   With smoothing s the target is not one-hot: s / vocabulary everywhere and 1 - s more at target[r]. With
+   dscale != NULL: also overwrites logits by dscale[r] * (softmax - target) (0 where target < 0). With cap > 0
+   the logits have a soft cap after them, and it is the gradient of what was capped. */
 CH_KERNEL(COMMON, void, cross_entropy,
           (const ch_team *team, int64_t rows, int64_t vocabulary, double smoothing, double cap, void *logits,
            const int32_t *targets, void *loss, const void *dscale))
-/* ranks[r]: how many logits come before the target's, that is larger ones, and equal ones at smaller indices. 0 means
-   that the target is the first choice; -1 stands where target < 0. */
+/* ranks[r]: how many logits come before the target's, that is larger ones, and equal ones at smaller indices.
+   0 means that the target is the first choice; -1 where target < 0. */
 CH_KERNEL(COMMON, void, target_ranks,
           (const ch_team *team, int64_t rows, int64_t vocabulary, const void *logits, const int32_t *targets,
            void *ranks))
 
-/* --- products --------------------------------------------------------------------------------------------- */
-/* Skinny GEMM: for each of `count` products, y[m, :] = x[m, :] . W^T (+ bias). Made for up to 32 rows; any number
-   works. W [out, in] of `weight_dtype` (this table's type, F16 or BF16) is read once, at memory speed. accumulate
-   adds to y. Row m of y is the same, bit for bit, whatever the other rows, the other products and the number of
-   threads. */
+/* --- products ------------------------------------------------------------------------------------------- */
+/* Skinny GEMM: for each of `count` products, y[m, :] = x[m, :] . W^T (+ bias). Made for up to 32 rows; any
+   number works. W [out, in] of `weight_dtype` (this table's type, F16 or BF16) is read once, at memory speed.
+   accumulate adds to y. Row m of y is the same, bit for bit, whatever the other rows, the other products and
+   the number of threads. */
 CH_KERNEL(COMMON, void, gemv,
           (const ch_team *team, int64_t rows, int64_t in, const void *x, ch_dtype weight_dtype, int count,
            const ch_product *products, bool accumulate))
-/* Like gemv, with x and W of BF16, by BF16 dot products. `room`: ch_gemv_room(rows, in) bytes per thread, at a multiple
-   of 64; several rows of x are packed there. */
+/* Like gemv, with x and W of BF16, by BF16 dot products. `room`: ch_gemv_room(rows, in) bytes per thread, at
+   a multiple of 64; several rows of x are packed there. */
 CH_KERNEL(ONLY_BF16_DOT, void, gemv_bf16,
           (const ch_team *team, int64_t rows, int64_t in, const uint16_t *x, void *room, int count,
            const ch_product *products, bool accumulate))
-/* Like gemv, with W of BF16 and x of the table's type or BF16, for cores on which splitting BF16 weights into F32 is
-   fastest (gemv_split.c). `room`: ch_gemv_split_room(rows, in) bytes per thread, as above. */
+/* Like gemv, with W of BF16 and x of the table's type or BF16, for cores on which splitting BF16 weights into
+   F32 is fastest (gemv_split.c). `room`: ch_gemv_split_room(rows, in) bytes per thread, as above. */
 CH_KERNEL(ONLY_SPLIT_BF16, void, gemv_split,
           (const ch_team *team, int64_t rows, int64_t in, const void *x, ch_dtype x_dtype, void *room,
            int count, const ch_product *products, bool accumulate))
-/* Like gemv, with block-quantised weights (CH_Q8_0 … CH_Q6_K). Each row of x takes ch_quantised_bytes(in) bytes
-   (tensor/quantised.h); quantise_rows makes them from x [rows, n] for weights of that type. Values of x are rounded
-   to one part in 254 of the largest of their 32. */
+/* Like gemv, with block-quantised weights (CH_Q8_0 … CH_Q6_K). Each row of x has ch_quantised_bytes(in)
+   bytes (tensor/quantised.h); quantise_rows makes them from x [rows, n] for weights of that type. Values of x
+   are rounded to one part in 254 of the largest of their 32. */
 CH_KERNEL(OWN_BYTE_DOT, void, gemv_blocks,
           (const ch_team *team, int64_t rows, int64_t in, const void *quantised, ch_dtype weight_dtype,
            int count, const ch_product *products, bool accumulate))
@@ -267,23 +276,23 @@ CH_KERNEL(OWN_BYTE_DOT, void, quantise_rows,
 CH_KERNEL(COMMON, void, head_product,
           (const ch_team *team, int64_t n, int64_t heads, int64_t rows, int64_t columns, const void *x,
            const void *weight, ch_dtype weight_dtype, int64_t head_elements, bool transposed, void *y))
-/* C [m, n] (+)= A B with element A(i, k) = a[i*a_row + k*a_column], B(k, j) = b[k*ldb + j]: the register-tiled
-   product that attention uses on tiles in cache. One thread. */
+/* C [m, n] (+)= A B with element A(i, k) = a[i*a_row + k*a_column], B(k, j) = b[k*ldb + j]: the
+   register-tiled product that attention uses on tiles in cache. One thread. */
 CH_KERNEL(COMMON, void, tile_product,
           (int64_t m, int64_t n, int64_t k, const void *a, int64_t a_row, int64_t a_column, const void *b,
            int64_t ldb, void *c, int64_t ldc, bool accumulate))
 
-/* --- mixture of experts ----------------------------------------------------------------------------------- */
-/* chosen [rows, active]: the experts with the largest logits [rows, experts], best first, the first of equals; with
-   bias [experts] (or NULL) those with the largest softmax(logits) + bias. */
+/* --- mixture of experts --------------------------------------------------------------------------------- */
+/* chosen [rows, active]: the experts with the largest logits [rows, experts], best first, the first of
+   equals; with bias [experts] (or NULL) those with the largest softmax(logits) + bias. */
 CH_KERNEL(COMMON, void, choose_experts,
           (const ch_team *team, int64_t rows, const ch_routing_rule *rule, const void *logits,
            const void *bias, int32_t *chosen))
 /* load[e] (host, [experts]) grows by the number of choices [n] that are e. */
 CH_KERNEL(COMMON, void, count_choices, (int64_t n, const int32_t *chosen, int64_t *load))
-/* Sorts the choices [n] by expert, those of an expert in the order of their tokens; choice i is one of token i / active.
-   first [experts + 1] (host): the place of each expert's first choice; choice, token [n]: what stands at a place; place
-   [n]: the place of a choice. */
+/* Sorts the choices [n] by expert, those of an expert in the order of their tokens; choice i is one of token
+   i / active. first [experts + 1] (host): the place of each expert's first choice; choice, token [n]: what
+   stands at a place; place [n]: the place of a choice. */
 CH_KERNEL(COMMON, void, sort_choices,
           (int64_t n, int64_t active, int64_t experts, const int32_t *chosen, int64_t *first, int32_t *choice,
            int32_t *token, int32_t *place))
@@ -294,8 +303,9 @@ CH_KERNEL(COMMON, void, balance_pulls,
 CH_KERNEL(COMMON, void, route_forward,
           (const ch_team *team, int64_t rows, const ch_routing_rule *rule, const void *logits,
            const int32_t *chosen, void *weights))
-/* dlogits [rows, experts] from dweights; pull [ceil(rows / pull_rows), experts] (or NULL) is a further gradient, of
-   the softmax over all experts, for each group of pull_rows rows: pulled [rows] is its product with the softmax. */
+/* dlogits [rows, experts] from dweights; pull [ceil(rows / pull_rows), experts] (or NULL) is a further
+   gradient, of the softmax over all experts, for each group of pull_rows rows: pulled [rows] is its product
+   with the softmax. */
 CH_KERNEL(COMMON, void, route_backward,
           (const ch_team *team, int64_t rows, const ch_routing_rule *rule, const void *logits,
            const int32_t *chosen, const void *dweights, const void *pull, int64_t pull_rows, void *pulled,
@@ -308,9 +318,9 @@ CH_KERNEL(COMMON, void, swiglu_rows_forward,
 CH_KERNEL(COMMON, void, swiglu_rows_backward,
           (const ch_team *team, int64_t rows, int64_t n, const void *gate, const void *up, const void *scale,
            const void *dy, void *dgate, void *dup, void *dscale))
-/* y[r, :] = scale[r] g s(alpha g) (u + 1), where g = min(gate, limit), u = up between -limit and limit, s the sigmoid; scale
-   NULL: 1. The gradients, of which any may be NULL; dgate and dup [rows, n] may be gate and up themselves, dscale
-   [rows] is overwritten. */
+/* y[r, :] = scale[r] g s(alpha g) (u + 1), where g = min(gate, limit), u = up between -limit and limit, s the
+   sigmoid; scale NULL: 1. The gradients, of which any may be NULL; dgate and dup [rows, n] may be gate and up
+   themselves, dscale [rows] is overwritten. */
 CH_KERNEL(COMMON, void, clamped_swiglu_forward,
           (const ch_team *team, int64_t rows, int64_t n, double alpha, double limit, const void *gate,
            const void *up, const void *scale, void *y))
@@ -323,14 +333,15 @@ CH_KERNEL(COMMON, void, sum_places,
           (const ch_team *team, int64_t rows, int64_t count, int64_t n, const int32_t *places, const void *x,
            void *y, bool accumulate))
 
-/* --- attention (tensor/attend.h) -------------------------------------------------------------------------- */
+/* --- attention (tensor/attend.h) ------------------------------------------------------------------------ */
 CH_KERNEL(OWN_BF16_DOT, void, attend_forward, (const ch_attend *args))
 CH_KERNEL(OWN_BF16_DOT, void, attend_backward, (const ch_attend *args, const ch_attend_gradient *gradient))
-/* Bytes at args->scratch, for all threads. They do not depend on what the pointers in args point to. For `past` and
-   `document_start` they do not even depend on whether these are NULL. */
+/* Bytes at args->scratch, for all threads. They do not depend on what the pointers in args point to. For
+   `past` and `document_start` they do not even depend on whether these are NULL. */
 CH_KERNEL(OWN_BF16_DOT, size_t, attend_scratch, (const ch_attend *args, bool backward))
-/* Sinks [count] of a softmax, head h's the one at h mod count, after attend_forward with args->lse: out and lse become those of a softmax that has one more term,
-   e^sink, with a value of zero; and after attend_backward of these the gradient of the sinks, dout as args->out. */
+/* Sinks [count] of a softmax, head h's the one at h mod count, after attend_forward with args->lse: out and
+   lse become those of a softmax that has one more term, e^sink, with a value of zero; and after
+   attend_backward of these the gradient of the sinks, dout as args->out. */
 CH_KERNEL(COMMON, void, attend_sinks, (const ch_attend *args, int64_t count, const void *sinks))
 CH_KERNEL(COMMON, void, attend_sinks_backward,
           (const ch_attend *args, const void *dout, int64_t count, const void *sinks, void *dsinks,
@@ -346,11 +357,12 @@ CH_KERNEL(COMMON, size_t, talking_scratch, (const ch_attend *args, bool backward
 CH_KERNEL(COMMON, void, gated_attend, (const ch_gated_attend *args))
 CH_KERNEL(COMMON, size_t, gated_attend_scratch, (const ch_gated_attend *args))
 
-/* Attention over factors of keys and values (tensor/factor_attend.h), and the bytes it needs at args->scratch. */
+/* Attention over factors of keys and values (tensor/factor_attend.h), and the bytes it needs at
+   args->scratch. */
 CH_KERNEL(COMMON, void, factor_attend, (const ch_factor_attend *args))
 CH_KERNEL(COMMON, size_t, factor_attend_scratch, (const ch_factor_attend *args))
 
-/* --- the gated delta rule (tensor/delta_rule.h) ------------------------------------------------------------- */
+/* --- the gated delta rule (tensor/delta_rule.h) --------------------------------------------------------- */
 CH_KERNEL(COMMON, void, delta_rule_forward, (const ch_delta_rule *args))
 CH_KERNEL(COMMON, void, delta_rule_backward,
           (const ch_delta_rule *args, const ch_delta_rule_gradient *gradient))
@@ -384,9 +396,9 @@ CH_KERNEL(COMMON, void, sigmoid_backward,
           (const ch_team *team, int64_t n, double scale, const void *x, const void *dy, void *dx,
            bool accumulate))
 
-/* --- optimizer -------------------------------------------------------------------------------------------- */
-/* One AdamW step on n values: g = grad * grad_scale; m, v updated; weight -= lr*(m^/(sqrt(v^)+eps) + decay*weight)
-   with bias corrections 1/(1-beta1^t), 1/(1-beta2^t) passed as correction1/2. */
+/* --- optimizer ------------------------------------------------------------------------------------------ */
+/* One AdamW step on n values: g = grad * grad_scale; m, v updated; weight -= lr*(m^/(sqrt(v^)+eps) +
+   decay*weight) with bias corrections 1/(1-beta1^t), 1/(1-beta2^t) passed as correction1/2. */
 CH_KERNEL(COMMON, void, adamw,
           (const ch_team *team, int64_t n, void *weight, const void *grad, void *m, void *v,
            double grad_scale, double lr, double beta1, double beta2, double eps, double decay,
@@ -395,33 +407,34 @@ CH_KERNEL(COMMON, void, adamw,
 /* matrix [rows, columns]: `by` is added to the element of each row on the diagonal; rows <= columns. */
 CH_KERNEL(COMMON, void, add_to_diagonal, (int64_t rows, int64_t columns, double by, void *matrix))
 
-/* --- conversion (tables of both types) -------------------------------------------------------------------- */
-/* real <- F32, F64, F16, BF16 and real -> the same (round to nearest even). Block-quantised types can be read too; n
-   is then a whole number of blocks. widen_blocks: the same for these types alone. */
+/* --- conversion (tables of both types) ------------------------------------------------------------------ */
+/* real <- F32, F64, F16, BF16 and real -> the same (round to nearest even). Block-quantised types can be read
+   too; n is then a whole number of blocks. widen_blocks: the same for these types alone. */
 CH_KERNEL(COMMON, void, convert_from, (const ch_team *team, int64_t n, const void *x, ch_dtype from, void *y))
 CH_KERNEL(COMMON, void, convert_to, (const ch_team *team, int64_t n, const void *x, ch_dtype to, void *y))
 CH_KERNEL(COMMON, void, widen_blocks, (const ch_team *team, int64_t n, const void *x, ch_dtype from, void *y))
 
-/* Rounds W [rows, columns], of the table's type or BF16, with rows `ld` elements apart, to BF16 in the layout of a
-   product's second factor. `factor` is W [k = rows, n = columns], `transposed` is W^T [k = columns, n = rows]; either
-   may be NULL. The layout is oneDNN's BA16a64b2a: blocks of 32 x 64 with zeros past the ends; blocks of the same
-   columns follow each other; in a block the elements of rows 2i and 2i + 1 lie side by side, column by column. The
-   results lie at multiples of 64 bytes. */
+/* Rounds W [rows, columns], of the table's type or BF16, with rows `ld` elements apart, to BF16 in the layout
+   of a product's second factor. `factor` is W [k = rows, n = columns], `transposed` is W^T [k = columns, n =
+   rows]; either may be NULL. The layout is oneDNN's BA16a64b2a: blocks of 32 x 64 with zeros past the ends;
+   blocks of the same columns follow each other; in a block the elements of rows 2i and 2i + 1 are side by
+   side, column by column. The results are at multiples of 64 bytes. */
 CH_KERNEL(OWN_BF16_DOT, void, pack_bf16,
           (const ch_team *team, int64_t rows, int64_t columns, const void *w, ch_dtype dtype, int64_t ld,
            void *factor, void *transposed))
 
-/* Quantises states to CH_Q8_0 or CH_Q4_0, row by row of x [rows, n]; the last block of a row is filled up with zeros.
-   A block is a scale and the nearest whole multiples of it. A block with a value that is not finite becomes NaN. */
+/* Quantises states to CH_Q8_0 or CH_Q4_0, row by row of x [rows, n]; the last block of a row is filled up
+   with zeros. A block is a scale and the nearest whole multiples of it. A block with a value that is not
+   finite becomes NaN. */
 CH_KERNEL(COMMON, void, pack_states,
           (const ch_team *team, int64_t rows, int64_t n, const void *x, ch_dtype to, void *blocks))
 /* y [rows, n] from quantised blocks; n is whole blocks, and rows are `stride` bytes apart. One thread. */
 CH_KERNEL(COMMON, void, unpack_states,
           (int64_t rows, int64_t n, const void *blocks, int64_t stride, ch_dtype from, void *y))
 
-/* --- limits, for bench/limits.h; one thread ---------------------------------------------------------------- */
-/* Multiply-adds in registers and nothing else; *flops gets their number, two per multiply-add. The result depends
-   on all of them and on the seed. */
+/* --- limits, for bench/limits.h; one thread ------------------------------------------------------------- */
+/* Multiply-adds in registers and nothing else; *flops gets their number, two per multiply-add. The result
+   depends on all of them and on the seed. */
 CH_KERNEL(COMMON, double, fma_loop, (int64_t rounds, double seed, double *flops))
 /* Reads n reals; returns their sum. */
 CH_KERNEL(COMMON, double, read_loop, (int64_t n, const void *x))

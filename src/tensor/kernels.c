@@ -74,8 +74,9 @@ typedef struct core_properties {
   bool has_fast_bf16_dot; /* a BF16 dot instruction does more products per cycle than F32 multiply-adds do */
 } core_properties;
 
-/* No CPUID bit says how fast an instruction is, so the vendor decides: Intel's cores start a BF16 dot instruction every other cycle,
-   but two F32 multiply-adds in every cycle, which makes twice as many products. */
+/* No CPUID bit says how fast an instruction is, so the vendor decides: Intel's cores start a BF16 dot
+   instruction every other cycle, but two F32 multiply-adds in every cycle, which makes twice as many
+   products. */
 static core_properties find_core_properties(void) {
   core_properties core = {.has_fast_bf16_dot = true};
 #ifdef CH_HAVE_KERNELS_f32_avx512_bf16
@@ -107,7 +108,8 @@ ch_status ch_kernels_check(ch_error *error) {
                  variable, wanted, names);
 }
 
-/* The highest instruction set that the environment names. ch_kernels_check refuses unknown names; here they count as none. */
+/* The highest instruction set that the environment names. ch_kernels_check refuses unknown names; here they
+   count as none. */
 static ch_isa isa_limit(void) {
   const char *wanted = getenv(variable);
   for (int isa = 0; wanted && isa < CH_ISA_COUNT; isa++)

@@ -2,11 +2,11 @@
  * instruction set, chosen at run time.
  *
  * `real` below is the table's element type: float in every F32 table, double in the F64 table (plain C, the
- * reference of the tests). All matrices are row-major. A function computes with the workers of `team`. Its result depends on
- * team->threads at most (the order of partial sums), never on the number of workers. "threads" in sizes of scratch memory is
- * team->threads. None allocates. Pointers to values point into the table's memory; "[host]" marks pointers to the host's. "rows" are tokens or (token, head) pairs. A pointer marked
- * [or NULL] may be NULL. `accumulate` false overwrites a gradient, true adds to it.
- */
+ * reference of the tests). All matrices are row-major. A function computes with the workers of `team`. Its
+ * result depends on team->threads at most (the order of partial sums), never on the number of workers.
+ * "threads" in sizes of scratch memory is team->threads. None allocates. Pointers to values point into the
+ * table's memory; "[host]" marks pointers to the host's. "rows" are tokens or (token, head) pairs. A pointer
+ * marked [or NULL] may be NULL. `accumulate` false overwrites a gradient, true adds to it. */
 #ifndef CH_TENSOR_KERNELS_H
 #define CH_TENSOR_KERNELS_H
 
@@ -49,14 +49,14 @@ typedef struct ch_routing_rule {
   int64_t experts, active; /* 1 <= active <= experts <= CH_MAX_EXPERTS */
   bool renormalise;
   double scale;
-  bool sigmoid; /* the sigmoid of each logit takes the place of the softmax */
-  int64_t groups,
-      active_groups; /* groups > 1: only experts of the best groups are chosen from. A group is as good as its
-                                    best expert, with sigmoid as the sum of its best two */
+  bool sigmoid; /* the sigmoid of each logit replaces the softmax */
+  /* groups > 1: only experts of the best groups are chosen from. A group is as good as its best expert, with
+     sigmoid as the sum of its best two */
+  int64_t groups, active_groups;
 } ch_routing_rule;
 
-/* A slice of every head of every row: row r's head h begins at element r * row + h * head of data (head 0: all heads
-   are the same slice). */
+/* A slice of every head of every row: row r's head h begins at element r * row + h * head of data (head 0:
+   all heads are the same slice). */
 typedef struct ch_head_slices {
   const void *data; /* written through where a function says so */
   int64_t row, head;
@@ -76,8 +76,9 @@ typedef struct ch_rope_states {
 typedef struct ch_kernels {
   const char *name;              /* "f32 avx512" */
   ch_dtype dtype;                /* CH_F32 or CH_F64: what `real` is */
-  const ch_value_memory *memory; /* where what they read and write lies */
-  /* It has dot products of bytes, the fastest way to multiply by block-quantised weights, whatever the number of rows. */
+  const ch_value_memory *memory; /* the memory that they read and write */
+  /* It has dot products of bytes, the fastest way to multiply by block-quantised weights, whatever the number
+     of rows. */
   bool multiplies_bytes;
 
   /* The kernels: a pointer to each function of the list, which says what it does. */
@@ -94,16 +95,17 @@ typedef enum ch_isa {
   CH_ISA_COUNT
 } ch_isa;
 
-/* The table for an element type (CH_F32 or CH_F64) on an instruction set, or NULL when the build or this processor
-   has none. */
+/* The table for an element type (CH_F32 or CH_F64) on an instruction set, or NULL when the build or this
+   processor has none. */
 const ch_kernels *ch_kernels_for(ch_dtype dtype, ch_isa isa);
 /* Fails if CROSSHEAD_ISA names no instruction set of this build and processor. */
 ch_status ch_kernels_check(ch_error *error);
-/* The fastest table this processor runs. The environment variable CROSSHEAD_ISA (plain, avx2, avx512, avx512_vnni,
-   avx512_bf16) names the highest one to use. Without it, avx512_bf16 is used only on processors where BF16 dot products are faster
-   than F32 (kernels.c). */
+/* The fastest table this processor runs. The environment variable CROSSHEAD_ISA (plain, avx2, avx512,
+   avx512_vnni, avx512_bf16) names the highest one to use. Without it, avx512_bf16 is used only on processors
+   where BF16 dot products are faster than F32 (kernels.c). */
 const ch_kernels *ch_kernels_best(ch_dtype dtype);
-/* The table that engines compute with (model/runner.h): ch_kernels_best. Another kind of engine would be chosen here. */
+/* The table that engines compute with (model/runner.h): ch_kernels_best. Another kind of engine would be
+   chosen here. */
 const ch_kernels *ch_kernels_of_engines(ch_dtype dtype);
 
 #endif

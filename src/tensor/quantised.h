@@ -1,11 +1,10 @@
-/* Rows of x as small integers, for products with block-quantised weights: eight bits per value and a scale for
- * every 32. The layout in memory is agreed between quantise_rows and gemv_blocks of one table of kernels; the one
- * here is the plain layout.
+/* Rows of x as small integers, for products with block-quantised weights: eight bits per value and a scale
+ * for every 32. The layout in memory is agreed between quantise_rows and gemv_blocks of one table of kernels;
+ * the one here is the plain layout.
  *
- * A product of such a row with a block is a sum of products of small integers. Weights come as unsigned bytes w +
- * zero, because the instructions multiply unsigned with signed bytes. `start`, the initial value of the sum in
- * each of its lanes of four products, subtracts `zero` again.
- */
+ * A product of such a row with a block is a sum of products of small integers. Weights come as unsigned bytes
+ * w + zero, because the instructions multiply unsigned with signed bytes. `start`, the initial value of the
+ * sum in each of its lanes of four products, subtracts `zero` again. */
 #ifndef CH_TENSOR_QUANTISED_H
 #define CH_TENSOR_QUANTISED_H
 

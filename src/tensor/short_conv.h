@@ -15,8 +15,9 @@ typedef struct ch_short_conv {
   const void *x;                             /* [sequences, length, channels] */
   const void *weight;                        /* [channels, taps], the token itself last; NULL: one tap of 1 */
   const int32_t *document_start;             /* as ch_delta_rule's */
-  /* The taps - 1 rows of x before the first token, of sequence s at s * state_stride [taps - 1, channels], or at order[s] *
-     state_stride, if order [sequences] [host] is not NULL; NULL: there are none. Of them tokens_before [sequences] [host] are real, the newest ones. */
+  /* The taps - 1 rows of x before the first token, of sequence s at s * state_stride [taps - 1, channels], or
+     at order[s] * state_stride, if order [sequences] [host] is not NULL; NULL: there are none. Of them
+     tokens_before [sequences] [host] are real, the newest ones. */
   void *states;
   int64_t state_stride;
   const int32_t *order;

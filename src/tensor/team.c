@@ -1,4 +1,4 @@
-/* How many threads compute: asked of OpenMP here and nowhere else. */
+/* Decides how many threads compute. OpenMP is asked here and nowhere else. */
 #include "tensor/team.h"
 
 #include <omp.h>

@@ -1,10 +1,10 @@
 /* The threads that a computation is planned for, and those that compute now.
  *
- * `threads` decides how much scratch memory an operation gets and in which order partial sums are added. It stays the
- * same from planning to the last run, so results do not depend on how busy the machine is. `workers` of these threads
- * compute at the moment: fewer when other programs keep the processors busy (tensor/governor.h). Every kernel gets the team
- * that it may use; none asks OpenMP for a number of threads.
- */
+ * `threads` decides how much scratch memory an operation gets and in which order partial sums are added. It
+ * stays the same from planning to the last run, so results do not depend on how busy the machine is.
+ * `workers` of these threads compute at the moment: fewer when other programs keep the processors busy
+ * (tensor/governor.h). Every kernel gets the team that it may use; none asks OpenMP for a number of
+ * threads. */
 #ifndef CH_TENSOR_TEAM_H
 #define CH_TENSOR_TEAM_H
 
@@ -20,15 +20,16 @@ typedef struct ch_team {
   struct ch_watch *watch; /* may stop what the team computes (tensor/watch.h); or NULL */
 } ch_team;
 
-/* Returns true if the team was told to stop. Loops over long tasks leave the rest out then: results are incomplete, and the run
-   ends with CH_ERROR_INTERRUPTED. */
+/* Returns true if the team was stopped. Loops over long tasks then skip the rest: results are
+   incomplete, and the run ends with CH_ERROR_INTERRUPTED. */
 bool ch_team_stops(const ch_team *team);
 
-/* threads: at least 1; 0: as many as OpenMP would give the calling thread (OMP_NUM_THREADS, else all processors). */
+/* threads: at least 1; 0: as many as OpenMP would give the calling thread (OMP_NUM_THREADS, else all
+   processors). */
 ch_team ch_team_of(int threads);
 
-/* Starts the team's threads, which OpenMP keeps for the calling thread. CH_ERROR_MEMORY if the system does not give them:
-   OpenMP itself would end the process. */
+/* Starts the team's threads, which OpenMP keeps for the calling thread. CH_ERROR_MEMORY if the system does
+   not give them: OpenMP itself would end the process. */
 ch_status ch_team_start(const ch_team *team, ch_error *error);
 
 /* One thread: for kernels that are called by a thread of a parallel region, and for little work. */
@@ -42,8 +43,8 @@ typedef struct ch_team_before {
   int threads;
 } ch_team_before;
 
-/* From here to ch_team_leave the calling thread's OpenMP regions, the GEMM library's among them, have team->workers
-   threads. */
+/* From here to ch_team_leave the calling thread's OpenMP regions, the GEMM library's among them, have
+   team->workers threads. */
 ch_team_before ch_team_enter(const ch_team *team);
 void ch_team_leave(ch_team_before before);
 

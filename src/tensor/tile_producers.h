@@ -4,8 +4,8 @@
 
 #include "tensor/kernels.h"
 
-/* Keys in parts[0], [token, kv_heads * key_dim]; values in parts[1], [token, kv_heads * value_dim]; each of the
-   table's type, F16 or BF16. The tiles are the memory itself; no scratch. */
+/* Keys in parts[0], [token, kv_heads * key_dim]; values in parts[1], [token, kv_heads * value_dim]; each of
+   the table's type, F16 or BF16. The tiles are the memory itself; no scratch. */
 extern const ch_tile_producer ch_tile_producer_dense;
 
 /* The producer for keys and values of these types; NULL when the table cannot read one of them. */

@@ -1,11 +1,10 @@
-/* The memory in which the values of a table of kernels lie.
+/* The memory that holds the values of a table of kernels.
  *
- * Values are what a graph computes with: weights, gradients, activations, states in a cache. Only kernels, products
- * (tensor/gemm.h) and the functions below read or write them; everything else handles their addresses. For kernels that run
- * on the host, the processor that runs this program, that memory is the host's own (ch_host_memory), and `host` says that
- * the program may use values where they lie. What describes a call always lies in the host's memory: ch_attend and the
- * like, numbers of tokens, groups of ids.
- */
+ * Values are what a graph computes with: weights, gradients, activations, states in a cache. Only kernels,
+ * products (tensor/gemm.h) and the functions below read or write them; everything else handles their
+ * addresses. For kernels that run on the host, the processor that runs this program, that memory is the
+ * host's own (ch_host_memory), and `host` says that the program may use values in place. What describes a
+ * call is always in the host's memory: ch_attend and the like, numbers of tokens, groups of ids. */
 #ifndef CH_TENSOR_VALUE_MEMORY_H
 #define CH_TENSOR_VALUE_MEMORY_H
 
@@ -14,15 +13,17 @@
 
 typedef struct ch_value_memory {
   bool host;
-  /* Zeroed and aligned to pages; NULL when there is none left. `bytes` of release are those that were allocated. */
+  /* Zeroed and aligned to pages; NULL when there is none left. `bytes` of release are those that were
+     allocated. */
   void *(*allocate)(size_t bytes);
   void (*release)(void *memory, size_t bytes);
   /* Like allocate and release, for memory whose pages are taken only once they are written. */
   void *(*allocate_sparse)(size_t bytes);
   void (*release_sparse)(void *memory, size_t bytes);
-  /* Returns true if an address lies in this memory. */
+  /* Returns true if an address is in this memory. */
   bool (*holds)(const void *address);
-  /* Copies of `bytes` that do not overlap: inside this memory, from the host into it, and from it to the host. */
+  /* Copies of `bytes` that do not overlap: inside this memory, from the host into it, and from it to the
+     host. */
   void (*copy)(void *to, const void *from, size_t bytes);
   void (*write)(void *to, const void *host, size_t bytes);
   void (*read)(void *host, const void *from, size_t bytes);

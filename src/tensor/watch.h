@@ -16,7 +16,7 @@ typedef struct ch_watch {
   atomic_bool stopped;
 } ch_watch;
 
-/* Starts watching. The first share is told a second later: most work is done by then. */
+/* Starts watching. The first report comes a second later: most work is done by then. */
 void ch_watch_begin(ch_watch *watch, ch_stop_test stop, void (*share)(void *context, double share),
                     void *context);
 /* Asks whether to stop if it is time to. Only the thread that runs may call it. */

@@ -1,4 +1,4 @@
-/* Added tokens: a trie of their texts, and the rules of what may stand beside them. */
+/* Added tokens: a trie of their texts, and the rules for the characters next to them. */
 #include "text/added_tokens.h"
 
 #include <stdlib.h>

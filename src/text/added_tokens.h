@@ -1,4 +1,4 @@
-/* Added tokens: texts that become one id wherever they stand, found before anything else happens. */
+/* Added tokens: texts that become one id wherever they occur; they are found before anything else happens. */
 #ifndef CH_TEXT_ADDED_TOKENS_H
 #define CH_TEXT_ADDED_TOKENS_H
 
@@ -13,7 +13,7 @@ typedef struct ch_added_token {
   bool special;        /* left out of decoded text on request; not recognised where the text is not trusted */
   bool normalized;     /* looked for after normalization, in its own normalized form */
   bool single_word;    /* only where no word character touches it */
-  bool lstrip, rstrip; /* includes the white space beside it */
+  bool lstrip, rstrip; /* includes the white space next to it */
 } ch_added_token;
 
 /* Finds the longest of a set of texts at the leftmost place. Zero-initialise. */
@@ -23,16 +23,16 @@ typedef struct ch_matcher {
   bool starts[256]; /* bytes that some text begins with */
 } ch_matcher;
 
-/* Adds a text that maps to `value` (an index of the caller's). An empty text is ignored, and of equal texts the
- * first counts. False: no memory. */
+/* Adds a text that maps to `value` (an index of the caller's). An empty text is ignored, and of equal texts
+ * the first counts. False: no memory. */
 bool ch_matcher_add(ch_matcher *matcher, const char *text, size_t size, int32_t value);
 void ch_matcher_free(ch_matcher *matcher);
 /* The first match in [p, end): its value and place; -1 when there is none. */
 int32_t ch_matcher_find(const ch_matcher *matcher, const unsigned char *p, const unsigned char *end,
                         const unsigned char **begin, const unsigned char **stop);
 
-/* Widens a match by its token's rules. `from` is where the text not yet taken begins, [text, end) the whole.
- * False when the token may not stand here. */
+/* Widens a match by its token's rules. `from` is where the text that is not consumed yet begins, [text, end)
+ * the whole. Returns false when the token may not occur here. */
 bool ch_added_token_fits(const ch_added_token *token, const unsigned char *text, const unsigned char *from,
                          const unsigned char *end, const unsigned char **begin, const unsigned char **stop);
 

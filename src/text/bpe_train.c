@@ -1,5 +1,5 @@
-/* Training a byte-level BPE vocabulary: pair counts are kept up to date where a merge changes them, a heap with lazy
- * updates gives the most frequent pair. */
+/* Training a byte-level BPE vocabulary: pair counts are updated where a merge changes them, a heap
+ * with lazy updates gives the most frequent pair. */
 #include "text/bpe_train.h"
 
 #include <stdbool.h>
@@ -27,7 +27,8 @@ typedef struct heap_entry {
 } heap_entry;
 
 typedef struct trainer {
-  /* All distinct words one after another, a position for each byte. A merge removes the right token's position. */
+  /* All distinct words one after another, a position for each byte. A merge removes the right token's
+     position. */
   int32_t *token;            /* -1: removed */
   uint32_t *next, *previous; /* neighbour within the word, or none */
   uint32_t *word;            /* which word the position is in */
@@ -87,7 +88,7 @@ static bool grow_pairs(trainer *t) {
   return true;
 }
 
-/* The index of a pair, which is made when it is new. */
+/* The index of a pair, created when it is new. */
 static uint32_t pair_index(trainer *t, int32_t left, int32_t right) {
   if (t->pair_count == t->pair_capacity && !grow_pairs(t)) {
     t->failed = true;
@@ -143,7 +144,8 @@ static int compare_bytes(const trainer *t, int32_t a, int32_t b) {
   return order ? order : (x > y) - (x < y);
 }
 
-/* Returns true if a goes before b: more frequent, or greater in the bytes of its left, then of its right token. */
+/* Returns true if a goes before b: more frequent, or greater in the bytes of its left, then of its right
+   token. */
 static bool goes_first(const trainer *t, heap_entry a, heap_entry b) {
   if (a.count != b.count) return a.count > b.count;
   const pair *p = &t->pairs[a.pair], *q = &t->pairs[b.pair];
@@ -226,7 +228,7 @@ static size_t token_slot(const trainer *t, const char *bytes, size_t size) {
   return slot;
 }
 
-/* The token of some bytes, which is made when it is new. */
+/* The token of some bytes, created when it is new. */
 static int32_t token_of(trainer *t, const char *bytes, size_t size) {
   size_t slot = token_slot(t, bytes, size);
   if (t->token_slots[slot] == 0) {

@@ -12,8 +12,8 @@
 /* Ids of a trained vocabulary: the end token, the 256 bytes in the order of their characters, the merges. */
 enum { CH_BPE_FIRST_BYTE = 1, CH_BPE_FIRST_MERGE = CH_TOKENIZER_LEAST_VOCABULARY };
 
-/* The merges found, in order. A merge whose bytes are a token already becomes that token; all others become the next
- * new id, from CH_BPE_FIRST_MERGE on. */
+/* The merges found, in order. A merge whose bytes are a token already becomes that token; all others become
+ * the next new id, from CH_BPE_FIRST_MERGE on. */
 typedef struct ch_bpe_merge {
   int32_t left, right, id;
 } ch_bpe_merge;
@@ -23,8 +23,8 @@ typedef struct ch_bpe_merges {
   int32_t count, vocab_size;
 } ch_bpe_merges;
 
-/* Finds merges until the vocabulary is full or no pair occurs often enough. Of equally frequent pairs the one whose
- * bytes are lexicographically greatest goes first, so that the result depends on the text alone. */
+/* Finds merges until the vocabulary is full or no pair occurs often enough. Of equally frequent pairs the one
+ * whose bytes are lexicographically greatest goes first, so that the result depends on the text alone. */
 ch_status ch_bpe_find_merges(const ch_word_counts *words, const ch_tokenizer_train_settings *settings,
                              ch_bpe_merges *merges, ch_error *error);
 void ch_bpe_merges_free(ch_bpe_merges *merges);
@@ -32,8 +32,8 @@ void ch_bpe_merges_free(ch_bpe_merges *merges);
 /* Writes a tokenizer.json of Hugging Face's form. */
 ch_status ch_bpe_write(const ch_bpe_merges *merges, const char *end_token, const char *path, ch_error *error);
 
-/* Trains on text files and writes the tokenizer. left_out: for each text, what not to learn from; NULL: all of every text
- * counts. */
+/* Trains on text files and writes the tokenizer. left_out: for each text, what not to learn from; NULL: all
+ * of every text counts. */
 ch_status ch_bpe_train(const char *const *paths, size_t count, const ch_text_spans *left_out,
                        const ch_tokenizer_train_settings *settings, const char *out,
                        ch_tokenizer_report *report, ch_error *error);

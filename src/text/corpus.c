@@ -18,7 +18,7 @@ struct ch_corpus {
   const unsigned char *ids[2]; /* training, validation */
 };
 
-/* --- opening ------------------------------------------------------------------------------------------------- */
+/* --- opening -------------------------------------------------------------------------------------------- */
 
 static ch_status check_header(const ch_corpus_header *h, size_t size, const char *path, ch_error *error) {
   if (memcmp(h->magic, CH_CORPUS_MAGIC, sizeof h->magic) != 0)
@@ -91,7 +91,7 @@ void ch_corpus_describe(const ch_corpus *corpus, ch_corpus_info *info) {
                            .end_token = h->end_token};
 }
 
-/* --- windows ------------------------------------------------------------------------------------------------- */
+/* --- windows -------------------------------------------------------------------------------------------- */
 
 static int64_t split_tokens(const ch_corpus *corpus, ch_corpus_split split) {
   return (int64_t)(split == CH_SPLIT_TRAIN ? corpus->header.train_tokens : corpus->header.validation_tokens);
@@ -105,8 +105,8 @@ int64_t ch_corpus_windows(const ch_corpus *corpus, ch_corpus_split split, int64_
   return (tokens - 1) / length;
 }
 
-/* Where window `index` of the training stream begins. Concatenated text is cut at another offset every epoch, for which
-   one window of a pass stays unused. */
+/* Where window `index` of the training stream begins. Concatenated text is cut at another offset every epoch,
+   for which one window of a pass stays unused. */
 static int64_t train_offset(const ch_corpus *corpus, uint64_t seed, int64_t index, int64_t length) {
   int64_t windows = ch_corpus_windows(corpus, CH_SPLIT_TRAIN, length), shift = 0;
   bool shifted = corpus->header.pack_length == 0 && windows > 1;
@@ -152,8 +152,8 @@ double ch_corpus_token_entropy(const ch_corpus *corpus) {
   return entropy;
 }
 
-/* One window from `offset`; places past the split's end hold the end token and predict nothing. False when the file
-   holds an id past its vocabulary. */
+/* One window from `offset`; places past the split's end hold the end token and predict nothing. False when
+   the file holds an id past its vocabulary. */
 static bool fill_window(const ch_corpus *corpus, ch_corpus_split split, int64_t offset, int64_t length,
                         int32_t *tokens, int32_t *targets, int32_t *document_start) {
   int64_t total = split_tokens(corpus, split);

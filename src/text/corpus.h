@@ -1,8 +1,7 @@
 /* Token files: text turned into ids once, memory-mapped for training.
  *
- * The text is cut into documents, each goes whole to training or to validation, its ids are followed by the end token.
- * Documents are concatenated, or packed into windows of one length (text/packing.h).
- */
+ * The text is cut into documents, each goes whole to training or to validation, its ids are followed by the
+ * end token. Documents are concatenated, or packed into windows of one length (text/packing.h). */
 #ifndef CH_TEXT_CORPUS_H
 #define CH_TEXT_CORPUS_H
 
@@ -14,7 +13,7 @@
 
 typedef struct ch_corpus_options {
   ch_separator separator;
-  double validation; /* share of the text kept for validation, 0 … 0.5 */
+  double validation; /* share of the text for validation, 0 … 0.5 */
   /* texts that validate, in place of a share, which must be 0; NULL: none */
   const char *const *validation_paths;
   int validation_count;
@@ -29,11 +28,12 @@ void ch_corpus_options_default(ch_corpus_options *options);
 /* Progress of the preparation. Returning true stops it (CH_ERROR_INTERRUPTED); may be NULL. */
 typedef bool (*ch_corpus_progress)(void *context, uint64_t bytes_done, uint64_t bytes_total, int64_t tokens);
 
-/* Encodes UTF-8 text files into the token file OUT (written beside and renamed), with all cores, in bounded memory. With
-   at least 20 documents, those validate whose content's hash says so, and equal documents go to one side; of a document that is
-   longer than two such validation parts, the tail validates. With fewer documents, or where so many are equal that no whole ones
-   make up half of the share, the text's tail validates. The tokenizer must name an end token, or have "<|endoftext|>". Errors: a file that is
-   empty or not text, an impossible option, a full disk. */
+/* Encodes UTF-8 text files into the token file OUT (written under a temporary name and renamed), with all
+   cores, in bounded memory. With at least 20 documents, those validate whose content's hash says so, and
+   equal documents go to one side; of a document that is longer than two such validation parts, the tail
+   validates. With fewer documents, or where so many are equal that no whole ones make up half of the share,
+   the text's tail validates. The tokenizer must name an end token, or have "<|endoftext|>". Errors: a file
+   that is empty or not text, an impossible option, a full disk. */
 ch_status ch_corpus_prepare(const char *const *paths, int count, const ch_tokenizer *tokenizer,
                             const ch_corpus_options *options, const char *out, ch_corpus_progress progress,
                             void *context, ch_error *error);
@@ -50,29 +50,30 @@ bool ch_corpus_recognise(const char *path);
 typedef struct ch_corpus_info {
   int64_t train_tokens, validation_tokens, documents, vocab_size, pack_length;
   uint64_t text_bytes;
-  uint64_t tokenizer; /* ch_tokenizer_fingerprint of the tokenizer that made it */
+  uint64_t tokenizer; /* ch_tokenizer_fingerprint of its tokenizer */
   uint64_t content;   /* a hash of ids and options: equal files train equally */
   int32_t end_token;
 } ch_corpus_info;
 void ch_corpus_describe(const ch_corpus *corpus, ch_corpus_info *info);
 
-/* The mean cross entropy, in nats, of guessing tokens by how frequent they are in the training split: of its first 16 Mi
-   tokens. 0 when there are none; NAN when memory is out. */
+/* The mean cross entropy, in nats, of guessing tokens by how frequent they are in the training split: of its
+   first 16 Mi tokens. 0 when there are none; NAN when memory is out. */
 double ch_corpus_token_entropy(const ch_corpus *corpus);
 
-/* The end tokens with which packing filled the windows of a split up; 0 when documents are concatenated. Reads the ends of all
-   windows. */
+/* The end tokens with which packing filled the windows of a split up; 0 when documents are concatenated.
+   Reads the ends of all windows. */
 int64_t ch_corpus_padding(const ch_corpus *corpus, ch_corpus_split split);
 
-/* Windows of `length` tokens in one pass through a split; 0 when the split is too short for one. For a packed file
-   `length` must be its pack_length. */
+/* Windows of `length` tokens in one pass through a split; 0 when the split is too short for one. For a packed
+   file `length` must be its pack_length. */
 int64_t ch_corpus_windows(const ch_corpus *corpus, ch_corpus_split split, int64_t length);
 
-/* Fills tokens and targets [sequences, length] with windows first … first + sequences - 1. Training: an endless stream,
-   every epoch shuffled by (seed, epoch) and, when concatenated, cut at another offset; any `first` is found at once.
-   Validation: in order; rows past the end have targets -1. document_start [sequences, length] or NULL: the first place
-   of its window that each token may see when attention stays inside documents; then, and in packed files, the end
-   token predicts nothing (-1). Errors: CH_ERROR_ARGUMENT when the split has no window. */
+/* Fills tokens and targets [sequences, length] with windows first … first + sequences - 1. Training: an
+   endless stream, every epoch shuffled by (seed, epoch) and, when concatenated, cut at another offset; any
+   `first` is found at once. Validation: in order; rows past the end have targets -1. document_start
+   [sequences, length] or NULL: the first place of its window that each token may see when attention stays
+   inside documents; then, and in packed files, the end token predicts nothing (-1). Errors: CH_ERROR_ARGUMENT
+   when the split has no window. */
 ch_status ch_corpus_batch(const ch_corpus *corpus, ch_corpus_split split, uint64_t seed, int64_t first,
                           int64_t sequences, int64_t length, int32_t *tokens, int32_t *targets,
                           int32_t *document_start, ch_error *error);

@@ -64,7 +64,7 @@ void ch_corpus_options_default(ch_corpus_options *options) {
   *options = (ch_corpus_options){.separator = CH_SEPARATOR_AUTO, .validation = 0.05};
 }
 
-/* --- writing ids --------------------------------------------------------------------------------------------- */
+/* --- writing ids ---------------------------------------------------------------------------------------- */
 
 static ch_status flush_stream(stream *s, ch_error *error) {
   size_t bytes = s->staged_ids * s->id_bytes;
@@ -97,13 +97,7 @@ static ch_status open_stream(preparation *p, stream *s, FILE *file, const char *
   return CH_OK;
 }
 
-static void close_stream(stream *s) {
-  free(s->staged);
-  ch_packer_free(&s->packer);
-  ch_ids_free(&s->pending);
-}
-
-/* --- encoding a round of items ------------------------------------------------------------------------------- */
+/* --- encoding a round of items -------------------------------------------------------------------------- */
 
 static ch_status encode_items(preparation *p, ch_error *error) {
   ch_error *errors = calloc((size_t)p->threads, sizeof *errors);
@@ -133,8 +127,8 @@ static ch_status encode_items(preparation *p, ch_error *error) {
   return status;
 }
 
-/* Packed files need whole documents: parts are joined before they are packed. What an unfinished document has beyond
-   whole windows waits for its next part. */
+/* Packed files need whole documents: parts are joined before they are packed. What an unfinished document has
+   beyond whole windows waits for its next part. */
 static ch_status pack_item(stream *s, const item *it, ch_error *error) {
   ch_ids *document = &s->pending;
   if (!ch_ids_reserve(document, it->ids.size)) return ch_no_memory(error);
@@ -177,7 +171,7 @@ static ch_status finish_round(preparation *p, ch_error *error) {
   return CH_OK;
 }
 
-/* --- from documents to items --------------------------------------------------------------------------------- */
+/* --- from documents to items ---------------------------------------------------------------------------- */
 
 static void add_item(preparation *p, const char *text, size_t size, ch_corpus_split split, bool continued,
                      bool ends) {
@@ -188,10 +182,6 @@ static void add_item(preparation *p, const char *text, size_t size, ch_corpus_sp
   p->round_bytes += size;
 }
 
-static bool round_is_full(const preparation *p) {
-  return p->item_count == ROUND_ITEMS || p->round_bytes >= ROUND_BYTES;
-}
-
 static ch_status add_document(preparation *p, const char *text, size_t size, ch_corpus_split split,
                               ch_error *error) {
   for (size_t first = 0; first < size;) {
@@ -200,7 +190,7 @@ static ch_status add_document(preparation *p, const char *text, size_t size, ch_
       CH_TRY(ch_encoder_safe_cut(p->encoders[0], text, size, first + SEGMENT_BYTES, &cut, error));
     add_item(p, text + first, cut - first, split, first > 0, cut == size);
     first = cut;
-    if (round_is_full(p)) CH_TRY(finish_round(p, error));
+    if (p->item_count == ROUND_ITEMS || p->round_bytes >= ROUND_BYTES) CH_TRY(finish_round(p, error));
   }
   return CH_OK;
 }
@@ -222,7 +212,7 @@ static ch_status encode_texts(preparation *p, ch_error *error) {
   return CH_OK;
 }
 
-/* --- the whole ----------------------------------------------------------------------------------------------- */
+/* --- the whole ------------------------------------------------------------------------------------------ */
 
 static ch_status check_packing(const ch_corpus_options *o, ch_error *error) {
   if (o->pack_length != 0 && (o->pack_length < 2 || o->pack_length > 1 << 24))
@@ -245,7 +235,7 @@ static ch_status create_workers(preparation *p, ch_error *error) {
   return CH_OK;
 }
 
-/* Appends the validation ids, which were kept in a file of their own, and puts the header in front. */
+/* Appends the validation ids from their own file and writes the header in front. */
 static ch_status join(preparation *p, ch_writer *writer, FILE *validation, ch_error *error) {
   for (int s = 0; s < 2; s++) {
     if (p->options->pack_length > 0) CH_TRY(ch_packer_finish(&p->streams[s].packer, error));
@@ -274,7 +264,7 @@ static ch_status join(preparation *p, ch_writer *writer, FILE *validation, ch_er
   return ch_writer_put(writer, &header, sizeof header, error);
 }
 
-/* A file without a name, beside `path`. */
+/* Opens a file without a name in the directory of `path`. */
 static ch_status open_nameless(const char *path, FILE **file, ch_error *error) {
   char *name = NULL;
   *file = NULL;
@@ -306,7 +296,11 @@ static ch_status write_corpus(preparation *p, const char *out, ch_error *error) 
 static void release(preparation *p) {
   for (int t = 0; p->encoders && t < p->threads; t++) ch_encoder_free(p->encoders[t]);
   for (int i = 0; p->items && i < ROUND_ITEMS; i++) ch_ids_free(&p->items[i].ids);
-  for (int s = 0; s < 2; s++) close_stream(&p->streams[s]);
+  for (int s = 0; s < 2; s++) {
+    free(p->streams[s].staged);
+    ch_packer_free(&p->streams[s].packer);
+    ch_ids_free(&p->streams[s].pending);
+  }
   ch_division_close(&p->division);
   free(p->encoders);
   free(p->items);

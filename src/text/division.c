@@ -21,7 +21,7 @@ void ch_source_text_release(ch_source_text *text, size_t place) {
   text->released = place;
 }
 
-/* --- choosing ------------------------------------------------------------------------------------------------ */
+/* --- choosing ------------------------------------------------------------------------------------------- */
 
 /* The hash of a document's length and first part. */
 static uint64_t hash_document(const char *text, size_t size, uint64_t seed) {
@@ -74,8 +74,8 @@ static ch_status find_documents(ch_division *d, documents *all, ch_error *error)
   return CH_OK;
 }
 
-/* The lowest hashes, a share of the documents. Returns true when they are about that share of the bytes too, as they are
-   where no document is long and few are equal. */
+/* The lowest hashes, a share of the documents. Returns true when they are about that share of the bytes too,
+   as they are where no document is long and few are equal. */
 static bool choose_lowest(ch_division *d, const documents *all) {
   double share = d->options->validation, wanted = share * (double)all->count, bytes = 0;
   d->threshold = all->list[wanted < 1 ? 0 : (size_t)wanted - 1].hash;
@@ -99,9 +99,9 @@ static bool is_long(const found *f, double wanted) {
   return f->count == 1 && (double)f->size > 2 * wanted;
 }
 
-/* Documents by their size: one that is longer than two validation parts gives its own tail; of the others, the ones with the lowest
-   hashes validate that still fit, and one more if that comes nearer. Equal documents stay together. Returns true when that is about the
-   wanted share. */
+/* Documents by their size: one that is longer than two validation parts gives its own tail; of the others,
+   the ones with the lowest hashes validate that still fit, and one more if that comes nearer. Equal documents
+   stay together. Returns true when that is about the wanted share. */
 static bool choose_by_size(ch_division *d, documents *all) {
   double wanted = d->options->validation * all->bytes, bytes = 0, nearest;
   size_t chosen = 0, last = SIZE_MAX;
@@ -189,9 +189,10 @@ void ch_division_close(ch_division *d) {
   *d = (ch_division){0};
 }
 
-/* --- going through ------------------------------------------------------------------------------------------- */
+/* --- going through -------------------------------------------------------------------------------------- */
 
-/* A document whose tail validates becomes two parts, cut after a line where one ends in the tail's first half. */
+/* A document whose tail validates becomes two parts, cut after a line where one ends in the tail's first
+   half. */
 static void cut_document(ch_text_part *part, size_t cut, ch_text_part *rest) {
   size_t tail = part->size - cut, near = tail > FAR_BYTES ? tail / 2 : tail;
   const char *text = part->text, *newline = memchr(text + cut, '\n', near);
@@ -213,7 +214,8 @@ static int chosen_by_hash(const void *pa, const void *pb) {
   return (a > b) - (a < b);
 }
 
-/* Where the part of a document that validates begins: from 0, all of it, to its size, nothing. position: of its first byte. */
+/* Where the part of a document that validates begins: from 0, all of it, to its size, nothing. position: of
+   its first byte. */
 static size_t validation_start(const ch_division *d, const ch_text_part *part, uint64_t position) {
   if (!d->by_document) {
     if (position >= d->tail_start) return 0;

@@ -1,5 +1,5 @@
-/* Which parts of texts train and which validate: whole documents, chosen by their content, and the tails of long ones; or the texts'
-   tail. */
+/* Which parts of texts train and which validate: whole documents, chosen by their content, and the tails of
+   long ones; or the texts' tail. */
 #ifndef CH_TEXT_DIVISION_H
 #define CH_TEXT_DIVISION_H
 
@@ -11,7 +11,7 @@
 #include "text/text_file.h"
 #include "text/text_spans.h"
 
-/* A text being read; what lies before `released` was given back to the system. */
+/* A text being read; pages before `released` were returned to the system. */
 typedef struct ch_source_text {
   ch_text_file file;
   ch_separator separator;
@@ -19,7 +19,7 @@ typedef struct ch_source_text {
   size_t released;
 } ch_source_text;
 
-/* Marks what lies before `place` as not needed for now; its pages are released in large steps. */
+/* Marks the text before `place` as not needed for now; its pages are released in large steps. */
 void ch_source_text_release(ch_source_text *text, size_t place);
 
 typedef struct ch_chosen_document {
@@ -36,14 +36,15 @@ typedef struct ch_division {
   uint64_t training_bytes; /* of those before `training` */
   bool by_document;        /* else the tail validates */
   uint64_t threshold;      /* without `chosen`: documents with a hash up to this validate */
-  ch_chosen_document
-      *chosen; /* [chosen_count], by rising hash; NULL: the lowest hashes are the wanted share */
+  /* [chosen_count], by rising hash; NULL: the lowest hashes are the wanted share */
+  ch_chosen_document *chosen;
   size_t chosen_count;
   uint64_t tail_start; /* byte where validation begins */
 } ch_division;
 
-/* Opens the texts, after them those that validate, and chooses: of `separator`, `validation` and `seed`, as ch_corpus_prepare says. `paths` and `options` must
-   outlive it. Release with ch_division_close, also after a failure. */
+/* Opens the texts, after them those that validate, and chooses: of `separator`, `validation` and `seed`, as
+   ch_corpus_prepare says. `paths` and `options` must outlive it. Release with ch_division_close, also after a
+   failure. */
 ch_status ch_division_open(ch_division *division, const char *const *paths, int count,
                            const ch_corpus_options *options, ch_error *error);
 void ch_division_close(ch_division *division);
@@ -57,7 +58,7 @@ typedef struct ch_text_part {
 
 /* A way through one text. Zero-initialise. */
 typedef struct ch_division_walk {
-  size_t place; /* what lies before it has been returned */
+  size_t place; /* the parts before it were returned */
   ch_text_part rest;
 } ch_division_walk;
 

@@ -18,8 +18,8 @@ typedef enum ch_separator {
 /* AUTO resolved for this text. */
 ch_separator ch_separator_resolve(ch_separator separator, const char *text, size_t size);
 
-/* The next document at or after *place, without the separator and without newlines at its ends; empty ones are skipped.
-   False at the end of the text. *place moves past it. */
+/* The next document at or after *place, without the separator and without newlines at its ends; empty ones
+   are skipped. False at the end of the text. *place moves past it. */
 bool ch_next_document(ch_separator separator, const char *text, size_t size, size_t *place,
                       const char **document, size_t *document_size);
 

@@ -10,7 +10,8 @@
 #include "text/text_file.h"
 #include "base/utf8.h"
 
-/* Words of up to 31 bytes and 7 ids are cached, each in one line of 64 bytes; a newer word replaces an older. */
+/* Words of up to 31 bytes and 7 ids are cached, each in one line of 64 bytes; a newer word replaces an
+   older. */
 enum { CACHE_ENTRIES = 1 << 15, CACHED_BYTES = 31, CACHED_IDS = 7 };
 
 enum { BEGINNINGS = CH_TEXT_BEGINS | CH_TEXT_WHOLE | CH_TEXT_BARE };
@@ -34,7 +35,7 @@ struct ch_encoder {
   ch_error *error; /* of the call in progress */
   unsigned flags;
   const unsigned char *normalized_text; /* the segment in progress, normalized */
-  size_t added;             /* bytes at the beginning of the segment that stand for no part of the text */
+  size_t added;             /* bytes at the beginning of the segment that come from no part of the text */
   bool at_start, continued; /* of the segment in progress: it begins the text, or continues an earlier one */
   ch_merge_scratch merge;
   ch_regex_scratch regex;
@@ -79,7 +80,8 @@ static inline uint64_t few_bytes(const unsigned char *p, size_t size) {
   return low | (uint64_t)high << (size - 4) * 8;
 }
 
-/* The bytes of a word as four integers, zero-padded, its length in the last byte. 0 < size <= CACHED_BYTES. */
+/* The bytes of a word as four integers, zero-padded, its length in the last byte. 0 < size <=
+   CACHED_BYTES. */
 static inline void key_of(const unsigned char *word, size_t size, uint64_t key[4]) {
   size_t full = size / 8, rest = size % 8;
   key[0] = key[1] = key[2] = key[3] = 0;
@@ -255,8 +257,9 @@ static ch_status encode_characters(ch_encoder *encoder, const unsigned char *wor
 static ch_status run_steps(ch_encoder *encoder, size_t index, const unsigned char *text, size_t size,
                            bool first);
 
-/* A word before the text. Hugging Face's library, whose ids models are trained with, puts a word that an empty match
- * added before the text twice: its bytes, then its characters as if they were of the byte alphabet. */
+/* A word before the text. Hugging Face's library, whose ids models are trained with, puts a word that an
+ * empty match added before the text twice: its bytes, then its characters as if they were of the byte
+ * alphabet. */
 static ch_status encode_added(ch_encoder *encoder, const unsigned char *word, size_t size) {
   ch_text *doubled = &encoder->doubled;
   doubled->size = 0;
@@ -376,7 +379,7 @@ static bool is_plain(const ch_encoder *encoder, const unsigned char *begin, cons
 
 typedef ch_status segment_function(ch_encoder *encoder, const unsigned char *text, size_t size, bool first);
 
-/* Finds added tokens, puts their ids, and hands what lies between to `segment`. */
+/* Finds added tokens, appends their ids, and passes the text between them to `segment`. */
 static ch_status split_added(ch_encoder *encoder, const ch_matcher *matcher, const unsigned char *text,
                              size_t size, bool first, segment_function *segment) {
   const unsigned char *from = text, *search = text, *end = text + size, *begin, *stop;
@@ -395,7 +398,7 @@ static ch_status split_added(ch_encoder *encoder, const ch_matcher *matcher, con
     if (begin >= stop) continue;
     if (begin > from) CH_TRY(segment(encoder, from, (size_t)(begin - from), first && from == text));
     CH_TRY(put_ids(encoder, &token->id, 1));
-    from = stop; /* which may lie within an earlier token's white space, as in Hugging Face's library */
+    from = stop; /* which may be within an earlier token's white space, as in Hugging Face's library */
   }
   return from < end ? segment(encoder, from, (size_t)(end - from), first && from == text) : CH_OK;
 }
@@ -529,7 +532,8 @@ ch_status ch_tokenizer_encode(const ch_tokenizer *tokenizer, const char *text, s
   return status;
 }
 
-/* Tokens that are looked for in normalized text are looked for as they are spelled: that may be too many places. */
+/* Tokens that are looked for in normalized text are looked for as they are spelled: that may be too many
+   places. */
 bool ch_tokenizer_find_special(const ch_tokenizer *tokenizer, const char *text, size_t size, size_t *at,
                                size_t *length) {
   *at = size;

@@ -1,4 +1,5 @@
-/* A fast 64-bit hash of bytes for tables and fingerprints (not for secrets). Stored in files: never change it. */
+/* A fast 64-bit hash of bytes for tables and fingerprints (not for secrets). Stored in files: never change
+   it. */
 #ifndef CH_TEXT_HASH_H
 #define CH_TEXT_HASH_H
 

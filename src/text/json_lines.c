@@ -12,7 +12,7 @@
 
 #include "text/documents.h"
 
-/* Numbers too large for 64 bits stand in fields that nobody reads. */
+/* Numbers too large for 64 bits may occur in fields that are not read. */
 enum { PARSING = JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL };
 
 static bool ends_with(const char *path, const char *end) {

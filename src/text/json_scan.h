@@ -1,4 +1,5 @@
-/* A forward reader over JSON text for tables too large to build a tree of (a vocabulary, a list of merges). */
+/* A forward reader over JSON text for tables too large to build a tree of (a vocabulary, a list of
+   merges). */
 #ifndef CH_TEXT_JSON_SCAN_H
 #define CH_TEXT_JSON_SCAN_H
 

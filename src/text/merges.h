@@ -36,8 +36,8 @@ typedef struct ch_merge_scratch {
 bool ch_merge_scratch_reserve(ch_merge_scratch *scratch, size_t count);
 void ch_merge_scratch_free(ch_merge_scratch *scratch);
 
-/* Merges the first `count` ids of scratch->ids in place until no pair is left: always the pair of lowest rank,
- * the leftmost first. O(n log n). Sets *count; false when memory is out. */
+/* Merges the first `count` ids of scratch->ids in place until no pair is left: always the pair of lowest
+ * rank, the leftmost first. O(n log n). Sets *count; false when memory is out. */
 bool ch_merge_word(const ch_merges *merges, ch_merge_scratch *scratch, size_t *count);
 
 #endif

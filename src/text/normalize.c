@@ -31,8 +31,8 @@ static int class_of(utf8proc_int32_t character) {
   return (unsigned char)utf8proc_get_property(character)->combining_class;
 }
 
-/* Orders marks by combining class, those of one class as they came. A text may have a million in a row, so they are
- * counted. */
+/* Orders marks by combining class, those of one class as they came. A text may have a million in a row, so
+ * they are counted. */
 static bool order_run(mark_order *order, utf8proc_int32_t *marks, size_t count) {
   if (count > order->capacity) {
     utf8proc_int32_t *sorted = realloc(order->sorted, 2 * count * sizeof *sorted);
@@ -120,8 +120,8 @@ static bool inert(uint32_t c) {
          (c >= 0xac00 && c <= 0xd7a3) || (c >= 0xff01 && c <= 0xff60) || (c >= 0x1f300 && c <= 0x1faff);
 }
 
-/* Every ASCII character is the same in all forms and joins nothing before it, so that the text may be cut before
- * each. Only pieces with characters that could change are normalized. */
+/* Every ASCII character is the same in all forms and joins nothing before it, so that the text may be cut
+ * before each. Only pieces with characters that could change are normalized. */
 static ch_status unicode_form(ch_normalizer_type type, const unsigned char *text, size_t size, ch_text *out,
                               ch_error *error) {
   static const utf8proc_option_t forms[] = {UTF8PROC_COMPOSE, UTF8PROC_DECOMPOSE,

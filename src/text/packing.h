@@ -1,9 +1,9 @@
 /* Best-fit packing of documents into windows of one length (MFA, appendix A.1; Ding et al. 2024).
  *
- * A document longer than a window is cut into whole windows and a rest. Each piece goes into the open window with the
- * least room that still holds it; eight windows are open at a time (the paper's bin size), and when none has room the
- * fullest is closed, its rest filled with end tokens. So no document is cut that fits a window.
- */
+ * A document longer than a window is cut into whole windows and a rest. Each piece goes into the open window
+ * with the least room that still holds it; eight windows are open at a time (the paper's bin size), and when
+ * none has room the fullest is closed, its rest filled with end tokens. So no document is cut that fits a
+ * window. */
 #ifndef CH_TEXT_PACKING_H
 #define CH_TEXT_PACKING_H
 

@@ -18,7 +18,7 @@ struct ch_regex {
   size_t literal_size;
 };
 
-/* --- what both libraries read alike ---------------------------------------------------------------------------- */
+/* --- what both libraries read alike --------------------------------------------------------------------- */
 
 /* Unicode's White_Space, which is what \s means to Oniguruma (PCRE2 would add U+180E). */
 static const char white_space[] = "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}"
@@ -211,7 +211,7 @@ static bool translate(const char *pattern, size_t size, ch_text *out) {
   return r.open == 0 && size > 0 && !out->failed;
 }
 
-/* --- compiling -------------------------------------------------------------------------------------------------- */
+/* --- compiling ------------------------------------------------------------------------------------------ */
 
 static pcre2_code *compile_fast(const char *pattern, size_t size) {
   int number;
@@ -257,7 +257,7 @@ static bool same_unicode(void) {
   return same;
 }
 
-/* When the library is loaded: what Oniguruma prepares is not made for threads. */
+/* When the library is loaded: Oniguruma's initialisation is not thread-safe. */
 __attribute__((constructor)) static void prepare_oniguruma(void) {
   OnigEncoding encodings[] = {ONIG_ENCODING_UTF8};
   onig_initialize(encodings, 1);
@@ -271,8 +271,8 @@ bool ch_is_word_character(unsigned code_point) {
   return code_point == 0x200c || code_point == 0x200d;
 }
 
-/* Appends a pattern with what Oniguruma before 6.9.9 reads otherwise spelled out: symbols are not of its [:punct:], and it
- * does not repeat \R. */
+/* Appends a pattern with what Oniguruma before 6.9.9 reads otherwise spelled out: symbols are not of its
+ * [:punct:], and it does not repeat \R. */
 static void spell_for_all_versions(const char *pattern, size_t size, ch_text *out) {
   static const struct {
     const char *from, *to;
@@ -362,10 +362,10 @@ void ch_regex_slow_down(ch_regex *regex) {
   regex->fast = NULL;
 }
 
-/* --- matching --------------------------------------------------------------------------------------------------- */
+/* --- matching ------------------------------------------------------------------------------------------- */
 
-/* Steps back within one place of the text are limited as Oniguruma limits them by default; MOST_RETRIES of a search
-   are some seconds. An entry of the stack takes about 40 bytes. */
+/* Steps back within one place of the text are limited as Oniguruma limits them by default; MOST_RETRIES of a
+   search are some seconds. An entry of the stack has about 40 bytes. */
 enum { MOST_RETRIES_AT_ONCE = 10000000, MOST_RETRIES = 500000000, MOST_STACKED = 1 << 24 };
 
 ch_status ch_regex_scratch_open(ch_regex_scratch *scratch, ch_error *error) {

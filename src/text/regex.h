@@ -10,13 +10,14 @@
 /* A compiled pattern; immutable, shared by threads. */
 typedef struct ch_regex ch_regex;
 
-/* Compiles a pattern (UTF-8), or a string that matches as it is. An empty pattern matches between all characters. */
+/* Compiles a pattern (UTF-8), or a string that matches as it is. An empty pattern matches between all
+   characters. */
 ch_status ch_regex_compile(ch_regex **regex, const char *pattern, size_t size, bool literal, const char *file,
                            ch_error *error);
 void ch_regex_free(ch_regex *regex);
 
-/* Returns true if PCRE2's compiled code matches the pattern, which is faster: the pattern is made only of what both
-   libraries read alike. */
+/* Returns true if PCRE2's compiled code matches the pattern, which is faster: the pattern uses only syntax
+   that both libraries read alike. */
 bool ch_regex_is_fast(const ch_regex *regex);
 /* Matches by Oniguruma alone from now on (for tests). */
 void ch_regex_slow_down(ch_regex *regex);
@@ -32,13 +33,13 @@ typedef struct ch_regex_scratch {
 
 ch_status ch_regex_scratch_open(ch_regex_scratch *scratch, ch_error *error);
 void ch_regex_scratch_close(ch_regex_scratch *scratch);
-/* Finds the first match at or after `from` in well-formed UTF-8; *found false when there is none. CH_ERROR_FORMAT when
-   the pattern takes too many steps on the text. */
+/* Finds the first match at or after `from` in well-formed UTF-8; *found false when there is none.
+   CH_ERROR_FORMAT when the pattern needs too many steps on the text. */
 ch_status ch_regex_find(const ch_regex *regex, ch_regex_scratch *scratch, const unsigned char *text,
                         size_t size, size_t from, bool *found, size_t *begin, size_t *end, ch_error *error);
 
-/* Returns true for what Unicode's rules for regular expressions call a word character: letters and other alphabetic
-   characters, marks, decimal digits, connecting punctuation, joiners. */
+/* Returns true for what Unicode's rules for regular expressions call a word character: letters and other
+   alphabetic characters, marks, decimal digits, connecting punctuation, joiners. */
 bool ch_is_word_character(unsigned code_point);
 
 #endif

@@ -54,7 +54,8 @@ static size_t broken_run(const ch_split_cursor *cursor) {
   return (size_t)(p - cursor->at);
 }
 
-/* The next match at or after the cursor, in its stretch. An empty match where the last one ended is passed over. */
+/* The next match at or after the cursor, in its stretch. An empty match where the last one ended is passed
+   over. */
 static ch_status find_match(ch_split_cursor *cursor, ch_error *error) {
   size_t size = (size_t)(cursor->stretch_end - cursor->stretch), begin = size, end = size;
   size_t from = (size_t)(cursor->at - cursor->stretch);

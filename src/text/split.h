@@ -26,7 +26,7 @@ typedef enum ch_split_scanner {
   CH_SCAN_QWEN    /* the same with single digits */
 } ch_split_scanner;
 
-/* The pattern of GPT-2, which `ByteLevel` applies by itself. */
+/* The pattern of GPT-2, which `ByteLevel` applies by default. */
 extern const char ch_pattern_gpt2[];
 
 /* Immutable once compiled; shared by threads. */

@@ -42,7 +42,8 @@ static inline size_t length_or_zero(const unsigned char *p, const unsigned char 
   return stop ? (size_t)(stop - p) : 0;
 }
 
-/* `\s+(?!\S)|\s+`: all the white space at the end of the text, else all but the last, which a word may want. */
+/* `\s+(?!\S)|\s+`: all the white space at the end of the text, else all but the last, which a word may
+   want. */
 static inline size_t all_but_last(const unsigned char *p, const unsigned char *stop,
                                   const unsigned char *end) {
   size_t run = (size_t)(stop - p);

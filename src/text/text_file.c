@@ -25,8 +25,8 @@ static size_t count_nuls(const unsigned char *p, const unsigned char *end) {
   return count;
 }
 
-/* A character that a chunk's border cuts counts as whole: each chunk looks from its first character's start to the
- * first start past its end. */
+/* A character that a chunk's border cuts counts as whole: each chunk looks from its first character's start
+ * to the first start past its end. */
 static chunk_facts look_at(const unsigned char *text, size_t size, size_t from, size_t to) {
   chunk_facts facts = {.hash = ch_hash_bytes(text + from, to - from, 0), .broken = NONE};
   for (int i = 0; i < 3 && from > 0 && from < to && (text[from] & 0xc0) == 0x80; i++) from++;

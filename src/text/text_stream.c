@@ -12,8 +12,8 @@ struct ch_text_stream {
   int32_t stop_count;
   bool skip_special;
   ch_decode_stream decoder;
-  size_t
-      owed; /* bytes of a character that the tokens before the text left unfinished, which the decoder withholds */
+  /* bytes of a character that the tokens before the text left unfinished, which the decoder withholds */
+  size_t owed;
   int32_t completed;      /* owed bytes that the text turned out to begin with */
   bool over;              /* a stop string came */
   ch_text decoded, valid; /* of one token; reused for every one */
@@ -61,7 +61,8 @@ static void add_length(ch_text_length *length, const char *text, size_t size) {
   for (size_t i = 0; i < size; i++) length->characters += ((unsigned char)text[i] & 0xc0) != 0x80;
 }
 
-/* The text that a token completes, left in `decoded`. Ids beyond the tokenizer's (padded vocabularies) have none. */
+/* The text that a token completes, left in `decoded`. Ids beyond the tokenizer's (padded vocabularies) have
+   none. */
 static ch_status decode(ch_text_stream *stream, int32_t id, ch_error *error) {
   size_t size;
   stream->decoded.size = 0;
@@ -85,7 +86,8 @@ static void settle(ch_text_stream *stream) {
   stream->owed = 0;
 }
 
-/* Returns what of `valid` and of the text before it cannot be part of a stop string; at the end nothing is held back. */
+/* Returns what of `valid` and of the text before it cannot be part of a stop string; at the end nothing is
+   held back. */
 static ch_status release(ch_text_stream *stream, bool end, const char **text, size_t *size, int32_t *stop,
                          ch_error *error) {
   ch_text *held = &stream->held, *valid = &stream->valid;

@@ -114,8 +114,9 @@ static uint32_t edge_character(const ch_tokenizer *tokenizer, int32_t id, bool l
   return character;
 }
 
-/* Cutting is exact when every merge joins known characters: no merge may take or make a byte or unknown piece, and
- * either all bytes fall back or none (else unknown characters and bytes would be reordered across a cut). */
+/* Cutting is exact when every merge joins known characters: no merge may consume or produce a byte or unknown
+ * piece, and either all bytes fall back or none (else unknown characters and bytes would be reordered across
+ * a cut). */
 static bool may_cut(const ch_tokenizer *tokenizer) {
   int bytes = 0;
   for (int byte = 0; byte < 256; byte++) bytes += tokenizer->byte_ids[byte] >= 0;

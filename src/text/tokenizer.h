@@ -15,8 +15,8 @@ ch_status ch_tokenizer_from_bin(const unsigned char *data, size_t size, const ch
 
 /* A hash of the file's content: equal files give equal ids. */
 uint64_t ch_tokenizer_fingerprint(const ch_tokenizer *tokenizer);
-/* Copies the tokenizer's files into a directory (tokenizer.json or tokenizer.bin, tokenizer_config.json), for a
- * model that is saved there. An error when it was not opened from a file, or the file has changed since. */
+/* Copies the tokenizer's files into a directory (tokenizer.json or tokenizer.bin, tokenizer_config.json), for
+ * a model that is saved there. An error when it was not opened from a file, or the file has changed since. */
 ch_status ch_tokenizer_copy_to(const ch_tokenizer *tokenizer, const char *directory, ch_error *error);
 
 /* Beside ch_text_flags: words by the regex alone (for tests). */
@@ -24,8 +24,8 @@ enum { CH_TEXT_NO_SCANNER = 1 << 30 };
 /* CH_ERROR_ARGUMENT for bits outside `known`: "flags ... mean nothing for WHAT". */
 ch_status ch_text_check_flags(unsigned flags, unsigned known, const char *what, ch_error *error);
 
-/* The first place in a text where the spelling of a special token stands, of several there the longest. False if there is
-   none. */
+/* The first place in a text where the spelling of a special token begins; of several there, the longest.
+   Returns false if there is none. */
 bool ch_tokenizer_find_special(const ch_tokenizer *tokenizer, const char *text, size_t size, size_t *at,
                                size_t *length);
 

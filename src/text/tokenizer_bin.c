@@ -8,7 +8,8 @@
 #include "text/hash.h"
 #include "base/utf8.h"
 
-/* Layout: int32 longest piece, then for each id: float score, int32 length, bytes. The mark U+2581 is a space. */
+/* Layout: int32 longest piece, then for each id: float score, int32 length, bytes. The mark U+2581 is a
+   space. */
 enum { UNKNOWN = 0, BEGIN = 1, END = 2, FIRST_BYTE = 3, FIRST_PIECE = FIRST_BYTE + 256 };
 
 typedef struct scored {
@@ -22,16 +23,15 @@ static ch_status format_error(const ch_tokenizer *tokenizer, ch_error *error, co
                  tokenizer->file, problem, at);
 }
 
-static ch_status add_control(ch_tokenizer *tokenizer, int32_t id, const char *name, ch_error *error) {
-  CH_TRY(ch_vocabulary_add(&tokenizer->vocabulary, name, strlen(name), id, tokenizer->file, error));
-  ch_added_token token = {.content = (char *)name, .size = strlen(name), .id = id, .special = true};
-  return ch_tokenizer_add_token(tokenizer, token, error);
-}
-
 static ch_status add_piece(ch_tokenizer *tokenizer, int32_t id, const char *piece, size_t size,
                            ch_error *error) {
   static const char *const controls[] = {"<unk>", "<s>", "</s>"};
-  if (id < FIRST_BYTE) return add_control(tokenizer, id, controls[id], error);
+  if (id < FIRST_BYTE) {
+    size_t length = strlen(controls[id]);
+    CH_TRY(ch_vocabulary_add(&tokenizer->vocabulary, controls[id], length, id, tokenizer->file, error));
+    ch_added_token token = {.content = (char *)controls[id], .size = length, .id = id, .special = true};
+    return ch_tokenizer_add_token(tokenizer, token, error);
+  }
   return ch_vocabulary_add(&tokenizer->vocabulary, piece, size, id, tokenizer->file, error);
 }
 
@@ -83,8 +83,8 @@ static bool add_pairs(ch_tokenizer *tokenizer, int32_t id, int32_t rank) {
   return true;
 }
 
-/* SentencePiece merges the pair whose piece has the highest score, the leftmost of equals: pairs of equal score
- * share a rank. Control and byte pieces take no part. */
+/* SentencePiece merges the pair whose piece has the highest score, the leftmost of equals: pairs of equal
+ * score share a rank. Control and byte pieces are excluded. */
 static ch_status rank_pairs(ch_tokenizer *tokenizer, const float *scores, ch_error *error) {
   int32_t count = tokenizer->vocabulary.size, rank = -1;
   scored *order = malloc((size_t)count * sizeof *order);

@@ -97,8 +97,8 @@ typedef struct ch_replacements {
   size_t count;
 } ch_replacements;
 
-/* After vocabulary, merges, added tokens and decoder are there: builds the tables that follow from them and checks
- * that everything fits together. `replace` may be NULL. */
+/* After vocabulary, merges, added tokens and decoder are there: builds the tables that follow from them and
+ * checks that everything fits together. `replace` may be NULL. */
 ch_status ch_tokenizer_complete(ch_tokenizer *tokenizer, const ch_replacements *replace, ch_error *error);
 /* Registers an added token; its piece joins the vocabulary when it is not there. */
 ch_status ch_tokenizer_add_token(ch_tokenizer *tokenizer, ch_added_token token, ch_error *error);

@@ -1,4 +1,5 @@
-/* Loader of Hugging Face's tokenizer.json: the file and its model; the large tables are read without a tree. */
+/* Loader of Hugging Face's tokenizer.json: the file and its model; the large tables are read without a
+   tree. */
 #include "text/tokenizer_internal.h"
 
 #include <jansson.h>

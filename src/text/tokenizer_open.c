@@ -1,4 +1,4 @@
-/* Opening a tokenizer from a path, and copying its files beside a model. */
+/* Opens a tokenizer from a path, and copies its files into a model directory. */
 #include "text/tokenizer_internal.h"
 
 #include <jansson.h>

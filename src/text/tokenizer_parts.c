@@ -315,7 +315,8 @@ static ch_status add_template_ids(ch_tokenizer *tokenizer, const json_t *ids, in
   return CH_OK;
 }
 
-/* {"single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}, …], "special_tokens": {"<s>": {"ids": [1]}}} */
+/* {"single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}, …], "special_tokens": {"<s>":
+   {"ids": [1]}}} */
 static ch_status read_template(ch_tokenizer *tokenizer, const json_t *json, ch_error *error) {
   const json_t *single = json_object_get(json, "single"), *tokens = json_object_get(json, "special_tokens");
   bool text_seen = false;

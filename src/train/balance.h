@@ -1,4 +1,5 @@
-/* Balancing the loads of experts, and of heads that tokens choose: counting the tokens of each, the balance loss, and moving the bias of the choice. */
+/* Balancing the loads of experts, and of heads that tokens choose: counting the tokens of each, the balance
+   loss, and moving the bias of the choice. */
 #ifndef CH_TRAIN_BALANCE_H
 #define CH_TRAIN_BALANCE_H
 
@@ -22,8 +23,8 @@ void ch_expert_balance_free(ch_expert_balance *balance);
 void ch_expert_balance_begin(ch_expert_balance *balance, int64_t sequences);
 /* For ch_runner_call.routing in every micro-batch of the step; NULL where tokens choose nothing. */
 ch_routing *ch_expert_balance_routing(ch_expert_balance *balance);
-/* Moves every bias by 1e-3 sign(mean load - load), or 1e-3 (mean load - load) over the root of its mean square, where the
-   model has biases. The weights lie in `memory`. */
+/* Moves every bias by 1e-3 sign(mean load - load), or 1e-3 (mean load - load) over the root of its mean
+   square, where the model has biases. The weights are in `memory`. */
 void ch_expert_balance_end(const ch_expert_balance *balance, const ch_value_memory *memory,
                            const ch_tensor *weights);
 /* The smallest and largest share of a layer's choices that an expert had in the last step. */

@@ -1,5 +1,5 @@
-/* The source of a trainer's tokens or images. It is read at random access, so that a resumed run needs only its
- * step number. */
+/* The source of a trainer's tokens or images. It is read at random access, so that a resumed run needs only
+ * its step number. */
 #ifndef CH_TRAIN_BATCH_SOURCE_H
 #define CH_TRAIN_BATCH_SOURCE_H
 
@@ -7,27 +7,27 @@
 
 #include "base/error.h"
 
-/* One batch's integers, [sequences, length] each, owned by the trainer and filled by the source. A sequence may be an
-   image: length is 1, and the target its label. */
+/* One batch's integers, [sequences, length] each, owned by the trainer and filled by the source. A sequence
+   may be an image: length is 1, and the target its label. */
 typedef struct ch_batch {
   int64_t sequences, length;
   int32_t *tokens;
   int32_t *targets; /* the token after each; -1 where there is none to predict */
-  /* the first position each token may see, counted from its sequence's first; NULL when documents are not
-     kept apart */
+  /* the first position each token may see, counted from its sequence's first; NULL when attention crosses
+     documents */
   int32_t *document_start;
   float *pixels; /* [sequences, channels, size, size]: images in place of tokens, which then are NULL */
 } ch_batch;
 
-/* Training and validation text, or images. Both functions must give the same data whenever they are asked for the
+/* Training and validation text, or images. Both functions must give the same data on every call for the
    same place. They are called by one thread at a time and allocate nothing. */
 typedef struct ch_batch_source {
   void *context;
-  /* The sequences first … first + batch->sequences − 1 of the endless training stream (it repeats, reshuffled, when
-     the text is used up). */
+  /* The sequences first … first + batch->sequences − 1 of the endless training stream (it repeats,
+     reshuffled, when the text is used up). */
   ch_status (*train)(void *context, int64_t first, ch_batch *batch, ch_error *error);
-  /* Like train, with sequences of the validation text in its order. `first` + sequences may pass the end; the rows past
-     the end have no targets (-1). */
+  /* Like train, with sequences of the validation text in its order. `first` + sequences may pass the end; the
+     rows past the end have no targets (-1). */
   ch_status (*validate)(void *context, int64_t first, ch_batch *batch, ch_error *error);
   int64_t validation_sequences; /* 0: there is no validation data */
   char fingerprint[64]; /* equal for equal text and tokenizer, or images; checked when a run is resumed */

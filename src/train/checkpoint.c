@@ -1,9 +1,9 @@
 /* Checkpoints: the whole state of a trainer in one safetensors file.
  *
- * Tensors: `weight.NAME`, `m.NAME` and `v.NAME` for every parameter NAME, `losses` [step], and `validation` [points, 2]
- * (step, loss) or, with images, [points, 4] (the accuracies too). Metadata: the step, options, config and source. The
- * state of random numbers is not stored, because the seed and the step determine it.
- */
+ * Tensors: `weight.NAME`, `m.NAME` and `v.NAME` for every parameter NAME, `losses` [step], and `validation`
+ * [points, 2] (step, loss) or, with images, [points, 4] (the accuracies too). Metadata: the step, options,
+ * config and source. The state of random numbers is not stored, because the seed and the step determine
+ * it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static const char format_key[] = "crosshead_checkpoint", format_version[] = "1";
 static const char *const groups[3] = {"weight", "m", "v"};
 enum { GROUPS = 3 };
 
-/* --- writing ------------------------------------------------------------------------------------------------- */
+/* --- writing -------------------------------------------------------------------------------------------- */
 
 static json_t *describe(const ch_trainer *trainer) {
   ch_text config = {0};
@@ -162,7 +162,8 @@ static ch_status give_tensor(void *context, int64_t index, const void **data, ch
   return CH_OK;
 }
 
-/* Sends what rank 0 writes; or receives on rank 0, if it could not be written, what the others send nevertheless. */
+/* Sends what rank 0 writes; or receives on rank 0, if it could not be written, what the others send
+   nevertheless. */
 static void give_the_rest(saving *s) {
   for (; s->made < s->count; s->made++)
     if (is_divided(s, s->order[s->made])) gather(s, s->order[s->made]);
@@ -181,7 +182,7 @@ ch_status ch_trainer_save(const ch_trainer *trainer, const char *path, ch_error 
   return status;
 }
 
-/* --- reading ------------------------------------------------------------------------------------------------- */
+/* --- reading -------------------------------------------------------------------------------------------- */
 
 /* The metadata of a checkpoint. */
 typedef struct checkpoint {
@@ -376,7 +377,7 @@ static ch_status match_config(const ch_trainer *trainer, const checkpoint *facts
   return status;
 }
 
-/* Options that the caller left to be chosen take the checkpoint's values. */
+/* Options that the caller left to be chosen get the checkpoint's values. */
 static ch_status adopt(ch_trainer *trainer, const ch_train_options *stored, ch_error *error) {
   if (trainer->chosen_warmup) trainer->options.warmup = stored->warmup;
   bool other = trainer->options.micro_batch != stored->micro_batch;

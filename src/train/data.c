@@ -1,4 +1,4 @@
-/* From a text to batches: tokenizer, token file, and a record of what they were made from. */
+/* From a text to batches: tokenizer, token file, and a record of their sources. */
 #define _GNU_SOURCE
 #include "train/data.h"
 
@@ -26,13 +26,13 @@ struct ch_data_parts {
   char **texts;            /* of the text files; NULL for a token file */
   char **validation_texts; /* text files that validate; NULL: none */
   size_t text_count, validation_count;
-  json_t *record; /* what the files should have been made from */
+  json_t *record; /* what the files should be derived from */
   ch_tokenizer *tokenizer;
   ch_corpus *corpus;
   uint64_t seed;
 };
 
-/* --- what the files are made from ---------------------------------------------------------------------------- */
+/* --- what the files are made from ----------------------------------------------------------------------- */
 
 static bool report_text(void *context, const char *stage, double done, double total) {
   const ch_data_options *options = context;
@@ -64,8 +64,8 @@ static double share_of(const ch_data_options *o) {
   return o->validation_text ? 0 : o->validation > 0 ? o->validation : usual_validation;
 }
 
-/* Fills p->record with everything that the tokenizer and the token file depend on: for a trained tokenizer the text
-   and the vocabulary size asked for, for a given one its content. */
+/* Fills p->record with everything that the tokenizer and the token file depend on: for a trained tokenizer
+   the text and the requested vocabulary size, for a given one its content. */
 static ch_status describe(struct ch_data_parts *p, ch_error *error) {
   const ch_data_options *o = p->options;
   static const char *const separators[] = {"auto", "marker", "blank-lines", "none"};
@@ -92,15 +92,15 @@ static ch_status describe(struct ch_data_parts *p, ch_error *error) {
   return failed ? ch_no_memory(error) : CH_OK;
 }
 
-/* The record that lies in the directory, NULL when there is none or it cannot be read. */
+/* The record in the directory, NULL when there is none or it cannot be read. */
 static json_t *stored_record(const struct ch_data_parts *p) {
   enum { MOST = 1 << 20 };
   json_t *record = NULL;
   return ch_json_read(p->record_path, MOST, &record, NULL) == CH_OK ? record : NULL;
 }
 
-/* True when `stored` and p->record are equal. If a resumed run names no tokenizer, the directory's tokenizer is
-   taken. */
+/* True when `stored` and p->record are equal. If a resumed run names no tokenizer, the directory's tokenizer
+   is taken. */
 static bool same_origin(const struct ch_data_parts *p, const json_t *stored) {
   static const char *const keys[] = {"version", "texts", "packed", "validation", "separator"};
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
@@ -116,7 +116,7 @@ static bool same_origin(const struct ch_data_parts *p, const json_t *stored) {
                : json_equal(json_object_get(stored, "trained"), json_object_get(p->record, "trained"));
 }
 
-/* True when the directory's files were made from what p->record describes and have not been changed since. */
+/* Returns true if the directory's files are those that p->record describes and have not changed since. */
 static bool files_fit(const struct ch_data_parts *p) {
   json_t *stored = stored_record(p);
   ch_corpus *corpus = NULL;
@@ -133,7 +133,7 @@ static bool files_fit(const struct ch_data_parts *p) {
   return fit;
 }
 
-/* --- making them --------------------------------------------------------------------------------------------- */
+/* --- making them ---------------------------------------------------------------------------------------- */
 
 static ch_corpus_options corpus_options(const struct ch_data_parts *p) {
   const ch_data_options *o = p->options;
@@ -152,8 +152,8 @@ static bool report_tokenizer(const char *stage, double share, void *options) {
   return report_text(options, stage, share, 1);
 }
 
-/* Trained on the training part only: the model would never have seen a token that occurs only in the validation
-   part. */
+/* Trained on the training part only: the model would never have seen a token that occurs only in the
+   validation part. */
 static ch_status train_tokenizer(struct ch_data_parts *p, ch_error *error) {
   const ch_data_options *o = p->options;
   if (o->vocab_size < CH_BPE_FIRST_MERGE)
@@ -239,7 +239,7 @@ static ch_status lock_directory(const struct ch_data_parts *p, int *descriptor, 
   return ch_fail(error, CH_ERROR_IO, "%s is in use: another run prepares its text there", p->directory);
 }
 
-/* The record is removed first and written last, because files without a record are made anew. */
+/* The record is removed first and written last, because files without a record are written anew. */
 static ch_status make_files_alone(struct ch_data_parts *p, ch_error *error) {
   static const char *const written_files[] = {CH_DATA_TOKENS, CH_DATA_RECORD, "tokenizer.json", NULL};
   ch_remove_leftovers(p->directory, written_files);
@@ -280,7 +280,7 @@ static ch_status make_files(struct ch_data_parts *p, ch_error *error) {
   return status;
 }
 
-/* --- texts and token files ----------------------------------------------------------------------------------- */
+/* --- texts and token files ------------------------------------------------------------------------------ */
 
 static ch_status set_tokens_path(struct ch_data_parts *p, const char *path, ch_error *error) {
   free(p->tokens_path);
@@ -288,7 +288,8 @@ static ch_status set_tokens_path(struct ch_data_parts *p, const char *path, ch_e
   return p->tokens_path ? CH_OK : ch_no_memory(error);
 }
 
-/* With `fixed` and no text named: opens the files of the directory, or the token file that its record names. */
+/* With `fixed` and no text named: opens the files of the directory, or the token file that its record
+   names. */
 static ch_status take_directory(struct ch_data_parts *p, ch_error *error) {
   if (p->options->validation_text)
     return ch_fail(error, CH_ERROR_ARGUMENT,
@@ -364,7 +365,7 @@ static ch_status open_tokenizer_of(struct ch_data_parts *p, ch_error *error) {
                        o->data);
 }
 
-/* A token file that was made elsewhere is not copied; the record names it. */
+/* A token file from elsewhere is not copied; the record names it. */
 static ch_status take_token_file(struct ch_data_parts *p, ch_error *error) {
   if (p->options->validation_text)
     return ch_fail(
@@ -384,7 +385,7 @@ static ch_status take_token_file(struct ch_data_parts *p, ch_error *error) {
   return write_record(p, error);
 }
 
-/* --- opening ------------------------------------------------------------------------------------------------- */
+/* --- opening -------------------------------------------------------------------------------------------- */
 
 static ch_status fill_train(void *context, int64_t first, ch_batch *batch, ch_error *error) {
   const struct ch_data_parts *p = context;

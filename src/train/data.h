@@ -1,9 +1,8 @@
 /* Prepares the text of a run: its tokenizer, its token file, and the source of batches over them.
  *
- * One directory holds what is derived from the text: tokenizer.json, data.tokens, and data.json, which records what
- * they were made from. The next run finds them there. Files that a killed run left unfinished, or that were made
- * from another text or with other settings, are made anew.
- */
+ * One directory holds what is derived from the text: tokenizer.json, data.tokens, and data.json, which
+ * records what they were derived from. The next run finds them there. Files that a killed run left
+ * unfinished, or that come from another text or other settings, are written anew. */
 #ifndef CH_TRAIN_DATA_H
 #define CH_TRAIN_DATA_H
 
@@ -14,29 +13,29 @@
 #include "train/batch_source.h"
 
 typedef struct ch_data_options {
-  /* a text file (UTF-8), several with commas between, or a token file (its tokenizer given, or beside it);
-     NULL, with `fixed`: what the directory holds */
+  /* a text file (UTF-8), several with commas between, or a token file (its tokenizer given, or in its
+     directory); NULL, with `fixed`: what the directory holds */
   const char *data;
   /* tokenizer.json, tokenizer.bin or a directory with one; NULL: one is trained on the text that is not
-     kept for validation */
+     for validation */
   const char *tokenizer;
   int64_t vocab_size;    /* vocabulary of a trained tokenizer; if not 0, a given tokenizer must fit into it */
   const char *directory; /* where derived files go; created when missing */
-  bool fixed;            /* for a resumed run: the files must exist and fit; nothing is made anew */
-  bool
-      waits; /* wait until another run in the directory has prepared the text, and take it if it is the same */
+  bool fixed;            /* for a resumed run: the files must exist and fit; nothing is written */
+  /* wait until another run in the directory has prepared the text, and use it if it is the same */
+  bool waits;
   int64_t sequence; /* tokens of a sequence */
   /* of the order of the training sequences; the choice of validation documents does not depend on it */
   uint64_t seed;
   bool documents; /* keep documents apart: fill document_start, and pack documents so that few are cut */
   ch_separator separator; /* what separates documents in the text */
-  double validation;      /* share of the text that is kept for validation; 0: a twentieth */
-  const char
-      *validation_text; /* as `data`, text files: they validate, and all of `data` trains; NULL: the share */
-  bool
-      begin; /* for a model that exists: documents begin with what the tokenizer puts before a text by default */
-  /* Called now and then with the current stage; if it returns false, the call ends with CH_ERROR_INTERRUPTED. May
-     be NULL. */
+  double validation;      /* share of the text for validation; 0: a twentieth */
+  /* as `data`, text files: they validate, and all of `data` trains; NULL: the share */
+  const char *validation_text;
+  /* for a model that exists: documents begin with what the tokenizer puts before a text by default */
+  bool begin;
+  /* Called now and then with the current stage; if it returns false, the call ends with CH_ERROR_INTERRUPTED.
+     May be NULL. */
   bool (*report)(void *context, const char *stage, double done, double total);
   void *context;
 } ch_data_options;
@@ -51,13 +50,13 @@ typedef struct ch_data {
   struct ch_data_parts *parts;
 } ch_data;
 
-/* Prepares the text. Release with ch_data_close, also after a failure. Errors name the file: empty or binary text,
-   a text too short for one training and one validation sequence, a tokenizer that does not fit, and with `fixed` a
-   text or tokenizer other than the one that the directory's files were made from. */
+/* Prepares the text. Release with ch_data_close, also after a failure. Errors name the file: empty or binary
+   text, a text too short for one training and one validation sequence, a tokenizer that does not fit, and
+   with `fixed` a text or tokenizer other than that of the directory's files. */
 ch_status ch_data_open(const ch_data_options *options, ch_data *data, ch_error *error);
 void ch_data_close(ch_data *data);
-/* The mean cross entropy, in nats, of guessing tokens by their frequency in the training text; 0 without a text, NAN when
-   memory is out. */
+/* The mean cross entropy, in nats, of guessing tokens by their frequency in the training text; 0 without a
+   text, NAN when memory is out. */
 double ch_data_token_entropy(const ch_data *data);
 /* Changes the order of the training sequences to that of another seed. */
 void ch_data_reseed(ch_data *data, uint64_t seed);

@@ -35,7 +35,8 @@ static ch_validation_point point_of(const ch_trainer *trainer, const ch_pass_sum
   return point;
 }
 
-/* Removes the targets of all sequences but the first few: the plan's shape is fixed, so the others are computed too. */
+/* Removes the targets of all sequences but the first few: the plan's shape is fixed, so the others are
+   computed too. */
 static void drop_targets(ch_batch *batch, int64_t sequences) {
   for (int64_t i = sequences * batch->length; i < batch->sequences * batch->length; i++)
     batch->targets[i] = -1;
@@ -46,8 +47,8 @@ static ch_status interrupted(const ch_trainer *trainer, ch_error *error) {
                  (long long)trainer->step);
 }
 
-/* Fills this rank's micro-batch of a round, its part of trainer->batch; or those of all ranks, which look up rows for each
-   other. */
+/* Fills this rank's micro-batch of a round, its part of trainer->batch; or those of all ranks, which look up
+   rows for each other. */
 static ch_status fetch_round(ch_trainer *trainer, int64_t round, int64_t total, ch_error *error) {
   const ch_relay *relay = &trainer->relay;
   int64_t micro = trainer->options.micro_batch, stride = ch_relay_stride(relay);
@@ -61,8 +62,8 @@ static ch_status fetch_round(ch_trainer *trainer, int64_t round, int64_t total, 
   return CH_OK;
 }
 
-/* The sums over the first `total` sequences up to this rank's last micro-batch, and how many tokens are predicted in those of
-   this rank. */
+/* The sums over the first `total` sequences up to this rank's last micro-batch, and how many tokens are
+   predicted in those of this rank. */
 static ch_status add_up(ch_trainer *trainer, int64_t total, ch_stop_test stop, void *stop_context,
                         ch_pass_sums *all, int64_t *predicted, ch_error *error) {
   ch_relay *relay = &trainer->relay;

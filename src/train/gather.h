@@ -7,8 +7,8 @@
 
 /* Returns true if rank 0 has to ask the others for a tensor of a group. */
 bool ch_is_divided(const ch_trainer *trainer, ch_parameter_group group, int parameter);
-/* Every rank calls it: on rank 0 the pieces of all ranks come together in `whole`; `room` has room for the largest tensor, or is
-   NULL on other ranks. */
+/* Every rank calls it: on rank 0 the pieces of all ranks come together in `whole`; `room` has room for the
+   largest tensor, or is NULL on other ranks. */
 void ch_gather_tensor(const ch_trainer *trainer, ch_parameter_group group, int parameter, void *whole,
                       void *room);
 

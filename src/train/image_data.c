@@ -1,5 +1,5 @@
-/* Images at random access: the seed determines which image stands at a place of the endless stream, and how it is
- * augmented. */
+/* Images at random access: the seed determines which image is at a place of the endless stream, and how
+ * it is augmented. */
 #define _GNU_SOURCE
 #include "train/image_data.h"
 
@@ -26,7 +26,7 @@ struct ch_image_source {
   uint64_t seed;
 };
 
-/* --- batches ------------------------------------------------------------------------------------------------- */
+/* --- batches -------------------------------------------------------------------------------------------- */
 
 /* Every epoch has an order of its own. */
 static int64_t shuffled(const struct ch_image_source *p, int64_t place) {
@@ -48,7 +48,8 @@ static ch_status fill_train(void *context, int64_t first, ch_batch *batch, ch_er
   for (int64_t s = 0; s < batch->sequences; s++) {
     int64_t image = shuffled(p, first + s);
     batch->targets[s] = ch_image_set_label(p->set, CH_IMAGES_TRAIN, image);
-    /* Not the seed of the order, so that the augmentation of an image does not depend on its place in the order. */
+    /* Not the seed of the order, so that the augmentation of an image does not depend on its place in the
+       order. */
     ch_image_augment(ch_image_set_pixels(p->set, CH_IMAGES_TRAIN, image), p->channels, p->size, p->times,
                      &p->augmentation, ~p->seed, (uint64_t)(first + s), batch->pixels + s * elements);
   }
@@ -70,7 +71,7 @@ static ch_status fill_validation(void *context, int64_t first, ch_batch *batch, 
   return CH_OK;
 }
 
-/* --- the record ---------------------------------------------------------------------------------------------- */
+/* --- the record ----------------------------------------------------------------------------------------- */
 
 /* The names as absolute paths. */
 static ch_status absolute(const char *names, char **result, ch_error *error) {
@@ -145,7 +146,7 @@ ch_status ch_image_data_record(const ch_image_data *data, const char *directory,
   return status;
 }
 
-/* --- opening ------------------------------------------------------------------------------------------------- */
+/* --- opening -------------------------------------------------------------------------------------------- */
 
 ch_status ch_image_data_open(const char *names, double validation, const char *directory, ch_image_data *data,
                              ch_error *error) {

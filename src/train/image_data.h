@@ -1,5 +1,5 @@
-/* Prepares the images of a run: the sets, and the source of batches over them. data.json in the run's directory
- * records which images they are, so that a resumed run finds them again. */
+/* Prepares the images of a run: the sets, and the source of batches over them. data.json in the run's
+ * directory records which images they are, so that a resumed run finds them again. */
 #ifndef CH_TRAIN_IMAGE_DATA_H
 #define CH_TRAIN_IMAGE_DATA_H
 
@@ -14,13 +14,13 @@ typedef struct ch_image_data {
   struct ch_image_source *parts;
 } ch_image_data;
 
-/* Opens the images that `names` says (images/image_set.h); if it is NULL, those that the directory's record names.
-   Where no files are for validation, a share of the images is. Release with ch_image_data_close, also after a
-   failure. */
+/* Opens the images that `names` says (images/image_set.h); if it is NULL, those that the directory's record
+   names. Where no files are for validation, a share of the images is. Release with ch_image_data_close, also
+   after a failure. */
 ch_status ch_image_data_open(const char *names, double validation, const char *directory, ch_image_data *data,
                              ch_error *error);
-/* Makes the source for a model: its augmentation and seed are those of the options. Errors: images that do not fit the
-   config, none left to train on. */
+/* Makes the source for a model: its augmentation and seed are those of the options. Errors: images that do
+   not fit the config, none left to train on. */
 ch_status ch_image_data_prepare(ch_image_data *data, const ch_config *config, const ch_train_options *options,
                                 ch_error *error);
 /* Writes the record into the directory, which is created when missing. */

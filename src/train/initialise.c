@@ -1,4 +1,5 @@
-/* Truncated normals, uniform numbers, constants and one-hot rows, every piece of a tensor from its own stream of random numbers. */
+/* Truncated normals, uniform numbers, constants and one-hot rows, every piece of a tensor from its own stream
+   of random numbers. */
 #include "train/initialise.h"
 
 #include <math.h>
@@ -9,10 +10,6 @@
 
 /* Elements drawn from one stream: small enough to share a tensor among threads. */
 enum { PIECE = 1 << 16 };
-
-static int64_t pieces_of(const ch_param *param) {
-  return (ch_param_count(param) + PIECE - 1) / PIECE;
-}
 
 static double truncated_normal(ch_random *random) {
   double x;
@@ -67,7 +64,7 @@ static void fill_piece(const ch_param *param, uint64_t seed, int64_t piece, cons
 
 bool ch_initialise_one(const ch_param *param, uint64_t seed, const ch_tensor *weight, ch_stop_test stop,
                        void *context) {
-  int64_t pieces = pieces_of(param);
+  int64_t pieces = (ch_param_count(param) + PIECE - 1) / PIECE;
   atomic_bool stopped = false;
 #pragma omp parallel for schedule(dynamic) if (pieces > 1)
   for (int64_t piece = 0; piece < pieces; piece++) {

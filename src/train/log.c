@@ -39,7 +39,7 @@ void ch_log_close(ch_log *log) {
   *log = (ch_log){0};
 }
 
-/* --- cutting ------------------------------------------------------------------------------------------------- */
+/* --- cutting -------------------------------------------------------------------------------------------- */
 
 typedef struct cut {
   int64_t step;
@@ -86,7 +86,7 @@ ch_status ch_log_clear(ch_log *log, ch_error *error) {
   return truncate_at(log, 0, error);
 }
 
-/* --- writing ------------------------------------------------------------------------------------------------- */
+/* --- writing -------------------------------------------------------------------------------------------- */
 
 static const char *utc_now(char buffer[CH_UTC_SIZE]) {
   return ch_format_utc(time(NULL), buffer);

@@ -11,13 +11,14 @@ typedef struct ch_log {
   FILE *file;
 } ch_log;
 
-/* Opens (or creates) a log for appending, and locks it. The lock also marks the run's directory as in use: a second
-   run in it gets an error. */
+/* Opens (or creates) a log for appending, and locks it. The lock also marks the run's directory as in use: a
+   second run in it gets an error. */
 ch_status ch_log_open(ch_log *log, const char *path, ch_error *error);
 void ch_log_close(ch_log *log);
 
 /* Removes what came after a checkpoint at `step`: lines of later steps, an evaluation of this step unless
-   `evaluated`, and an incomplete last line. *done: whether the log says that the run was done at this step. */
+   `evaluated`, and an incomplete last line. *done: whether the log says that the run was done at this
+   step. */
 ch_status ch_log_cut(ch_log *log, int64_t step, bool evaluated, bool *done, ch_error *error);
 /* Removes all lines. */
 ch_status ch_log_clear(ch_log *log, ch_error *error);

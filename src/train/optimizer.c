@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* --- norms ----------------------------------------------------------------------------------------------------------- */
+/* --- norms ---------------------------------------------------------------------------------------------- */
 
 void ch_square_own_columns(const ch_parameter_set *set, const ch_kernels *kernels, const ch_team *team) {
   double *to = set->table_squares + set->rank * set->squares_each;
@@ -81,10 +81,10 @@ const char *ch_first_gradient_not_finite(const ch_parameter_set *set, const ch_k
   return NULL;
 }
 
-/* --- the update ------------------------------------------------------------------------------------------------------ */
+/* --- the update ----------------------------------------------------------------------------------------- */
 
-/* Decay by I - W instead of -W: the missing part is on the diagonal, of every matrix of a weight [heads, d, d]. Elements that
-   another rank updates change too, and are replaced by that rank's. */
+/* Decay by I - W instead of -W: the missing part is on the diagonal, of every matrix of a weight [heads, d,
+   d]. Elements that another rank updates change too, and are replaced by that rank's. */
 static void add_identity(const ch_kernels *kernels, const ch_tensor *weight, double by) {
   int64_t rows = weight->shape[weight->rank - 2], columns = weight->shape[weight->rank - 1];
   int64_t count = ch_tensor_count(weight) / (rows * columns);

@@ -13,8 +13,8 @@
 typedef enum option_kind { WHOLE, NUMBER, YES_NO, SCHEDULE, DTYPE, SEED } option_kind;
 
 /* Says if a resumed run must have the same value of the option. */
-/* OF_IMAGES: it must, and the option is for models of images only. It is written only where it is not zero, its
-   default. */
+/* OF_IMAGES: it must, and the option is for models of images only. It is written only where it is not zero,
+   its default. */
 /* PASSING: it is not written. */
 typedef enum option_sameness { FREE, SAME, SAME_WITH_COSINE, OF_IMAGES, PASSING } option_sameness;
 
@@ -77,7 +77,7 @@ static bool *bool_at(const ch_train_options *options, const option_row *row) {
   return (bool *)((char *)(uintptr_t)options + row->offset);
 }
 
-/* --- defaults and checks ------------------------------------------------------------------------------------- */
+/* --- defaults and checks -------------------------------------------------------------------------------- */
 
 void ch_train_options_default(const ch_config *config, ch_train_options *options) {
   *options = (ch_train_options){.schedule = CH_TRAIN_COSINE, .dtype = CH_F32};
@@ -200,7 +200,7 @@ int64_t ch_train_steps_for(const ch_train_options *options, int64_t tokens) {
   return tokens / step_tokens + (tokens % step_tokens != 0);
 }
 
-/* --- names of choices ---------------------------------------------------------------------------------------- */
+/* --- names of choices ----------------------------------------------------------------------------------- */
 
 static const char *schedule_name(ch_train_schedule schedule) {
   return schedule == CH_TRAIN_CONSTANT         ? "constant"
@@ -215,7 +215,7 @@ static bool schedule_parse(const char *name, ch_train_schedule *schedule) {
   return strcmp(name, schedule_name(*schedule)) == 0;
 }
 
-/* --- JSON ---------------------------------------------------------------------------------------------------- */
+/* --- JSON ----------------------------------------------------------------------------------------------- */
 
 static json_t *value_of(const ch_train_options *options, const option_row *row) {
   char seed[24];
@@ -301,7 +301,7 @@ ch_status ch_train_options_from_json(const json_t *object, const char *where, ch
   return CH_OK;
 }
 
-/* --- resuming ------------------------------------------------------------------------------------------------ */
+/* --- resuming ------------------------------------------------------------------------------------------- */
 
 static bool must_match(const option_row *row, const ch_train_options *options) {
   return row->same == SAME || row->same == OF_IMAGES ||

@@ -42,8 +42,8 @@ typedef struct ch_train_options {
 /* The defaults. `steps` is 0 and must be set; `sequence` is the model's context, at most 512. */
 void ch_train_options_default(const ch_config *config, ch_train_options *options);
 
-/* Puts what the settings say over the options; what they leave to the run or to the defaults stays. How images are
-   augmented is for the caller to decide: it depends on them. */
+/* Puts what the settings say over the options; what they leave to the run or to the defaults stays. How
+   images are augmented is for the caller to decide: it depends on them. */
 void ch_train_options_put(const ch_train_settings *settings, ch_train_options *options);
 
 /* Checks ranges and contradictions; messages name the member as the command line does (--batch …). */
@@ -53,7 +53,7 @@ ch_status ch_train_options_check(const ch_train_options *options, const ch_confi
 ch_dtype ch_train_real(const ch_train_options *options);
 /* Tokens of one optimizer step: batch * accumulate * sequence. */
 int64_t ch_train_step_tokens(const ch_train_options *options);
-/* Steps that take at least `tokens` tokens. */
+/* The fewest steps that train on at least `tokens` tokens. */
 int64_t ch_train_steps_for(const ch_train_options *options, int64_t tokens);
 
 #endif

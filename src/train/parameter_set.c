@@ -1,4 +1,4 @@
-/* The weights, gradients and moments that a rank holds, and where they lie. */
+/* The weights, gradients and moments that a rank holds, and their layout. */
 #include "train/parameter_set.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ static int64_t up_to_lines(int64_t elements) {
   return (elements + LINE - 1) / LINE * LINE;
 }
 
-/* --- who has what ---------------------------------------------------------------------------------------------------- */
+/* --- who has what --------------------------------------------------------------------------------------- */
 
 /* The shape of the part of a tensor that this rank holds: some columns of a table divided by columns. */
 static int64_t own_columns(const ch_param *param, int rank, int ranks, int64_t *first) {
@@ -63,7 +63,7 @@ ch_parameter_piece ch_parameter_piece_of(const ch_parameter_set *set, int parame
   return (ch_parameter_piece){.first = first - from, .count = last - first};
 }
 
-/* --- memory ---------------------------------------------------------------------------------------------------------- */
+/* --- memory --------------------------------------------------------------------------------------------- */
 
 static ch_dtype read_type(ch_keeping keeping, ch_dtype dtype) {
   return keeping == CH_KEPT_ROUNDED ? CH_BF16 : dtype;
@@ -132,7 +132,7 @@ static void release_region(const ch_parameter_set *set, ch_keeping keeping) {
   if (region->v) set->memory->release(region->v, bytes.moments / 2);
 }
 
-/* --- views ----------------------------------------------------------------------------------------------------------- */
+/* --- views ---------------------------------------------------------------------------------------------- */
 
 /* This rank's part of the whole tensor at `data`. */
 static ch_tensor view_of(const ch_parameter_set *set, int p, ch_dtype dtype, void *data) {
@@ -172,10 +172,10 @@ static void place(ch_parameter_set *set) {
   }
 }
 
-/* --- creation -------------------------------------------------------------------------------------------------------- */
+/* --- creation ------------------------------------------------------------------------------------------- */
 
-/* The system may grant more memory than there is and kill the program later, so a model that cannot fit is refused
-   here. */
+/* The system may grant more memory than there is and kill the program later, so a model that cannot fit is
+   refused here. */
 static ch_status check_room(size_t bytes, ch_error *error) {
   double machine = ch_machine_memory();
   if ((double)bytes <= machine) return CH_OK;
@@ -257,7 +257,7 @@ void ch_parameter_set_free(ch_parameter_set *set) {
   *set = (ch_parameter_set){0};
 }
 
-/* --- whole tensors --------------------------------------------------------------------------------------------------- */
+/* --- whole tensors -------------------------------------------------------------------------------------- */
 
 const ch_tensor *ch_parameter_pieces(const ch_parameter_set *set, ch_parameter_group group) {
   return group == CH_WEIGHTS ? set->masters : group == CH_FIRST_MOMENTS ? set->m : set->v;

@@ -5,29 +5,30 @@
 #include "config/params.h"
 #include "tensor/kernels.h"
 
-/* How each of several ranks that train one model keeps a tensor. Everything has an owner: the rank that updates it and alone has
-   its moments (ZeRO stage 1, Rajbhandari et al. 2020). */
+/* How each of several ranks that train one model keeps a tensor. Everything has an owner: the rank that
+   updates it and alone has its moments (ZeRO stage 1, Rajbhandari et al. 2020). */
 typedef enum ch_keeping {
   CH_KEPT_WHOLE, /* weight and gradient are whole on every rank; a rank owns a piece */
-  /* the same, but only the weight rounded to BF16, which is all that graphs read, is whole; the owner of a piece has it
-     in F32 */
+  /* the same, but only the weight rounded to BF16, which is all that graphs read, is whole; the owner of a
+     piece has it in F32 */
   CH_KEPT_ROUNDED,
   CH_KEPT_COLUMNS, /* a lookup table: a rank has some of the columns, of weight, gradient and moments */
   CH_KEEPINGS
 } ch_keeping;
 
-/* The elements of a tensor that a rank owns: `count` from `first` on. If a table is divided by columns: those of `columns`
-   columns from `first` on, in every row. */
+/* The elements of a tensor that a rank owns: `count` from `first` on. If a table is divided by columns: those
+   of `columns` columns from `first` on, in every row. */
 typedef struct ch_parameter_piece {
   int64_t first, count, columns;
 } ch_parameter_piece;
 
-/* The tensors that are kept in one way: blocks of memory with the same layout, of which each rank owns an equal part. */
+/* The tensors that are stored in one way: blocks of memory with the same layout, of which each rank owns an
+   equal part. */
 typedef struct ch_parameter_region {
-  int64_t elements,
-      part; /* elements of all ranks, and of one; for tables divided by columns, both are what this rank holds */
+  /* elements of all ranks, and of one; for tables divided by columns, both are what this rank holds */
+  int64_t elements, part;
   void *weights, *gradients, *masters, *m,
-      *v; /* the last three are of this rank's part; masters may lie in weights */
+      *v; /* the last three are of this rank's part; masters may be in weights */
 } ch_parameter_region;
 
 /* Bytes that a rank holds. */
@@ -48,11 +49,11 @@ typedef struct ch_parameter_set {
   ch_parameter_piece *pieces;     /* [params->count] what this rank owns */
   ch_keeping *keeping;            /* [params->count] */
   int rank, ranks;
-  double *
-      table_squares; /* [ranks, squares_each] of columns of gradients, of each rank's tables one after the other */
+  /* [ranks, squares_each] of columns of gradients, of each rank's tables one after the other */
+  double *table_squares;
   int64_t squares_each;
   ch_parameter_region regions[CH_KEEPINGS];
-  const ch_value_memory *memory; /* where they lie */
+  const ch_value_memory *memory; /* the memory that holds them */
 } ch_parameter_set;
 
 /* All zero, of the kernels' type, in their memory. Release with ch_parameter_set_free. */
@@ -62,7 +63,7 @@ ch_status ch_parameter_set_create(ch_parameter_set *set, const ch_params *params
 ch_status ch_parameter_set_create_part(ch_parameter_set *set, const ch_params *params,
                                        const ch_kernels *kernels, int rank, int ranks,
                                        const ch_keeping *keeping, ch_error *error);
-/* Returns true if a tensor is a lookup table of a gate, which can be kept by columns. */
+/* Returns true if a tensor is a lookup table of a gate, which can be divided by columns. */
 bool ch_parameter_is_table(const ch_param *param);
 /* The memory of a set, computed without allocating it. */
 ch_parameter_bytes ch_parameter_bytes_of(const ch_params *params, ch_dtype dtype, int rank, int ranks,

@@ -17,7 +17,8 @@ static double value_at(const ch_trainer *trainer, const void *values, int64_t i)
   return trainer->options.dtype == CH_F64 ? ((const double *)values)[i] : (double)((const float *)values)[i];
 }
 
-/* A row is a loss, or a loss and the rank of the label's score. Rows without a target have loss 0 and rank -1. */
+/* A row is a loss, or a loss and the rank of the label's score. Rows without a target have loss 0 and rank
+   -1. */
 static void add_rows(const ch_trainer *trainer, const ch_runner *runner, const void *values,
                      ch_pass_sums *sums) {
   int64_t rows = trainer->options.micro_batch * trainer->batch.length, columns = ch_runner_columns(runner);

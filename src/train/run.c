@@ -1,9 +1,8 @@
 /* Driving a trainer: steps, evaluations, checkpoints and the log, in an order that a crash cannot break.
  *
- * After step n come, in this order: its line in the log, an evaluation when one is due, a checkpoint when one is due.
- * Whatever interrupts that order, resuming finds a checkpoint of some step k, cuts the log back to k, and does what was
- * still due after k before going on with k + 1.
- */
+ * After step n come, in this order: its line in the log, an evaluation when one is due, a checkpoint when one
+ * is due. Whatever interrupts that order, resuming finds a checkpoint of some step k, cuts the log back to k,
+ * and does what was still due after k before going on with k + 1. */
 #define _GNU_SOURCE
 #include "train/run.h"
 
@@ -47,7 +46,7 @@ static ch_status agree(const run *r, ch_status status, ch_error *error) {
   return ch_ranks_agree(r->ranks, status, error);
 }
 
-/* --- the directory ------------------------------------------------------------------------------------------- */
+/* --- the directory -------------------------------------------------------------------------------------- */
 
 /* Finds out before the first step, not at the first checkpoint, that the disk is full. */
 static ch_status check_space(const run *r, ch_error *error) {
@@ -57,8 +56,8 @@ static ch_status check_space(const run *r, ch_error *error) {
   const ch_params *params = ch_trainer_params(r->trainer);
   for (int p = 0; p < params->count; p++)
     weights += (size_t)ch_param_count(&params->rows[p]) * ch_dtype_size(ch_train_real(r->options));
-  /* A new checkpoint (weights and two moments) is written beside the old one, which is then replaced; the model is
-     written last. */
+  /* A new checkpoint (weights and two moments) is written next to the old one, which is then replaced; the
+     model is written last. */
   int copies = r->saved_step >= 0 ? 3 : 6;
   double needed = (double)copies * (double)weights, left = (double)disk.f_bavail * (double)disk.f_frsize;
   if (left >= needed) return CH_OK;
@@ -105,7 +104,7 @@ static ch_status take_up(run *r, bool resume, bool *done, ch_error *error) {
   return CH_OK;
 }
 
-/* --- what happens between steps ------------------------------------------------------------------------------ */
+/* --- what happens between steps ------------------------------------------------------------------------- */
 
 static bool interrupted(const run *r) {
   return r->events->interrupted && r->events->interrupted(r->events->context);
@@ -171,14 +170,14 @@ static ch_status go_on(run *r, ch_error *error) {
   }
 }
 
-/* --- the end ------------------------------------------------------------------------------------------------- */
+/* --- the end -------------------------------------------------------------------------------------------- */
 
 /* Saves what was done when the run was stopped, and logs why it stopped. */
 static ch_status stop(run *r, ch_status why, ch_error *error) {
   int64_t at = progress_of(r).step;
   ch_error lost = {0};
-  /* After a failure of the log or the text the weights are still good and worth a checkpoint. After numbers that
-     are not finite they are not. */
+  /* After a failure of the log or the text the weights are still good and worth a checkpoint. After numbers
+     that are not finite they are not. */
   bool worth = why == CH_ERROR_INTERRUPTED || why == CH_ERROR_IO || why == CH_ERROR_MEMORY;
   if (worth && unsaved(r)) ch_trainer_save(r->trainer, r->checkpoint, &lost);
   if (why != CH_ERROR_INTERRUPTED) {
@@ -204,7 +203,7 @@ static ch_status begin_files(run *r, ch_error *error) {
   return ch_log_start(&r->log, r->trainer, error);
 }
 
-/* Removes what a worker found that made no step, where nothing was there before. */
+/* Removes the files of a worker that computed no step, where nothing was there before. */
 static void withdraw(const run *r) {
   static const char *const files[] = {CH_TRAIN_CHECKPOINT,
                                       CH_WORKER_SETTINGS,
@@ -219,7 +218,8 @@ static void withdraw(const run *r) {
   }
 }
 
-/* The worker begins with a checkpoint, writes log, checkpoints and model, and the trainer gets what it reached. */
+/* The worker begins with a checkpoint, writes log, checkpoints and model, and the trainer gets what it
+   reached. */
 static ch_status hand_over(run *r, ch_error *error) {
   bool fresh = r->saved_step < 0, began = false;
   if (unsaved(r)) CH_TRY(save(r, error));

@@ -1,4 +1,5 @@
-/* A training run: a trainer driven to its last step, with a log, evaluations, checkpoints and a final model. */
+/* A training run: a trainer driven to its last step, with a log, evaluations, checkpoints and a final
+   model. */
 #ifndef CH_TRAIN_RUN_H
 #define CH_TRAIN_RUN_H
 
@@ -20,7 +21,7 @@ typedef struct ch_train_events {
   void (*evaluated)(void *context, const ch_validation_point *point);
   /* After every checkpoint. */
   void (*saved)(void *context, int64_t step, const char *path);
-  /* Returns true when the run should stop; asked often. The run then saves a checkpoint and returns
+  /* Returns true when the run should stop; called often. The run then saves a checkpoint and returns
      CH_ERROR_INTERRUPTED. */
   ch_stop_test interrupted;
   /* Once, when everything is ready: the first step to come is `step` + 1. */
@@ -31,13 +32,14 @@ typedef struct ch_train_events {
 /* The report of one step, in a run of `steps` steps, as callers of the library get it. */
 void ch_train_step_of(const ch_step_report *report, int64_t steps, ch_train_step *step);
 
-/* Drives `trainer` to its last step. DIRECTORY (created when missing) gets log.jsonl, checkpoint.safetensors and,
-   at the end, the model (config.json and model.safetensors; the caller adds the tokenizer). With `resume`, the run
-   goes on from a checkpoint found there and the log is cut back to it. Without a checkpoint it starts at the
-   beginning; a finished run is left as it is, and the call returns CH_OK at once. Without `resume`, a checkpoint
-   found there is an error. Errors: CH_ERROR_INTERRUPTED (a checkpoint was saved; the message says at which step),
-   CH_ERROR_NUMERIC and CH_ERROR_IO (the last good checkpoint stays). With a trainer over ranks every rank calls it; rank 0
-   writes the files. Curves and losses: ch_trainer_progress. */
+/* Drives `trainer` to its last step. DIRECTORY (created when missing) gets log.jsonl, checkpoint.safetensors
+   and, at the end, the model (config.json and model.safetensors; the caller adds the tokenizer). With
+   `resume`, the run continues from a checkpoint found there and the log is cut back to it. Without a
+   checkpoint it starts at the beginning; a finished run is left as it is, and the call returns CH_OK at once.
+   Without `resume`, a checkpoint found there is an error. Errors: CH_ERROR_INTERRUPTED (a checkpoint was
+   saved; the message says at which step), CH_ERROR_NUMERIC and CH_ERROR_IO (the last good checkpoint stays).
+   With a trainer over ranks every rank calls it; rank 0 writes the files. Curves and losses:
+   ch_trainer_progress. */
 ch_status ch_train_run(ch_trainer *trainer, const char *directory, bool resume, const ch_train_events *events,
                        ch_error *error);
 

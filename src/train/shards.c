@@ -26,7 +26,7 @@ static ch_shard_round *round_at(ch_shards *shards, int64_t round) {
   return &shards->rounds[round % ROUNDS];
 }
 
-/* --- who has what ------------------------------------------------------------------------------------------------ */
+/* --- who has what --------------------------------------------------------------------------------------- */
 
 static int64_t micro_batch(const ch_shards *shards, int64_t round, int rank) {
   return round * ranks_of(shards) + rank;
@@ -76,7 +76,7 @@ static int gradients_tag(const ch_shards *shards, int table) {
   return shards->first_tag + shards->count + table;
 }
 
-/* --- waiting ------------------------------------------------------------------------------------------------------- */
+/* --- waiting -------------------------------------------------------------------------------------------- */
 
 /* For all transfers of one kind; with `patient` nothing ends it. */
 static bool await(const ch_shards *shards, ch_transfer *transfers, bool patient) {
@@ -90,7 +90,7 @@ static ch_status interrupted(ch_error *error) {
   return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted");
 }
 
-/* --- rows ------------------------------------------------------------------------------------------------------------ */
+/* --- rows ----------------------------------------------------------------------------------------------- */
 
 static void look_up(const ch_shards *shards, const ch_shard_table *table, const int32_t *tokens, char *to) {
   const ch_tensor *weight = &shards->set->weights[table->parameter];
@@ -146,7 +146,7 @@ static bool post_up_to(ch_shards *shards, int64_t round) {
   return true;
 }
 
-/* --- gradients -------------------------------------------------------------------------------------------------------- */
+/* --- gradients ------------------------------------------------------------------------------------------ */
 
 static void send_gradients(ch_shards *shards, int64_t round) {
   ch_shard_round *r = round_at(shards, round);
@@ -190,7 +190,7 @@ static bool add(ch_shards *shards, int64_t round) {
   return true;
 }
 
-/* --- a step ------------------------------------------------------------------------------------------------------------ */
+/* --- a step --------------------------------------------------------------------------------------------- */
 
 void ch_shards_begin(ch_shards *shards, int64_t micro_batches, const int32_t *tokens, bool backward) {
   if (shards->count == 0) return;
@@ -202,7 +202,7 @@ void ch_shards_begin(ch_shards *shards, int64_t micro_batches, const int32_t *to
   shards->posted = shards->left = shards->added = 0;
 }
 
-/* Lets a run read the rows of this round, and write gradients beside them. */
+/* Lets a run read the rows of this round, and write their gradients. */
 static void bind(ch_shards *shards, int64_t round) {
   const ch_shard_round *r = round_at(shards, round);
   for (int t = 0; t < shards->count; t++) {
@@ -270,7 +270,7 @@ void ch_shards_give_up(ch_shards *shards) {
   await_all(shards, true);
 }
 
-/* --- creation ------------------------------------------------------------------------------------------------------------ */
+/* --- creation ------------------------------------------------------------------------------------------- */
 
 static void list_tables(ch_shards *shards) {
   int self = self_of(shards);

@@ -1,11 +1,11 @@
 /* Lookup tables of gates of which every rank has some columns (EG-MLA, "Embedding Parallelism").
  *
- * The ranks' micro-batches of one turn, number k n to k n + n - 1, form a round. Each rank looks its columns up for the tokens of all
- * of them and sends everyone the rows of that one's tokens, where an operation joins them (graph/ops/joined_rows.c). Gradients
- * go the way back: each rank receives those of its columns and adds them in the order of micro-batches, as one process does,
- * so that the bits do not depend on the number of ranks. Rows come a round before they are needed, and gradients are added
- * a round or two after they were computed, so that ranks which compute one behind the other do not wait.
- */
+ * The ranks' micro-batches of one turn, number k n to k n + n - 1, form a round. Each rank looks its columns
+ * up for the tokens of all of them and sends everyone the rows of that one's tokens, where an operation joins
+ * them (graph/ops/joined_rows.c). Gradients go the way back: each rank receives those of its columns and adds
+ * them in the order of micro-batches, as one process does, so that the bits do not depend on the number of
+ * ranks. Rows come a round before they are needed, and gradients are added a round or two after they were
+ * computed, so that ranks which compute one behind the other do not wait. */
 #ifndef CH_TRAIN_SHARDS_H
 #define CH_TRAIN_SHARDS_H
 
@@ -50,17 +50,18 @@ typedef struct ch_shards {
       added; /* rounds whose rows are under way, whose gradients are, and whose gradients were added */
 } ch_shards;
 
-/* For the tables of `set` that are kept by columns, if there are any; micro-batches have `rows` tokens. Messages have tags from
-   first_tag on. `stop` ends waiting. Release with ch_shards_free. */
+/* For the tables of `set` that are divided by columns, if there are any; micro-batches have `rows` tokens.
+   Messages have tags from first_tag on. `stop` ends waiting. Release with ch_shards_free. */
 ch_status ch_shards_create(ch_shards *shards, ch_rank_group *ranks, const ch_engine *engine,
                            const ch_parameter_set *set, int64_t rows, int first_tag, ch_stop_test stop,
                            void *stop_context, ch_error *error);
 void ch_shards_free(ch_shards *shards);
 size_t ch_shards_bytes(const ch_shards *shards);
-/* Like ch_shards_bytes, for shards that are not made, for one rank of several. */
+/* Like ch_shards_bytes, without creating shards, for one rank of several. */
 size_t ch_shards_bytes_of(const ch_params *params, ch_dtype dtype, int64_t rows, int rank, int ranks);
 
-/* A step begins, the tokens of all whose micro-batches are known; or an evaluation, `tokens` of which change round by round. */
+/* A step begins, the tokens of all whose micro-batches are known; or an evaluation, `tokens` of which change
+   round by round. */
 void ch_shards_begin(ch_shards *shards, int64_t micro_batches, const int32_t *tokens, bool backward);
 /* In round `round`: at the return, the rows for this rank's micro-batch, if it has one, have arrived. */
 ch_status ch_shards_enter(ch_shards *shards, int64_t round, ch_error *error);

@@ -25,7 +25,7 @@ static ch_status loss_not_finite(const ch_trainer *trainer, int64_t step, double
                  gradient ? gradient : "");
 }
 
-/* --- differentiate ------------------------------------------------------------------------------------------- */
+/* --- differentiate -------------------------------------------------------------------------------------- */
 
 /* Counts of a step's sequences. */
 typedef struct contents {
@@ -114,7 +114,7 @@ static ch_status measure_gradient(const ch_trainer *trainer, double loss, double
       (long long)trainer->step + 1, name ? name : "all tensors together", loss);
 }
 
-/* --- agree --------------------------------------------------------------------------------------------------- */
+/* --- agree ---------------------------------------------------------------------------------------------- */
 
 /* The results of a step, which the rank of the last micro-batch sends to all. */
 typedef struct outcome {
@@ -146,7 +146,7 @@ static ch_status agree(ch_trainer *trainer, ch_status status, int64_t predicted,
   return CH_OK;
 }
 
-/* --- apply --------------------------------------------------------------------------------------------------- */
+/* --- apply ---------------------------------------------------------------------------------------------- */
 
 /* Gathers the weights that the ranks have updated on all of them. */
 static void gather_weights(ch_trainer *trainer) {
@@ -178,7 +178,7 @@ static void apply(ch_trainer *trainer, double loss, double norm, double *lr) {
   trainer->step = step;
 }
 
-/* --- the step ------------------------------------------------------------------------------------------------ */
+/* --- the step ------------------------------------------------------------------------------------------- */
 
 ch_status ch_trainer_step(ch_trainer *trainer, ch_stop_test stop, void *stop_context, ch_step_report *report,
                           ch_error *error) {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- tags ------------------------------------------------------------------------------------------------------ */
+/* --- tags ----------------------------------------------------------------------------------------------- */
 
 /* A sum has its index; behind the sums come the pieces of parameters, and two more. */
 static int piece_tag(const ch_relay *relay, int parameter) {
@@ -23,7 +23,7 @@ int ch_relay_moment_tag(const ch_relay *relay) {
   return warning_tag(relay) + 1;
 }
 
-/* --- the ring of ranks ------------------------------------------------------------------------------------------- */
+/* --- the ring of ranks ---------------------------------------------------------------------------------- */
 
 static int ranks_of(const ch_relay *relay) {
   return ch_ranks_count(relay->ranks);
@@ -31,10 +31,6 @@ static int ranks_of(const ch_relay *relay) {
 
 static int owner_of(const ch_relay *relay, int64_t micro_batch) {
   return (int)(micro_batch % ranks_of(relay));
-}
-
-static bool is_last_owner(const ch_relay *relay) {
-  return owner_of(relay, relay->micro_batches - 1) == ch_ranks_rank(relay->ranks);
 }
 
 int64_t ch_relay_first(const ch_relay *relay) {
@@ -45,7 +41,8 @@ int64_t ch_relay_stride(const ch_relay *relay) {
   return ranks_of(relay);
 }
 
-/* Returns true if the gradient of a parameter goes from micro-batch to micro-batch; those of divided tables go another way. */
+/* Returns true if the gradient of a parameter goes from micro-batch to micro-batch; those of divided tables
+   go another way. */
 static bool travels(const ch_relay *relay, int parameter) {
   return !relay->set->params->rows[parameter].frozen && relay->set->keeping[parameter] != CH_KEPT_COLUMNS;
 }
@@ -55,9 +52,10 @@ static bool is_passed_on(const ch_relay *relay, int sum) {
   return relay->sums[sum].bytes > 0;
 }
 
-/* --- sums -------------------------------------------------------------------------------------------------------- */
+/* --- sums ----------------------------------------------------------------------------------------------- */
 
-/* Begins to receive the sum that micro-batch `index` adds to, after the previous one has been sent from the same memory. */
+/* Begins to receive the sum that micro-batch `index` adds to, after the previous one has been sent from the
+   same memory. */
 static void expect(ch_relay *relay, ch_relay_sum *sum, int64_t index) {
   int tag = (int)(sum - relay->sums);
   ch_ranks_receive(relay->ranks, owner_of(relay, index - 1), tag, sum->data, sum->bytes, &sum->in);
@@ -130,7 +128,7 @@ static void written(void *context, int index) {
   ch_profile_note(relay->engine->profile, "send_gradients", start, 0, (double)sum->bytes);
 }
 
-/* --- pieces ------------------------------------------------------------------------------------------------------ */
+/* --- pieces --------------------------------------------------------------------------------------------- */
 
 static char *piece_data(const ch_relay *relay, int parameter, ch_parameter_piece piece, size_t *bytes) {
   size_t size = ch_dtype_size(relay->set->dtype);
@@ -167,7 +165,7 @@ static void receive_pieces(ch_relay *relay) {
   }
 }
 
-/* --- what the rows of all passes add up to ---------------------------------------------------------------------- */
+/* --- what the rows of all passes add up to -------------------------------------------------------------- */
 
 static bool take(ch_relay *relay, int64_t index, bool patient) {
   if (relay->taken == index) return true;
@@ -203,7 +201,7 @@ void ch_relay_spread(ch_relay *relay, void *data, size_t bytes) {
   ch_ranks_broadcast(relay->ranks, relay->ranks ? owner_of(relay, relay->micro_batches - 1) : 0, data, bytes);
 }
 
-/* --- failures ---------------------------------------------------------------------------------------------------- */
+/* --- failures ------------------------------------------------------------------------------------------- */
 
 bool ch_relay_stops(ch_relay *relay) {
   if (relay->stop && relay->stop(relay->stop_context)) return true;
@@ -234,7 +232,7 @@ static void carry_the_rest(ch_relay *relay) {
   }
 }
 
-/* --- a step ------------------------------------------------------------------------------------------------------ */
+/* --- a step --------------------------------------------------------------------------------------------- */
 
 void ch_relay_begin(ch_relay *relay, int64_t micro_batches, ch_stop_test stop, void *stop_context) {
   relay->micro_batches = micro_batches;
@@ -261,7 +259,7 @@ const ch_gradient_listener *ch_relay_listener(const ch_relay *relay) {
   return relay->ranks ? &relay->listener : NULL;
 }
 
-/* Waits even if asked to stop. It then tells the others once, so that their passes end sooner. */
+/* Waits even if it should stop. It then notifies the others once, so that their passes end sooner. */
 static ch_status await_telling(ch_relay *relay, ch_transfer *transfer, ch_status status, ch_error *error) {
   if (await(relay, transfer, status != CH_OK)) return status;
   ch_alarm_raise(&relay->alarm);
@@ -281,7 +279,7 @@ ch_status ch_relay_end_step(ch_relay *relay, ch_status status, ch_error *error) 
   double start = ch_clock(), received = 0;
   for (int s = 0; s < relay->count; s++) status = await_telling(relay, &relay->sums[s].out, status, error);
   status = await_telling(relay, &relay->giving, status, error);
-  bool last = is_last_owner(relay);
+  bool last = owner_of(relay, relay->micro_batches - 1) == ch_ranks_rank(relay->ranks);
   if (!last) receive_pieces(relay);
   int pieces = relay->set->params->count * (last ? ranks_of(relay) : 1);
   for (int i = 0; i < pieces; i++) status = await_telling(relay, &relay->pieces[i], status, error);
@@ -308,7 +306,7 @@ ch_status ch_relay_agree(ch_relay *relay, ch_status status, ch_error *error) {
   return ch_alarm_agree(&relay->alarm, status, error);
 }
 
-/* --- creation ---------------------------------------------------------------------------------------------------- */
+/* --- creation ------------------------------------------------------------------------------------------- */
 
 ch_status ch_relay_create(ch_relay *relay, ch_rank_group *ranks, const ch_engine *engine,
                           const ch_runner *runner, const ch_parameter_set *set, int64_t loads, int64_t rows,

@@ -1,14 +1,15 @@
 /* A step over several ranks: whose micro-batch is whose, and how gradients travel.
  *
- * Micro-batch i of a step is differentiated by rank i mod n. The sum of a parameter's gradients goes from each micro-batch to
- * the next, which adds its own in place, so that the additions and their order are those of one process: the bits do not
- * depend on the number of ranks. All ranks compute at the same time, each some operations behind the one before it: a pass
- * needs an earlier sum only when it comes to that parameter. The last micro-batch has the gradients of the step. It hands each
- * rank the part that this rank updates (ch_parameter_set), and the updated weights are gathered.
+ * Micro-batch i of a step is differentiated by rank i mod n. The sum of a parameter's gradients goes from
+ * each micro-batch to the next, which adds its own in place, so that the additions and their order are those
+ * of one process: the bits do not depend on the number of ranks. All ranks compute at the same time, each
+ * some operations behind the one before it: a pass needs an earlier sum only when it comes to that parameter.
+ * The last micro-batch has the gradients of the step. It hands each rank the part that this rank updates
+ * (ch_parameter_set), and the updated weights are gathered.
  *
- * A rank that fails tells the others, which end their pass, and goes on to receive and send what the rest of the step asks
- * for. So nobody waits for a message that never comes, and all ranks come to the agreement at the step's end.
- */
+ * A rank that fails notifies the others, which end their pass. It continues to receive and send what the rest
+ * of the step needs. So nobody waits for a message that never comes, and all ranks come to the agreement at
+ * the step's end. */
 #ifndef CH_TRAIN_STEP_OVER_RANKS_H
 #define CH_TRAIN_STEP_OVER_RANKS_H
 
@@ -44,7 +45,7 @@ typedef struct ch_relay {
   bool *handed_out;    /* [params] */
   ch_pass_sums taken_sums, given_sums;
   ch_transfer taking, giving;
-  int64_t asked, taken, given; /* own micro-batches whose rows' sums were asked for, received, and sent on */
+  int64_t asked, taken, given; /* own micro-batches whose rows' sums were requested, received, and sent on */
   ch_alarm alarm;              /* of a rank that fails */
   ch_stop_test stop;
   void *stop_context;
@@ -53,7 +54,8 @@ typedef struct ch_relay {
   ch_gradient_listener listener;
 } ch_relay;
 
-/* For steps with `runner` and micro-batches of `rows` tokens; ranks may be NULL: a relay that does nothing. Release with ch_relay_free. */
+/* For steps with `runner` and micro-batches of `rows` tokens; ranks may be NULL: a relay that does nothing.
+   Release with ch_relay_free. */
 ch_status ch_relay_create(ch_relay *relay, ch_rank_group *ranks, const ch_engine *engine,
                           const ch_runner *runner, const ch_parameter_set *set, int64_t loads, int64_t rows,
                           ch_error *error);
@@ -68,14 +70,16 @@ int64_t ch_relay_stride(const ch_relay *relay);
 void ch_relay_enter(ch_relay *relay, int64_t index);
 /* For ch_runner_call.listener in a training step; NULL without other ranks. */
 const ch_gradient_listener *ch_relay_listener(const ch_relay *relay);
-/* Before a micro-batch's rows are added to *sums, and after: receives what earlier ones added up, and sends it on. */
+/* Before a micro-batch's rows are added to *sums, and after: receives what earlier ones added up, and sends
+   it on. */
 ch_status ch_relay_take(ch_relay *relay, int64_t index, ch_pass_sums *sums, ch_error *error);
 void ch_relay_give(ch_relay *relay, int64_t index, const ch_pass_sums *sums);
 
 /* Returns true if the caller's `stop`, or another rank's failure, asks to end. */
 bool ch_relay_stops(ch_relay *relay);
-/* The end of a training step's passes, with this rank's status: afterwards the own pieces of the gradients are final, and on the
-   last rank all gradients. Returns the status, or that of an interruption while it waited. */
+/* The end of a training step's passes, with this rank's status: afterwards the own pieces of the gradients
+   are final, and on the last rank all gradients. Returns the status, or that of an interruption while it
+   waited. */
 ch_status ch_relay_end_step(ch_relay *relay, ch_status status, ch_error *error);
 /* The end of an evaluation's passes; returns the same. */
 ch_status ch_relay_end_evaluation(ch_relay *relay, ch_status status, ch_error *error);

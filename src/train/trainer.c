@@ -11,11 +11,11 @@
 #include "train/schedule.h"
 #include "train/trainer_private.h"
 
-/* The most activations of a chosen micro-batch. It is small beside the optimizer's state of models that are slow to
-   train, and large enough for matrix products at full speed. */
+/* The most activations of a chosen micro-batch. It is small compared with the optimizer's state of models
+   that are slow to train, and large enough for matrix products at full speed. */
 static const size_t preferred_activations = (size_t)640 << 20;
 
-/* --- planning ------------------------------------------------------------------------------------------------ */
+/* --- planning ------------------------------------------------------------------------------------------- */
 
 /* Returns true if each rank has some columns of the lookup tables of gates. */
 static bool divides_tables(const ch_trainer *trainer) {
@@ -36,8 +36,8 @@ static ch_model_graph shape_of(const ch_trainer *trainer, int64_t sequences, boo
                           .label_smoothing = trainer->options.label_smoothing};
 }
 
-/* Bytes of the activations of `sequences`; *made: those among them of weights that are made of atoms. The plan is made, but
-   its memory is not reserved. */
+/* Bytes of the activations of `sequences`; *made: those among them of weights that are sums of atoms. The
+   plan is created, but its memory is not reserved. */
 static ch_status plan_bytes(ch_trainer *trainer, int64_t sequences, bool trainable, size_t *bytes,
                             size_t *made, ch_error *error) {
   ch_model_graph shape = shape_of(trainer, sequences, trainable);
@@ -61,7 +61,7 @@ static ch_status choose_micro_batch(ch_trainer *trainer, ch_error *error) {
   size_t one = 0, two = 0, made = 0;
   trainer->options.micro_batch = 1;
   if (batch == 1) return CH_OK;
-  /* Every further sequence takes the same number of bytes (apart from the loss's chunk of logits). */
+  /* Every further sequence adds the same number of bytes (apart from the loss's chunk of logits). */
   CH_TRY(plan_bytes(trainer, 1, true, &one, &made, error));
   one -= made;
   CH_TRY(plan_bytes(trainer, 2, true, &two, &made, error));
@@ -72,7 +72,7 @@ static ch_status choose_micro_batch(ch_trainer *trainer, ch_error *error) {
   return CH_OK;
 }
 
-/* --- who keeps what ------------------------------------------------------------------------------------------- */
+/* --- who keeps what ------------------------------------------------------------------------------------- */
 
 /* Clears rounded [params] of those parameters that a graph of this shape reads unrounded. */
 static ch_status find_rounded(ch_trainer *trainer, bool trainable, bool *rounded, ch_error *error) {
@@ -172,7 +172,7 @@ ch_status ch_trainer_plan_again(ch_trainer *trainer, ch_error *error) {
   return plan_runners(trainer, error);
 }
 
-/* --- creation ------------------------------------------------------------------------------------------------ */
+/* --- creation ------------------------------------------------------------------------------------------- */
 
 ch_status ch_trainer_reserve(ch_trainer *trainer, int64_t steps, int64_t points, ch_error *error) {
   if (steps > trainer->losses_capacity) {
@@ -218,10 +218,6 @@ static ch_status declare(const char *stored, const ch_config *config, ch_params 
   if (!stored) return ch_model_declare(config, params, error);
   if (ch_is_directory(stored)) return ch_model_declare_stored(stored, config, params, error);
   return ch_model_declare_saved(stored, "weight.", config, params, error);
-}
-
-static const ch_value_memory *memory_of(const ch_trainer *trainer) {
-  return trainer->engine.kernels->memory;
 }
 
 static ch_status initialise(ch_trainer *trainer, const ch_trainer_start *start, ch_error *error) {
@@ -378,7 +374,7 @@ ch_status ch_trainer_load_weights(ch_trainer *trainer, const char *directory, ch
   return ch_ranks_agree(trainer->ranks, load_weights(trainer, directory, error), error);
 }
 
-/* --- what others may see ------------------------------------------------------------------------------------- */
+/* --- what others may see -------------------------------------------------------------------------------- */
 
 const char *ch_trainer_unit(const ch_trainer *trainer) {
   return ch_config_is_vision(&trainer->config) ? "images" : "tokens";
@@ -406,7 +402,8 @@ ch_status ch_trainer_export(const ch_trainer *trainer, const char *directory, ch
 }
 
 ch_status ch_trainer_read_weights(const ch_trainer *trainer, ch_host_tensors *host, ch_error *error) {
-  return ch_host_tensors_read(memory_of(trainer), trainer->params.count, trainer->set.weights, host, error);
+  return ch_host_tensors_read(trainer->engine.kernels->memory, trainer->params.count, trainer->set.weights,
+                              host, error);
 }
 
 const ch_params *ch_trainer_params(const ch_trainer *trainer) {

@@ -1,9 +1,8 @@
 /* A trainer: a model's weights and optimizer state, which steps over a text or a set of images update.
  *
- * It only computes; train/run.h adds directories, logs and signals. ch_trainer_create allocates all memory; steps
- * and evaluations allocate nothing. Two trainers with the same config, options, source and number of threads hold
- * the same bits after the same steps, also if one of them was saved and resumed in between.
- */
+ * It only computes; train/run.h adds directories, logs and signals. ch_trainer_create allocates all memory;
+ * steps and evaluations allocate nothing. Two trainers with the same config, options, source and number of
+ * threads hold the same bits after the same steps, also if one of them was saved and resumed in between. */
 #ifndef CH_TRAIN_TRAINER_H
 #define CH_TRAIN_TRAINER_H
 
@@ -17,39 +16,40 @@ typedef struct ch_trainer ch_trainer;
 
 /* Creates a trainer at step 0 with the initial weights of docs/train.md, which depend on options->seed and
    each tensor's name alone. config, options and source are copied (source->context must outlive the trainer).
-   options->micro_batch = 0 becomes the largest divisor of the batch whose activations stay below 640 MiB (or 1).
-   Errors: what ch_train_options_check and the config say; CH_ERROR_MEMORY, with the bytes that were needed. */
+   options->micro_batch = 0 becomes the largest divisor of the batch whose activations stay below 640 MiB (or
+   1). Errors: what ch_train_options_check and the config say; CH_ERROR_MEMORY, with the bytes that were
+   needed. */
 ch_status ch_trainer_create(const ch_config *config, const ch_train_options *options,
                             const ch_batch_source *source, ch_trainer **trainer, ch_error *error);
-/* Like ch_trainer_create, for a configuration whose shapes are partly told by existing tensors (ch_model_declare_stored): those of
-   `stored`, a model directory or a checkpoint file. */
+/* Like ch_trainer_create, for a configuration whose shapes partly follow from existing tensors
+   (ch_model_declare_stored): those of `stored`, a model directory or a checkpoint file. */
 ch_status ch_trainer_create_like(const char *stored, const ch_config *config, const ch_train_options *options,
                                  const ch_batch_source *source, ch_trainer **trainer, ch_error *error);
 /* Optional settings of a new trainer; all zero is fine. */
 typedef struct ch_trainer_start {
   ch_rank_group *ranks; /* NULL: this process alone */
   const char *stored;   /* NULL: the configuration tells all shapes */
-  ch_stop_test stop;    /* asked while the initial weights are drawn; may be NULL */
+  ch_stop_test stop;    /* called while the initial weights are drawn; may be NULL */
   void *stop_context;
 } ch_trainer_start;
 
 /* One of several ranks that train one model together. Every rank makes a
-   trainer with the same config, options and source, and then calls the same functions of this header in the same order:
-   those with a ch_error agree on their status, so that they fail on all ranks or on none. Rank i does the micro-batches
-   whose number modulo the number of ranks is i, and has a part of the moments; results have the same bits for any number of
-   ranks. Errors: CH_ERROR_ARGUMENT, if the ranks do not divide the micro-batches of a step; CH_ERROR_INTERRUPTED, if
-   `stop` said so on a rank. */
+   trainer with the same config, options and source, and then calls the same functions of this header in the
+   same order: those with a ch_error agree on their status, so that they fail on all ranks or on none. Rank i
+   does the micro-batches whose number modulo the number of ranks is i, and has a part of the moments; results
+   have the same bits for any number of ranks. Errors: CH_ERROR_ARGUMENT, if the ranks do not divide the
+   micro-batches of a step; CH_ERROR_INTERRUPTED, if `stop` said so on a rank. */
 ch_status ch_trainer_create_over(const ch_trainer_start *start, const ch_config *config,
                                  const ch_train_options *options, const ch_batch_source *source,
                                  ch_trainer **trainer, ch_error *error);
 void ch_trainer_free(ch_trainer *trainer);
-/* The memory of one of `ranks` ranks, without making a trainer: that of the rank with the most. options->micro_batch is
-   not 0; `stored` as above. */
+/* The memory of one of `ranks` ranks, without making a trainer: that of the rank with the most.
+   options->micro_batch is not 0; `stored` as above. */
 ch_status ch_trainer_memory(const char *stored, const ch_config *config, const ch_train_options *options,
                             int ranks, ch_train_memory *memory, ch_error *error);
 
-/* Replaces the initial weights by those of a model directory of the same shape (ours or Hugging Face's, any float
-   type). Only before the first step. Errors name the file and the tensor. */
+/* Replaces the initial weights by those of a model directory of the same shape (ours or Hugging Face's, any
+   float type). Only before the first step. Errors name the file and the tensor. */
 ch_status ch_trainer_load_weights(ch_trainer *trainer, const char *directory, ch_error *error);
 
 /* The results of one step. */
@@ -60,29 +60,31 @@ typedef struct ch_step_report {
   double loss;          /* mean over the step's predicted tokens, before the update */
   double lr, grad_norm; /* grad_norm: before clipping */
   double seconds;       /* of this step */
-  /* Mixtures of experts: the balance loss that joined the gradient (no part of `loss`), and how many tokens of the
-     step went to each expert: [layers with experts, experts], the trainer's own until its next step; NULL without
-     experts. */
+  /* Mixtures of experts: the balance loss that joined the gradient (no part of `loss`), and how many tokens
+     of the step went to each expert: [layers with experts, experts], the trainer's own until its next step;
+     NULL without experts. */
   double balance_loss;
   int64_t expert_layers, experts;
   const int64_t *expert_load;
 } ch_step_report;
 
-/* Told some four times a second how much of a step or an evaluation is done, of those that take longer than a second. */
+/* Called some four times a second with the share of a step or an evaluation that is done, if it lasts longer
+   than a second. */
 typedef void (*ch_share_sink)(void *context, double share);
 /* `sink` may be NULL. */
 void ch_trainer_tell_share(ch_trainer *trainer, ch_share_sink sink, void *context);
 
-/* One optimizer step: the gradient of options->accumulate batches, agreement with other ranks, clipping, AdamW.
-   `stop` is asked some twenty times a second, also within passes, and may be NULL. Errors leave the weights and the step number as they were:
-   CH_ERROR_NUMERIC when the loss or a gradient is not finite (the message names the step and the first such tensor),
-   CH_ERROR_INTERRUPTED when `stop` returned true, CH_ERROR_ARGUMENT when the run's last step is done. */
+/* One optimizer step: the gradient of options->accumulate batches, agreement with other ranks, clipping,
+   AdamW. `stop` is called some twenty times a second, also within passes, and may be NULL. Errors leave the
+   weights and the step number as they were: CH_ERROR_NUMERIC when the loss or a gradient is not finite (the
+   message names the step and the first such tensor), CH_ERROR_INTERRUPTED when `stop` returned true,
+   CH_ERROR_ARGUMENT when the run's last step is done. */
 ch_status ch_trainer_step(ch_trainer *trainer, ch_stop_test stop, void *stop_context, ch_step_report *report,
                           ch_error *error);
 
-/* The mean loss over the first options->eval_tokens of the validation text with the current weights. The result
-   becomes a point of the validation curve, in place of an earlier one at the same step. CH_ERROR_ARGUMENT without
-   validation text. `stop` is asked as by ch_trainer_step. */
+/* The mean loss over the first options->eval_tokens of the validation text with the current weights. The
+   result becomes a point of the validation curve, in place of an earlier one at the same step.
+   CH_ERROR_ARGUMENT without validation text. `stop` is called as by ch_trainer_step. */
 ch_status ch_trainer_evaluate(ch_trainer *trainer, ch_stop_test stop, void *stop_context, double *loss,
                               ch_error *error);
 
@@ -110,13 +112,13 @@ typedef struct ch_progress_record {
 
 void ch_trainer_progress(const ch_trainer *trainer, ch_progress_record *record);
 
-/* Writes the whole state as one safetensors file: weights, both moments, step, curves, options, config and the
-   fingerprint of the source. The file is written under another name and renamed, so a crash leaves the old file or
-   the new one. */
+/* Writes the whole state as one safetensors file: weights, both moments, step, curves, options, config and
+   the fingerprint of the source. The file is written under another name and renamed, so a crash leaves the
+   old file or the new one. */
 ch_status ch_trainer_save(const ch_trainer *trainer, const char *path, ch_error *error);
-/* Loads a checkpoint into a trainer that was made with the same config, options and source. Errors name the file
-   and the first difference; the trainer is then unusable. Options that do not decide the result may differ
-   (evaluations, checkpoints, recompute), and options->steps of a constant schedule. */
+/* Loads a checkpoint into a trainer that was created with the same config, options and source. Errors name
+   the file and the first difference; the trainer is then unusable. Options that do not decide the result may
+   differ (evaluations, checkpoints, recompute), and options->steps of a constant schedule. */
 ch_status ch_trainer_resume(ch_trainer *trainer, const char *path, ch_error *error);
 /* Reads the options (micro_batch resolved), config and step of a checkpoint. Each pointer may be NULL. */
 ch_status ch_checkpoint_read_options(const char *path, ch_train_options *options, ch_config *config,
@@ -127,13 +129,13 @@ ch_status ch_checkpoint_read_source(const char *path, char *source, size_t size,
 /* Writes DIRECTORY/config.json and model.safetensors in the trainer's type, openable by every command. */
 ch_status ch_trainer_export(const ch_trainer *trainer, const char *directory, ch_error *error);
 
-/* The smallest and the largest share of a layer's choices that an expert had in the last step; false where there are no
-   experts or no step was taken. */
+/* The smallest and the largest share of a layer's choices that an expert had in the last step; false where
+   there are no experts or no step was taken. */
 bool ch_trainer_expert_shares(const ch_trainer *trainer, double *least, double *most);
 
 /* The trainer's own objects, valid until it is freed: parameter table, weights [params->count] (of
-   ch_train_real(options); they change with every step), options (micro_batch and warmup resolved), config, and the
-   engine, whose `profile` a caller may set. */
+   ch_train_real(options); they change with every step), options (micro_batch and warmup resolved), config,
+   and the engine, whose `profile` a caller may set. */
 const ch_params *ch_trainer_params(const ch_trainer *trainer);
 const ch_tensor *ch_trainer_weights(const ch_trainer *trainer);
 /* The weights for the host. Release with ch_host_tensors_free. */
@@ -141,7 +143,7 @@ ch_status ch_trainer_read_weights(const ch_trainer *trainer, ch_host_tensors *ho
 const ch_train_options *ch_trainer_options(const ch_trainer *trainer);
 const ch_config *ch_trainer_config(const ch_trainer *trainer);
 ch_engine *ch_trainer_engine(ch_trainer *trainer);
-/* The ranks that it was made for, or NULL. */
+/* The ranks that it was created for, or NULL. */
 ch_rank_group *ch_trainer_ranks(const ch_trainer *trainer);
 /* Bytes held by this rank: weights, gradients, moments and activations. */
 size_t ch_trainer_bytes(const ch_trainer *trainer);

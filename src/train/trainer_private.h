@@ -36,16 +36,18 @@ struct ch_trainer {
   int64_t validation_points, validation_capacity;
 };
 
-/* Plans both runners anew, with new weights, gradients and moments, all zero. How they are kept can depend on the micro-batch. */
+/* Plans both runners anew, with new weights, gradients and moments, all zero. How they are stored can depend
+   on the micro-batch. */
 ch_status ch_trainer_plan_again(ch_trainer *trainer, ch_error *error);
 /* Bytes of the largest tensor. */
 size_t ch_trainer_largest(const ch_trainer *trainer);
 /* Makes room for `steps` losses, or `points` validation points. */
 ch_status ch_trainer_reserve(ch_trainer *trainer, int64_t steps, int64_t points, ch_error *error);
-/* Elements of an image; 0 where the model takes text. */
+/* Elements of an image; 0 if the model reads text. */
 int64_t ch_trainer_image_elements(const ch_trainer *trainer);
 
-/* From here to ch_trainer_unwatch the relay's `stop` may end a pass, and the sink hears how much of `passes` passes is done. */
+/* From here to ch_trainer_unwatch the relay's `stop` may end a pass, and the sink hears how much of `passes`
+   passes is done. */
 void ch_trainer_watch(ch_trainer *trainer, int64_t passes);
 void ch_trainer_unwatch(ch_trainer *trainer);
 
@@ -54,14 +56,15 @@ int64_t ch_trainer_micro_batches(const ch_trainer *trainer);
 /* Micro-batch `index` of trainer->batch, for a source to fill. */
 ch_batch ch_trainer_part(const ch_trainer *trainer, int64_t index);
 
-/* Forward pass over the micro-batch of trainer->batch with this rank's number, which is number `index` of an evaluation; adds to *sums. */
+/* Forward pass over the micro-batch of trainer->batch with this rank's number, which is number `index` of an
+   evaluation; adds to *sums. */
 ch_status ch_trainer_forward(ch_trainer *trainer, int64_t index, ch_pass_sums *sums, ch_error *error);
-/* Forward and backward pass over micro-batch `index` of trainer->batch. The first micro-batch of a step overwrites the
-   gradients, later ones add to them. seed: gradient of each row's loss. */
+/* Forward and backward pass over micro-batch `index` of trainer->batch. The first micro-batch of a step
+   overwrites the gradients, later ones add to them. seed: gradient of each row's loss. */
 ch_status ch_trainer_backward(ch_trainer *trainer, int64_t index, double seed, ch_pass_sums *sums,
                               ch_error *error);
-/* Tokens of a sequence that are text: all but the end tokens that fill it up after its last document, each of which is a document
-   of its own and predicts nothing. document_start may be NULL. */
+/* Tokens of a sequence that are text: all but the end tokens that fill it up after its last document, each of
+   which is a document of its own and predicts nothing. document_start may be NULL. */
 int64_t ch_count_text(const int32_t *targets, const int32_t *document_start, int64_t length);
 /* Targets that are not -1. */
 int64_t ch_count_predicted(const int32_t *targets, int64_t count);

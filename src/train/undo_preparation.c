@@ -1,4 +1,4 @@
-/* Taking back what an attempt to train made in a directory, when it is refused before its first step. */
+/* Removes what an attempt to train wrote to a directory, when it is refused before its first step. */
 #define _GNU_SOURCE
 #include "train/undo_preparation.h"
 

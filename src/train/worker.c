@@ -1,4 +1,5 @@
-/* The worker's process: its files, its start, and the lines of JSON that it writes. docs/gpu.md lists them. */
+/* The worker's process: its files, its start, and the lines of JSON that it writes. docs/gpu.md lists
+   them. */
 #define _GNU_SOURCE
 #include "train/worker.h"
 
@@ -36,13 +37,13 @@ typedef struct process {
   char *line; /* the part of a line that was read */
   size_t used, room;
   int64_t step;      /* the last that it reported */
-  bool began, ended; /* it made a step; its output has ended */
+  bool began, ended; /* it completed a step; its output has ended */
   bool terminated;   /* it was sent SIGTERM */
   ch_status failed;  /* what it reported */
   char reason[sizeof(((ch_error *)NULL)->message)];
 } process;
 
-/* --- its files ----------------------------------------------------------------------------------------------- */
+/* --- its files ------------------------------------------------------------------------------------------ */
 
 static ch_status write_code(const ch_trainer *trainer, const char *directory, ch_error *error) {
   ch_source source = {.config = *ch_trainer_config(trainer), .params = *ch_trainer_params(trainer)};
@@ -69,7 +70,7 @@ static ch_status write_settings(const ch_worker *worker, const char *directory, 
   return status;
 }
 
-/* --- its start ----------------------------------------------------------------------------------------------- */
+/* --- its start ------------------------------------------------------------------------------------------ */
 
 char *ch_python_of(const char *given) {
   const char *named = given ? given : getenv("CROSSHEAD_PYTHON"), *environment = getenv("VIRTUAL_ENV");
@@ -110,7 +111,7 @@ static ch_status start(process *p, ch_error *error) {
                  p->python, strerror(failure));
 }
 
-/* --- what it reports ----------------------------------------------------------------------------------------- */
+/* --- what it reports ------------------------------------------------------------------------------------ */
 
 static int64_t whole_of(const json_t *object, const char *key) {
   return json_integer_value(json_object_get(object, key));
@@ -191,7 +192,7 @@ static void listen(process *p) {
   take_lines(p);
 }
 
-/* --- its end ------------------------------------------------------------------------------------------------- */
+/* --- its end -------------------------------------------------------------------------------------------- */
 
 static ch_status judge(const process *p, int state, ch_error *error) {
   long long step = p->step, steps = p->trainer->options.steps;

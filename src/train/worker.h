@@ -10,8 +10,8 @@
 
 /* The worker's surroundings. */
 typedef struct ch_worker {
-  const char
-      *python; /* the interpreter; NULL: CROSSHEAD_PYTHON, that of an active virtual environment, python3 */
+  /* the interpreter; NULL: CROSSHEAD_PYTHON, that of an active virtual environment, python3 */
+  const char *python;
   const char *device;  /* "cuda:0", "cpu", …; with commas: devices that train the run together;
                             NULL: PyTorch's accelerator, else the CPU */
   const char *text;    /* directory with the prepared text, or the record of the images */
@@ -19,11 +19,11 @@ typedef struct ch_worker {
   bool prepare;        /* write its files and do not start it */
 } ch_worker;
 
-/* Trains the run in `directory` to its end: writes the worker's files there, starts it, and passes what it reports to
-   `events`. checkpoint.safetensors must hold the trainer's state. Then the trainer takes the worker's last checkpoint over.
-   Errors: CH_ERROR_INTERRUPTED, when events->interrupted returned true and the worker has saved a checkpoint;
-   CH_ERROR_NUMERIC, CH_ERROR_MEMORY and CH_ERROR_IO as the worker says, and CH_ERROR_IO when it cannot be started or
-   dies. *began: it made a step. */
+/* Trains the run in `directory` to its end: writes the worker's files there, starts it, and passes what it
+   reports to `events`. checkpoint.safetensors must hold the trainer's state. Then the trainer loads the
+   worker's last checkpoint. Errors: CH_ERROR_INTERRUPTED, when events->interrupted returned true and the
+   worker has saved a checkpoint; CH_ERROR_NUMERIC, CH_ERROR_MEMORY and CH_ERROR_IO as the worker says, and
+   CH_ERROR_IO when it cannot be started or dies. *began: it completed a step. */
 ch_status ch_worker_train(const ch_worker *worker, ch_trainer *trainer, const char *directory,
                           const ch_train_events *events, bool *began, ch_error *error);
 

@@ -36,6 +36,14 @@ MORE = {
     "spectral": {"parametrization": "spectral", "tie_word_embeddings": True, **attention(type="diff")},
     "spectral, knocking": {
         "parametrization": "spectral", **attention(type="gqa", knocking={"type": "mlp", "on": ["v"], "per_head": True})},
+    "experts scored by sigmoids": {
+        "moe": {"experts": 4, "active": 1, "shared": 1, "expert_intermediate_size": 14, "scoring": "sigmoid", "groups": 2, "active_groups": 2,
+                "aux_coefficient": 1}, **attention(**MLA)},
+    "yarn where a part of a head turns": {
+        "rope_scaling": {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 16}, **attention(**MLA)},
+    "yarn and a content bias": {
+        "rope_scaling": {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 16},
+        **attention(type="collaborative", shared_qk_dim=16, content_bias=True)},
     "loss-free balance": {
         "moe": {"experts": 4, "active": 2, "expert_intermediate_size": 16, "balance": "loss_free"}, **attention(type="gqa")},
 }
@@ -123,6 +131,10 @@ class Agreement(Case):
             "gqa": attention(type="gqa"), "mla": attention(**MLA), "windows": {"sliding_window": 9, **attention(type="gqa")},
             "gdn": {"layer_types": ["linear_attention"] * 2 + ["full_attention"], "linear_attention": linear, **attention(type="gqa")},
             "talking": {"num_key_value_heads": 4, **attention(type="talking")},
+            "sinks": {"sliding_window": 4, "attention_sinks": 3, **attention(type="gqa")},
+            "chosen heads": attention(type="moh", shared_heads=1, active_heads=2, balance_coefficient=1),
+            "loss-free balance": MORE["loss-free balance"],
+            "balance loss": {"moe": {"experts": 4, "active": 2, "expert_intermediate_size": 16, "aux_coefficient": 1}, **attention(type="gqa")},
         }.items():
             with self.subTest(name):
                 self.compare(self.config(keys), *words)
@@ -258,6 +270,13 @@ class Resuming(Case):
 class Processes(Case):
     def start(self, run):
         return subprocess.Popen([sys.executable, "-m", "crosshead.worker", run], stdout=subprocess.PIPE, text=True)
+
+    def test_files_of_the_current_directory_are_no_modules(self):
+        for name in ("torch.py", "safetensors.py"):
+            (self.folder / name).write_text("raise RuntimeError")
+        run = self.prepare(self.config(attention(type="gqa")), "--data", self.text, *STEPS)
+        ran = shell(sys.executable, "-m", "crosshead.worker", run, cwd=self.folder)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
 
     def test_sigterm_saves_a_checkpoint(self):
         words = (self.config(attention(type="gqa")), "--data", self.text, *STEPS[2:], "--steps", "100000")

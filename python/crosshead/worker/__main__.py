@@ -12,6 +12,8 @@ def main():
     if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         print(USAGE, file=sys.stdout if sys.argv[1:] in (["-h"], ["--help"]) else sys.stderr)
         return 0 if sys.argv[1:] in (["-h"], ["--help"]) else 2
+    # `python -m` also looks for modules in the current directory, whose files may have the names of packages that PyTorch imports.
+    sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != os.getcwd()]
     from crosshead.worker.messages import Refused, end_with_parent, keep_lines_apart, say
 
     keep_lines_apart()

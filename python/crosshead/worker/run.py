@@ -81,6 +81,9 @@ class Driver:
         self.device = choose_device(self.ranks.name)
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)
+            # All work goes to one stream, which a CUDA graph can capture; the default stream is none of those. Gradients are added
+            # up on the stream where autograd first met a parameter.
+            torch.cuda.set_stream(torch.cuda.Stream())
         self.ranks.connect(self.device)
         if options["dtype"] != "F64":
             torch.set_float32_matmul_precision("highest")

@@ -128,7 +128,7 @@ class Graph:
         self.graph = torch.cuda.CUDAGraph()
         torch.cuda.synchronize()
         torch.cuda.empty_cache()
-        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
+        with torch.cuda.graph(self.graph, stream=torch.cuda.current_stream(), capture_error_mode="thread_local"):
             self.loss = passes(self.inputs)
 
     def run(self, micro):

@@ -24,10 +24,6 @@ static ch_status broken(const ch_item_reader *r, int64_t before, const json_erro
                  (long long)(before + (why->line > 0 ? why->line : 1)), what);
 }
 
-static ch_status not_an_item(const ch_item_reader *r, int64_t line, ch_error *error) {
-  return ch_fail(error, CH_ERROR_FORMAT, "%s:%lld: an item must be a JSON object", r->path, (long long)line);
-}
-
 static ch_status read_objects(ch_item_reader *r, const char *at, ch_error *error) {
   const char *end = r->text + r->size, *counted = r->text;
   int64_t line = 1;
@@ -48,7 +44,8 @@ static ch_status read_objects(ch_item_reader *r, const char *at, ch_error *error
     if (!object) return broken(r, line - 1, &why, error);
     if (!json_is_object(object)) {
       json_decref(object);
-      return not_an_item(r, line, error);
+      return ch_fail(error, CH_ERROR_FORMAT, "%s:%lld: an item must be a JSON object", r->path,
+                     (long long)line);
     }
     CH_TRY(ch_items_add(r, object, line, error));
     at = stop ? stop : end;

@@ -52,11 +52,6 @@ static json_t *extract(const ch_filter_step *step, ch_template_scope *scope, con
   return found;
 }
 
-static json_t *mapped(const ch_filter_step *step, const json_t *text, ch_error *error) {
-  const json_t *value = json_object_get(step->mapping, json_string_value(text));
-  return ch_template_text(value ? value : step->otherwise, error);
-}
-
 static void take_step(const ch_filter_step *step, ch_template_scope *scope, const json_t *item, json_t **text,
                       ch_error *error) {
   static const char *const functions[] = {
@@ -68,7 +63,8 @@ static void take_step(const ch_filter_step *step, ch_template_scope *scope, cons
   } else if (step->kind == CH_FILTER_CHOICE) {
     found = ch_answer_choose(step, scope, *text, json_object_get(item, "choices"), error);
   } else if (step->kind == CH_FILTER_MAP) {
-    found = mapped(step, *text, error);
+    const json_t *value = json_object_get(step->mapping, json_string_value(*text));
+    found = ch_template_text(value ? value : step->otherwise, error);
   } else {
     apply_filter(scope, functions[step->kind], text, error);
     return;

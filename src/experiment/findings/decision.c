@@ -132,13 +132,11 @@ ch_status ch_decide(const ch_comparison *comparison, ch_summary *summary, const 
 
 /* --- more seeds -------------------------------------------------------------------------------------------------- */
 
-static double share(const ch_summary *summary, double distance) {
-  return on_images(&summary->groups[0]) ? distance : distance / summary->groups[0].quality;
-}
-
 double ch_decision_risk(const ch_summary *summary) {
   const ch_decision *d = &summary->decision;
-  return d->pick < 0 ? INFINITY : share(summary, d->standings[d->pick].high);
+  return d->pick < 0
+             ? INFINITY
+             : d->standings[d->pick].high / (on_images(&summary->groups[0]) ? 1 : summary->groups[0].quality);
 }
 
 /* How far the pick may be behind a group, now or if both had `more` seeds and means and noise stayed. */

@@ -141,11 +141,6 @@ static ch_status settle_training(ch_compare_setup *setup, ch_error *error) {
   return CH_OK;
 }
 
-static const char *now(ch_arena *arena) {
-  char text[CH_UTC_SIZE];
-  return ch_arena_strdup(arena, ch_format_utc(time(NULL), text));
-}
-
 static ch_comparison_data describe_text(const ch_compare_setup *setup, ch_arena *arena) {
   const ch_compare_settings *s = &setup->settings;
   return (ch_comparison_data){
@@ -174,6 +169,7 @@ static ch_comparison_data describe_images(const ch_compare_setup *setup, ch_aren
 }
 
 ch_status ch_compare_setup_describe(ch_compare_setup *setup, ch_error *error) {
+  char created[CH_UTC_SIZE];
   const ch_compare_settings *s = &setup->settings;
   const ch_train_options *t = &setup->training;
   ch_comparison *c = setup->comparison;
@@ -182,7 +178,7 @@ ch_status ch_compare_setup_describe(ch_compare_setup *setup, ch_error *error) {
   c->command = ch_valid_text(arena, s->report.command);
   c->out = ch_arena_strdup(arena, s->report.out);
   c->version = CH_VERSION_STRING;
-  c->created = now(arena);
+  c->created = ch_arena_strdup(arena, ch_format_utc(time(NULL), created));
   c->tolerance = s->verdict.tolerance;
   c->cache_budget = s->verdict.cache_budget /
                     (s->verdict.users > 0 ? (double)s->verdict.users * (double)s->verdict.context : 1);

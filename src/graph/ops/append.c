@@ -1,4 +1,4 @@
-/* Appending states to the cache, for later tokens to read. */
+/* Appends states to the cache, for later tokens to read. */
 #include "graph/ops/append.h"
 
 static ch_status append_shape(ch_node *node, ch_error *error) {
@@ -32,7 +32,7 @@ static const ch_op op = {.name = "append",
                          .states = states,
                          .state_type = state_type};
 
-/* --- several tokens, to a ring ------------------------------------------------------------------------------------- */
+/* --- several tokens, to a ring -------------------------------------------------------------------------- */
 
 /* Their queries see tokens that they overwrite in the ring, so attention reads a copy. */
 static size_t staged(const ch_node *node) {
@@ -70,7 +70,7 @@ static const ch_op staged_op = {.name = "append",
                                 .states = staged_states,
                                 .state_type = state_type};
 
-/* --- by id ------------------------------------------------------------------------------------------------------- */
+/* --- by id ---------------------------------------------------------------------------------------------- */
 
 static ch_status append_forward_by_id(ch_run *run, const ch_node *node) {
   const ch_append *place = node->attributes;

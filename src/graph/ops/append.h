@@ -8,7 +8,7 @@
 typedef struct ch_append {
   int layer, part;
   ch_dtype dtype;        /* the type that the cache stores it in */
-  int64_t window, sinks; /* for a layer whose states lie in a ring; 0: one row for every token */
+  int64_t window, sinks; /* for a layer that stores its states in a ring; 0: one row for every token */
   int64_t seen;          /* tokens that a query sees at most; 0: all */
   int64_t stage_rows;    /* rows of the value for each sequence, in a pass of several tokens */
 } ch_append;

@@ -177,10 +177,10 @@ static void attend_bind(const ch_run *run, const ch_node *node, const ch_stream 
   args->scratch = (char *)args->scratch + lse_bytes(run, args);
 }
 
-/* --- many queries through tiles that take products ------------------------------------------------------------- */
+/* --- many queries through tiles that take products ------------------------------------------------------ */
 
-/* From this many queries per head on, tiles are laid out once for all of them, a span of tokens at a time; and the most
-   memory that these tiles take. */
+/* From this many queries per head on, tiles are laid out once for all of them, a span of tokens at a time;
+   and the most memory for these tiles. */
 enum { MANY_QUERIES = 65, LAID_TOKENS = 512, LAID_ELEMENTS = 4 << 20 };
 
 /* Tokens whose tiles are laid out at once; 0: each query block makes its own tiles. */
@@ -206,7 +206,8 @@ static ch_attend alone(const ch_attend *args, const ch_kernels *kernels, int64_t
   return one;
 }
 
-/* The scratch memory of laying out: log-sum-exps from one span of tokens to the next, the tiles, and attention's own scratch. */
+/* The scratch memory of laying out: log-sum-exps from one span of tokens to the next, the tiles, and
+   attention's own scratch. */
 typedef struct laid_space {
   size_t tiles, own, bytes; /* where they begin; of all */
 } laid_space;

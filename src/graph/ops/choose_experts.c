@@ -1,4 +1,4 @@
-/* Which experts every token goes to. The choice has no gradient. */
+/* Chooses the experts of every token. The choice has no gradient; route.c computes their weights. */
 #include "graph/ops/shapes.h"
 
 typedef struct choose_experts {

@@ -1,5 +1,5 @@
-/* W = sum over s of c[s] D[s] (MASA eq. 2), or one atom alone: a layer's weight made of atoms that layers
-   share. */
+/* W = sum over s of c[s] D[s] (MASA eq. 2), or one atom alone: a layer's weight as a sum of atoms
+   that layers share. */
 #include "graph/ops/shapes.h"
 
 enum { ATOMS, COEFFICIENTS };

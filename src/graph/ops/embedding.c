@@ -1,4 +1,4 @@
-/* Rows of a table by id. */
+/* Looks up rows of a table by id. */
 #include "graph/ops/shapes.h"
 
 static ch_status embedding_shape(ch_node *node, ch_error *error) {

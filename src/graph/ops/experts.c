@@ -1,10 +1,10 @@
-/* SwiGLU experts on exactly the tokens that chose them: y_n = sum over n's choices of w down(silu(gate x_n) * up x_n). The
- * three may add biases, and SwiGLU may have clamps.
+/* SwiGLU experts on exactly the tokens that chose them: y_n = sum over n's choices of w down(silu(gate x_n) *
+ * up x_n). The three may add biases, and SwiGLU may have clamps.
  *
- * Choices are sorted by expert, in the order of their tokens; an expert's rows then lie together and go through its three
- * matrices in one product each. The weight w multiplies what down reads, so that rows coming back only have to be added.
- * Inputs: x, weights, chosen, then gate, up and down of every expert, then their biases if there are any. M = N * active choices.
- */
+ * Choices are sorted by expert, in the order of their tokens; an expert's rows are then adjacent and go
+ * through its three matrices in one product each. The weight w multiplies what down reads, so that rows
+ * coming back only have to be added. Inputs: x, weights, chosen, then gate, up and down of every expert, then
+ * their biases if there are any. M = N * active choices. */
 #include <string.h>
 
 #include "graph/ops/shapes.h"
@@ -76,16 +76,17 @@ static int64_t experts_saved(const ch_node *node) {
   return 2 * s.choices * s.hidden;
 }
 
-/* --- choices by expert --------------------------------------------------------------------------------------- */
+/* --- choices by expert ---------------------------------------------------------------------------------- */
 
-/* Everything but `first` in scratch. Places are positions in the order by expert; choice n * active + j is token n's j-th. */
+/* Everything but `first` in scratch. Places are positions in the order by expert; choice n * active + j is
+   token n's j-th. */
 typedef struct work {
   int64_t first[CH_MAX_EXPERTS + 1]; /* the place of an expert's first choice */
   int32_t *choice, *token, *place;   /* [M] choice and token at a place; the place of a choice */
   char *weight, *dweight;            /* [M] by place */
   char *rows, *x;  /* [M, D] what comes back from the experts; an expert's own tokens (backward) */
   char *hidden;    /* [an expert's choices, F] */
-  char *gate, *up; /* [M, F], where they are not kept for the backward pass */
+  char *gate, *up; /* [M, F], unless they are saved for the backward pass */
   char *sums;      /* of rows, as gradients of biases are */
 } work;
 
@@ -149,7 +150,7 @@ static const void *matrix_value(const ch_run *run, const ch_node *node, int64_t 
   return ch_run_value(run, node->in[matrix_of(expert, kind)]);
 }
 
-/* --- forward ------------------------------------------------------------------------------------------------- */
+/* --- forward -------------------------------------------------------------------------------------------- */
 
 static ch_status through(ch_run *run, const ch_node *node, int64_t expert, int kind, int64_t rows,
                          const void *x, void *y) {
@@ -217,7 +218,7 @@ static ch_status experts_forward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* --- backward ------------------------------------------------------------------------------------------------ */
+/* --- backward ------------------------------------------------------------------------------------------- */
 
 /* The gradient of a matrix [out, in] from dy [rows, out] and x [rows, in]. */
 static ch_status matrix_gradient(ch_run *run, const ch_node *node, int64_t expert, int kind, int64_t rows,

@@ -1,4 +1,5 @@
-/* The factors of large products in BF16: a value rounded once for all its products, a weight in the layout of a product. */
+/* The factors of large products in BF16: a value rounded once for all its products, a weight in the layout of
+   a product. */
 #include "graph/ops/factors.h"
 
 bool ch_is_rounded(const ch_graph *graph, const ch_node *x, int64_t rows) {
@@ -24,7 +25,7 @@ ch_node *ch_op_rounded(ch_graph *graph, ch_node *x) {
   return ch_graph_node(graph, &rounding, 1, &x, NULL, 0);
 }
 
-/* --- weights --------------------------------------------------------------------------------------------------- */
+/* --- weights -------------------------------------------------------------------------------------------- */
 
 static ch_status packed_shape(ch_node *node, ch_error *error) {
   const ch_node *weight = node->in[0];

@@ -1,17 +1,19 @@
-/* The factors of large products in a graph that computes in BF16 (graph->compute). These nodes have no gradient:
-   an operation that multiplies them also takes the unrounded value as an input, and the gradient goes there.
-   */
+/* The factors of large products in a graph that computes in BF16 (graph->compute). These nodes have no
+   gradient: an operation that multiplies them also has the unrounded value as an input, and the gradient goes
+   there. */
 #ifndef CH_GRAPH_OPS_FACTORS_H
 #define CH_GRAPH_OPS_FACTORS_H
 
 #include "graph/ops/shapes.h"
 
-/* Returns true if a product with this many rows of x multiplies rounded factors: all do, except those with few rows in training. */
+/* Returns true if a product with this many rows of x multiplies rounded factors: all do, except those with
+   few rows in training. */
 bool ch_is_rounded(const ch_graph *graph, const ch_node *x, int64_t rows);
 /* x in BF16. */
 ch_node *ch_op_rounded(ch_graph *graph, ch_node *x);
 /* A weight [out, in] in BF16 as the second factor of many products (ch_gemm_pack): W^T for the forward pass,
-   and W for the gradients. Made of a parameter alone, it is made once in all micro-batches of a step. */
+   and W for the gradients. If it depends on a parameter alone, it is computed once for all micro-batches of a
+   step. */
 ch_node *ch_op_packed(ch_graph *graph, ch_node *weight);
 const void *ch_packed_for_value(ch_run *run, const ch_node *packed);
 const void *ch_packed_for_gradient(ch_run *run, const ch_node *packed);

@@ -1,4 +1,4 @@
-/* States of a fixed size, which operations that pass over a sequence begin from and leave behind. */
+/* States of a fixed size. Operations that scan a sequence read one at its start and update it. */
 #ifndef CH_GRAPH_OPS_FIXED_STATE_H
 #define CH_GRAPH_OPS_FIXED_STATE_H
 
@@ -11,8 +11,9 @@ static inline ch_status ch_check_kept_state(const ch_node *node, const ch_kept_s
   return ch_fail(error, CH_ERROR_CONFIG, "states of a fixed size are kept in F32 only");
 }
 
-/* Where the states of this run's sequences lie, NULL if they are not kept; elements from one to the next; their order there
-   (ch_state_view's); tokens that each sequence holds [host]: of none the state is undefined. */
+/* The states of this run's sequences, NULL if none are stored; elements from one to the next;
+   their order there (ch_state_view's); tokens that each sequence holds [host]: of none the state is
+   undefined. */
 static inline void *ch_kept_states(const ch_run *run, const ch_kept_state *kept, int64_t *stride,
                                    const int32_t **order, const int32_t **tokens) {
   if (!kept->is_kept) return NULL;

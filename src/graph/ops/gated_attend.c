@@ -1,4 +1,5 @@
-/* Single queries over gated latents in the cache, tokens of one id together (tensor/gated_attend.h). Inference only. */
+/* Single queries over gated latents in the cache, tokens of one id together (tensor/gated_attend.h).
+   Inference only. */
 #include "graph/ops/append.h"
 #include "graph/token_groups.h"
 

@@ -31,7 +31,7 @@ ch_node *ch_op_gelu(ch_graph *graph, ch_node *x) {
   return ch_graph_node(graph, &op, 1, (ch_node *[]){x}, NULL, 0);
 }
 
-/* --- with a tanh --------------------------------------------------------------------------------------------- */
+/* --- with a tanh ---------------------------------------------------------------------------------------- */
 
 static ch_status gelu_tanh_forward(ch_run *run, const ch_node *node) {
   run->kernels->gelu_tanh_forward(run->team, ch_node_count(node), ch_run_value(run, node->in[0]),

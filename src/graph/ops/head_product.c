@@ -1,5 +1,5 @@
-/* Every head through its own rows of one matrix, or through their transpose: how absorbed attention folds a projection
- * into queries and contexts, and knocking with a map for each head. */
+/* Every head through its own rows of one matrix, or through their transpose: how absorbed attention folds a
+ * projection into queries and contexts, and knocking with a map for each head. */
 #include "graph/stream.h"
 #include "graph/ops/shapes.h"
 
@@ -180,7 +180,7 @@ static int64_t next_piece(int64_t left) {
   return piece < LEAST_ROWS ? 0 : piece;
 }
 
-/* The library takes factors of one type. */
+/* The library multiplies factors of one type only. */
 static ch_status head_product_stream_many(const ch_stream_call *call) {
   const ch_run *run = call->run;
   const ch_node *node = call->node;

@@ -1,7 +1,9 @@
-/* How a token weighs its heads: those that all tokens have, and those that it has chosen (tensor/head_weights.h). */
+/* Computes a token's weights of its heads: those that all tokens have, and those that it has
+   chosen (tensor/head_weights.h). */
 #include "graph/ops/shapes.h"
 
-/* Inputs: the chosen heads' weights and numbers, and with shared heads the stages' logits and, of two and more, theirs. */
+/* Inputs: the chosen heads' weights and numbers, and with shared heads the stages' logits and, of two and
+   more, theirs. */
 enum { WEIGHTS, CHOSEN, STAGE, SHARED };
 
 typedef struct head_weights {

@@ -1,5 +1,5 @@
-/* Heads joined from slices of other heads: for example keys from their own part and a shared rotary part. Output head h
-   consists of the slices that the parts name, side by side. */
+/* Heads joined from slices of other heads: for example keys from their own part and a shared rotary part.
+   Output head h consists of the slices that the parts name, side by side. */
 #include "graph/stream.h"
 #include "graph/ops/shapes.h"
 

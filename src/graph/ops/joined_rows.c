@@ -1,5 +1,6 @@
-/* Rows of a table whose columns are divided between processes. In place of the table lie the rows of this run's tokens,
-   share after share: [N, columns of the first], [N, columns of the second] ... Its gradient has the same layout. */
+/* Rows of a table whose columns are divided between processes. The input is not the table but the rows of
+   this run's tokens, share after share: [N, columns of the first], [N, columns of the second] ... Its
+   gradient has the same layout. */
 #include "base/share.h"
 #include "graph/ops/shapes.h"
 

@@ -1,8 +1,9 @@
-/* The LM head and its cross entropy in one: logits exist for one chunk of rows at a time. Rows without a target cost
- * nothing where no gradient is wanted. */
+/* The LM head and its cross entropy in one: logits exist for one chunk of rows at a time. Rows without a
+ * target cost nothing where no gradient is wanted. */
 #include "graph/ops/factors.h"
 
-/* Elements of a chunk of logits: large enough for the product to run at full speed, small enough for the cache. */
+/* Elements of a chunk of logits: large enough for the product to run at full speed, small enough for the
+   cache. */
 enum { CHUNK_ELEMENTS = 1 << 22, CHUNK_ROWS = 256 };
 
 static int64_t lm_loss_chunk_rows(const ch_node *node) {
@@ -26,7 +27,8 @@ static ch_status lm_loss_shape(ch_node *node, ch_error *error) {
   return ch_shape_matrix(node, x->shape[0], attributes->ranks ? 2 : 1);
 }
 
-/* The scratch memory of a chunk: logits; the forward pass also the rows of x that have a target, their targets, losses and ranks. */
+/* The scratch memory of a chunk: logits; the forward pass also the rows of x that have a target, their
+   targets, losses and ranks. */
 static size_t lm_loss_scratch(const ch_run *run, const ch_node *node, bool backward) {
   size_t element = ch_dtype_size(run->kernels->dtype), chunk = (size_t)lm_loss_chunk_rows(node);
   size_t logits = chunk * (size_t)node->in[1]->shape[0] * element;
@@ -34,12 +36,12 @@ static size_t lm_loss_scratch(const ch_run *run, const ch_node *node, bool backw
   return logits + chunk * (size_t)(ch_node_columns(node->in[0]) + 2) * element + chunk * sizeof(int32_t);
 }
 
-/* --- forward ------------------------------------------------------------------------------------------------- */
+/* --- forward -------------------------------------------------------------------------------------------- */
 
 /* Rows with a target that are computed together. */
 typedef struct row_chunk {
   const int32_t *known; /* targets of all rows, for the host */
-  int64_t begin, end;   /* the rows between which they lie */
+  int64_t begin, end;   /* the rows between them */
   int64_t count;
   bool adjacent; /* every row between them has a target */
   char *logits, *rows, *losses, *ranks;
@@ -90,7 +92,7 @@ static void scatter(const ch_run *run, const row_chunk *c, const char *packed, s
     }
 }
 
-/* The chunk's rows of an input: where they lie, if they are adjacent, else copied to `packed`. */
+/* The chunk's rows of an input: in place if they are adjacent, else copied to `packed`. */
 static const void *lm_loss_rows_of(const ch_run *run, const ch_node *input, const row_chunk *c, size_t bytes,
                                    void *packed) {
   const char *value = ch_run_value(run, input);
@@ -134,7 +136,7 @@ static ch_status lm_loss_forward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* --- backward ------------------------------------------------------------------------------------------------ */
+/* --- backward ------------------------------------------------------------------------------------------- */
 
 /* Both passes in one: the loss of every row, dx = dlogits W and dW = dlogits^T x. */
 static ch_status lm_loss_backward(ch_run *run, const ch_node *node) {

@@ -1,5 +1,6 @@
-/* The LM head and its cross entropy at the root of training, where what products multiply is rounded to BF16: logits and their
- * gradients exist for one chunk of rows at a time, the gradients also rounded. Loss and sums stay in the graph's type. */
+/* The LM head and its cross entropy at the root of training, where what products multiply is rounded to BF16:
+ * logits and their gradients exist for one chunk of rows at a time, the gradients also rounded. Loss and sums
+ * stay in the graph's type. */
 #include "graph/ops/factors.h"
 
 enum { X, WEIGHT, TARGETS, ROUNDED_X, PACKED };
@@ -7,7 +8,8 @@ enum { X, WEIGHT, TARGETS, ROUNDED_X, PACKED };
 /* Elements of a chunk of logits; the gradient of a large vocabulary's weight is read and written once per
    chunk. */
 enum { CHUNK_ELEMENTS = 1 << 24, CHUNK_ROWS = 256 };
-/* Elements of a part of a chunk: its losses are computed and its gradients rounded while it is in the processor's cache. */
+/* Elements of a part of a chunk: its losses are computed and its gradients rounded while it is in the
+   processor's cache. */
 enum { CACHED_ELEMENTS = 1 << 18 };
 
 typedef struct lm_loss {
@@ -55,7 +57,8 @@ static ch_status lm_loss_bf16_forward(ch_run *run, const ch_node *node) {
                  node->op->name);
 }
 
-/* The losses of `count` rows of logits from row `first` on, whose gradients take their place, and these rounded. */
+/* The losses of `count` rows of logits from row `first` on. Their gradients replace them, and are also
+   rounded. */
 static void find_losses(ch_run *run, const ch_node *node, int64_t first, int64_t count, char *logits,
                         char *rounded) {
   const double cap = ((const lm_loss *)node->attributes)->cap;

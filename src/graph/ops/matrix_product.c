@@ -1,4 +1,5 @@
-/* W = B A of two weights [out, rank] and [rank, in]: a low-rank projection where its whole matrix is needed. */
+/* W = B A of two weights [out, rank] and [rank, in]: a low-rank projection where its whole matrix is
+   needed. */
 #include "graph/ops/shapes.h"
 
 static ch_status matrix_product_shape(ch_node *node, ch_error *error) {

@@ -1,4 +1,5 @@
-/* The states of this run's own tokens, as the cache holds them: rounded or quantised, and read back. Inference only. */
+/* The states of this run's own tokens, as the cache holds them: rounded or quantised, and read back.
+   Inference only. */
 #include "graph/ops/append.h"
 
 static ch_status own_states_shape(ch_node *node, ch_error *error) {
@@ -8,7 +9,7 @@ static ch_status own_states_shape(ch_node *node, ch_error *error) {
   return ch_shape_as_input(node, 0);
 }
 
-/* A row of blocks that the width does not fill is read whole, beside the value. */
+/* A row of blocks that the width does not fill is read whole, into memory of its own. */
 static bool is_padded(const ch_node *node) {
   ch_dtype dtype = node->in[0]->op->state_type(node->in[0]);
   return ch_stored_width(ch_node_columns(node), dtype) != ch_node_columns(node);

@@ -1,5 +1,5 @@
-/* y = x / sqrt(mean(x^2) + eps) * weight, over whole rows or over each head; one weight for all heads, or a slice of it
-   for each. */
+/* y = x / sqrt(mean(x^2) + eps) * weight, over whole rows or over each head; one weight for all heads, or a
+   slice of it for each. */
 #include "graph/stream.h"
 #include "graph/ops/shapes.h"
 

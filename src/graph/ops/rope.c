@@ -1,7 +1,7 @@
 /* Rotary positions: the table of angles, once per run, and the rotation of heads. */
 #include "graph/ops/append.h"
 
-/* --- table --------------------------------------------------------------------------------------------------- */
+/* --- table ---------------------------------------------------------------------------------------------- */
 
 typedef struct rope_table {
   int64_t rotary;
@@ -33,7 +33,7 @@ ch_node *ch_op_rope_table(ch_graph *graph, ch_node *positions, int64_t rotary, c
                        sizeof(rope_table));
 }
 
-/* --- rotation ------------------------------------------------------------------------------------------------ */
+/* --- rotation ------------------------------------------------------------------------------------------- */
 
 typedef struct rope {
   int64_t head_dim;
@@ -84,7 +84,7 @@ ch_node *ch_op_rope(ch_graph *graph, ch_node *x, ch_node *table, int64_t head_di
                        sizeof(rope));
 }
 
-/* --- rotation of states in the cache, by their places ---------------------------------------------------------- */
+/* --- rotation of states in the cache, by their places --------------------------------------------------- */
 
 typedef struct rope_states {
   int64_t head_dim, rotary;

@@ -1,10 +1,10 @@
-/* The weights of a token's chosen experts, and the loss that keeps the experts' loads even.
+/* The weights of a token's chosen experts, and the loss that balances the experts' loads.
  *
- * The balance loss of a sequence of T tokens is the Switch Transformer's (eqs. 4-6) for `active` choices per token:
+ * The balance loss of a sequence of T tokens is the Switch Transformer's (eqs. 4-6) for `active` choices per
+ * token:
  *   coefficient * E * sum over e of f_e P_e,  f_e = choices of e / (T active),  P_e = mean softmax(logits)_e.
- * It is no part of the graph's value: only its gradient joins, where ch_routing.balance_seed asks for it. Taken for
- * each sequence by itself, it does not depend on how many sequences are computed at a time.
- */
+ * It is no part of the graph's value: only its gradient is added, times ch_routing.balance_seed. It is
+ * computed per sequence, so it does not depend on how many sequences are computed at a time. */
 #include "graph/ops/shapes.h"
 
 typedef struct route {
@@ -23,8 +23,8 @@ static bool is_balanced(const ch_run *run, const route *attributes) {
   return run->routing && run->routing->balance_seed != 0 && attributes->balance_coefficient != 0;
 }
 
-/* For every sequence and expert the balance loss's gradient of a token's probability, and for every row the sum that
-   ch_kernels.route_backward hands back. */
+/* For every sequence and expert the balance loss's gradient of a token's probability, and for every row the
+   sum that ch_kernels.route_backward hands back. */
 static size_t route_scratch(const ch_run *run, const ch_node *node, bool backward) {
   const ch_graph *graph = node->graph;
   int64_t pulls = graph->sequences * ch_node_columns(node->in[0]);
@@ -62,7 +62,8 @@ static void find_pulls(const ch_run *run, const ch_node *node, stretch of, char 
                               pull + (size_t)(of.first * experts) * ch_dtype_size(node->dtype));
 }
 
-/* The gradient of `rows` rows from row `first` on; pull: that of their sequence, or sequences of `length` rows; or NULL. */
+/* The gradient of `rows` rows from row `first` on; pull: that of their sequence, or sequences of `length`
+   rows; or NULL. */
 static void go_back(const ch_run *run, const ch_node *node, int64_t first, int64_t rows, int64_t length,
                     const void *pull, void *pulled, char *dlogits, bool accumulate) {
   const route *attributes = node->attributes;

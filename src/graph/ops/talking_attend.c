@@ -1,5 +1,5 @@
-/* Attention whose heads talk: mixed at every (query, key) pair, before and after the softmax (tensor/kernels/attention/talking.h).
- */
+/* Attention whose heads talk: mixed at every (query, key) pair, before and after the softmax
+ * (tensor/kernels/attention/talking.h). */
 #include "graph/ops/attending.h"
 #include "graph/ops/append.h"
 #include "tensor/tile_producers.h"

@@ -1,5 +1,5 @@
-/* MPI as a transport of ranks, in a module of its own: only a process that was started as one of several loads it, and with it
-   the MPI library. */
+/* MPI as a transport of ranks, in a module of its own: only a process that was started as one of several
+   loads it, and with it the MPI library. */
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,8 @@ static void put(uint64_t *handle, MPI_Request request) {
   memcpy(handle, &request, sizeof request);
 }
 
-/* The count and type of `bytes` bytes. What is longer than 2 GiB is a tensor, whose memory is a multiple of UNIT. */
+/* The count and type of `bytes` bytes. What is longer than 2 GiB is a tensor, whose memory is a multiple of
+   UNIT. */
 static int count_of(const group *g, size_t bytes, MPI_Datatype *type) {
   bool fits = bytes <= INT32_MAX;
   *type = fits ? MPI_BYTE : g->unit;

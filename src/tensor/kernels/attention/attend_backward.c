@@ -3,11 +3,10 @@
  *   P = e^(scale Q K^T - lse)      dV = P^T dO      dP = dO V^T      delta_i = dO_i . O_i
  *   dS = P (dP - delta)            dQ = scale dS K          dK = scale dS^T Q
  *
- * P and dS live transposed, [keys, columns], 64 x 64 at a time. A task goes through panels of queries of one key-value
- * head: dQ is finished panel by panel, dK and dV are added up over the panels, in place when the task has the head for
- * itself. With fewer heads than threads, several tasks share a head, each with dK and dV of its own that are then added
- * in a fixed order.
- */
+ * P and dS live transposed, [keys, columns], 64 x 64 at a time. A task goes through panels of queries of one
+ * key-value head: dQ is finished panel by panel, dK and dV are added up over the panels, in place when the
+ * task has the head for itself. With fewer heads than threads, several tasks share a head, each with dK and
+ * dV of its own that are then added in a fixed order. */
 #include "tensor/kernels/attention/attend_backward.h"
 
 static backward_plan plan_backward(const ch_attend *args, int threads) {
@@ -51,14 +50,14 @@ static state_gradient gradient_in_buffer(const ch_attend *args, const ch_attend_
                           .v_stride = plan->value_padded};
 }
 
-/* The panels are dealt to the parts in turns, forwards and then backwards (0, 1, 2, 2, 1, 0, …): under a causal
-   mask later panels are more work, and so every part gets as much. */
+/* The panels are dealt to the parts in turns, forwards and then backwards (0, 1, 2, 2, 1, 0, …): under a
+   causal mask later panels are more work, and so every part gets as much. */
 static int64_t panel_of_turn(const backward_plan *plan, int64_t part, int64_t turn) {
   return turn * plan->parts + (turn % 2 ? plan->parts - 1 - part : part);
 }
 
-/* The memory that this panel touches and no earlier panel of its task has touched: its queries, and the keys up to
-   its last query. */
+/* The memory that this panel touches and no earlier panel of its task has touched: its queries, and the keys
+   up to its last query. */
 static void queue_panel(const backward_task *of, int64_t panel, int64_t seen, fetch_queue *queue) {
   const ch_attend *args = of->args;
   int64_t first = panel * PANEL, count = panel_columns(of->plan, panel);

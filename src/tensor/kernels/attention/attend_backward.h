@@ -1,23 +1,23 @@
-/* Streaming attention's backward pass: how its work is cut, and what a task goes through it with. Shared by its tasks and their
- * panels.
- */
+/* Streaming attention's backward pass: how its work is cut, and what a task goes through it with. Shared by
+ * its tasks and their panels. */
 #ifndef CH_KERNELS_ATTENTION_ATTEND_BACKWARD_H
 #define CH_KERNELS_ATTENTION_ATTEND_BACKWARD_H
 
 #include "tensor/kernels/attention/attend_panel.h"
 
-/* How the work is divided: `parts` tasks per key-value head and sequence. dK and dV are added up in place if that is
-   possible in whole vectors, else in a buffer [queries, key_padded + value_padded]: one per task if a head has
-   several tasks, else one per thread. */
+/* How the work is divided: `parts` tasks per key-value head and sequence. dK and dV are added up in place if
+   that is possible in whole vectors, else in a buffer [queries, key_padded + value_padded]: one per task if a
+   head has several tasks, else one per thread. */
 typedef struct backward_plan {
   int64_t columns, panels, parts, tasks;
-  int64_t chunk; /* tasks that a thread takes at once */
+  int64_t chunk; /* tasks that a thread fetches at once */
   int64_t key_padded, value_padded;
   bool buffered, bf16_dot; /* bf16_dot: products are BF16 dot products */
 } backward_plan;
 
-/* A thread's scratch memory; [columns] is PANEL at most. With BF16 dot products some layouts hold pairs: two BF16
-   elements in one 32-bit lane, either neighbours of a rounded row (pairs_of) or the same element of two rows. */
+/* A thread's scratch memory; [columns] is PANEL at most. With BF16 dot products some layouts hold pairs: two
+   BF16 elements in one 32-bit lane, either neighbours of a rounded row (pairs_of) or the same element of two
+   rows. */
 typedef struct backward_space {
   query_columns columns;
   real *q_packed, *dout_packed; /* [key_dim, columns] scaled, [value_dim, columns]; or pairs of rows */
@@ -54,10 +54,11 @@ typedef struct backward_task {
 
 void attend_backward_allocate(const ch_attend *args, const backward_plan *plan, scratch_arena *arena,
                               backward_space *space);
-/* Goes through all keys that a panel of queries sees: accumulates its part of dK and dV, and writes its dQ. */
+/* Goes through all keys that a panel of queries sees: accumulates its part of dK and dV, and writes its
+   dQ. */
 void attend_backward_panel(backward_task *task, int64_t panel);
-/* Initialises the rows of dK and dV up to `end` before anything is added to them. This is done step by step, while
-   other rows are computed. */
+/* Initialises the rows of dK and dV up to `end` before anything is added to them. This is done step by step,
+   while other rows are computed. */
 void attend_clear_until(backward_task *task, int64_t end);
 
 /* The tokens from `first` on of a part of the states, as a tile. */

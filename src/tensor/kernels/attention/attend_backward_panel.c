@@ -19,8 +19,8 @@ void attend_backward_allocate(const ch_attend *args, const backward_plan *plan, 
   space->dscore_pairs = arena_reals(arena, plan->bf16_dot ? BLOCK / 2 * PANEL + TILE_ROWS : 0);
 }
 
-/* delta_i = dO_i . O_i, for VL columns at once. If dP is computed from rounded dO, delta uses the same rounded dO, so
-   that the rounding error common to all dP of a query cancels. */
+/* delta_i = dO_i . O_i, for VL columns at once. If dP is computed from rounded dO, delta uses the same
+   rounded dO, so that the rounding error common to all dP of a query cancels. */
 ALWAYS_INLINE void column_deltas(const bool bf16_dot, const row_list *dout, const row_list *out,
                                  int64_t count, int64_t dim, real *delta) {
   for (int64_t i = 0; i < count; i += VL) {
@@ -76,7 +76,8 @@ static void start_columns(const backward_task *task, int64_t first, int64_t coun
     lay_out_columns(false, task, &q, &dout, &out);
 }
 
-/* Soft caps of S, and dP so scaled about delta that dS gets their slopes: recompute_row multiplies with P (dP - delta). */
+/* Soft caps of S, and dP so scaled about delta that dS gets their slopes: recompute_row multiplies with P (dP
+   - delta). */
 static void cap_backward(const block_shape *shape, real cap, const backward_space *space) {
   for (int64_t v = 0; v < shape->vectors; v++) {
     vec delta = load(space->delta + v * VL);
@@ -89,7 +90,8 @@ static void cap_backward(const block_shape *shape, real cap, const backward_spac
   }
 }
 
-/* S -> P, dP -> dS for one key and vector v of columns; rounded rows begin where the reals did. Returns dS. */
+/* S -> P, dP -> dS for one key and vector v of columns; rounded rows begin where the reals did. Returns
+   dS. */
 ALWAYS_INLINE vec recompute_row(const bool masked, const bool bf16_dot, const column_mask *mask, vec lse,
                                 vec delta, int64_t key, int64_t v, real *weights, real *dscores) {
   vec s = load(weights + v * VL);
@@ -123,8 +125,9 @@ ALWAYS_INLINE void recompute_rows(const bool masked, const bool bf16_dot, const 
   }
 }
 
-/* S^T -> P^T in `weights`, dP^T -> dS^T in `dscores`, for vector v of columns; zeros for keys that it does not see.
-   Vectors must be taken in order: the rounded rows of later ones overwrite the reals of earlier ones. */
+/* S^T -> P^T in `weights`, dP^T -> dS^T in `dscores`, for vector v of columns; zeros for keys that it does
+   not see. Vectors must be taken in order: the rounded rows of later ones overwrite the reals of earlier
+   ones. */
 ALWAYS_INLINE void recompute_vector(const bool bf16_dot, const backward_space *space, int64_t v,
                                     int64_t first, const block_shape *shape) {
   const int64_t ld = shape->ld, seen = shape->seen[v],
@@ -148,8 +151,8 @@ ALWAYS_INLINE void recompute_block(const bool bf16_dot, const backward_space *sp
   for (int64_t v = 0; v < shape->vectors; v++) recompute_vector(bf16_dot, space, v, first, shape);
 }
 
-/* Y [rows, dim] += W^T X: for every key, the sum of rows X [columns, padded] with weights W^T [rows, ld]. For BF16
-   dot products, two columns share a lane. */
+/* Y [rows, dim] += W^T X: for every key, the sum of rows X [columns, padded] with weights W^T [rows, ld]. For
+   BF16 dot products, two columns share a lane. */
 static void sum_over_columns(const block_shape *shape, bool bf16_dot, int64_t count, const real *weights,
                              const real *x, int64_t padded, real *y, int64_t stride, upcoming next) {
   tile_function *tile = bf16_dot ? tile_bf16_dot_rows : tile_rows;

@@ -1,11 +1,10 @@
-/* Decoding attention with BF16 dot products, for heads that share keys and values of BF16 (above all the latents
- * of MLA). This work is bound by arithmetic, and a BF16 dot instruction does two products per lane.
+/* Decoding attention with BF16 dot products, for heads that share keys and values of BF16 (above all the
+ * latents of MLA). This work is bound by arithmetic, and a BF16 dot instruction does two products per lane.
  *
- * Scores: the lanes are columns, and each lane holds two neighbouring elements of a query. Two elements of a key
- * are broadcast and multiplied with all columns, so nothing is summed across lanes. Weighted values: the lanes are
- * elements, and each lane holds the values of two tokens. Two weights are broadcast and multiplied with them.
- * Queries and weights are rounded to BF16, as the states are; sums are F32.
- */
+ * Scores: the lanes are columns, and each lane holds two neighbouring elements of a query. Two elements of a
+ * key are broadcast and multiplied with all columns, so nothing is summed across lanes. Weighted values: the
+ * lanes are elements, and each lane holds the values of two tokens. Two weights are broadcast and multiplied
+ * with them. Queries and weights are rounded to BF16, as the states are; sums are F32. */
 #include "tensor/kernels/attention/attend_bf16_dot.h"
 
 #include "tensor/kernels/vector/quantised_blocks.h"
@@ -35,7 +34,7 @@ void attend_bf16_dot_start(const ch_attend *args, const decode_plan *plan, const
   }
 }
 
-/* --- blocks -------------------------------------------------------------------------------------------------- */
+/* --- blocks --------------------------------------------------------------------------------------------- */
 
 /* Converts a head's quantised blocks to BF16, row by row. */
 typedef struct widening {
@@ -83,7 +82,7 @@ static ch_tile widened_tile(int64_t dim, int64_t count, void *space) {
   return (ch_tile){space, CH_BF16, dim, count * dim};
 }
 
-/* --- scores -------------------------------------------------------------------------------------------------- */
+/* --- scores --------------------------------------------------------------------------------------------- */
 
 /* Rows of a head's keys: `pairs` pairs of BF16 each, `stride` bytes apart. */
 typedef struct pair_rows {
@@ -91,11 +90,12 @@ typedef struct pair_rows {
   int64_t stride, pairs;
 } pair_rows;
 
-/* For so many tokens of a tile, four pairs are loaded at once and broadcast by shuffles. With a load for every pair,
-   the loads would take longer than the products. */
+/* For so many tokens of a tile, four pairs are loaded at once and broadcast by shuffles. With a load for
+   every pair, the loads would take longer than the products. */
 enum { SHUFFLED = 2 };
 
-/* Adds to even and odd the products of four pairs of a token's key, at `keys`, with four pairs of the queries. */
+/* Adds to even and odd the products of four pairs of a token's key, at `keys`, with four pairs of the
+   queries. */
 ALWAYS_INLINE void add_four_bf16_dots(const bool shuffled, const char *keys, const __m512bh q[4],
                                       __m512 *even, __m512 *odd) {
   __m512bh pair[4];
@@ -113,9 +113,9 @@ ALWAYS_INLINE void add_four_bf16_dots(const bool shuffled, const char *keys, con
   *odd = _mm512_dpbf16_ps(*odd, q[3], pair[3]);
 }
 
-/* scores [tokens] of a tile of keys; rows[1] has the last elements of the keys if they lie elsewhere. Meanwhile the
-   lines at `ahead` are prefetched. If keys are block-quantised (`dtype` is not CH_BF16), the next tile is converted
-   instead. */
+/* scores [tokens] of a tile of keys; rows[1] has the last elements of the keys if they are stored
+   elsewhere. Meanwhile the lines at `ahead` are prefetched. If keys are block-quantised (`dtype` is not
+   CH_BF16), the next tile is converted instead. */
 ALWAYS_INLINE void score_tile(const ch_dtype dtype, const int tokens, const pair_rows rows[2],
                               const int32_t *q, __mmask16 columns, real *scores, int64_t ld,
                               const char *ahead, widening *next) {
@@ -224,9 +224,10 @@ void attend_bf16_dot_scores(const ch_attend *args, const decode_plan *plan, cons
   }
 }
 
-/* --- weighted values ----------------------------------------------------------------------------------------- */
+/* --- weighted values ------------------------------------------------------------------------------------ */
 
-/* Weights [count, total] of a head's columns as pairs, two tokens in a lane: [ceil(count / 2), BF16_DOT_COLUMNS]. */
+/* Weights [count, total] of a head's columns as pairs, two tokens in a lane: [ceil(count / 2),
+   BF16_DOT_COLUMNS]. */
 static void pair_weights(const decode_plan *plan, const real *weights, int64_t count, int32_t *pairs) {
   const __mmask16 columns = (__mmask16)((1u << plan->group_columns) - 1);
   for (int64_t t = 0; t < count; t += 2, pairs += BF16_DOT_COLUMNS) {

@@ -1,17 +1,17 @@
-/* Streaming attention's columns: queries side by side, the keys each one sees, their softmax over a block of keys.
+/* Streaming attention's columns: queries side by side, the keys each one sees, their softmax over a block of
+ * keys.
  *
- * Scores are kept transposed, S^T [keys, columns], a column being one query of one head. The running maximum and sum
- * over keys are then vertical: a vector holds the same statistic of VL columns, and nothing is ever summed across its
- * lanes. Columns are padded to whole vectors; a padding column sees no key.
- */
+ * Scores are kept transposed, S^T [keys, columns], a column being one query of one head. The running maximum
+ * and sum over keys are then vertical: a vector holds the same statistic of VL columns, and nothing is ever
+ * summed across its lanes. Columns are padded to whole vectors; a padding column sees no key. */
 #ifndef CH_KERNELS_ATTENTION_ATTEND_COLUMNS_H
 #define CH_KERNELS_ATTENTION_ATTEND_COLUMNS_H
 
 #include "tensor/kernels/vector/lanes.h"
 #include "tensor/kernels/vector/math.h"
 
-/* A scratch arena: hands out pieces of the caller's scratch memory, each at the start of a cache line. With base NULL
-   it only counts bytes. */
+/* A scratch arena: hands out pieces of the caller's scratch memory, each at the start of a cache line. With
+   base NULL it only counts bytes. */
 typedef struct scratch_arena {
   char *base;
   size_t used;
@@ -35,15 +35,15 @@ static inline int64_t round_up(int64_t n, int64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
 
-/* The keys that each column sees: first_key … last_key, and before them sinks sink_key … sink_end - 1; with ALiBi at
-   `position` and `slope`; all as reals, for vectors (whole numbers are exact to 2^24, or 2^53). */
+/* The keys that each column sees: first_key … last_key, and before them sinks sink_key … sink_end - 1; with
+   ALiBi at `position` and `slope`; all as reals, for vectors (whole numbers are exact to 2^24, or 2^53). */
 typedef struct query_columns {
   int64_t count, padded; /* padded to whole vectors */
   real *first_key, *last_key, *position, *slope, *sink_key, *sink_end;
   bool biased;
-  const ch_row_places *places; /* of the sequence's rows, or NULL */
-  int64_t first, end;          /* keys that any column sees lie in first … end-1 */
-  int64_t first_sink, end_sink; /* sinks that any column sees lie in first_sink … end_sink-1 (may be empty) */
+  const ch_row_places *places;  /* of the sequence's rows, or NULL */
+  int64_t first, end;           /* range of the keys that any column sees: first … end-1 */
+  int64_t first_sink, end_sink; /* the same of sinks: first_sink … end_sink-1 (may be empty) */
   int64_t all_first, all_end;   /* every column sees all of all_first … all_end-1 (may be empty) */
   real *max, *sum;              /* running, per column; the maximum may be up to STALE too low */
 } query_columns;
@@ -139,8 +139,8 @@ static inline bool needs_mask(const query_columns *c, int64_t first, int64_t cou
   return c->biased || first < c->all_first || first + count > c->all_end;
 }
 
-/* The keys of block first … first+count-1 that columns i … i+n-1 see: how many, counted from the block's first key to
-   the last one seen. */
+/* The keys of block first … first+count-1 that columns i … i+n-1 see: how many, counted from the block's
+   first key to the last one seen. */
 static inline int64_t rows_seen(const query_columns *c, int64_t i, int64_t n, int64_t first, int64_t count) {
   int64_t last = -1;
   for (int64_t end = i + n < c->count ? i + n : c->count; i < end; i++)
@@ -149,7 +149,8 @@ static inline int64_t rows_seen(const query_columns *c, int64_t i, int64_t n, in
   return seen < 0 ? 0 : seen < count ? seen : count;
 }
 
-/* How many keys from the block's first on columns i … i+n-1 all see, with scores that are the product alone. */
+/* How many keys from the block's first on columns i … i+n-1 all see, with scores that are the product
+   alone. */
 static inline int64_t rows_clear(const query_columns *c, int64_t i, int64_t n, int64_t first, int64_t count) {
   int64_t end = first + count;
   if (c->biased) return 0;
@@ -187,11 +188,12 @@ ALWAYS_INLINE vec masked_score(const column_mask *mask, vec score, int64_t row) 
   return choose(visible, score, splat(-(real)INFINITY));
 }
 
-/* How far the running maximum may lag behind the true one before sums are rescaled to it. Weights stay below e^STALE,
-   and almost no block after the first needs rescaling. */
+/* How far the running maximum may lag behind the true one before sums are rescaled to it. Weights stay below
+   e^STALE, and almost no block after the first needs rescaling. */
 #define STALE 8
 
-/* Writes the weights e^(score - base) of rows begin … end-1 of a vector of columns. Returns their sum added to `sum`. */
+/* Writes the weights e^(score - base) of rows begin … end-1 of a vector of columns. Returns their sum added
+   to `sum`. */
 ALWAYS_INLINE vec weigh_rows(int64_t begin, int64_t end, const real *in, int64_t ld_in, real *out,
                              int64_t ld_out, vec base, vec sum) {
   for (int64_t r = begin; r < end; r++) {
@@ -202,10 +204,10 @@ ALWAYS_INLINE vec weigh_rows(int64_t begin, int64_t end, const real *in, int64_t
   return sum;
 }
 
-/* Online softmax over `rows` keys for vector v of columns: reads scores (row stride ld_scores), writes e^(score -
-   max) as weights (row stride ld_weights; may be the same memory), and updates max and sum. The first `clear` rows
-   need no mask. Returns whether the maximum moved. If it did, all sums so far must be multiplied by `correction` (VL
-   reals). */
+/* Online softmax over `rows` keys for vector v of columns: reads scores (row stride ld_scores), writes
+   e^(score - max) as weights (row stride ld_weights; may be the same memory), and updates max and sum. The
+   first `clear` rows need no mask. Returns whether the maximum moved. If it did, all sums so far must be
+   multiplied by `correction` (VL reals). */
 ALWAYS_INLINE bool softmax_vector(const query_columns *c, int64_t v, int64_t first, int64_t clear,
                                   int64_t rows, const real *scores, int64_t ld_scores, real *weights,
                                   int64_t ld_weights, real *correction) {
@@ -245,8 +247,8 @@ ALWAYS_INLINE bool softmax_vector(const query_columns *c, int64_t v, int64_t fir
   return any;
 }
 
-/* Replaces maxima by log-sum-exps, and sums by the factors for the weighted sums. A column that saw nothing gets
-   -infinity and 0. */
+/* Replaces maxima by log-sum-exps, and sums by the factors for the weighted sums. A column that saw nothing
+   gets -infinity and 0. */
 static inline void finish_sums(int64_t padded, real *max, real *sum) {
   for (int64_t i = 0; i < padded; i += VL) {
     vec total = load(sum + i);

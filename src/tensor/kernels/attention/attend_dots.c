@@ -1,10 +1,9 @@
-/* Decoding attention by dot products: each key is multiplied with the few queries that read its head, as vectors
- * along the head dimension. Keys are used as they lie in memory, and no lane is wasted.
+/* Decoding attention by dot products: each key is multiplied with the few queries that read its head, as
+ * vectors along the head dimension. Keys are used in place, and no lane is wasted.
  *
- * With one column per key-value head (MHA), attend_mha_decode.c does the work. With several columns (GQA), it is
- * attend_gqa_decode.c, or attend_bf16_dot.c with BF16 dot products. Elements of 16 bits are widened as they are
- * loaded.
- */
+ * With one column per key-value head (MHA), attend_mha_decode.c does the work. With several columns (GQA), it
+ * is attend_gqa_decode.c, or attend_bf16_dot.c with BF16 dot products. Elements of 16 bits are widened as
+ * they are loaded. */
 #include "tensor/kernels/attention/attend_gqa_decode.h"
 #include "tensor/kernels/attention/attend_bf16_dot.h"
 #include "tensor/kernels/attention/attend_mha_decode.h"
@@ -54,7 +53,7 @@ void attend_decode_start(const ch_attend *args, const decode_plan *plan, int64_t
   memset(state->rows, 0, (size_t)(c->count * plan->value_padded) * sizeof(real));
 }
 
-/* --- a block ------------------------------------------------------------------------------------------------- */
+/* --- a block -------------------------------------------------------------------------------------------- */
 
 /* Turns the scores of all columns into weights, for one block. Scores are `ld` apart. */
 static void weigh(const ch_attend *args, const decode_plan *plan, const decode_block *block,

@@ -1,15 +1,15 @@
-/* Streaming attention, forward, over many queries: panels of queries against blocks of keys, S^T = K Q^T, a running
- * softmax over the keys, O += P V. */
+/* Streaming attention, forward, over many queries: panels of queries against blocks of keys, S^T = K Q^T, a
+ * running softmax over the keys, O += P V. */
 #include "tensor/kernels/attention/attend_panel.h"
 
 enum { MAX_PANELS = 8 };
 
-/* How the work is divided: a task is one key-value head of one sequence and up to `panels` panels of `width` columns.
-   */
+/* How the work is divided: a task is one key-value head of one sequence and up to `panels` panels of `width`
+ * columns. */
 typedef struct forward_plan {
   int64_t columns, width, panels; /* columns of a key-value head */
   int64_t tasks_per_head, tasks;
-  int64_t chunk; /* tasks that a thread takes at once */
+  int64_t chunk; /* tasks that a thread fetches at once */
   bool in_place; /* tiles are the memory itself */
   bool bf16_dot; /* products are BF16 dot products */
 } forward_plan;
@@ -21,8 +21,8 @@ typedef struct forward_space {
   forward_panel panel[MAX_PANELS];
 } forward_space;
 
-/* Wide panels are fast, and several panels per task share a produced tile. There are as many as leave enough tasks
-   for all threads and mostly stay in L2. */
+/* Wide panels are fast, and several panels per task share a produced tile. There are as many as leave enough
+   tasks for all threads and mostly stay in L2. */
 static forward_plan plan_forward(const ch_attend *args, int threads) {
   int64_t heads = args->sequences * args->kv_heads, wanted = 4 * (int64_t)threads;
   int64_t columns = args->queries * (args->heads / args->kv_heads);
@@ -54,8 +54,8 @@ static void allocate_forward(const ch_attend *args, const forward_plan *plan, sc
   for (int64_t p = 0; p < plan->panels; p++) allocate_panel(args, arena, &space->panel[p]);
 }
 
-/* A task and the part of its panels. The tasks of the last queries come first: under a causal mask they take longest.
-   */
+/* A task and the part of its panels. The tasks of the last queries come first: under a causal mask they take
+ * longest. */
 typedef struct forward_task {
   int64_t sequence, kv_head, column, columns;
 } forward_task;
@@ -100,7 +100,8 @@ static void queue_task(const ch_attend *args, const forward_plan *plan, int64_t 
                                         task.column + p * plan->width, panel_columns(plan, &task, p)));
 }
 
-/* A block in the layouts of both products with BF16 dots: rounded rows of keys, and values in pairs of rows. */
+/* A block in the layouts of both products with BF16 dots: rounded rows of keys, and values in pairs of
+   rows. */
 static block_rows pair_block(const ch_attend *args, const block_rows *block, int64_t count,
                              const forward_space *space) {
   round_rows(block->keys, block->key_stride, count, args->key_dim, space->key_pairs);
@@ -111,9 +112,9 @@ static block_rows pair_block(const ch_attend *args, const block_rows *block, int
                       .value_stride = round_up(args->value_dim, VL)};
 }
 
-/* Produces the tile of keys and values first … first+count-1 once, for every panel that sees any of it; `left` tokens
-   are visible from `first` on. While the first panel uses the tile, the next tile is prefetched; while the others do,
-   what comes after it. */
+/* Produces the tile of keys and values first … first+count-1 once, for every panel that sees any of it;
+   `left` tokens are visible from `first` on. While the first panel uses the tile, the next tile is
+   prefetched; while the others do, what comes after it. */
 static void run_block(const ch_attend *args, const forward_plan *plan, const forward_task *task,
                       int64_t first, int64_t left, forward_panel *panel, int64_t panels, fetch_queue *later,
                       const forward_space *space) {

@@ -1,17 +1,16 @@
-/* GQA decode: attention over few queries, with several columns per key-value head, as a small matrix product in
- * registers.
+/* GQA decode: attention over few queries, with several columns per key-value head, as a small matrix product
+ * in registers.
  *
- * Scores: a vector holds EACH elements of KEYS keys, so that the sums of a tile end as short sums within quarters
- * of a vector. Queries are repeated for each key of a vector, in pieces that stay in L1. Weighted values: a row of
- * values is multiplied with all columns whose sums fit in registers. Keys and values are read once, in place;
- * 16-bit elements and quantised blocks are widened as they are loaded.
- */
+ * Scores: a vector holds EACH elements of KEYS keys, so that the sums of a tile end as short sums within
+ * quarters of a vector. Queries are repeated for each key of a vector, in pieces that stay in L1. Weighted
+ * values: a row of values is multiplied with all columns whose sums fit in registers. Keys and values are
+ * read once, in place; 16-bit elements and quantised blocks are widened as they are loaded. */
 #include "tensor/kernels/attention/attend_gqa_decode.h"
 
-/* --- queries ------------------------------------------------------------------------------------------------- */
+/* --- queries -------------------------------------------------------------------------------------------- */
 
-/* Bytes of repeated queries in a piece: so many elements of the head dimension are multiplied for all keys before the
-   next piece. */
+/* Bytes of repeated queries in a piece: so many elements of the head dimension are multiplied for all keys
+   before the next piece. */
 enum { QUERY_BYTES = 32 * 1024 };
 
 static int64_t piece_of(int64_t columns) {
@@ -42,7 +41,7 @@ void attend_gqa_start(const decode_plan *plan, int64_t heads, const decode_space
     }
 }
 
-/* --- scores -------------------------------------------------------------------------------------------------- */
+/* --- scores --------------------------------------------------------------------------------------------- */
 
 /* Elements k … k+EACH-1 of KEYS keys. */
 ALWAYS_INLINE vec take_keys(const ch_dtype dtype, const char *keys, int64_t stride, int64_t k) {
@@ -61,7 +60,8 @@ ALWAYS_INLINE vec take_keys(const ch_dtype dtype, const char *keys, int64_t stri
 #endif
 }
 
-/* The scales of KEYS keys' blocks, each in the lanes of that key's elements. `first`: the first key's block. */
+/* The scales of KEYS keys' blocks, each in the lanes of that key's elements. `first`: the first key's
+   block. */
 ALWAYS_INLINE vec take_scales(const char *first, int64_t stride) {
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
   int16_t halves[2];
@@ -114,8 +114,8 @@ typedef struct key_rows {
   int64_t stride, dim;
 } key_rows;
 
-/* scores [KEYS * vectors, columns], `ld` apart, (+)= the products of the keys with the repeated queries. rows[1] has
-   the last elements of the keys if they lie elsewhere. */
+/* scores [KEYS * vectors, columns], `ld` apart, (+)= the products of the keys with the repeated queries.
+   rows[1] has the last elements of the keys if they are stored elsewhere. */
 ALWAYS_INLINE void score_tile(const ch_dtype dtype, const int columns, const key_rows rows[2], const real *q,
                               real *scores, int64_t ld, bool accumulate, fetch_stream *stream) {
   const int vectors = TILE_VECTORS_OF(columns);
@@ -126,7 +126,7 @@ ALWAYS_INLINE void score_tile(const ch_dtype dtype, const int columns, const key
     for (int c = 0; c < columns; c++) sum[v][c] = splat(0);
   const char *keys = rows[0].keys;
   int64_t stride = rows[0].stride, dim = rows[0].dim, k = 0;
-  for (; is_block_quantised(dtype) && k < dim; k += GROUP) { /* block-quantised keys lie in one place */
+  for (; is_block_quantised(dtype) && k < dim; k += GROUP) { /* block-quantised keys are in one place */
     const char *block = keys + bytes_of(dtype, k);
     vec scales[MOST_VECTORS];
 #pragma GCC unroll 4
@@ -216,8 +216,8 @@ static __attribute__((noinline)) void copy_last(int64_t tile, key_rows rows[2], 
   }
 }
 
-/* The scores of one chunk of columns, for some heads: piece by piece of the head dimension, and for each piece the
-   keys tile by tile, in their order in memory. */
+/* The scores of one chunk of columns, for some heads: piece by piece of the head dimension, and for each
+   piece the keys tile by tile, in their order in memory. */
 ALWAYS_INLINE void score_chunk(const ch_dtype dtype, const int columns, const ch_attend *args,
                                const decode_plan *plan, const decode_block *block, int64_t column,
                                int64_t head, int64_t heads, const decode_space *space, fetch_stream *stream) {
@@ -291,7 +291,7 @@ void attend_gqa_scores(const ch_attend *args, const decode_plan *plan, const dec
   }
 }
 
-/* --- memory ---------------------------------------------------------------------------------------------------- */
+/* --- memory --------------------------------------------------------------------------------------------- */
 
 static void add_piece(fetch_stream *stream, const char *begin, int64_t bytes) {
   stream->later[stream->count].begin = begin;
@@ -336,10 +336,10 @@ static int64_t sum_calls(const ch_attend *args, const decode_plan *plan, const d
   return calls * args->kv_heads;
 }
 
-/* If tiles are read in place, keys and values are prefetched a little ahead of the loop. If tiles are produced from
-   states, all states of a block are needed at once. With many columns, or values that share memory with keys, there
-   are long stretches without reading. In these cases the whole next block is prefetched, spread over all the work on
-   this one. */
+/* If tiles are read in place, keys and values are prefetched a little ahead of the loop. If tiles are
+   produced from states, all states of a block are needed at once. With many columns, or values that share
+   memory with keys, there are long stretches without reading. In these cases the whole next block is
+   prefetched, spread over all the work on this one. */
 void attend_gqa_prefetch(const ch_attend *args, const decode_plan *plan, const decode_block *block, bool sums,
                          fetch_stream *stream) {
   const ch_tiles *tiles = &block->tiles;

@@ -1,4 +1,5 @@
-/* GQA decode: register tiles for several columns that share a key-value head, and prefetching the next block. */
+/* GQA decode: register tiles for several columns that share a key-value head, and prefetching the next
+   block. */
 #ifndef CH_KERNELS_ATTENTION_ATTEND_GQA_DECODE_H
 #define CH_KERNELS_ATTENTION_ATTEND_GQA_DECODE_H
 
@@ -8,13 +9,13 @@
 /* A vector holds EACH elements of KEYS keys. */
 enum { EACH = VL < 8 ? VL : 8, KEYS = VL / EACH };
 
-/* MOST_COLUMNS: columns whose sums fit in registers at once. TILE_VECTORS_OF: vectors of keys or values that fit
-   beside them: columns * vectors sums, the vectors, and one register for queries or weights. */
+/* MOST_COLUMNS: columns whose sums fit in registers at once. TILE_VECTORS_OF: vectors of keys or values that
+   fit besides them: columns * vectors sums, the vectors, and one register for queries or weights. */
 enum { MOST_COLUMNS = VEC_BYTES == 64 ? 14 : 6, MOST_VECTORS = 4, TILE_KEYS = MOST_VECTORS * KEYS };
 #define TILE_VECTORS_OF(columns) ((columns) <= (VEC_BYTES == 64 ? 6 : 2) ? 4 : 2)
 
-/* The size of the next chunk of a group's columns: chunks fit in registers, and a tile function exists for their
-   size: 2 … 8, 10, 12, 14. */
+/* The size of the next chunk of a group's columns: chunks fit in registers, and a tile function exists for
+   their size: 2 … 8, 10, 12, 14. */
 static inline int64_t chunk_of(int64_t left) {
   int64_t chunks = (left + MOST_COLUMNS - 1) / MOST_COLUMNS;
   if (chunks == 1 && left > 8 && left % 2 != 0) chunks = 2;
@@ -54,8 +55,8 @@ static inline bool has_few_columns(int64_t columns) {
   FOR_COLUMNS(EACH_SIZE, CH_Q4_0)                                                                            \
   FOR_COLUMNS(EACH_SIZE, CH_KERNEL_DTYPE)
 
-/* Prefetching that is spread evenly over the `calls` calls of the innermost loops. A processor drops prefetches while
-   too many are outstanding, so each line is prefetched twice: far ahead and nearer. */
+/* Prefetching that is spread evenly over the `calls` calls of the innermost loops. A processor drops
+   prefetches while too many are outstanding, so each line is prefetched twice: far ahead and nearer. */
 enum { FAR_AHEAD = 16 * 1024, NEAR_AHEAD = 8 * 1024 };
 typedef struct fetch_stream {
   const char *next, *end;
@@ -97,8 +98,8 @@ void attend_gqa_start(const decode_plan *plan, int64_t heads, const decode_space
 /* Chooses what to prefetch during a block's scores, or during its sums. */
 void attend_gqa_prefetch(const ch_attend *args, const decode_plan *plan, const decode_block *block, bool sums,
                          fetch_stream *stream);
-/* scores [count, total] of a block's keys and all columns; rows [columns, value_padded] += weights [count, total] times
-   its values. */
+/* scores [count, total] of a block's keys and all columns; rows [columns, value_padded] += weights [count,
+   total] times its values. */
 void attend_gqa_scores(const ch_attend *args, const decode_plan *plan, const decode_block *block,
                        const decode_space *space, fetch_stream *stream);
 void attend_gqa_sums(const ch_attend *args, const decode_plan *plan, const decode_block *block,

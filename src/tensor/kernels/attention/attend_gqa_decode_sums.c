@@ -75,7 +75,8 @@ ALWAYS_INLINE void sum_rows(const ch_dtype dtype, const int columns, int64_t dim
 /* Tokens that are summed for one head before the next head's: few, so that memory is read in order. */
 enum { FEW_TOKENS = 4 };
 
-/* One chunk of every head's columns: a few tokens of all heads, in their order in memory, then the next tokens. */
+/* One chunk of every head's columns: a few tokens of all heads, in their order in memory, then the next
+   tokens. */
 ALWAYS_INLINE void sum_chunk(const ch_dtype dtype, const int columns, const ch_attend *args,
                              const decode_plan *plan, const decode_block *block, int64_t column,
                              const decode_space *space, real *rows, fetch_stream *stream) {

@@ -1,18 +1,18 @@
-/* MHA decode: attention with one column per key-value head. It is bound by memory alone, so states are read in
- * exactly their order in memory, token by token, head by head. The hardware prefetcher works best this way, and
- * software prefetches cover what it misses.
+/* MHA decode: attention with one column per key-value head. It is bound by memory alone, so states are read
+ * in exactly their order in memory, token by token, head by head. The hardware prefetcher works best this
+ * way, and software prefetches cover what it misses.
  *
  * States are read in units of 32 elements. For CH_Q8_0 and CH_Q4_0 a unit is a whole block, and its scale is
- * applied once per sum. For BF16 each 32-bit lane holds two elements: masking the lower bits makes an F32 of the
- * upper one, and a shift makes one of the lower one. This halves the instructions for widening. Queries and sums
- * are split the same way meanwhile: of every 2 VL elements first those at even places, then those at odd ones.
- */
+ * applied once per sum. For BF16 each 32-bit lane holds two elements: masking the lower bits makes an F32 of
+ * the upper one, and a shift makes one of the lower one. This halves the instructions for widening. Queries
+ * and sums are split the same way meanwhile: of every 2 VL elements first those at even places, then those at
+ * odd ones. */
 #include "tensor/kernels/attention/attend_mha_decode.h"
 
 #include "tensor/kernels/vector/prefetch.h"
 
-/* Prefetch distances in bytes. States of the table's own type need so much reading per product that the hardware
-   prefetcher keeps up: keys are prefetched nearer, values not at all. */
+/* Prefetch distances in bytes. States of the table's own type need so much reading per product that the
+   hardware prefetcher keeps up: keys are prefetched nearer, values not at all. */
 enum { AHEAD = 12 * 1024, NEARER = 2 * 1024, WIDE_AHEAD = 4 * 1024 };
 
 enum { UNIT = GROUP, UNIT_VECTORS = UNIT / VL };
@@ -21,7 +21,7 @@ static inline bool is_wide(const ch_dtype dtype) {
   return dtype == CH_KERNEL_DTYPE;
 }
 
-/* --- split rows ---------------------------------------------------------------------------------------------- */
+/* --- split rows ----------------------------------------------------------------------------------------- */
 
 #ifndef CH_KERNEL_F64
 static inline bool can_split(ch_dtype dtype, int64_t dim) {
@@ -93,7 +93,7 @@ void attend_mha_start(const ch_attend *args, const decode_plan *plan, const deco
     split_rows(split_part(args->key_dim), space->q + at, space->split_q + at);
 }
 
-/* --- units --------------------------------------------------------------------------------------------------- */
+/* --- units ---------------------------------------------------------------------------------------------- */
 
 /* The values of a unit; of a quantised block without its scale. */
 ALWAYS_INLINE void take_unit(const ch_dtype dtype, const bool split, const char *p, vec x[UNIT_VECTORS]) {
@@ -115,8 +115,8 @@ typedef struct mha_rows {
   int64_t ahead; /* distance in bytes from a row to what is prefetched meanwhile */
 } mha_rows;
 
-/* Prefetches as many bytes as one head of one token has. Prefetches go through memory in order, whatever the order of
-   the loops. */
+/* Prefetches as many bytes as one head of one token has. Prefetches go through memory in order, whatever the
+   order of the loops. */
 ALWAYS_INLINE void prefetch_head(const ch_dtype dtype, const char **prefetch_at, const int64_t bytes) {
 #pragma GCC unroll 8
   for (int64_t i = 0; i < bytes; i += 64) {
@@ -128,10 +128,10 @@ ALWAYS_INLINE void prefetch_head(const ch_dtype dtype, const char **prefetch_at,
   *prefetch_at += bytes;
 }
 
-/* --- scores -------------------------------------------------------------------------------------------------- */
+/* --- scores --------------------------------------------------------------------------------------------- */
 
-/* The dot product of a key and a query as VL partial sums; dim is whole units unless the elements are widened one by
-   one. */
+/* The dot product of a key and a query as VL partial sums; dim is whole units unless the elements are widened
+   one by one. */
 ALWAYS_INLINE vec dot_lanes(const ch_dtype dtype, const bool split, const int64_t dim, const real *q,
                             const char *key) {
   vec total = splat(0);
@@ -184,7 +184,7 @@ ALWAYS_INLINE void score_rows(const ch_dtype dtype, const bool split, const int6
   }
 }
 
-/* --- sums ---------------------------------------------------------------------------------------------------- */
+/* --- sums ----------------------------------------------------------------------------------------------- */
 
 enum { TOKENS = 4 };
 
@@ -244,10 +244,10 @@ ALWAYS_INLINE void sum_values(const ch_dtype dtype, const bool split, const int6
     }
 }
 
-/* --- a block ------------------------------------------------------------------------------------------------- */
+/* --- a block -------------------------------------------------------------------------------------------- */
 
-/* The loops for each type of states and each usual head size (0: any), each a function of its own; in one function
-   the compiler would run out of registers. */
+/* The loops for each type of states and each usual head size (0: any), each a function of its own; in one
+   function the compiler would run out of registers. */
 #define FOR_ALL_KINDS(KIND)                                                                                  \
   KIND(CH_BF16, true, 64)                                                                                    \
   KIND(CH_BF16, true, 128)                                                                                   \
@@ -310,8 +310,8 @@ static mha_rows rows_of(const ch_tile *tile, int64_t heads, int64_t count) {
                     .ahead = is_wide(tile->dtype) ? WIDE_AHEAD : AHEAD};
 }
 
-/* Splits off the last rows of a tile: while they are read, the memory at `next` is prefetched. `rows` keeps the
-   others. */
+/* Splits off the last rows of a tile: while they are read, the memory at `next` is prefetched. `rows` keeps
+   the others. */
 static mha_rows take_last(mha_rows *rows, const void *next) {
   int64_t last = rows->ahead == AHEAD ? (AHEAD + rows->stride - 1) / rows->stride : 0;
   if (last > rows->count) last = rows->count;

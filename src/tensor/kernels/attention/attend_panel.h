@@ -1,7 +1,6 @@
-/* Panels of streaming attention: up to 64 columns (queries of the heads of one key-value head) that stay in cache
- * while blocks of keys and values pass by. The forward pass over many queries, the one over few queries, and the
- * backward pass share them.
- */
+/* Panels of streaming attention: up to 64 columns (queries of the heads of one key-value head) that stay in
+ * cache while blocks of keys and values pass by. The forward pass over many queries, the one over few
+ * queries, and the backward pass share them. */
 #ifndef CH_KERNELS_ATTENTION_ATTEND_PANEL_H
 #define CH_KERNELS_ATTENTION_ATTEND_PANEL_H
 
@@ -17,8 +16,8 @@ typedef struct row_list {
   const real *row[PANEL];
 } row_list;
 
-/* Which query a column is. The columns of a key-value head run through the queries, so that the keys they see end
-   later and later; for each query they run through the heads of the group. */
+/* Which query a column is. The columns of a key-value head run through the queries, so that the keys they see
+   end later and later; for each query they run through the heads of the group. */
 typedef struct column_place {
   int64_t query, head, first_head, end_head;
 } column_place;
@@ -35,8 +34,8 @@ static inline void next_column(column_place *at) {
   at->query++;
 }
 
-/* Where the rows [dim] of a tensor [sequences, queries, heads, dim] lie. Queries and their gradients have the call's
-   strides; outputs and theirs are contiguous. */
+/* Strides of the rows [dim] of a tensor [sequences, queries, heads, dim]. Queries and their gradients have
+   the call's strides; outputs and theirs are contiguous. */
 typedef struct token_rows {
   const real *data;
   int64_t dim, head, token; /* elements between heads, and between tokens */
@@ -78,8 +77,8 @@ static inline upcoming upcoming_columns(const ch_attend *args, token_rows rows, 
                     ((group - 1) * rows.head + rows.dim) * size};
 }
 
-/* packed [dim, ld] = scale * rows^T, zeros in the columns count … ld-1; ld is a multiple of VL. For BF16 dots, two
-   elements of a row share a lane: [ceil(dim / 2), ld]. */
+/* packed [dim, ld] = scale * rows^T, zeros in the columns count … ld-1; ld is a multiple of VL. For BF16
+   dots, two elements of a row share a lane: [ceil(dim / 2), ld]. */
 ALWAYS_INLINE void pack_transposed(const bool bf16_dot, const row_list *list, int64_t count, int64_t dim,
                                    real scale, real *packed, int64_t ld) {
   for (int64_t i = 0; i < ld; i += VL)
@@ -102,8 +101,8 @@ ALWAYS_INLINE void copy_row(const real *x, int64_t dim, real scale, real *y) {
   if (k < dim) store(y + k, load_narrow(x + k, dim - k) * scale);
 }
 
-/* Rows [count, dim] of a list, each padded to whole vectors with zeros, times scale. For BF16 dots, two rows share
-   lanes; if the last one has no partner, zeros take its place: [ceil(count / 2)]. */
+/* Rows [count, dim] of a list, each padded to whole vectors with zeros, times scale. For BF16 dots, two rows
+   share lanes; if the last one has no partner, zeros take its place: [ceil(count / 2)]. */
 ALWAYS_INLINE void copy_columns(const bool bf16_dot, const row_list *list, int64_t count, int64_t dim,
                                 real scale, real *y) {
   int64_t padded = round_up(dim, VL);
@@ -123,8 +122,9 @@ ALWAYS_INLINE void put_row(const real *x, int64_t dim, real scale, real *y, bool
   }
 }
 
-/* Which part of S^T [rows, vectors] of a block is visible to anyone: vector v of columns sees the first seen[v] rows,
-   all its columns see the first clear[v], columns i … i+TILE_ROWS-1 see the first column_rows[i / TILE_ROWS]. */
+/* Which part of S^T [rows, vectors] of a block is visible to anyone: vector v of columns sees the first
+   seen[v] rows, all its columns see the first clear[v], columns i … i+TILE_ROWS-1 see the first column_rows[i
+   / TILE_ROWS]. */
 typedef struct block_shape {
   int64_t rows, vectors, ld; /* ld = vectors * VL */
   int64_t seen[PANEL_VECTORS], clear[PANEL_VECTORS], column_rows[(PANEL + TILE_ROWS - 1) / TILE_ROWS];
@@ -155,8 +155,8 @@ static inline int at_most(int64_t n, int most) {
   return n < most ? (int)n : most;
 }
 
-/* S^T [rows, columns] = X Y, where X [rows, dim] are the rows of a tile and Y [dim, ld] is packed; both are reals, or
-   both are laid out for BF16 dots. */
+/* S^T [rows, columns] = X Y, where X [rows, dim] are the rows of a tile and Y [dim, ld] is packed; both are
+   reals, or both are laid out for BF16 dots. */
 static inline void score_block(const block_shape *shape, bool bf16_dot, const real *x, int64_t stride,
                                int64_t dim, const real *packed, real *scores, const upcoming *next) {
   tile_function *tile = bf16_dot ? tile_bf16_dot_rows : tile_rows;
@@ -183,8 +183,8 @@ static inline void cap_block(const block_shape *shape, double cap, real *scores)
     }
 }
 
-/* Y [columns, dim] (+)= W X: for every column the sum of the tile's rows X [rows, dim padded] with weights W^T [rows,
-   ld]. For BF16 dots, two rows share a lane in both. */
+/* Y [columns, dim] (+)= W X: for every column the sum of the tile's rows X [rows, dim padded] with weights
+   W^T [rows, ld]. For BF16 dots, two rows share a lane in both. */
 static inline void sum_over_keys(const block_shape *shape, bool bf16_dot, int64_t count, const real *weights,
                                  const real *x, int64_t stride, int64_t dim, real *y, bool accumulate,
                                  const upcoming *next) {
@@ -206,8 +206,8 @@ static inline void clear_unseen(const block_shape *shape, real *weights) {
     for (int64_t r = shape->seen[v]; r < shape->rows; r++) store(weights + r * shape->ld + v * VL, splat(0));
 }
 
-/* Rearranges the weights [rows, ld] in place for BF16 dots: [ceil(rows / 2), ld], two rows in a lane. Weights of
-   invisible keys become zeros. */
+/* Rearranges the weights [rows, ld] in place for BF16 dots: [ceil(rows / 2), ld], two rows in a lane. Weights
+   of invisible keys become zeros. */
 static inline void pair_up_weights(const block_shape *shape, real *weights) {
   for (int64_t v = 0; v < shape->vectors; v++) {
     real *at = weights + v * VL, *to = at;
@@ -248,25 +248,26 @@ static inline void allocate_panel(const ch_attend *args, scratch_arena *arena, f
 void attend_start_panel(const ch_attend *args, int64_t sequence, int64_t kv_head, int64_t first,
                         int64_t count, forward_panel *panel);
 
-/* Adds the keys first … first+rows-1 and their values to the panel. They are laid out for BF16 dots if the panel's
-   queries are (pair_block). `scores`: SCORES reals. */
+/* Adds the keys first … first+rows-1 and their values to the panel. They are laid out for BF16 dots if the
+   panel's queries are (pair_block). `scores`: SCORES reals. */
 enum { SCORES = BLOCK * PANEL + TILE_ROWS };
 void attend_meet_block(const ch_attend *args, forward_panel *panel, int64_t first, int64_t rows,
                        const block_rows *block, real *scores, const upcoming *next_keys,
                        const upcoming *next_values);
 
-/* Multiplies the sums [VL, padded] of a vector of columns, the first `count` of which exist, by new factors. */
+/* Multiplies the sums [VL, padded] of a vector of columns, the first `count` of which exist, by new
+   factors. */
 void attend_rescale(real *sums, int64_t padded, const real *factors, int64_t count);
 
-/* Writes a column's output, which is `scale` times its weighted sum of values (zeros for a scale of 0), and its
-   log-sum-exp. */
+/* Writes a column's output, which is `scale` times its weighted sum of values (zeros for a scale of 0), and
+   its log-sum-exp. */
 void attend_write(const ch_attend *args, int64_t sequence, const column_place *at, const real *weighted,
                   real scale, real lse);
 
 /* The forward pass over few queries (split-KV decode), and whether a call takes it. */
 bool attend_is_split_kv(const ch_attend *args);
-/* Returns true if the panels, forward and backward, use BF16 dot products. Split-KV decode chooses by the type of the states
-   instead. */
+/* Returns true if the panels, forward and backward, use BF16 dot products. Split-KV decode chooses by the
+   type of the states instead. */
 static inline bool uses_bf16_dot(const ch_attend *args) {
   return HAVE_BF16_DOT && args->may_round && !attend_is_split_kv(args);
 }

@@ -2,8 +2,8 @@
  *
  *   O' = O sigmoid(lse - z),   lse' = log(e^lse + e^z),   dz = -sum over queries of e^(z - lse') (dO' . O')
  *
- * With lse' in place of lse the backward pass of attention gives the gradients of queries, keys and values.
- */
+ * With lse' in place of lse the backward pass of attention gives the gradients of queries, keys and
+ * values. */
 #include "tensor/kernels/vector/math.h"
 
 /* sigmoid(lse - z) and log(e^lse + e^z); a query that sees no key has a lse of -infinity. */

@@ -1,10 +1,9 @@
 /* Split-KV decode: streaming attention over few queries, bound by the memory of the states.
  *
  * The tokens of every sequence are divided into one part per thread (fewer if there are few tokens). A thread
- * reads its parts once, for all heads, and keeps running sums for each part. The sums of a sequence's parts are
- * merged at the end, in the order of the tokens. If there are many sequences, a thread reads all parts of a
- * sequence as long as all threads get the same amount of work.
- */
+ * reads its parts once, for all heads, and keeps running sums for each part. The sums of a sequence's parts
+ * are merged at the end, in the order of the tokens. If there are many sequences, a thread reads all parts of
+ * a sequence as long as all threads get the same amount of work. */
 #include "tensor/kernels/attention/attend_split_kv.h"
 
 #include "tensor/kernels/attention/attend_bf16_dot.h"
@@ -60,7 +59,7 @@ static void allocate_split_kv(const ch_attend *args, const decode_plan *plan, sc
   }
 }
 
-/* --- more columns: panels ------------------------------------------------------------------------------------ */
+/* --- more columns: panels ------------------------------------------------------------------------------- */
 
 static void start_panels(const ch_attend *args, const decode_plan *plan, int64_t sequence,
                          decode_space *space, const decode_state *state) {
@@ -89,7 +88,7 @@ static void panel_block(const ch_attend *args, const decode_plan *plan, const de
   }
 }
 
-/* --- ranges of tokens ---------------------------------------------------------------------------------------- */
+/* --- ranges of tokens ----------------------------------------------------------------------------------- */
 
 /* The tokens that any query of a sequence sees. */
 static int64_t visible_tokens(const ch_attend *args, int64_t sequence, int64_t *first) {
@@ -137,8 +136,8 @@ static void read_tokens(const ch_attend *args, const decode_plan *plan, const kv
     attend_decode_start(args, plan, part->sequence, space, state);
   else
     start_panels(args, plan, part->sequence, space, state);
-  /* The first block was not prefetched, so a long block would wait: the first one is short, and each next one twice
-     as long. */
+  /* The first block was not prefetched, so a long block would wait: the first one is short, and each next one
+     twice as long. */
   int64_t most = plan->block > BLOCK ? FIRST_BLOCK : plan->block;
   for (int64_t first = part->first; first < part->end;) {
     int64_t coming = 2 * most < plan->block ? 2 * most : plan->block;
@@ -194,9 +193,10 @@ static size_t state_bytes(const decode_plan *plan) {
   return arena.used;
 }
 
-/* --- parts of sequences -------------------------------------------------------------------------------------- */
+/* --- parts of sequences --------------------------------------------------------------------------------- */
 
-/* The layout of the scratch memory: what the threads work in, then the states of all parts of all sequences. */
+/* The layout of the scratch memory: what the threads work in, then the states of all parts of all
+   sequences. */
 typedef struct split_memory {
   size_t thread_bytes, state_bytes;
   int most_parts;
@@ -216,8 +216,8 @@ static decode_state state_of_part(const ch_attend *args, const decode_plan *plan
   return state;
 }
 
-/* How many parts a sequence is divided into. This depends only on its own length and the planned number of threads,
-   so that its result does not depend on the other sequences. */
+/* How many parts a sequence is divided into. This depends only on its own length and the planned number of
+   threads, so that its result does not depend on the other sequences. */
 static int64_t parts_of(const ch_attend *args, const decode_plan *plan, const split_memory *memory,
                         int64_t tokens) {
   int64_t work = tokens * args->kv_heads * plan->group_columns * (args->key_dim + args->value_dim);
@@ -225,8 +225,9 @@ static int64_t parts_of(const ch_attend *args, const decode_plan *plan, const sp
   return parts < 2 ? 1 : parts < memory->most_parts ? parts : memory->most_parts;
 }
 
-/* Which thread reads a sequence. One thread reads all its parts, in their order in memory, as long as all threads get
-   the same amount of work; else every thread reads a part. All threads compute the same answer. */
+/* Which thread reads a sequence. One thread reads all its parts, in their order in memory, as long as all
+   threads get the same amount of work; else every thread reads a part. All threads compute the same
+   answer. */
 enum { MOST_OWNERS = 64, NO_OWNER = -1 };
 
 typedef struct kv_owners {
@@ -276,8 +277,8 @@ static void read_part(const ch_attend *args, const decode_plan *plan, const spli
                    args->kv_heads * plan->group_columns);
 }
 
-/* First pass: reads this thread's parts of every sequence. Each part is read when the next one is known, which is
-   prefetched at its end. A sequence whose parts are all this thread's is also merged. */
+/* First pass: reads this thread's parts of every sequence. Each part is read when the next one is known,
+   which is prefetched at its end. A sequence whose parts are all this thread's is also merged. */
 static void read_parts(const ch_attend *args, const decode_plan *plan, const split_memory *memory, int thread,
                        int threads) {
   scratch_arena arena = arena_at(args->scratch);
@@ -302,7 +303,8 @@ static void read_parts(const ch_attend *args, const decode_plan *plan, const spl
   if (before.sequence >= 0) read_part(args, plan, memory, &before, NULL, &space);
 }
 
-/* Second pass: merges this thread's share of the columns of every sequence whose parts several threads read. */
+/* Second pass: merges this thread's share of the columns of every sequence whose parts several threads
+   read. */
 static void merge_parts(const ch_attend *args, const decode_plan *plan, const split_memory *memory,
                         int thread, int threads) {
   kv_owners owners = share_tokens(args, threads);

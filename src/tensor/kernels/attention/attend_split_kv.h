@@ -1,6 +1,5 @@
-/* Split-KV decode: what its two ways share. Up to DOT_COLUMNS columns per key-value head use dot products with the
- * keys, more use panels.
- */
+/* Split-KV decode: what its two ways share. Up to DOT_COLUMNS columns per key-value head use dot products
+ * with the keys, more use panels. */
 #ifndef CH_KERNELS_ATTENTION_ATTEND_SPLIT_KV_H
 #define CH_KERNELS_ATTENTION_ATTEND_SPLIT_KV_H
 
@@ -16,8 +15,8 @@ typedef struct decode_plan {
   bool dots, in_place; /* in_place: tiles are the memory itself */
 } decode_plan;
 
-/* The running state of a part of a sequence: per column the maximum, the sum of weights and the weighted sum of
-   values. */
+/* The running state of a part of a sequence: per column the maximum, the sum of weights and the weighted sum
+   of values. */
 typedef struct decode_state {
   real *max, *sum, *rows; /* [total], [total], [total, value_padded] */
 } decode_state;
@@ -35,8 +34,8 @@ typedef struct decode_space {
   forward_panel *panel;  /* else: one per key-value head */
 } decode_space;
 
-/* A block of a sequence's tokens, all heads. `coming`: how many tokens the next block has. `keys_after`: the keys
-   that this thread reads after the sequence's last block, if they are known. */
+/* A block of a sequence's tokens, all heads. `coming`: how many tokens the next block has. `keys_after`: the
+   keys that this thread reads after the sequence's last block, if they are known. */
 typedef struct decode_block {
   int64_t sequence, first, count, coming;
   const void *keys_after; /* or NULL */

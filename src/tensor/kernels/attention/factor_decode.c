@@ -1,8 +1,7 @@
-/* Attention over factors of keys and values (tensor/factor_attend.h). Queries are few, so the tokens of each are divided into
- * parts, one for every thread if there are enough. A part goes through its tokens in blocks: the rows B_k of a block times
- * the queries of all heads in one product, what the heads take of them, a running softmax, and its weights times what the
- * heads take of B_v in another product.
- */
+/* Attention over factors of keys and values (tensor/factor_attend.h). Queries are few, so the tokens of each
+ * are divided into parts, one for every thread if there are enough. A part goes through its tokens in blocks:
+ * the rows B_k of a block times the queries of all heads in one product, each head's combination of them, a
+ * running softmax, and its weights times each head's combination of B_v in another product. */
 #include "tensor/kernels/attention/attend_columns.h"
 #include "tensor/kernels/vector/stored_states.h"
 #include "tensor/kernels/vector/lanes.h"
@@ -33,7 +32,8 @@ static int64_t padded_heads(const ch_factor_attend *a) {
   return round_up(a->heads, VL);
 }
 
-/* Rows of a product over heads: whole tiles of it, where the weights of no head behind the last one are zero. */
+/* Rows of a product over heads: whole tiles of it, where the weights of no head behind the last one are
+   zero. */
 static int64_t whole_rows(const ch_factor_attend *a) {
   int64_t rows = round_up(a->heads, TILE_ROWS);
   return rows < padded_heads(a) ? rows : padded_heads(a);
@@ -64,7 +64,7 @@ static void allocate_space(const ch_factor_attend *a, scratch_arena *arena, fact
   s->weights = arena_reals(arena, TOKENS * a->v_rank * padded);
 }
 
-/* --- blocks ------------------------------------------------------------------------------------------------------ */
+/* --- blocks --------------------------------------------------------------------------------------------- */
 
 /* `count` rows of a factor as reals, *stride apart: in place, or widened. */
 static const real *take_rows(const ch_factor_attend *a, int factor, int64_t sequence, int64_t first,
@@ -82,7 +82,7 @@ static const real *take_rows(const ch_factor_attend *a, int factor, int64_t sequ
     for (int64_t t = 1; t < count && stored != width; t++)
       memmove(wide + t * width, wide + t * stored, (size_t)width * sizeof(real));
   } else {
-    int64_t elements = count * width; /* rows lie side by side */
+    int64_t elements = count * width; /* rows are adjacent */
     for (int64_t i = 0; i < elements; i += VL)
       store(wide + i, view->dtype == CH_F16 ? load_state(CH_F16, rows, i, elements - i)
                                             : load_state(CH_BF16, rows, i, elements - i));
@@ -260,7 +260,7 @@ static void add_block(const ch_factor_attend *a, const factor_part *part, int64_
    round_up(a->dim, VL), true);
 }
 
-/* --- parts --------------------------------------------------------------------------------------------------------- */
+/* --- parts ---------------------------------------------------------------------------------------------- */
 
 static void start_part(const ch_factor_attend *a, const factor_part *part, const factor_space *s,
                        const factor_sums *sums) {
@@ -300,7 +300,8 @@ static factor_part tokens_of(const ch_factor_attend *a, int64_t sequence, int64_
   return part;
 }
 
-/* How many parts a query's tokens are divided into: by its own work alone, so that its result does not depend on others. */
+/* How many parts a query's tokens are divided into: by its own work alone, so that its result does not depend
+   on others. */
 static int64_t parts_of(const ch_factor_attend *a, const factor_part *all) {
   int64_t tokens = all->end - all->first, most = a->team->threads;
   int64_t parts = tokens * a->heads * (a->k_rank + a->v_rank) * a->dim / CH_PARALLEL_ELEMENTS;

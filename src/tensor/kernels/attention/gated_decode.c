@@ -1,10 +1,10 @@
-/* EG-MLA's decoding (tensor/gated_attend.h). Frequent ids are folded into the query and out of the sums, in blocks
- * of ids, by small matrix products. Their tokens are then processed one after the other, all heads at once, with a
- * running softmax. Tokens of rare ids are expanded (gated_expand.c).
- */
+/* EG-MLA's decoding (tensor/gated_attend.h). Frequent ids are folded into the query and out of the sums, in
+ * blocks of ids, by small matrix products. Their tokens are then processed one after the other, all heads at
+ * once, with a running softmax. Tokens of rare ids are expanded (gated_expand.c). */
 #include "tensor/kernels/attention/gated_space.h"
 
-/* A piece of a group: tokens first … first+count-1 of the sequence's list, for row `row` of the block of ids. */
+/* A piece of a group: tokens first … first+count-1 of the sequence's list, for row `row` of the block of
+   ids. */
 typedef struct piece {
   int64_t row, first, count;
 } piece;
@@ -180,16 +180,16 @@ static void unfold_values(const ch_gated_attend *a, const int32_t *id, int64_t i
   }
 }
 
-/* --- which form ---------------------------------------------------------------------------------------------- */
+/* --- which form ----------------------------------------------------------------------------------------- */
 
 /* A thread's share of a sequence: the tokens begin … end-1 of the groups' list, from group `group` on. */
 typedef struct share {
   int64_t group, begin, end;
 } share;
 
-/* Costs in multiply-adds per head, weighted by how fast each kind runs: an expanded token is a column of one product
-   of kv_b with a block of tokens; a folded id has two small products to itself; a token that uses a folded query and
-   adds to a sum reads both from L2. */
+/* Costs in multiply-adds per head, weighted by how fast each kind runs: an expanded token is a column of one
+   product of kv_b with a block of tokens; a folded id has two small products to itself; a token that uses a
+   folded query and adds to a sum reads both from L2. */
 typedef struct costs {
   double expanded, folded, met; /* per token; per id; per token of a folded id */
   int64_t seldom;               /* ids of at most so many tokens are expanded */
@@ -315,7 +315,7 @@ static void read_share(const ch_gated_attend *a, int64_t sequence, const share *
   if (seldom.count) expand_tokens(a, sequence, &seldom, s);
 }
 
-/* --- threads ------------------------------------------------------------------------------------------------- */
+/* --- threads -------------------------------------------------------------------------------------------- */
 
 /* Adds another thread's part. */
 static void merge(const ch_gated_attend *a, const gated_space *into, const gated_space *part) {

@@ -1,6 +1,5 @@
-/* EG-MLA's decoding by expansion, for rare ids: a block of tokens goes through one product with each head's rows
- * of kv_b. The lanes are tokens, so gates, scores and weights need no sums across lanes.
- */
+/* EG-MLA's decoding by expansion, for rare ids: a block of tokens goes through one product with each head's
+ * rows of kv_b. The lanes are tokens, so gates, scores and weights need no sums across lanes. */
 #include "tensor/kernels/attention/gated_space.h"
 
 enum { VECTORS = EXPANDED / VL };

@@ -1,4 +1,5 @@
-/* Shared by the two forms of attention over gated latents: a thread's working memory, and reading what is stored. */
+/* Shared by the two forms of attention over gated latents: a thread's working memory, and reading what is
+   stored. */
 #ifndef CH_KERNELS_ATTENTION_GATED_SPACE_H
 #define CH_KERNELS_ATTENTION_GATED_SPACE_H
 
@@ -7,8 +8,8 @@
 #include "tensor/kernels/vector/quantised_blocks.h"
 #include "tensor/kernels/vector/lanes.h"
 
-/* Ids folded at once; tokens whose scores are held (a larger group is processed in pieces); tokens expanded at once.
-   */
+/* Ids folded at once; tokens whose scores are held (a larger group is processed in pieces); tokens expanded
+ * at once. */
 enum { IDS = 32, TOKENS = 128, EXPANDED = 64 };
 
 /* A thread's scratch memory; heads are padded to whole vectors in rows of scores. */
@@ -61,7 +62,7 @@ static inline const real *gates_of(const ch_gated_attend *a, int32_t id) {
   return (const real *)a->gates.data + id * a->gates.token_stride;
 }
 
-/* Prefetches a head's gates for some ids, which lie far apart; a head past the last one has none. */
+/* Prefetches a head's gates for some ids, which are far apart; a head past the last one has none. */
 static inline void fetch_gates(const ch_gated_attend *a, const int32_t *id, int64_t count, int64_t head) {
   int64_t width = head_width(a);
   for (int64_t i = 0; i < count && head < a->heads; i++)
@@ -90,8 +91,8 @@ static inline void take_tokens(const ch_gated_attend *a, int64_t sequence, const
   }
 }
 
-/* y [columns, ldy] = the transpose of x [rows, ldx], in whole vectors: y has room for rows and columns rounded up, and
-   zeros where x has no rows. */
+/* y [columns, ldy] = the transpose of x [rows, ldx], in whole vectors: y has room for rows and columns
+   rounded up, and zeros where x has no rows. */
 static inline void turn(const real *x, int64_t rows, int64_t ldx, int64_t columns, real *y, int64_t ldy) {
   for (int64_t r = 0; r < round_up(rows, VL); r += VL)
     for (int64_t c = 0; c < columns; c += VL) {
@@ -103,8 +104,8 @@ static inline void turn(const real *x, int64_t rows, int64_t ldx, int64_t column
     }
 }
 
-/* Attends to up to EXPANDED tokens by expanding each of them; `last` is the newest token's place. Nothing may be folded
-   but not yet unfolded. */
+/* Attends to up to EXPANDED tokens by expanding each of them; `last` is the newest token's place. Nothing may
+   be folded but not yet unfolded. */
 #define gated_expand KERNEL(gated_expand)
 void gated_expand(const ch_gated_attend *a, int64_t sequence, const int32_t *token, const int32_t *id,
                   int64_t count, int64_t last, const gated_space *s);

@@ -1,7 +1,8 @@
-/* Block-quantised states (CH_Q8_0, CH_Q4_0): written as tokens come, read when tiles of attention are produced. */
+/* Block-quantised states (CH_Q8_0, CH_Q4_0): written as tokens come, read when tiles of attention are
+   produced. */
 #include "tensor/kernels/vector/quantised_blocks.h"
 
-/* --- writing ------------------------------------------------------------------------------------------------- */
+/* --- writing -------------------------------------------------------------------------------------------- */
 
 enum { VECTORS = GROUP / VL };
 
@@ -48,8 +49,9 @@ static inline void pack_q8_0(const vec x[VECTORS], unsigned char *block) {
   for (int i = 0; i < GROUP; i++) block[2 + i] = (unsigned char)(int8_t)(int)q[i];
 }
 
-/* The scale s for which s * q, with whole q from -8 to 7, comes nearest to x in squares, of a few that put the value of
-   largest magnitude near -8. With s = (x . q) / (q . q) the error is |x|^2 - (x . q)^2 / (q . q). */
+/* The scale s for which s * q, with whole q from -8 to 7, comes nearest to x in squares, of a few that put
+   the value of largest magnitude near -8. With s = (x . q) / (q . q) the error is |x|^2 - (x . q)^2 / (q .
+   q). */
 static inline real scale_of_fours(const vec x[VECTORS]) {
   vec highest = x[0], lowest = x[0];
   for (int i = 1; i < VECTORS; i++) {
@@ -107,7 +109,7 @@ void KERNEL(pack_states)(const ch_team *team, int64_t rows, int64_t n, const voi
   });
 }
 
-/* --- reading ------------------------------------------------------------------------------------------------- */
+/* --- reading -------------------------------------------------------------------------------------------- */
 
 /* The prefetch distance in bytes. */
 enum { AHEAD = 4096 };

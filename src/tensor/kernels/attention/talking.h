@@ -1,17 +1,17 @@
-/* Talking-heads attention's units and blocks: a unit is a block of queries of one sequence with all heads, and meets
- * the keys it sees 64 at a time. Shared by the forward and the backward pass.
+/* Talking-heads attention's units and blocks: a unit is a block of queries of one sequence with all heads,
+ * and meets the keys it sees 64 at a time. Shared by the forward and the backward pass.
  *
- * Heads meet one another at every (query, key) pair, so that neither the softmax nor the weighted sum can go head by
- * head as in attend_forward.c:
+ * Heads meet one another at every (query, key) pair, so that neither the softmax nor the weighted sum can go
+ * head by head as in attend_forward.c:
  *
  *   S_h = scale Q_h K_h^T - slope_h distance      L_g = sum_h A[g, h] S_h      P_g = softmax(L_g)
  *   W_o = sum_g B[o, g] P_g                       O_o = W_o V_o
  *
- * A tile holds one of S, L, P, W for all heads, a unit's queries and a block's keys: [heads, rows, ld] with keys in the
- * lanes, so that mixing heads is one product [heads, heads] x [heads, rows ld]. Weights are mixed after they are
- * normalised, so a unit goes through its keys twice: once for the softmax's sums, once for the values. Logits of the
- * first pass are kept for the second as far as KEPT goes; those beyond are computed again. T x T of them never exist.
- */
+ * A tile holds one of S, L, P, W for all heads, a unit's queries and a block's keys: [heads, rows, ld] with
+ * keys in the lanes, so that mixing heads is one product [heads, heads] x [heads, rows ld]. Weights are mixed
+ * after they are normalised, so a unit goes through its keys twice: once for the softmax's sums, once for the
+ * values. Logits of the first pass are saved for the second as far as KEPT allows; later ones are computed
+ * again. T x T of them never exist. */
 #ifndef CH_KERNELS_ATTENTION_TALKING_H
 #define CH_KERNELS_ATTENTION_TALKING_H
 
@@ -31,7 +31,7 @@ typedef struct talking_shape {
 /* Consecutive queries of one sequence, and the keys each of them sees. */
 typedef struct talking_unit {
   int64_t sequence, query, rows;
-  int64_t first, end;           /* keys that any query sees lie in first … end-1, */
+  int64_t first, end;           /* range of the keys that any query sees: first … end-1, */
   int64_t first_sink, end_sink; /* or are sinks before `first` (may be none) */
   int64_t blocks, sink_blocks;  /* the first sink_blocks of them are the sinks' */
   visible_keys keys[PANEL];
@@ -39,8 +39,8 @@ typedef struct talking_unit {
   const ch_row_places *places; /* of the sequence's rows, or NULL */
 } talking_unit;
 
-/* Keys first … first+count-1, padded to whole vectors: ld. Heads of a tile are `plane` apart, a line more than their
-   elements, so that the same element of all heads does not fall into one set of the cache. */
+/* Keys first … first+count-1, padded to whole vectors: ld. Heads of a tile are `plane` apart, a line more
+   than their elements, so that the same element of all heads does not fall into one set of the cache. */
 typedef struct talking_block {
   int64_t first, count, ld, plane;
 } talking_block;
@@ -145,7 +145,8 @@ static inline void multiply_states(const ch_attend *args, const talking_unit *un
   }
 }
 
-/* y_h [rows, padded] (+)= tile_h Y_h for every head: the sum of the block's keys or values Y with a tile's weights. */
+/* y_h [rows, padded] (+)= tile_h Y_h for every head: the sum of the block's keys or values Y with a tile's
+   weights. */
 static inline void sum_states(const ch_attend *args, const talking_unit *unit, const talking_block *block,
                               const real *tile, const ch_tile *states, int64_t dim, const state_space *space,
                               real *y, bool accumulate) {
@@ -189,7 +190,8 @@ static inline void mask_row(const talking_unit *unit, const talking_block *block
   for (int64_t j = end > 0 ? end : 0; j < block->ld; j++) row[j] = -(real)INFINITY;
 }
 
-/* The block's mixed and masked logits; `scores` keeps the unmixed ones where there is a mix, and is else not used. */
+/* The block's mixed and masked logits; `scores` keeps the unmixed ones where there is a mix, and is else not
+   used. */
 static inline void logits_of_block(const ch_attend *args, const ch_head_mixes *mixes,
                                    const talking_unit *unit, const talking_block *block, const real *q,
                                    const ch_tile *keys, const state_space *space, real *scores,

@@ -1,21 +1,21 @@
-/* Talking-heads attention, backward: tiles are recomputed from the log-sum-exp (notation of talking.h; A and B are the
- * mixes of logits and weights).
+/* Talking-heads attention, backward: tiles are recomputed from the log-sum-exp (notation of talking.h; A and
+ * B are the mixes of logits and weights).
  *
  *   dW_o = dO_o V_o^T      dP_g = sum_o B[o, g] dW_o     delta_g = sum over keys of P_g dP_g
  *   dL_g = P_g (dP_g - delta_g)                          dS_h = sum_g A[g, h] dL_g
  *   dQ_h = scale dS_h K_h  dK_h = scale dS_h^T Q_h       dV_o = W_o^T dO_o
  *   dA[g, h] = sum over pairs of dL_g S_h                dB[o, g] = sum over pairs of dW_o P_g
  *
- * Where weights are mixed, delta is known only when a unit has met all its keys, so that it meets them twice; S, P and
- * dP are kept from the first time as far as KEPT goes. Else delta = dO . O and once is enough. A task goes through
- * units of one sequence and adds up dK and dV as it goes: in place when the sequence is its own, else in a buffer that
- * is then added to the others' in a fixed order.
- */
+ * Where weights are mixed, delta is known only when a unit has met all its keys, so that it meets them twice;
+ * S, P and dP are saved the first time as far as KEPT allows. Else delta = dO . O and once is enough. A
+ * task goes through units of one sequence and adds up dK and dV as it goes: in place when the sequence is its
+ * own, else in a buffer that is then added to the others' in a fixed order. */
 #include "tensor/kernels/attention/talking.h"
 
 enum { MOST_PARTS = 16 };
 
-/* One block's tiles. Without a mix of logits, scores are the weights' own memory; without one of weights, dW is dP. */
+/* One block's tiles. Without a mix of logits, scores are the weights' own memory; without one of weights, dW
+   is dP. */
 typedef struct tile_set {
   real *scores, *weights, *dweights;
 } tile_set;
@@ -38,8 +38,8 @@ typedef struct gradient_plan {
   int64_t buffer; /* reals of a part's own dK and dV, or 0 */
 } gradient_plan;
 
-/* The sums of a task: rows of tokens of its sequence, and matrices [heads, heads]; NULL for what is not wanted.
-   */
+/* The sums of a task: rows of tokens of its sequence, and matrices [heads, heads]; NULL for what is not
+ * wanted. */
 typedef struct task_sums {
   real *dk, *dv, *dlogits, *dweights;
 } task_sums;
@@ -79,7 +79,7 @@ static void allocate_gradient(const ch_attend *args, const gradient_plan *plan, 
   space->kept = arena_reals(arena, plan->slots * 3 * plan->tile);
 }
 
-/* --- products of tiles --------------------------------------------------------------------------------------- */
+/* --- products of tiles ---------------------------------------------------------------------------------- */
 
 /* Up to 2 x 4 sums at once: registers for more are rare. */
 enum { PAIR_ROWS = 2, BF16_DOT_COLUMNS = 4 };
@@ -112,7 +112,8 @@ static void add_head_products(int64_t heads, int64_t n, int64_t plane, const rea
     }
 }
 
-/* Adds to the block's rows [token, heads, dim] of dK or dV: tile_h^T X_h for every head, X [heads, rows, dim]. */
+/* Adds to the block's rows [token, heads, dim] of dK or dV: tile_h^T X_h for every head, X [heads, rows,
+   dim]. */
 static void add_to_states(const ch_attend *args, const talking_unit *unit, const talking_block *block,
                           const real *tile, const real *x, int64_t dim, real *into) {
   int64_t stride = args->heads * dim;
@@ -121,7 +122,7 @@ static void add_to_states(const ch_attend *args, const talking_unit *unit, const
    into + block->first * stride + h * dim, stride, true);
 }
 
-/* --- a unit -------------------------------------------------------------------------------------------------- */
+/* --- a unit --------------------------------------------------------------------------------------------- */
 
 static real dot_rows(const real *x, const real *y, int64_t dim) {
   vec sum = splat(0);
@@ -253,7 +254,7 @@ static void run_unit(const talking_call *call, const talking_unit *unit, const t
   if (call->gradient->dq) write_dq(call, unit, space);
 }
 
-/* --- tasks --------------------------------------------------------------------------------------------------- */
+/* --- tasks ---------------------------------------------------------------------------------------------- */
 
 /* Where a sequence's dK and dV belong. */
 static task_sums sums_in_place(const talking_call *call, int64_t sequence) {
@@ -293,8 +294,8 @@ static void run_task(const talking_call *call, int64_t task, real *buffers, real
     clear(sums.dk, args->queries * args->heads * args->key_dim);
   if (plan->buffer || !call->gradient->accumulate_v)
     clear(sums.dv, args->queries * args->heads * args->value_dim);
-  /* Units are dealt to the parts in turns, forwards and then backwards: under a causal mask later units are more
-     work. */
+  /* Units are dealt to the parts in turns, forwards and then backwards: under a causal mask later units are
+     more work. */
   for (int64_t turn = 0; turn * plan->parts < plan->shape.units; turn++) {
     int64_t number = turn * plan->parts + (turn % 2 ? plan->parts - 1 - part : part);
     if (number >= plan->shape.units) continue;

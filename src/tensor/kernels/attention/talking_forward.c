@@ -1,5 +1,5 @@
-/* Talking-heads attention, forward: units of queries on all threads, or, where a sequence has too few of them (decoding),
- * every unit's keys cut into one range per thread. */
+/* Talking-heads attention, forward: units of queries on all threads, or, where a sequence has too few of them
+ * (decoding), every unit's keys cut into one range per thread. */
 #include "tensor/kernels/attention/talking.h"
 
 /* The working memory of a thread. */
@@ -48,7 +48,7 @@ typedef struct block_range {
   int64_t first, end;
 } block_range;
 
-/* Where the logits of a block are kept; blocks past the last slot share it. */
+/* The memory for the logits of a block; blocks past the last slot share it. */
 static real *slot_of(const ch_attend *args, const talking_plan *plan, const block_range *range, int64_t block,
                      const talking_space *space) {
   int64_t slot = block - range->first;
@@ -71,7 +71,7 @@ static void add_logits(const real *row, int64_t ld, real *max, real *sum) {
   *max = peak;
 }
 
-/* The first pass: sums of the softmax, logits kept. */
+/* The first pass: computes sums of the softmax and saves logits. */
 static void scan_keys(const ch_attend *args, const ch_head_mixes *mixes, const talking_plan *plan,
                       const talking_unit *unit, const block_range *range, const talking_space *space) {
   for (int64_t i = 0; i < args->heads * unit->rows; i++) {
@@ -148,8 +148,8 @@ static void write_rows(const ch_attend *args, const talking_unit *unit, const ta
   }
 }
 
-/* A unit in three passes over its parts, one of which each of `team` has. Every part of a pass needs all parts of the pass
-   before. */
+/* A unit in three passes over its parts, one of which each of `team` has. Every part of a pass needs all
+   parts of the pass before. */
 static block_range blocks_of_part(const talking_unit *unit, int part, int parts) {
   block_range range;
   thread_range(unit->blocks, part, parts, &range.first, &range.end);

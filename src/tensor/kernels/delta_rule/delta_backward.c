@@ -1,4 +1,5 @@
-/* The backward pass of the gated delta rule, from the last chunk to the first (delta_chunk.h has the notation).
+/* The backward pass of the gated delta rule, from the last chunk to the first (delta_chunk.h has the
+ * notation).
  *
  * With u = b e and gradients dO of the output and dS of the state after the chunk:
  *
@@ -8,9 +9,9 @@
  *   dK = dA K - diag(c) dE S_0^T  +  dP^T Q + dA^T K + diag(G_n) U dS^T
  *   dS_0 = c_n dS + (diag(c) Q)^T dO - (diag(c) K)^T dE
  *
- * Every entry of G and c is e^(C_i - C_j), C the sums of log a: so the gradient of C_i is q_i . dQ_i + k_i . (the first two
- * terms of dK_i minus the others), that of C_n has dS . S_n more, and the gradient of log a_i is the sum from i on.
- */
+ * Every entry of G and c is e^(C_i - C_j), C the sums of log a: so the gradient of C_i is q_i . dQ_i + k_i .
+ * (the first two terms of dK_i minus the others), that of C_n has dS . S_n more, and the gradient of log a_i
+ * is the sum from i on. */
 #include "tensor/kernels/delta_rule/delta_parts.h"
 
 typedef struct backward_space {
@@ -72,7 +73,8 @@ static real dot(int64_t n, const real *x, const real *y) {
   return lanes_sum(sum);
 }
 
-/* A [rows] times G, entry by entry, on and below the diagonal (or only below), negated if sign is -1; zeros above. */
+/* A [rows] times G, entry by entry, on and below the diagonal (or only below), negated if sign is -1; zeros
+   above. */
 static void times_decays(const delta_chunk *c, bool below, real sign, real *a) {
   for (int64_t i = 0; i < c->count; i++) {
     for (int64_t j = 0, end = strip_end(c, i); j < end; j += VL) {

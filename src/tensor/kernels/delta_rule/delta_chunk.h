@@ -1,22 +1,21 @@
-/* The chunked form of the gated delta rule: what its forward and backward passes have in common.
+/* The chunked form of the gated delta rule, for its forward and backward passes.
  *
- * Of a chunk of n tokens after the state S_0, with c_i = a_1 ... a_i and G_ij = a_{j+1} ... a_i for i >= j, a state is
- * S_i = c_i S_0 + sum over j <= i of G_ij k_j (b_j e_j)^T, where the errors e_i = v_i - (a_i S_{i-1})^T k_i solve a
- * triangular system (the UT form of a product of Householder-like matrices):
+ * Of a chunk of n tokens after the state S_0, with c_i = a_1 ... a_i and G_ij = a_{j+1} ... a_i for i >= j, a
+ * state is S_i = c_i S_0 + sum over j <= i of G_ij k_j (b_j e_j)^T, where the errors e_i = v_i - (a_i
+ * S_{i-1})^T k_i solve a triangular system (the UT form of a product of Householder-like matrices):
  *
  *   (I + M diag(b)) E = V - diag(c) K S_0,   M = G o K K^T below the diagonal
  *   O = diag(c) Q S_0 + P diag(b) E,         P = G o Q K^T on and below it
  *   S_n = c_n S_0 + sum over j of G_nj k_j (b_j e_j)^T
  *
- * All of it is products of small matrices, which lie in scratch memory with rows filled up to whole vectors by zeros.
- */
+ * All of it is products of small matrices, in scratch memory, with rows padded to whole vectors by zeros. */
 #ifndef CH_KERNELS_DELTA_RULE_DELTA_CHUNK_H
 #define CH_KERNELS_DELTA_RULE_DELTA_CHUNK_H
 
 #include "tensor/kernels/vector/math.h"
 #include "tensor/kernels/products/tile_product.h"
 
-enum { CHUNK = CH_DELTA_CHUNK, STRIP = 16 /* rows of a triangular matrix that one product takes */ };
+enum { CHUNK = CH_DELTA_CHUNK, STRIP = 16 /* rows of a triangular matrix in one product */ };
 
 /* Sizes of one call: rows of keys and values, in scratch memory. */
 typedef struct delta_sizes {
@@ -77,7 +76,7 @@ static inline void take_chunk(const ch_delta_rule *a, const delta_sizes *sizes, 
                          .solving = take_reals(at, CHUNK * CHUNK)};
 }
 
-/* --- rows -------------------------------------------------------------------------------------------------------- */
+/* --- rows ----------------------------------------------------------------------------------------------- */
 
 /* Token t of a chunk, among all tokens. */
 static inline int64_t token_of(const ch_delta_rule *a, const delta_chunk *c, int64_t t) {
@@ -88,7 +87,8 @@ static inline bool begins_document(const ch_delta_rule *a, const delta_chunk *c,
   return a->document_start && a->document_start[token_of(a, c, t)] == c->first + t;
 }
 
-/* Copies a chunk's rows of `dim` elements, `stride` apart, after each other with `ld`, zeros after the elements. */
+/* Copies a chunk's rows of `dim` elements, `stride` apart, after each other with `ld`, zeros after the
+   elements. */
 static inline void gather_rows(int64_t rows, int64_t dim, const real *from, int64_t stride, real *to,
                                int64_t ld) {
   for (int64_t r = 0; r < rows; r++) {
@@ -115,7 +115,7 @@ static inline void scale_rows(int64_t rows, int64_t ld, const real *factor, real
   }
 }
 
-/* --- products with triangular matrices [CHUNK, CHUNK] -------------------------------------------------------------- */
+/* --- products with triangular matrices [CHUNK, CHUNK] --------------------------------------------------- */
 
 /* C [rows, n] (+)= L B, L zero above the diagonal. */
 static inline void lower_times(int64_t rows, int64_t n, const real *lower, const real *b, int64_t ldb,
@@ -136,7 +136,8 @@ static inline void lower_across_times(int64_t rows, int64_t n, const real *lower
   }
 }
 
-/* The part on and below the diagonal of C [rows, rows] = A B, A [rows, k], B [k, CHUNK]; the rest is undefined. */
+/* The part on and below the diagonal of C [rows, rows] = A B, A [rows, k], B [k, CHUNK]; the rest is
+   undefined. */
 static inline void lower_product(int64_t rows, int64_t k, const real *a, int64_t lda, const real *b,
                                  real *c) {
   for (int64_t r = 0; r < rows; r += STRIP) {
@@ -146,7 +147,7 @@ static inline void lower_product(int64_t rows, int64_t k, const real *a, int64_t
   }
 }
 
-/* --- a chunk ------------------------------------------------------------------------------------------------------- */
+/* --- a chunk -------------------------------------------------------------------------------------------- */
 
 /* Reads the part of a chunk that all value heads of a head share. */
 static inline void read_chunk(const ch_delta_rule *a, const delta_sizes *sizes, delta_chunk *c) {
@@ -161,7 +162,8 @@ static inline void read_chunk(const ch_delta_rule *a, const delta_sizes *sizes, 
 /* Decays below this count as none: their products would be denormal, and slow. */
 #define LEAST_DECAY ((real)1e-30)
 
-/* G, c and b of a value head. A row of G is the one before it times a_i, so that close tokens keep all their digits. */
+/* G, c and b of a value head. A row of G is the one before it times a_i, so that close tokens keep all their
+   digits. */
 static inline void read_decays(const ch_delta_rule *a, delta_chunk *c, int64_t value_head) {
   real before = 1;
   memset(c->decays, 0, CHUNK * CHUNK * sizeof(real));
@@ -187,7 +189,7 @@ static inline int64_t strip_end(const delta_chunk *c, int64_t i) {
   return end < c->count ? end : c->count;
 }
 
-/* P, and the matrix that solving takes: -M with columns (or rows) times b. */
+/* P, and the matrix of the triangular system: -M with columns (or rows) times b. */
 static inline void weigh_chunk(delta_chunk *c, bool by_rows) {
   for (int64_t i = 0; i < c->count; i++) {
     const int64_t row = i * CHUNK, end = strip_end(c, i);

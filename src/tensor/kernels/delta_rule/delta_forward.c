@@ -106,7 +106,8 @@ static void run_head(const ch_delta_rule *a, const delta_sizes *sizes, forward_s
                  state_of(a, sequence, head * sizes->group + g), a->value_dim, false);
 }
 
-/* Returns true if so few tokens are read that products of matrices do not pay, and no backward pass follows. */
+/* Returns true if so few tokens are read that products of matrices do not pay, and no backward pass
+   follows. */
 static bool goes_step_by_step(const ch_delta_rule *a) {
   return a->length < CH_DELTA_CHUNK / 8 && !a->kept_errors;
 }

@@ -1,8 +1,9 @@
-/* The inputs of the gated delta rule besides keys and values: queries and keys of length 1, decays, and steps between 0 and 1. */
+/* The inputs of the gated delta rule besides keys and values: queries and keys of length 1, decays, and steps
+   between 0 and 1. */
 #include "tensor/kernels/vector/math.h"
 #include "tensor/kernels/vector/partials.h"
 
-/* --- vectors of length 1 ---------------------------------------------------------------------------------------------- */
+/* --- vectors of length 1 -------------------------------------------------------------------------------- */
 
 static real dot(int64_t n, const real *x, const real *y) {
   vec sum = splat(0);
@@ -46,7 +47,7 @@ void KERNEL(l2norm_backward)(const ch_team *team, int64_t rows, int64_t n, const
             l2norm_back_rows(first, last, n, x, eps, (real)scale, dy, dx, accumulate));
 }
 
-/* --- decays ------------------------------------------------------------------------------------------------------------ */
+/* --- decays --------------------------------------------------------------------------------------------- */
 
 /* log(1 + e^x) without overflow; for a small e^x its own digits. */
 static double softplus(double x) {
@@ -105,7 +106,7 @@ void KERNEL(decay_backward)(const ch_team *team, int64_t rows, int64_t n, const 
   }
 }
 
-/* --- steps ------------------------------------------------------------------------------------------------------------- */
+/* --- steps ---------------------------------------------------------------------------------------------- */
 
 static void sigmoid_range(int64_t first, int64_t last, int64_t n, real scale, const real *x, real *y) {
   for (int64_t i = first * VL; i < last * VL; i += VL)

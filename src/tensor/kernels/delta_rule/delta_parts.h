@@ -1,10 +1,10 @@
-/* The parts of the gated delta rule's kernels, which lie in several files. */
+/* The parts of the gated delta rule's kernels, which are in several files. */
 #ifndef CH_KERNELS_DELTA_RULE_DELTA_PARTS_H
 #define CH_KERNELS_DELTA_RULE_DELTA_PARTS_H
 
 #include "tensor/kernels/delta_rule/delta_chunk.h"
 
-/* Token by token, in the place where the states lie: for few tokens (delta_steps.c). */
+/* Token by token, in the memory of the states: for few tokens (delta_steps.c). */
 #define delta_steps KERNEL(delta_steps)
 void delta_steps(const ch_delta_rule *a);
 /* Bytes of scratch memory of a thread in the backward pass (delta_backward.c). */

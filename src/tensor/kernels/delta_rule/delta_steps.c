@@ -1,16 +1,18 @@
-/* The gated delta rule token by token: decoding, in the memory where the states lie. */
+/* The gated delta rule token by token: decoding, in the memory of the states. */
 #include "tensor/kernels/delta_rule/delta_parts.h"
 
 enum { STEP_VECTORS = VEC_BYTES == 64 ? 8 : 4 };
 
-/* The work of one token on some columns of a state: k and q [key_dim], the value's columns and those of the output. */
+/* The work of one token on some columns of a state: k and q [key_dim], the value's columns and those of the
+   output. */
 typedef struct delta_step {
   int64_t key_dim, ld;
   const real *q, *k;
   real decay, beta;
 } delta_step;
 
-/* `vectors` (a constant) whole vectors of columns. The state's rows are read twice, the second time from the nearest cache. */
+/* `vectors` (a constant) whole vectors of columns. The state's rows are read twice, the second time from the
+   nearest cache. */
 ALWAYS_INLINE void step_columns(const int vectors, const delta_step *step, const real *v, real *state,
                                 real *out) {
   vec held[STEP_VECTORS], sum[STEP_VECTORS];

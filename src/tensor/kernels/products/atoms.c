@@ -1,4 +1,5 @@
-/* Weights that layers share: combinations of a dictionary's atoms (MASA eq. 2), and their gradient in one pass. */
+/* Weights that layers share: combinations of a dictionary's atoms (MASA eq. 2), and their gradient in one
+   pass. */
 #include "tensor/kernels/vector/stored_states.h"
 #include "tensor/kernels/vector/partials.h"
 
@@ -38,7 +39,7 @@ void KERNEL(combine_forward)(const ch_team *team, int64_t n, int64_t atoms, cons
   }
 }
 
-/* A block of dy, which stays in the cache, beside the same block of every atom. */
+/* A block of dy, which stays in the cache, against the same block of every atom. */
 static void spread_block(int64_t at, int64_t end, int64_t n, int64_t atoms, const real *coefficients,
                          const real *x, const real *dy, real *dx, bool accumulate, real *products) {
   for (int64_t s = 0; s < atoms; s++) {

@@ -1,9 +1,8 @@
 /* Products of several rows with block-quantised weights by VNNI: y = x W^T with x as small integers.
  *
- * Sixteen rows of weights at a time are unpacked into a panel, one row per lane: a vector has four neighbouring
- * values of each row, and is multiplied with the same four values of a row of x. A panel stays in L1 while all
- * rows of x are multiplied with it.
- */
+ * Sixteen rows of weights at a time are unpacked into a panel, one row per lane: a vector has four
+ * neighbouring values of each row, and is multiplied with the same four values of a row of x. A panel stays
+ * in L1 while all rows of x are multiplied with it. */
 #include "tensor/kernels/vector/quantised_blocks.h"
 #include "tensor/kernels/products/gemm_blocks.h"
 #include "tensor/kernels/products/products.h"
@@ -26,9 +25,10 @@ typedef struct panel {
   __m512 least[GROUPS];      /* Q4_K: what is subtracted per unit of the sum of x */
 } panel;
 
-/* --- x ------------------------------------------------------------------------------------------------------------- */
+/* --- x -------------------------------------------------------------------------------------------------- */
 
-/* A group of 32 values of MOST_ROWS rows of x: a multiplication reads the four values of a row for all lanes. */
+/* A group of 32 values of MOST_ROWS rows of x: a multiplication reads the four values of a row for all
+   lanes. */
 typedef struct group_of_rows {
   int32_t four[FOURS][MOST_ROWS]; /* four values each */
   int32_t start[2][MOST_ROWS];    /* -zero times the values; Q6_K: of each half */
@@ -71,7 +71,7 @@ void KERNEL(quantise_many)(const ch_team *team, int64_t rows, int64_t n, const v
   });
 }
 
-/* --- panels -------------------------------------------------------------------------------------------------------- */
+/* --- panels --------------------------------------------------------------------------------------------- */
 
 /* 16 bytes of each of 16 rows: four vectors, each with four bytes of all. */
 ALWAYS_INLINE void gather_bytes(const unsigned char *w, size_t row_bytes, __m512i fours[4]) {
@@ -207,10 +207,10 @@ static void unpack(ch_dtype dtype, const unsigned char *w, size_t row_bytes, int
   }
 }
 
-/* --- products ------------------------------------------------------------------------------------------------------ */
+/* --- products ------------------------------------------------------------------------------------------- */
 
-/* The weights to prefetch while a panel is multiplied: `bytes` of 16 rows from `at` on, one line of each row at a
-   time. */
+/* The weights to prefetch while a panel is multiplied: `bytes` of 16 rows from `at` on, one line of each row
+   at a time. */
 typedef struct coming {
   const unsigned char *at;
   size_t row_bytes;
@@ -223,8 +223,8 @@ ALWAYS_INLINE void ask_until(coming *next, int64_t bytes) {
       __builtin_prefetch(next->at + (size_t)i * next->row_bytes + next->prefetched, 0, 2);
 }
 
-/* sum += the products of a vector of weights with the same four values of x for all lanes. Compilers read the four into a
-   register of their own first, and copy the sum. */
+/* sum += the products of a vector of weights with the same four values of x for all lanes. Compilers read the
+   four into a register of their own first, and copy the sum. */
 ALWAYS_INLINE void add_four(__m512i *sum, __m512i weights, const int32_t *four) {
   __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(*sum) : "v"(weights), "m"(*four));
 }
@@ -242,7 +242,7 @@ ALWAYS_INLINE void add_fours(const int rows, const int first, const int last, co
   }
 }
 
-/* sum[r] += what integers stand for. */
+/* sum[r] += the integers times their scales. */
 ALWAYS_INLINE void add_scaled(const int rows, const __m512i *products, __m512 scale, const group_of_rows *x,
                               __m512 sum[MOST_ROWS]) {
 #pragma GCC unroll 8
@@ -324,8 +324,8 @@ ALWAYS_INLINE void multiply_some(const blocks_call *c, int64_t rows, ch_dtype dt
   }
 }
 
-/* Multiplies all rows of x with the panel of weight rows o on. After the last rows of a matrix, a panel is filled up
-   with copies. */
+/* Multiplies all rows of x with the panel of weight rows o on. After the last rows of a matrix, a panel is
+   filled up with copies. */
 ALWAYS_INLINE void multiply_panel(const blocks_call *c, ch_dtype dtype, int64_t o, panel *p) {
   _Alignas(64) unsigned char copy[LANES * 1088]; /* 1024 values of Q8_0, the widest type */
   for (int64_t from = 0; from < c->in; from += DEPTH) {

@@ -1,6 +1,5 @@
 /* Skinny GEMM with block-quantised weights: y = x W^T with x as small integers (tensor/quantised.h), in plain
- * loops that the compiler vectorises. gemv_blocks_vnni.c uses VNNI instructions.
- */
+ * loops that the compiler vectorises. gemv_blocks_vnni.c uses VNNI instructions. */
 #include "tensor/kernels/vector/quantised_blocks.h"
 #include "tensor/kernels/products/products.h"
 #include "tensor/quantised.h"
@@ -16,7 +15,7 @@ typedef struct blocks_call {
   bool accumulate;
 } blocks_call;
 
-/* --- rows of x as small integers ------------------------------------------------------------------------------------ */
+/* --- rows of x as small integers ------------------------------------------------------------------------ */
 
 static void quantise_group(const real *restrict x, int zero, int8_t *restrict q, int32_t *restrict start,
                            float *restrict scale, float *restrict sum) {
@@ -51,7 +50,7 @@ void KERNEL(quantise_rows)(const ch_team *team, int64_t rows, int64_t n, const v
   });
 }
 
-/* --- products -------------------------------------------------------------------------------------------------------- */
+/* --- products ------------------------------------------------------------------------------------------- */
 
 /* The sum of `count` products of small integers. */
 static inline int32_t dot_integers(int count, const int8_t *restrict w, const int8_t *restrict x, int zero) {

@@ -1,11 +1,10 @@
-/* Skinny GEMM with block-quantised weights by VNNI, which adds 64 products per instruction: y = x W^T with x as
- * small integers, at the speed at which the weights can be read.
+/* Skinny GEMM with block-quantised weights by VNNI, which adds 64 products per instruction: y = x W^T with x
+ * as small integers, at the speed at which the weights can be read.
  *
  * An instruction multiplies unsigned bytes (weights + zero) with signed ones (x) and adds four neighbouring
- * products into each of 16 lanes. Weights are taken in the order in which they come out of their blocks with the
- * least work, and x is laid out in that order (place_of). The lanes' sums are then multiplied with whole vectors:
- * the scales of the weights times those of x.
- */
+ * products into each of 16 lanes. Weights are taken in the order in which they come out of their blocks with
+ * the least work, and x is laid out in that order (place_of). The lanes' sums are then multiplied with whole
+ * vectors: the scales of the weights times those of x. */
 #include "tensor/kernels/vector/prefetch.h"
 #include "tensor/kernels/vector/quantised_blocks.h"
 #include "tensor/kernels/products/gemm_blocks.h"
@@ -15,7 +14,7 @@
 #ifdef __AVX512VNNI__
 
 enum {
-  MOST_ROWS = 2,         /* rows of x that share a pass over the weights; gemm_blocks_vnni.c takes more */
+  MOST_ROWS = 2,         /* rows of x that share a pass over the weights; gemm_blocks_vnni.c handles more */
   MOST_OUTS = 4,         /* rows of weights that share a pass over x */
   MOST_SUMS = 4,         /* of each with each */
   PREFETCH_BYTES = 8192, /* prefetch distance of weights, at least, */
@@ -32,7 +31,7 @@ typedef struct blocks_call {
   bool accumulate;
 } blocks_call;
 
-/* --- x -------------------------------------------------------------------------------------------------------------- */
+/* --- x -------------------------------------------------------------------------------------------------- */
 
 /* A row of x in the order of its weights' vectors. */
 typedef struct lanes_row {
@@ -47,9 +46,10 @@ static lanes_row lanes_of(const void *rows, int64_t n, int64_t r) {
   return (lanes_row){row.q, row.start, row.scale, row.sum};
 }
 
-/* Where the piece of 16 values that is number `piece` lies in its 128 values (Q4_0) or 256. Q4_0: the first halves of four
-   blocks, which are the low four bits of one vector, then their second halves. Q4_K: groups 0 and 2, the low bits of a
-   vector, 1 and 3, its high bits. Q6_K: a group of each half, in whose vector of two bits they are neighbours. */
+/* The place of piece number `piece`, of 16 values, in its 128 values (Q4_0) or 256. Q4_0: the first
+   halves of four blocks, which are the low four bits of one vector, then their second halves. Q4_K: groups 0
+   and 2, the low bits of a vector, 1 and 3, its high bits. Q6_K: a group of each half, in whose vector of two
+   bits they are neighbours. */
 static inline int place_of(ch_dtype dtype, int piece) {
   int group = piece / 2, half = piece % 2;
   if (dtype == CH_Q4_0) return half * 4 + group;
@@ -122,7 +122,7 @@ void KERNEL(quantise_rows)(const ch_team *team, int64_t rows, int64_t n, const v
   });
 }
 
-/* --- weights -------------------------------------------------------------------------------------------------------- */
+/* --- weights -------------------------------------------------------------------------------------------- */
 
 /* Masks and permutations that pick values and scales out of bytes: constant during a call. */
 typedef struct unpacking {
@@ -133,7 +133,8 @@ typedef struct unpacking {
 #define FOUR(x) x, x, x, x
 
 static inline unpacking unpacking_of(ch_dtype dtype) {
-  /* Bytes of an F16 scale, for every lane that it is multiplied with; what follows its 32 bytes is not read. */
+  /* Bytes of an F16 scale, for every lane that it is multiplied with; what follows its 32 bytes is not
+     read. */
 #define TWICE(a) a, (a) + 1, a, (a) + 1, a, (a) + 1, a, (a) + 1
   static const unsigned char scales_q8_0[64] = {TWICE(0), TWICE(0), TWICE(34), TWICE(34)},
                              scales_q4_0[64] = {TWICE(0), TWICE(18), TWICE(36), TWICE(54)};
@@ -172,8 +173,8 @@ ALWAYS_INLINE __m512i products(__m512i w, const int8_t *x, __m512i start) {
   return _mm512_dpbusd_epi32(start, w, _mm512_load_si512(x));
 }
 
-/* The sums of one row of x with one row of weights. Two of them take turns, because an addition has a latency of
-   several cycles. */
+/* The sums of one row of x with one row of weights. Two of them alternate, because an addition has a latency
+   of several cycles. */
 typedef struct sums {
   __m512 part[2];
   __m256 minima;
@@ -283,7 +284,7 @@ ALWAYS_INLINE void add_q6_k(const int rows, const int outs, const unpacking *u, 
   add_vectors(rows, outs, u, q, scales, x, at, true, o, sum);
 }
 
-/* --- products ------------------------------------------------------------------------------------------------------- */
+/* --- products ------------------------------------------------------------------------------------------- */
 
 ALWAYS_INLINE void prefetch_head(const unsigned char *w, int bytes) {
 #pragma GCC unroll 4
@@ -358,8 +359,8 @@ ALWAYS_INLINE void dot_range(const blocks_call *c, const int rows, const int out
 ALWAYS_INLINE void dot_rows_of(const blocks_call *c, int64_t rows, ch_dtype dtype, const lanes_row *x,
                                int64_t first, int64_t last) {
   if (rows == 1) {
-    /* With two-step prefetch, several rows at a time are fastest. Without it, memory is fastest row after row, in its
-       own order; only Q4_K has so much arithmetic that sharing x's part of it pays. */
+    /* With two-step prefetch, several rows at a time are fastest. Without it, memory is fastest row after
+       row, in its own order; only Q4_K has so much arithmetic that sharing x's part of it pays. */
     if (dtype == CH_Q4_K || PREFETCH_TWO_STEPS) dot_range(c, 1, MOST_OUTS, dtype, x, &first, last);
     dot_range(c, 1, 1, dtype, x, &first, last);
   } else {

@@ -1,15 +1,14 @@
 /* Skinny GEMM with BF16 weights, computed in F32: y = x W^T. It serves processors whose BF16 dot products are
  * missing or no faster than F32.
  *
- * Widening should cost little beside the products. Of 32 weights, a shift makes F32 of those at even places, and a
- * mask of those at odd ones. x is packed once in the same order: step by step of 32 elements, row by row of a
- * group, even elements first. A group of up to eight rows of x is multiplied with three rows of weights at a time.
- * Its part of x stays in L1 while it passes over a block of weights. The block stays in L2 for all groups, and
- * meanwhile the next block is prefetched.
+ * Widening should cost little compared with the products. Of 32 weights, a shift makes F32 of those at even
+ * places, and a mask of those at odd ones. x is packed once in the same order: step by step of 32 elements,
+ * row by row of a group, even elements first. A group of up to eight rows of x is multiplied with three rows
+ * of weights at a time. Its part of x stays in L1 while it passes over a block of weights. The block stays in
+ * L2 for all groups, and meanwhile the next block is prefetched.
  *
- * Each element of y is one chain of sums along its row of weights, whatever the number of rows: the result for a
- * row does not depend on the rows beside it.
- */
+ * Each element of y is one chain of sums along its row of weights, whatever the number of rows: the result
+ * for a row does not depend on the other rows. */
 #include <omp.h>
 
 #include "tensor/kernels/vector/halves.h"
@@ -65,7 +64,7 @@ ALWAYS_INLINE row_group group_number(const split_call *c, int64_t g) {
   return (row_group){first, c->rows * (g + 1) / groups - first, c->x + first * steps_of(c) * STEP};
 }
 
-/* --- tiles ------------------------------------------------------------------------------------------------------- */
+/* --- tiles ---------------------------------------------------------------------------------------------- */
 
 /* The even elements of VL pairs of BF16, or the odd ones. */
 ALWAYS_INLINE vec half_of(vec pairs, const bool odd) {
@@ -100,8 +99,8 @@ ALWAYS_INLINE void add_step(const int rows, const int outs, const real *x, const
   add_half(rows, outs, true, x, pairs, sum);
 }
 
-/* A strip's part from one step to another, and what to prefetch meanwhile: the same part of the next strip into L1
-   (`next`), and `prefetched` lines per step of the next block into L2 (`later`). */
+/* A strip's part from one step to another, and what to prefetch meanwhile: the same part of the next strip
+   into L1 (`next`), and `prefetched` lines per step of the next block into L2 (`later`). */
 typedef struct strip_part {
   int64_t out, from, to; /* in steps */
   const char *next, *later;
@@ -136,7 +135,7 @@ ALWAYS_INLINE void add_part(const int rows, const int outs, const int prefetched
                  c->y + group->first * c->out + part->out, c->out, c->accumulate);
 }
 
-/* --- the order of parts ------------------------------------------------------------------------------------------ */
+/* --- the order of parts --------------------------------------------------------------------------------- */
 
 /* Strips of `outs` weight rows that are multiplied with all groups before the next strips. */
 typedef struct strip_block {
@@ -156,8 +155,8 @@ static inline coming_rows coming_after(const split_call *c, int64_t first, int64
   return (coming_rows){c->after, most < c->rows_after ? most : c->rows_after};
 }
 
-/* A group's sums with a block. During the parts of a block, over all groups, the next block is prefetched in its
-   order in memory. */
+/* A group's sums with a block. During the parts of a block, over all groups, the next block is prefetched in
+   its order in memory. */
 ALWAYS_INLINE void add_block(const int rows, const int outs, const int prefetched, const split_call *c,
                              const strip_block *block, const row_group *group, int64_t g) {
   vec kept[MOST_STRIPS][MOST_SUMS];
@@ -216,7 +215,7 @@ ALWAYS_INLINE void add_strips(const int outs, const int prefetched, const split_
   }
 }
 
-/* --- all of it --------------------------------------------------------------------------------------------------- */
+/* --- all of it ------------------------------------------------------------------------------------------ */
 
 /* Lays x out; zeros fill the last step. */
 static void lay_out(const split_call *c, const void *x, ch_dtype x_dtype, real *to) {
@@ -237,8 +236,8 @@ static void lay_out(const split_call *c, const void *x, ch_dtype x_dtype, real *
   }
 }
 
-/* This thread's share of the products, with all rows of x. Every thread packs x for itself: reading it from another
-   core's cache would take longer. */
+/* This thread's share of the products, with all rows of x. Every thread packs x for itself: reading it from
+   another core's cache would take longer. */
 static void split_range(const split_call *call, const void *x, ch_dtype x_dtype, char *room,
                         const ch_product *products, int64_t first, int64_t last) {
   real *mine =

@@ -1,13 +1,12 @@
-/* Matrices rounded to BF16 in the layout of a product's second factor. One pass over the F32 matrix packs it and
- * its transpose.
- */
+/* Matrices rounded to BF16 in the layout of a product's second factor. One pass over the F32 matrix packs it
+ * and its transpose. */
 #include "tensor/kernels/vector/variant.h"
 #include "tensor/kernels/vector/halves.h"
 #include "tensor/kernels/vector/lanes.h"
 
-/* A factor [k, n] is divided into blocks of BLOCK_K rows and BLOCK_N columns, with zeros past its ends. All blocks of
-   the same columns follow each other. In a block, two rows are interleaved: the two elements of each column lie side
-   by side. */
+/* A factor [k, n] is divided into blocks of BLOCK_K rows and BLOCK_N columns, with zeros past its ends. All
+   blocks of the same columns follow each other. In a block, two rows are interleaved: the two elements of
+   each column are side by side. */
 enum { BLOCK_K = 32, BLOCK_N = 64, PAIR = 2 * BLOCK_N };
 
 /* Elements that are packed at once: whole lines of a block both for W and for W^T. */

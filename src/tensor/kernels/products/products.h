@@ -4,8 +4,8 @@
 
 #include "tensor/kernels/vector/variant.h"
 
-/* Units are rows of weights, or groups of `unit` rows of which a product's last one may be shorter. They are numbered
-   through all products. */
+/* Units are rows of weights, or groups of `unit` rows of which a product's last one may be shorter. They are
+   numbered through all products. */
 static inline int64_t units_of_product(const ch_product *product, int64_t unit) {
   return (product->out + unit - 1) / unit;
 }
@@ -22,7 +22,8 @@ typedef struct product_part {
   int64_t first, last;
 } product_part;
 
-/* Takes the units from *first on that lie in one product, of those before `last`; false when there are none. */
+/* Takes the units from *first on that belong to one product, of those before `last`; false when there are
+   none. */
 static inline bool take_part(const ch_product *products, int64_t unit, int64_t *first, int64_t last,
                              product_part *part) {
   int64_t from = *first, to = last, units;

@@ -6,7 +6,7 @@
 #include "tensor/kernels/vector/variant.h"
 
 enum {
-  MOST_SUMS = VEC_BYTES == 64 ? 24 : 8, /* of a tile: as many as stay in registers beside its factors */
+  MOST_SUMS = VEC_BYTES == 64 ? 24 : 8, /* of a tile: as many as stay in registers besides its factors */
   SUM_VECTORS = (MOST_SUMS + VL - 1) / VL
 };
 
@@ -46,8 +46,8 @@ ALWAYS_INLINE vec sums_from(const int first, const vec sums[SUM_VECTORS]) {
 #endif
 }
 
-/* y [rows, outs], rows y_row elements apart, = the lane sums of v [rows * outs], and bias [outs] (or NULL), and y itself to
-   accumulate. */
+/* y [rows, outs], rows y_row elements apart, = the lane sums of v [rows * outs], and bias [outs] (or NULL),
+   and y itself to accumulate. */
 ALWAYS_INLINE void write_row_sums(const int rows, const int outs, const vec *v, const real *bias, real *y,
                                   int64_t y_row, bool accumulate) {
   vec sums[SUM_VECTORS] = {0};

@@ -1,14 +1,13 @@
 /* Skinny GEMM, y = x W^T with few rows of x and W read from memory: the loops that gemv and gemv_bf16 share.
  *
- * Rows of weights are taken in strips. A strip is multiplied with all rows of x, some at a time, while the next
- * strips are prefetched, so that memory is read once and during the arithmetic. Each element of y is the same
- * chains of sums along its row of weights, whatever the number of rows: the result for a row does not depend on
- * the rows beside it.
+ * Rows of weights are read in strips. A strip is multiplied with all rows of x, some at a time, while the
+ * next strips are prefetched, so that memory is read once and during the arithmetic. Each element of y is the
+ * same chains of sums along its row of weights, whatever the number of rows: the result for a row does not
+ * depend on the other rows.
  *
- * With BF16 dot products, arithmetic is so fast that L1 has to deliver two vectors per cycle. Several rows of x
- * are then packed in the order of their use (gemv_bf16.c); otherwise rows that begin at the same offset in a page
- * would evict each other from L1.
- */
+ * With BF16 dot products, arithmetic is so fast that L1 has to deliver two vectors per cycle. Several rows of
+ * x are then packed in the order of their use (gemv_bf16.c); otherwise rows that begin at the same offset in
+ * a page would evict each other from L1. */
 #ifndef CH_KERNELS_PRODUCTS_SKINNY_GEMM_H
 #define CH_KERNELS_PRODUCTS_SKINNY_GEMM_H
 
@@ -22,7 +21,7 @@ enum {
   GROUP = 4,
   X_BYTES = 32 << 10,        /* bytes of x that stay in L1 while the weights stream by */
   LEAST_VECTORS = 32,        /* vectors of a piece, at least */
-  MOST_KEPT = 32,            /* rows of x whose sums are kept between pieces */
+  MOST_KEPT = 32,            /* rows of x whose sums stay in memory between pieces */
   PREFETCH_BYTES = 8192,     /* prefetch distance of weights, at least, with few rows of x */
   MOST_PREFETCHED = 3,       /* rows of a strip that one tile prefetches */
   LONG_STRIP = 16 << 10,     /* bytes of a strip above which prefetching two strips ahead does not pay */
@@ -31,12 +30,12 @@ enum {
 };
 _Static_assert(STRIP *GROUP <= MOST_SUMS, "a tile's sums are written at once");
 
-/* The types of x and of the weights: x of the table's type with weights of the same type, F16 or BF16; or both BF16,
-   with BF16 dot products. */
+/* The types of x and of the weights: x of the table's type with weights of the same type, F16 or BF16; or
+   both BF16, with BF16 dot products. */
 typedef enum skinny_kind { SKINNY_REAL, SKINNY_F16, SKINNY_BF16, SKINNY_BF16_DOT } skinny_kind;
 
-/* Independent chains of sums. If weights are widened, a step takes two vectors of them, because one chain would be
-   slower than memory. */
+/* Independent chains of sums. If weights are widened, a step has two vectors of them, because one chain
+   would be slower than memory. */
 ALWAYS_INLINE int skinny_chains(const skinny_kind kind) {
   return kind == SKINNY_F16 || kind == SKINNY_BF16 ? 2 : 1;
 }
@@ -45,15 +44,15 @@ typedef struct skinny_call {
   int64_t rows, in, out;
   const char *x, *weight;
   size_t x_bytes, weight_bytes; /* of a row */
-  const char
-      *packed; /* x packed in the order of tiles, in whole lines: for SKINNY_BF16_DOT with several rows */
+  /* x packed in the order of tiles, in whole lines: for SKINNY_BF16_DOT with several rows */
+  const char *packed;
   const real *bias; /* or NULL */
   real *y;
   bool accumulate;
 } skinny_call;
 
-/* Before a part is read, prefetches into L2 the first weights of the product after it. The loops only prefetch what
-   follows their own rows, and these weights lie elsewhere. */
+/* Before a part is read, prefetches into L2 the first weights of the product after it. The loops only
+   prefetch what follows their own rows, and these weights are elsewhere. */
 static inline void skinny_prefetch_after(const skinny_call *call, const product_part *part) {
   if (!part->after) return;
   const char *weight = part->after->weight;
@@ -105,13 +104,14 @@ ALWAYS_INLINE vec load_skinny_x(const skinny_kind kind, const char *from, int64_
   return load_some((const real *)(const void *)from, left);
 }
 
-/* The weights that a tile prefetches while it runs, some rows of each: `next` comes next, and `later`, which comes
-   after that, goes into L2, because L1 can wait for few lines at a time. */
+/* The weights that a tile prefetches while it runs, some rows of each: `next` comes next, and `later`, which
+   comes after that, goes into L2, because L1 can wait for few lines at a time. */
 typedef struct skinny_ahead {
   const char *next, *later;
 } skinny_ahead;
 
-/* Row r of up to six, of which the first and the fourth have an address: so few addresses fit in registers. */
+/* Row r of up to six, of which the first and the fourth have an address: so few addresses fit in
+   registers. */
 ALWAYS_INLINE const char *skinny_row(const char *first, const char *fourth, size_t row_bytes, const int r) {
   return r < 3 ? first + (size_t)r * row_bytes : fourth + (size_t)(r - 3) * row_bytes;
 }
@@ -187,8 +187,8 @@ ALWAYS_INLINE const char *skinny_weight_at(const skinny_kind kind, const skinny_
   return c->weight + (size_t)spot.out * c->weight_bytes + (size_t)spot.from * skinny_weight_size(kind);
 }
 
-/* Adds the products of elements from ... to - 1 of a tile to `sum`, and prefetches `prefetched` rows of what is
-   ahead. */
+/* Adds the products of elements from ... to - 1 of a tile to `sum`, and prefetches `prefetched` rows of what
+   is ahead. */
 ALWAYS_INLINE void skinny_tile_sums(const skinny_kind kind, const int rows, const int outs,
                                     const int prefetched, const skinny_call *c, skinny_place at, int64_t from,
                                     int64_t to, skinny_ahead ahead, vec *sum) {
@@ -220,7 +220,7 @@ ALWAYS_INLINE void skinny_tile_write(const skinny_kind kind, const int rows, con
                  c->accumulate);
 }
 
-/* Elements from ... to - 1 of a tile. The sums are kept from piece to piece. */
+/* Elements from ... to - 1 of a tile. The sums are carried from piece to piece. */
 ALWAYS_INLINE void skinny_tile(const skinny_kind kind, const int rows, const int outs, const int prefetched,
                                const skinny_call *c, skinny_place at, int64_t from, int64_t to,
                                skinny_ahead ahead, vec *kept) {
@@ -244,8 +244,8 @@ ALWAYS_INLINE skinny_spot skinny_after(const skinny_call *c, const int outs, int
   return (skinny_spot){spot.out + outs, 0};
 }
 
-/* The memory that tile g of a piece prefetches: its share of the next piece and of the one after it. An only tile prefetches all
-   of the next piece. */
+/* The memory that tile g of a piece prefetches: its share of the next piece and of the one after it. An only
+   tile prefetches all of the next piece. */
 ALWAYS_INLINE skinny_ahead skinny_prefetched(const skinny_kind kind, const int outs, const int prefetched,
                                              const skinny_call *c, int64_t piece, skinny_spot spot,
                                              int groups, int g) {
@@ -306,7 +306,8 @@ ALWAYS_INLINE void skinny_strips(const skinny_kind kind, const int outs, const i
                    c->in - from < piece ? c->in : from + piece, kept);
 }
 
-/* A single row of x: weights are read in their order in memory, and only the chains of sums are kept. */
+/* A single row of x: weights are read in their order in memory, and only the chains of sums stay in
+   registers. */
 ALWAYS_INLINE void skinny_one(const skinny_kind kind, const skinny_call *c, int64_t first, int64_t last) {
   const int step = skinny_step(kind);
   const size_t size = skinny_weight_size(kind),
@@ -328,8 +329,8 @@ ALWAYS_INLINE void skinny_one(const skinny_kind kind, const skinny_call *c, int6
   }
 }
 
-/* Weight rows first ... last - 1. With few rows of x it is faster to read them one by one, in their order in memory.
-   */
+/* Weight rows first ... last - 1. With few rows of x it is faster to read them one by one, in their order in
+ * memory. */
 ALWAYS_INLINE void skinny_range(const skinny_kind kind, const skinny_call *c, int64_t first, int64_t last) {
   enum { MOST = STRIP < MOST_PREFETCHED ? STRIP : MOST_PREFETCHED };
   if (c->rows == 1) {

@@ -1,7 +1,7 @@
 /* Products of tiles in cache: C (+)= A B with A strided, in register tiles. */
 #include "tensor/kernels/products/tile_product.h"
 
-/* One of the two ways A lies in memory: its rows, or its columns `stride` apart. */
+/* One of the two layouts of A: its rows, or its columns, are `stride` apart. */
 typedef struct tile_factor {
   const real *row[TILE_ROWS];
   int64_t stride;
@@ -24,8 +24,8 @@ ALWAYS_INLINE void add_outer(const int vectors, const bool by_columns, const boo
   }
 }
 
-/* A small tile has few sums, and each would wait for its last addition. If registers are left, the products of even
-   and odd p are summed apart. */
+/* A small tile has few sums, and each would wait for its last addition. If registers are left, the products
+   of even and odd p are summed apart. */
 ALWAYS_INLINE void register_tile(const int vectors, const bool by_columns, const bool bf16_dot, int rows,
                                  int64_t k, const real *a, int64_t stride, const real *b, int64_t ldb,
                                  real *c, int64_t ldc, bool accumulate) {

@@ -1,17 +1,17 @@
 /* The register tile of small matrix products: four rows times a few vectors of columns, operands in cache.
  *
- * Every product of streaming attention is C (+)= A B with B read by whole vectors of its rows and A element by
- * element, so that neither is ever packed or transposed: only A's layout differs. `tile_rows` reads A as rows
- * (element (i, p) at a[i * stride + p]), `tile_columns` as columns (a[p * stride + i]). `tile_bf16_dot_rows` and `tile_bf16_dot_columns` do
- * the same with pairs of BF16 in place of reals (bf16_dot.h): those of A(i, :) meet those of B(:, j), products are added up
- * in reals.
- */
+ * Every product of streaming attention is C (+)= A B with B read by whole vectors of its rows and A element
+ * by element, so that neither is ever packed or transposed: only A's layout differs. `tile_rows` reads A as
+ * rows (element (i, p) at a[i * stride + p]), `tile_columns` as columns (a[p * stride + i]).
+ * `tile_bf16_dot_rows` and `tile_bf16_dot_columns` do the same with pairs of BF16 in place of reals
+ * (bf16_dot.h): those of A(i, :) meet those of B(:, j), products are added up in reals. */
 #ifndef CH_KERNELS_PRODUCTS_TILE_PRODUCT_H
 #define CH_KERNELS_PRODUCTS_TILE_PRODUCT_H
 
 #include "tensor/kernels/vector/bf16_dot.h"
 
-/* The tile fills the registers: 4 x 4 sums of 32 with AVX-512, 4 x 3 of 16 with AVX2, 4 x 2 of 16 without FMA. */
+/* The tile fills the registers: 4 x 4 sums of 32 with AVX-512, 4 x 3 of 16 with AVX2, 4 x 2 of 16 without
+   FMA. */
 enum { TILE_ROWS = 4, TILE_VECTORS = VEC_BYTES == 64 ? 4 : VEC_BYTES == 32 ? 3 : 2 };
 
 /* C [rows, vectors * VL] = A [rows, k] B [k, vectors * VL] (+ C when accumulate); 1 <= rows <= TILE_ROWS,

@@ -1,8 +1,9 @@
-/* Short causal convolutions, channel by channel, and SiLU after them: y = silu(z), z_t = sum over j of w_j x_{t-j}.
+/* Short causal convolutions, channel by channel, and SiLU after them: y = silu(z), z_t = sum over j of w_j
+ * x_{t-j}.
  *
- * Weights [channels, taps], whose last tap is the token itself, are turned into rows of channels once per call. Rows of x
- * from before the first token come from a state of taps - 1 rows; in front of a text or a document they are zero.
- */
+ * Weights [channels, taps], whose last tap is the token itself, are turned into rows of channels once per
+ * call. Rows of x from before the first token come from a state of taps - 1 rows; in front of a text or a
+ * document they are zero. */
 #include "tensor/kernels/vector/math.h"
 #include "tensor/kernels/vector/partials.h"
 
@@ -18,7 +19,7 @@ static real *states_of(const ch_short_conv *a, int64_t sequence) {
   return (real *)a->states + (a->order ? a->order[sequence] : sequence) * a->state_stride;
 }
 
-/* The row of x that lies j places before token t, or NULL where it is zero. */
+/* The row of x that is j places before token t, or NULL where it is zero. */
 static const real *row_before(const ch_short_conv *a, int64_t sequence, int64_t t, int64_t j) {
   const int64_t start = a->document_start ? a->document_start[sequence * a->length + t] : 0;
   if (t - j >= start) return (const real *)a->x + (sequence * a->length + t - j) * a->channels;
@@ -81,7 +82,7 @@ void KERNEL(short_conv_keep)(const ch_short_conv *a) {
   }
 }
 
-/* --- backward ------------------------------------------------------------------------------------------------------- */
+/* --- backward ------------------------------------------------------------------------------------------- */
 
 /* dz of row r, which is dy silu'(z), and its part of the weights' gradient: dw_j += dz x_{t-j}. */
 static void row_gradient(const ch_short_conv *a, const real *weights, const void *dy, int64_t r, real *dz,
@@ -115,7 +116,8 @@ static void write_row(const ch_short_conv *a, const real *weights, const real *r
   }
 }
 
-/* Rows first ... last - 1 from the last on: a ring holds dz of the rows after, some of which are another part's. */
+/* Rows first ... last - 1 from the last on: a ring holds dz of the rows after, some of which are another
+   part's. */
 static void backward_rows(const ch_short_conv *a, const ch_short_conv_gradient *g, const real *weights,
                           int64_t first, int64_t last, real *ring, real *dweights) {
   int64_t end = last + a->taps - 1 < a->sequences * a->length ? last + a->taps - 1 : a->sequences * a->length;

@@ -132,7 +132,8 @@ ALWAYS_INLINE vec within_steps(vec x) {
   return vec_min(splat(30), vec_max(splat(-30), x));
 }
 
-/* tanh's approximation of GELU is x s(2 z) with z = sqrt(2/pi) (x + 0.044715 x^3), as (1 + tanh z) / 2 = s(2 z). */
+/* tanh's approximation of GELU is x s(2 z) with z = sqrt(2/pi) (x + 0.044715 x^3), as (1 + tanh z) / 2 = s(2
+   z). */
 ALWAYS_INLINE vec tanh_gate(vec x) {
   const real slope = (real)1.5957691216057308; /* 2 sqrt(2 / pi) */
   x = within_steps(x);

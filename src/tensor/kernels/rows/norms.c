@@ -30,7 +30,8 @@ ALWAYS_INLINE real sum_of(const real *x, int64_t n) {
   return total;
 }
 
-/* Sums, roots and products of several rows in turn: the root of one row need not wait for the sum of the next. */
+/* Sums, roots and products of several rows in turn: the root of one row need not wait for the sum of the
+   next. */
 static void rmsnorm_rows(int64_t first, int64_t last, int64_t n, int64_t slices, const real *x,
                          const real *weight, double eps, real *y, real *rstd) {
   enum { TOGETHER = 16 };

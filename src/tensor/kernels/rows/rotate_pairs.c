@@ -112,7 +112,7 @@ void KERNEL(rope)(const ch_team *team, int64_t rows, int64_t heads, int64_t head
   FOR_RANGE(rows, rows > 1 && rows * heads * head_dim >= CH_PARALLEL_ELEMENTS, turn_rows(&call, first, last));
 }
 
-/* --- angles of consecutive positions, without a sine ---------------------------------------------------------- */
+/* --- angles of consecutive positions, without a sine ---------------------------------------------------- */
 
 void KERNEL(rope_levels)(int64_t rotary, const double *frequencies, void *levels) {
   int64_t half = rotary / 2;

@@ -1,7 +1,8 @@
-/* Mixture of experts: which experts a token goes to, with which weights, and rows that go there and come back. */
+/* Mixture of experts: which experts a token goes to, with which weights, and rows that go there and come
+   back. */
 #include "tensor/kernels/vector/math.h"
 
-/* --- routing ------------------------------------------------------------------------------------------------- */
+/* --- routing -------------------------------------------------------------------------------------------- */
 
 static void softmax(int64_t n, const real *logits, real *p) {
   real most = logits[0], sum = 0;
@@ -138,8 +139,8 @@ static void sigmoid_gradient(const ch_routing_rule *rule, const real *logits, co
   }
 }
 
-/* The gradient of one row's logits: from the gradients of its weights, and from `pull` on every expert's probability
-   (or NULL). Returns the sum of the pulls, each times its probability. */
+/* The gradient of one row's logits: from the gradients of its weights, and from `pull` on every expert's
+   probability (or NULL). Returns the sum of the pulls, each times its probability. */
 static real route_gradient(const ch_routing_rule *rule, const real *logits, const int32_t *chosen,
                            const real *dweights, const real *pull, real *gradient) {
   int64_t experts = rule->experts, active = rule->active;
@@ -186,7 +187,7 @@ void KERNEL(route_backward)(const ch_team *team, int64_t rows, const ch_routing_
                              accumulate));
 }
 
-/* --- what experts compute between their matrices ------------------------------------------------------------- */
+/* --- what experts compute between their matrices -------------------------------------------------------- */
 
 static void swiglu_rows(int64_t first, int64_t last, int64_t n, const real *gate, const real *up,
                         const real *scale, real *y) {
@@ -227,7 +228,7 @@ void KERNEL(swiglu_rows_backward)(const ch_team *team, int64_t rows, int64_t n, 
             swiglu_rows_back(first, last, n, gate, up, scale, dy, dgate, dup, dscale));
 }
 
-/* --- rows on their way back ---------------------------------------------------------------------------------- */
+/* --- rows on their way back ----------------------------------------------------------------------------- */
 
 static void sum_places(int64_t first, int64_t last, int64_t count, int64_t n, const int32_t *places,
                        const real *x, real *y, bool accumulate) {

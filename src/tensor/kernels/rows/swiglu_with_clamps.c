@@ -1,4 +1,5 @@
-/* SwiGLU with clamps, as gpt-oss has it: y = g s(alpha g) (u + 1), g = min(gate, limit), u = up between -limit and limit. */
+/* SwiGLU with clamps, as gpt-oss has it: y = g s(alpha g) (u + 1), g = min(gate, limit), u = up between
+   -limit and limit. */
 #include "tensor/kernels/vector/math.h"
 
 /* The rows of a call, and the factor of each, or NULL. */

@@ -1,7 +1,6 @@
-/* BF16 dot products: the 32 bits of a lane hold a pair of BF16, and one instruction multiplies pairs with pairs
- * and adds both products to an F32 sum. Without that instruction HAVE_BF16_DOT is 0, and the other functions only
- * have to compile: none is called.
- */
+/* BF16 dot products: the 32 bits of a lane hold a pair of BF16, and one instruction multiplies pairs with
+ * pairs and adds both products to an F32 sum. Without that instruction HAVE_BF16_DOT is 0, and the other
+ * functions only have to compile: none is called. */
 #ifndef CH_KERNELS_VECTOR_BF16_DOT_H
 #define CH_KERNELS_VECTOR_BF16_DOT_H
 
@@ -68,21 +67,21 @@ ALWAYS_INLINE void store_rounded(real *pairs, vec x) {
 
 #endif
 
-/* Lanes that a rounded row of `dim` elements takes: whole vectors of pairs. */
+/* Lanes of a rounded row of `dim` elements: whole vectors of pairs. */
 static inline int64_t pairs_of(int64_t dim) {
   return (dim + 2 * VL - 1) / (2 * VL) * VL;
 }
 
-/* pairs [count, pairs_of(dim)]: the rows x [count, dim] rounded, neighbouring elements in a lane, filled up with
-   zeros. */
+/* pairs [count, pairs_of(dim)]: the rows x [count, dim] rounded, neighbouring elements in a lane, filled up
+   with zeros. */
 static inline void round_rows(const real *x, int64_t stride, int64_t count, int64_t dim, real *pairs) {
   for (int64_t r = 0; r < count; r++, x += stride)
     for (int64_t k = 0; k < 2 * pairs_of(dim); k += VL, pairs += VL / 2)
       store_rounded(pairs, k < dim ? load_some(x + k, dim - k) : splat(0));
 }
 
-/* pairs [ceil(count / 2), dim padded to whole vectors]: rows 2r and 2r + 1 of x [count, dim] share lanes; a row
-   without a partner is paired with zeros. */
+/* pairs [ceil(count / 2), dim padded to whole vectors]: rows 2r and 2r + 1 of x [count, dim] share lanes; a
+   row without a partner is paired with zeros. */
 static inline void pair_up_rows(const real *x, int64_t stride, int64_t count, int64_t dim, real *pairs) {
   for (int64_t r = 0; r < count; r += 2, x += 2 * stride)
     for (int64_t k = 0; k < dim; k += VL, pairs += VL)

@@ -121,8 +121,8 @@ ALWAYS_INLINE vec load_pairs(const void *from, int64_t left) {
 }
 #endif
 
-/* A double as a float that rounds to 16 bits as the double itself would: an inexact result gets an odd last bit. A
-   float stays as it is. */
+/* A double as a float that rounds to 16 bits as the double itself would: an inexact result gets an odd last
+   bit. A float stays as it is. */
 static inline float narrow_odd(real value) {
 #ifdef CH_KERNEL_F64
   float nearest = (float)value;

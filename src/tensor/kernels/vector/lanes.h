@@ -4,7 +4,8 @@
 
 #include "tensor/kernels/vector/variant.h"
 
-/* Cut a and b into units of `unit` lanes, a0 a1 a2 … and b0 b1 b2 …: low = a0 b0 a2 b2 …, high = a1 b1 a3 b3 … */
+/* Cut a and b into units of `unit` lanes, a0 a1 a2 … and b0 b1 b2 …: low = a0 b0 a2 b2 …, high = a1
+   b1 a3 b3 … */
 #define LANE_LOW(lane, unit) ((lane) / (unit) % 2 == 0 ? (lane) : VL + (lane) - (unit))
 #define LANE_HIGH(lane, unit) ((lane) / (unit) % 2 == 0 ? (lane) + (unit) : VL + (lane))
 #define LANES2(F, u) F(0, u), F(1, u)
@@ -22,8 +23,8 @@
 #define LANES LANES4
 #endif
 
-/* The lanes of a followed by those of b that MAP names: MAP(lane, unit) is the source of each lane. GCC 11 has only
-   its own builtin for this. */
+/* The lanes of a followed by those of b that MAP names: MAP(lane, unit) is the source of each lane. GCC 11
+   has only its own builtin for this. */
 #if __has_builtin(__builtin_shufflevector)
 #define SHUFFLE(a, b, MAP, unit) __builtin_shufflevector(a, b, LANES(MAP, unit))
 #else
@@ -71,8 +72,8 @@ ALWAYS_INLINE vec odd_lanes(vec a, vec b) {
   return SHUFFLE(a, b, ODD_LANE, 0);
 }
 
-/* Separates the elements of a followed by b: those at even places, then those at odd ones, in the order in which a
-   shift and a mask widen a vector of BF16. */
+/* Separates the elements of a followed by b: those at even places, then those at odd ones, in the order in
+   which a shift and a mask widen a vector of BF16. */
 ALWAYS_INLINE void store_split(real *to, vec a, vec b) {
   store(to, even_lanes(a, b));
   store(to + VL, odd_lanes(a, b));
@@ -92,7 +93,8 @@ ALWAYS_INLINE __m512 sum_quarters(const vec v[4]) {
 }
 #endif
 
-/* Sums within pieces of `lanes` (a constant) lanes of as many vectors: lane j of a piece is from v[j]. Overwrites v. */
+/* Sums within pieces of `lanes` (a constant) lanes of as many vectors: lane j of a piece is from v[j].
+   Overwrites v. */
 ALWAYS_INLINE vec sum_pieces(const int lanes, vec *v) {
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
   if (lanes == 8) { /* add_quarters leaves the pieces' quarters in turns */

@@ -3,8 +3,7 @@
  * In the F32 variants they are our own polynomials (minimax by Remez' algorithm; the error of each is
  * stated), in the F64 variant the C library's, lane by lane, so that the reference of the tests is exact.
  * Each lane's result depends on that lane alone: position in a row and the length of the row never change a
- * value.
- */
+ * value. */
 #ifndef CH_KERNELS_VECTOR_MATH_H
 #define CH_KERNELS_VECTOR_MATH_H
 
@@ -83,9 +82,10 @@ ALWAYS_INLINE vec vec_exp(vec x) {
   return vec_scale(vec_exp_small(vec_reduce(x, t)), t, bits);
 }
 
-/* e^(x - base) for a softmax: x - base at most 80. Within 1.6e-7, and for values far below 1 |x| 6e-8 more, of
-   e^(x - base): nothing beside the largest weight. In half the operations of vec_exp: the power of 2 in one step, its
-   fraction by a polynomial (Remez, degree 5). 0 where x is -infinity; without AVX-512 0 for all below 2^-126.5. */
+/* e^(x - base) for a softmax: x - base at most 80. Within 1.6e-7, and for values far below 1 |x| 6e-8 more,
+   of e^(x - base): nothing compared with the largest weight. In half the operations of vec_exp: the power of
+   2 in one step, its fraction by a polynomial (Remez, degree 5). 0 where x is -infinity; without AVX-512 0
+   for all below 2^-126.5. */
 ALWAYS_INLINE vec vec_exp_distance(vec x, vec base) {
   const float log2e = 1.44269504088896341f;
 #if defined(__AVX512F__)
@@ -109,8 +109,8 @@ ALWAYS_INLINE vec vec_exp_distance(vec x, vec base) {
 }
 
 /* log x within 2e-7 of its value (near 1: within 2e-8) for normal positive x; -infinity for 0, NaN for NaN.
-   x = 2^e m with m in [sqrt 1/2, sqrt 2), and log m = 2 artanh(s) for s = (m - 1) / (m + 1), |s| < 0.172: the odd
-   Taylor polynomial of degree 9 is within 3e-9 s. */
+   x = 2^e m with m in [sqrt 1/2, sqrt 2), and log m = 2 artanh(s) for s = (m - 1) / (m + 1), |s| < 0.172: the
+   odd Taylor polynomial of degree 9 is within 3e-9 s. */
 ALWAYS_INLINE vec vec_log(vec x) {
   ivec exponent = ((ivec)x - 0x3f3504f3) >> 23; /* bits of sqrt 1/2 */
   vec m = (vec)((ivec)x - (exponent << 23)), e = __builtin_convertvector(exponent, vec);
@@ -125,8 +125,8 @@ ALWAYS_INLINE vec vec_log(vec x) {
 }
 
 /* Phi(x) = (1 + erf(x / sqrt 2)) / 2 to about 1e-7 of its value (also where it is tiny), and phi(x) =
-   Phi'(x). Phi(-|x|) = e^(-x^2/2) R(|x|), where R, a smooth function, is a polynomial in 1 / (1 + 0.35 |x|).
- */
+   Phi'(x). Phi(-|x|) = e^(-x^2/2) R(|x|), where R, a smooth function, is a polynomial in 1 / (1 + 0.35
+   |x|). */
 ALWAYS_INLINE vec vec_normal(vec x, vec *density) {
   vec magnitude = (vec)((ivec)x & 0x7fffffff);
   magnitude = vec_min(splat(14.5f), magnitude);
@@ -162,8 +162,9 @@ ALWAYS_INLINE vec silu_slope(vec x, vec s) {
   return s * vec_fma(x, 1 - s, splat(1));
 }
 
-/* tanh x. Small x by Lambert's continued fraction, x / (1 + x^2 / (3 + x^2 / (5 + x^2 / (7 + x^2 / 9)))), so that no
-   digits cancel; its relative error grows as x^10, and is below the type's rounding where it is used. */
+/* tanh x. Small x by Lambert's continued fraction, x / (1 + x^2 / (3 + x^2 / (5 + x^2 / (7 + x^2 / 9)))), so
+   that no digits cancel; its relative error grows as x^10, and is below the type's rounding where it is
+   used. */
 ALWAYS_INLINE vec vec_tanh(vec x) {
   const real small = sizeof(real) == sizeof(double) ? (real)0.02 : (real)0.5;
   vec size = vec_max(x, -x), squared = x * x;

@@ -1,4 +1,5 @@
-/* Parts of vectors in loops over heads that are narrower than a vector, where most of the time goes to such parts. */
+/* Parts of vectors in loops over heads that are narrower than a vector, where most of the time goes to such
+   parts. */
 #ifndef CH_KERNELS_VECTOR_NARROW_H
 #define CH_KERNELS_VECTOR_NARROW_H
 

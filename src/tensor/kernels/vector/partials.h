@@ -1,10 +1,12 @@
-/* Sums over rows that several threads share: each adds up its own rows, then each finishes some of the elements. */
+/* Sums over rows that several threads share: each adds up its own rows, then each finishes some of the
+   elements. */
 #ifndef CH_KERNELS_VECTOR_PARTIALS_H
 #define CH_KERNELS_VECTOR_PARTIALS_H
 
 #include "tensor/kernels/vector/variant.h"
 
-/* out[i] = (+=) the sum of `parts` vectors of n reals side by side, in their order, for elements first … last-1. */
+/* out[i] = (+=) the sum of `parts` vectors of n reals side by side, in their order, for elements first …
+   last-1. */
 static inline void sum_partials(int parts, int64_t n, const real *partial, int64_t first, int64_t last,
                                 real *out, bool accumulate) {
   for (int64_t i = first; i < last; i++) {

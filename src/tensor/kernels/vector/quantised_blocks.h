@@ -1,4 +1,4 @@
-/* ggml's blocks, piece by piece: where their integers and scales lie. */
+/* ggml's blocks, piece by piece: the places of their integers and scales. */
 #ifndef CH_KERNELS_VECTOR_QUANTISED_BLOCKS_H
 #define CH_KERNELS_VECTOR_QUANTISED_BLOCKS_H
 
@@ -22,8 +22,8 @@ static inline void scales_of_q4_k(const unsigned char *p, uint64_t *scales, uint
   *minima = (b & 0x3f3f3f3f) | (uint64_t)high_minima << 32;
 }
 
-/* The integers of `dtype` at `block`, without what is taken from all of them (8 in Q4_0, 32 in Q6_K): 32 values of Q8_0 and
-   Q4_0, 256 of the others. */
+/* The integers of `dtype` at `block`, without what is taken from all of them (8 in Q4_0, 32 in Q6_K): 32
+   values of Q8_0 and Q4_0, 256 of the others. */
 static inline void integers_of(ch_dtype dtype, const unsigned char *block, int8_t *restrict q) {
   switch (dtype) {
   case CH_Q8_0:

@@ -4,7 +4,8 @@
 
 #include "tensor/kernels/vector/quantised_blocks.h"
 
-/* One vector from element k of a row of `dtype` (a constant, or the call is slow) with `left` elements to go. */
+/* One vector from element k of a row of `dtype` (a constant, or the call is slow) with `left` elements to
+   go. */
 ALWAYS_INLINE vec load_state(const ch_dtype dtype, const char *row, int64_t k, int64_t left) {
   if (dtype == CH_F16) return load_f16((const uint16_t *)(const void *)row + k, left);
   if (dtype == CH_BF16) return load_bf16((const uint16_t *)(const void *)row + k, left);
@@ -52,15 +53,16 @@ static inline void put_rows(const ch_tile *tile, int64_t head, int64_t count, in
     widen_rows(CH_KERNEL_DTYPE, tile, head, count, dim, out, padded);
 }
 
-/* Returns true if a column of vectors down the rows of a block fits in L1. With unsuitable strides, all rows fall into few
-   sets of the cache. */
+/* Returns true if a column of vectors down the rows of a block fits in L1. With unsuitable strides, all rows
+   fall into few sets of the cache. */
 static inline bool is_spread(int64_t stride) {
   int64_t bytes = stride * (int64_t)sizeof(real);
   return bytes % 64 == 0 && bytes % 512 != 0;
 }
 
-/* The rows of one head as reals: in place if they can stay there, else in `space` [count, dim padded to whole vectors].
-   Rows that whole vectors will be read from (`vectors`) must be whole vectors and spread over the cache. */
+/* The rows of one head as reals: in place if they can stay there, else in `space` [count, dim padded to whole
+   vectors]. Rows that whole vectors will be read from (`vectors`) must be whole vectors and spread over the
+   cache. */
 static inline const real *head_rows(const ch_tile *tile, int64_t head, int64_t count, int64_t dim,
                                     bool vectors, real *space, int64_t *stride) {
   int64_t padded = (dim + VL - 1) / VL * VL;
@@ -105,18 +107,18 @@ static inline block_rows read_block(const ch_tiles *tiles, int64_t key_dim, int6
   return rows;
 }
 
-/* Prefetches `bytes` of memory into L2. (A function that does nothing else must be inlined early: GCC removes calls
-   of it as calls without effect.) */
+/* Prefetches `bytes` of memory into L2. (A function that does nothing else must be inlined early: GCC removes
+   calls of it as calls without effect.) */
 ALWAYS_INLINE void fetch(const char *memory, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(memory + i, 0, 2);
 }
 
-/* The prefetch distance of loops over states, in bytes: so much arithmetic lies between the loads that the hardware
-   prefetcher does not look far enough. */
+/* The prefetch distance of loops over states, in bytes: so much arithmetic is between the loads that the
+   hardware prefetcher does not look far enough. */
 enum { CH_FETCH_AHEAD = 4096 };
 
-/* Rows of memory that will be read soon. Loops prefetch a share of them per step. Prefetching all of them at once
-   would stall the loop. */
+/* Rows of memory that will be read soon. Loops prefetch a share of them per step. Prefetching all of them at
+   once would stall the loop. */
 typedef struct upcoming {
   const char *rows;
   int64_t count, stride, bytes; /* count may be 0 or less: nothing is coming */
@@ -143,8 +145,8 @@ ALWAYS_INLINE void fetch_share(const upcoming *next, int64_t part, int64_t parts
     fetch(next->rows + r * next->stride, next->bytes);
 }
 
-/* The memory that the next work will read, piece by piece. Loops that have nothing of their own to prefetch take pieces from
-   here. */
+/* The memory that the next work will read, piece by piece. Loops that have nothing of their own to prefetch
+   fetch pieces from here. */
 typedef struct fetch_queue {
   upcoming piece[16];
   int count, taken;

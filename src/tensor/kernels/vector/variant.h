@@ -2,8 +2,7 @@
  *
  * Each file of tensor/kernels is compiled once per variant (variants.cmake) and defines its functions with
  * KERNEL(name); variant_table.c collects them in the variant's table. Write plain loops that the compiler
- * vectorises, or GCC vector extensions on `vec`; both become SSE2, AVX2 or AVX-512 by the variant's flags.
- */
+ * vectorises, or GCC vector extensions on `vec`; both become SSE2, AVX2 or AVX-512 by the variant's flags. */
 #ifndef CH_KERNELS_VECTOR_VARIANT_H
 #define CH_KERNELS_VECTOR_VARIANT_H
 
@@ -64,7 +63,7 @@ typedef int32_t real_bits;
 /* Elements in a vector. */
 enum { VL = VEC_BYTES / (int)sizeof(real) };
 typedef real vec __attribute__((vector_size(VEC_BYTES)));
-/* Integers beside a vec: what comparisons of vecs give (0 or -1 per lane), and lane bits. */
+/* The integers of a vec: results of its comparisons (0 or -1 per lane), and lane bits. */
 typedef real_bits ivec __attribute__((vector_size(VEC_BYTES)));
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -83,8 +82,9 @@ ALWAYS_INLINE vec splat(real value) {
   return value - (vec){0}; /* minus, so that -0 stays -0 */
 }
 
-/* a b + c and c - a b, rounded once where the instruction set can. The compiler fuses nothing (-ffp-contract=off): it would
-   do so in one loop and not in another, and a row would have other bits alone than with more rows. */
+/* a b + c and c - a b, rounded once where the instruction set can. The compiler fuses nothing
+   (-ffp-contract=off): it would do so in one loop and not in another, and a row would have other bits alone
+   than with more rows. */
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
 ALWAYS_INLINE vec vec_fma(vec a, vec b, vec c) {
   return (vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
@@ -232,8 +232,8 @@ ALWAYS_INLINE real lanes_max(vec v) {
 }
 #endif
 
-/* The part of 0 … n-1 that this thread of `threads` gets: contiguous and fixed, so that sums repeat exactly.
- */
+/* The range of 0 … n-1 that this thread of `threads` computes: contiguous and fixed, so that sums repeat
+   exactly. */
 static inline void thread_range(int64_t n, int thread, int threads, int64_t *first, int64_t *last) {
   *first = n * thread / threads;
   *last = n * (thread + 1) / threads;
@@ -254,10 +254,10 @@ static inline void vector_range(int64_t n, int64_t *first, int64_t *last) {
 /* Below this many elements of work a second thread costs more than it brings. */
 enum { CH_PARALLEL_ELEMENTS = 1 << 14 };
 
-/* Runs a statement on [first, last) of 0 … n-1: divided among all threads if `parallel` says that this pays, else as
-   a whole by the caller. `omp parallel if` is not used: it would create a team of one thread, whose memory is
-   allocated and freed between two larger teams, and in decoding that takes longer than the operation. The same holds
-   for a call inside a parallel region, where attention produces its tiles. */
+/* Runs a statement on [first, last) of 0 … n-1: divided among all threads if `parallel` says that this pays,
+   else as a whole by the caller. `omp parallel if` is not used: it would create a team of one thread, whose
+   memory is allocated and freed between two larger teams, and in decoding that takes longer than the
+   operation. The same holds for a call inside a parallel region, where attention produces its tiles. */
 #define FOR_RANGE(n, parallel, statement)                                                                    \
   do {                                                                                                       \
     int64_t first = 0, last = (n);                                                                           \
@@ -270,9 +270,9 @@ enum { CH_PARALLEL_ELEMENTS = 1 << 14 };
       statement;                                                                                             \
   } while (0)
 
-/* Sums over rows are made in parts, one per thread of the team, and added in their order: the result depends on the number
-   of parts. It does not depend on how many workers share them. EACH_PART runs its body for every part, inside a parallel
-   region or outside. */
+/* Sums over rows are computed in parts, one per thread of the team, and added in their order: the result
+   depends on the number of parts. It does not depend on how many workers share them. EACH_PART runs its body
+   for every part, inside a parallel region or outside. */
 static inline int parts_of_team(const ch_team *team, bool parallel) {
   return parallel && !omp_in_parallel() ? team->threads : 1;
 }
