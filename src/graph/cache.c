@@ -70,10 +70,6 @@ static int64_t token_elements(const ch_cache_shape *shape) {
   return elements;
 }
 
-static bool has_fixed(const ch_cache_shape *shape) {
-  return rows_bytes(shape->parts, shape->layers, &shape->types, CH_PART_FIXED) > 0;
-}
-
 /* A capacity from the caller may be of any size and must not overflow. */
 static bool allocate(ch_cache *cache, const ch_cache_shape *shape) {
   const ch_cache_types *types = &shape->types;
@@ -85,7 +81,7 @@ static bool allocate(ch_cache *cache, const ch_cache_shape *shape) {
   cache->rings = calloc((size_t)cache->layers, sizeof *cache->rings);
   cache->rows_before = calloc((size_t)cache->sequences, sizeof *cache->rows_before);
   cache->places = calloc((size_t)cache->sequences, sizeof *cache->places);
-  cache->any_fixed = has_fixed(shape);
+  cache->any_fixed = rows_bytes(shape->parts, shape->layers, &shape->types, CH_PART_FIXED) > 0;
   if (!cache->rings || !cache->rows_before || !cache->places) return false;
   for (int l = 0; l < cache->layers; l++) {
     cache->rings[l] = is_ring(shape, l);

@@ -540,12 +540,8 @@ static bool are_finite(const ch_tensor *tensor) {
   return true;
 }
 
-static size_t round_up(size_t bytes) {
-  return (bytes + 63) & ~(size_t)63;
-}
-
 static size_t bytes_of(const ch_param *row, ch_dtype dtype) {
-  return round_up((size_t)ch_param_count(row) * ch_dtype_size(dtype));
+  return ((size_t)ch_param_count(row) * ch_dtype_size(dtype) + 63) & ~(size_t)63;
 }
 
 /* Fills the copies, all tensors in one parallel region: a barrier a tensor would cost more than the

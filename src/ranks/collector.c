@@ -20,11 +20,6 @@ ch_status ch_collector_create(ch_collector *collector, ch_rank_group *ranks, int
   return collector->sent && collector->taken ? CH_OK : ch_no_memory(error);
 }
 
-/* The row of this rank in the table of what ranks have sent. */
-static int64_t *own_row(const ch_collector *c) {
-  return c->sent + ch_ranks_rank(c->ranks) * (ch_ranks_count(c->ranks) + 1);
-}
-
 static ch_status make_room(char **data, size_t *room, size_t bytes, ch_error *error) {
   if (*room >= bytes) return CH_OK;
   char *more = realloc(*data, bytes);
@@ -45,7 +40,8 @@ static ch_status give(ch_collector *c, int to, const void *data, size_t bytes, s
   ch_ranks_send(c->ranks, to, c->tag + ch_ranks_rank(c->ranks), c->slots[slot].data, HEADER + most,
                 &c->slots[slot].out);
   c->next = (slot + 1) % CH_COLLECTOR_SLOTS;
-  int64_t *row = own_row(c), *largest = row + ch_ranks_count(c->ranks);
+  int64_t *row = c->sent + ch_ranks_rank(c->ranks) * (ch_ranks_count(c->ranks) + 1),
+          *largest = row + ch_ranks_count(c->ranks);
   row[to]++;
   if (*largest < (int64_t)(HEADER + most)) *largest = (int64_t)(HEADER + most);
   return CH_OK;

@@ -274,6 +274,17 @@ json_t *ch_figure_seeds(const ch_summary *summary) {
 
 /* --- speed ------------------------------------------------------------------------------------------------------- */
 
+static bool is_doubtful(const ch_group *group, bool (*unsteady)(const ch_model_result *run)) {
+  for (int i = 0; i < group->count; i++)
+    if (unsteady(group->runs[i])) return true;
+  return false;
+}
+
+/* The group's name, with a question mark if its speed is in doubt. */
+static json_t *doubted(const ch_group *group, bool doubt) {
+  return json_sprintf("%s%s", group->name, doubt ? " ?" : "");
+}
+
 /* `spread`: half the distance between the quartiles of a run's measurements. */
 static json_t *bars_of(const ch_summary *summary, const char *id, const char *title, const char *unit,
                        ch_model_result_value *value, ch_model_result_value *spread,
@@ -283,11 +294,9 @@ static json_t *bars_of(const ch_summary *summary, const char *id, const char *ti
   for (int i = 0; i < summary->count; i++) {
     const ch_group *group = &summary->groups[i];
     double mean = ch_group_spread(group, value).mean, half = ch_group_spread(group, spread).mean;
-    bool doubt = false;
-    for (int k = 0; k < group->count; k++) doubt |= unsteady(group->runs[k]);
+    bool doubt = is_doubtful(group, unsteady);
     doubtful |= doubt;
-    json_t *bar = json_pack("{s:o, s:i, s:f}", "name", json_sprintf("%s%s", group->name, doubt ? " ?" : ""),
-                            "colour", i, "value", mean);
+    json_t *bar = json_pack("{s:o, s:i, s:f}", "name", doubted(group, doubt), "colour", i, "value", mean);
     if (half > 0) {
       put_member(bar, "low", json_real(mean - half));
       put_member(bar, "high", json_real(mean + half));
@@ -333,14 +342,22 @@ bool ch_has_depths(const ch_summary *summary) {
 
 json_t *ch_figure_depths(const ch_summary *summary) {
   json_t *series = json_array();
+  bool doubtful = false;
   for (int i = 0; i < summary->count; i++) {
-    json_t *one = mean_series(&summary->groups[i], i, depths_of, "", "marks");
+    const ch_group *group = &summary->groups[i];
+    json_t *one = mean_series(group, i, depths_of, "", "marks");
+    bool doubt = is_doubtful(group, second_unsteady);
+    doubtful |= doubt;
     json_object_del(one, "group");
+    put_member(one, "name", doubted(group, doubt));
     json_array_append_new(series, one);
   }
+  const char *note = doubtful
+                         ? "One sequence in F32. The cache is filled with random states up to the "
+                           "depth. ? not steady."
+                         : "One sequence in F32. The cache is filled with random states up to the depth.";
   return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:[s, s], s:[s, s]}", "id", "decoding-depth", "kind",
-                   "lines", "title", "Decoding speed against depth", "note",
-                   "One sequence in F32. The cache is filled with random states up to the depth.", "x",
+                   "lines", "title", "Decoding speed against depth", "note", note, "x",
                    axis("tokens in the cache", "depth", true, 2), "y",
                    axis("tokens per second", "speed", true, 10), "series", series, "switches", "log-x",
                    "log-y", "on", "log-x", "log-y");
@@ -412,6 +429,7 @@ json_t *ch_figure_flops(const ch_summary *summary) {
     snprintf(title, sizeof title, "FLOPs per image");
   else
     snprintf(title, sizeof title, "FLOPs per token at %lld tokens of context", (long long)run->flops_depth);
-  return stacked(summary, "flops", title,
-                 axis("forward pass; a multiply-add counts as two", "FLOPs", false, 10), names, flop_parts);
+  json_t *figure = stacked(summary, "flops", title, axis("FLOPs", "FLOPs", false, 10), names, flop_parts);
+  put_member(figure, "note", json_string("Forward pass; a multiply-add counts as two."));
+  return figure;
 }

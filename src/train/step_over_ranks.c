@@ -62,15 +62,11 @@ static void expect(ch_relay *relay, ch_relay_sum *sum, int64_t index) {
   sum->expected = index;
 }
 
-static int64_t expected_after(const ch_relay *relay, const ch_relay_sum *sum) {
-  return sum->sent < 0 ? ch_relay_first(relay) : sum->sent + ranks_of(relay);
-}
-
 /* Progresses the transfers of a sum: after it has been sent, the next one may be received. */
 static void look_after(ch_relay *relay, ch_relay_sum *sum) {
   if (sum->bytes == 0) return;
   if (!ch_ranks_done(relay->ranks, &sum->out)) return;
-  int64_t index = expected_after(relay, sum);
+  int64_t index = sum->sent < 0 ? ch_relay_first(relay) : sum->sent + ranks_of(relay);
   if (index > 0 && index < relay->micro_batches && sum->expected < index) expect(relay, sum, index);
 }
 

@@ -121,8 +121,8 @@ static void missing_seeds_are_adjusted_for(void **state) {
   ch_arena_free(&f.arena);
 }
 
-/* Where one mechanism of five has three times the noise of the others and is the best, few seeds say little about it:
-   three standard errors of the draws below the 94 % that the mean over all statements reaches there too. */
+/* Statements about one mechanism of five that has three times the noise of the others are right in 94.5 % or a little more.
+   `least_unequal` is three standard errors of the draws below 94 %. */
 enum { DRAWS = 400 };
 static const double least_unequal = 0.94 - 0.036;
 

@@ -206,6 +206,33 @@ static void put_choices(const ch_summary *summary, bool larger, ch_text *text) {
   ch_text_puts(text, ".");
 }
 
+/* "mfa and gqa (128 bytes) and mha (512 bytes)" */
+static void put_by_cost(const ch_summary *summary, const int *groups, int count, ch_text *text) {
+  int costs[CH_COMPARE_MOST], different = 0; /* a group of each cost */
+  for (int i = 0; i < count; i++) {
+    int k = 0;
+    while (k < different &&
+           ch_group_cost(&summary->groups[costs[k]]) != ch_group_cost(&summary->groups[groups[i]]))
+      k++;
+    if (k == different) costs[different++] = groups[i];
+  }
+  for (int k = 0; k < different; k++) {
+    const ch_group *first = &summary->groups[costs[k]];
+    int alike = 0, put = 0;
+    for (int i = 0; i < count; i++)
+      alike += ch_group_cost(&summary->groups[groups[i]]) == ch_group_cost(first);
+    put_separator(k, different, text);
+    for (int i = 0; i < count; i++) {
+      if (ch_group_cost(&summary->groups[groups[i]]) != ch_group_cost(first)) continue;
+      put_separator(put++, alike, text);
+      ch_text_puts(text, summary->groups[groups[i]].name);
+    }
+    ch_text_puts(text, " (");
+    put_cost(first, text);
+    ch_text_puts(text, ")");
+  }
+}
+
 /* Where no larger cache is a choice: what those that are larger bring. */
 static void put_larger(const ch_summary *summary, ch_text *text) {
   const ch_decision *d = &summary->decision;
@@ -226,12 +253,14 @@ static void put_larger(const ch_summary *summary, ch_text *text) {
     return;
   }
   ch_text_printf(text, "%s measurable: ", nothing);
-  for (int i = 0; i < count; i++) {
-    put_separator(i, count, text);
-    ch_text_printf(text, "%s, ", summary->groups[ties[i]].name);
-    put_cost(&summary->groups[ties[i]], text);
+  if (count > 1) {
+    put_by_cost(summary, ties, count, text);
+    ch_text_printf(text, " are tied with %s.", pick->name);
+    return;
   }
-  ch_text_printf(text, ", %s tied with %s.", count > 1 ? "are" : "is", pick->name);
+  ch_text_printf(text, "%s, ", summary->groups[ties[0]].name);
+  put_cost(&summary->groups[ties[0]], text);
+  ch_text_printf(text, ", is tied with %s.", pick->name);
 }
 
 static void put_nothing_fits(const ch_summary *summary, const ch_comparison *comparison, ch_text *text) {

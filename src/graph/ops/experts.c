@@ -146,10 +146,6 @@ static char *experts_row_at(char *matrix, int64_t place, int64_t columns, const 
   return matrix + (size_t)(place * columns) * ch_dtype_size(node->dtype);
 }
 
-static const void *matrix_value(const ch_run *run, const ch_node *node, int64_t expert, int kind) {
-  return ch_run_value(run, node->in[matrix_of(expert, kind)]);
-}
-
 /* --- forward -------------------------------------------------------------------------------------------- */
 
 static ch_status through(ch_run *run, const ch_node *node, int64_t expert, int kind, int64_t rows,
@@ -236,7 +232,8 @@ static ch_status back_through(ch_run *run, const ch_node *node, int64_t expert, 
                               const void *dy, void *dx, bool accumulate) {
   const int64_t *shape = node->in[matrix_of(expert, kind)]->shape;
   return ch_gemm_run(run->gemm, false, false, rows, shape[1], shape[0], dy, shape[0],
-                     matrix_value(run, node, expert, kind), shape[1], dx, shape[1], accumulate, run->error);
+                     ch_run_value(run, node->in[matrix_of(expert, kind)]), shape[1], dx, shape[1], accumulate,
+                     run->error);
 }
 
 /* dgate and dup, in place of gate and up, and the gradient of the weights. */

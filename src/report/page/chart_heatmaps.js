@@ -72,7 +72,7 @@ const chartHeatmaps = (function () {
       y += plan.tall[r];
     });
     const scales = figure.scales.map((s, i) => ({ name: "scale" + i, type: "linear", domain: [s.low, s.high], range: { scheme: s.scheme } }));
-    const legends = figure.scales.map((s, i) => ({ fill: "scale" + i, type: "gradient", orient: "bottom", direction: "horizontal", title: s.name, gradientLength: Math.min(200, options.width * 0.4), tickCount: 3, labelOverlap: true, titleLimit: options.width }));
+    const legends = figure.scales.map((s, i) => ({ fill: "scale" + i, type: "gradient", orient: "bottom", direction: "horizontal", title: s.name, gradientLength: Math.min(200, options.width * 0.4), tickCount: 3, labelOverlap: true, titleLimit: options.width, padding: 10 }));
     return parts.frame(options, plan.whole, { autosize: { type: "pad" }, scales, legends, marks });
   }
 
