@@ -1,9 +1,8 @@
-/* How a rank that fails in the middle of common work tells the others, which look for it while they work or
- * wait.
+/* How a rank that fails in the middle of common work stops the others.
  *
- * Work begins with ch_alarm_reset and ends with ch_alarm_agree, on every rank. A rank that fails raises the
- * alarm, one that hears it gives up what it does. Both come to the agreement, which also receives what was
- * sent. */
+ * Work begins with ch_alarm_reset and ends with ch_alarm_agree, on every rank. A rank that fails raises the alarm. The
+ * others poll it while they work or wait, and abort. All of them reach the agreement, which also receives the messages
+ * of the alarm. */
 #ifndef CH_RANKS_ALARM_H
 #define CH_RANKS_ALARM_H
 
@@ -21,12 +20,11 @@ typedef struct ch_alarm {
 ch_status ch_alarm_create(ch_alarm *alarm, ch_rank_group *ranks, int tag, ch_error *error);
 void ch_alarm_free(ch_alarm *alarm);
 void ch_alarm_reset(ch_alarm *alarm);
-/* Tells the others, once; not one that was heard. */
+/* Sends the alarm to the others, once. Does nothing if an alarm of another rank has arrived. */
 void ch_alarm_raise(ch_alarm *alarm);
 /* Returns true if another rank has raised it. */
 bool ch_alarm_rings(ch_alarm *alarm);
-/* ch_ranks_agree of what the ranks did; that one gave up because it heard of another's failure is none of its
-   own. */
+/* ch_ranks_agree on the status of all ranks. Aborting because another rank failed does not count as this rank's failure. */
 ch_status ch_alarm_agree(ch_alarm *alarm, ch_status status, ch_error *error);
 
 #endif

@@ -232,9 +232,9 @@ static void impossible_checks_are_refused(void **state) {
     int64_t steps, heads, layers;
   } cases[] = {
       {"64", "gqa", "one width", 5, 0, 2},
-      {"64,x", "gqa", "no list of widths", 5, 0, 2},
-      {"64,,128", "gqa", "no list of widths", 5, 0, 2},
-      {"", "gqa", "no list of widths", 5, 0, 2},
+      {"64,x", "gqa", "is not a list of widths", 5, 0, 2},
+      {"64,,128", "gqa", "is not a list of widths", 5, 0, 2},
+      {"", "gqa", "is not a list of widths", 5, 0, 2},
       {"64,1000000", "gqa", "from 8 to 65536", 5, 0, 2},
       {"128,64", "gqa", "rising", 5, 0, 2},
       {"64,64", "gqa", "rising", 5, 0, 2},

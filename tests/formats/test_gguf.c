@@ -86,7 +86,7 @@ static void headers_that_lie_are_refused(void **state) {
   (void)state;
   ch_text out = {0};
   ch_text_puts(&out, "GGML");
-  refuse(&out, "no GGUF file");
+  refuse(&out, "not a GGUF file");
   put_header(&out, 1, 0, 0);
   refuse(&out, "version 1");
   put_header(&out, 0x03000000, 0, 0);

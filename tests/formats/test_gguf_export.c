@@ -251,7 +251,7 @@ static void mixtures_that_llama_cpp_computes_otherwise_are_refused(void **state)
   refuse(&d, CH_BLOCK_F32, "do not add up to 1");
   d.plain.config.moe.renormalise = true;
   d.plain.config.moe.dense_layers[2] = true;
-  refuse(&d, CH_BLOCK_F32, "layers without experts");
+  refuse(&d, CH_BLOCK_F32, "no layers with experts mixed with layers without");
   close_desk(&d);
 }
 

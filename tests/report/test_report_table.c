@@ -331,8 +331,9 @@ static void with_seeds_the_answer_comes_first_and_intervals_follow(void **state)
   give_seeds(&comparison, 0.01);
   text = table_of(&comparison);
   assert_part(text, "Take gqa:2: 512 bytes of cache per token, at most 1.");
-  assert_part(text, "\nLarger caches buy nothing measurable: mha, 2,048 bytes and gqa:4, 1,024 bytes, are "
-                    "tied with gqa:2.\n");
+  assert_part(text,
+              "\nLarger caches buy nothing measurable: mha (2,048 bytes) and gqa:4 (1,024 bytes) are tied "
+              "with gqa:2.\n");
   free(text);
   comparison.until_decided = true;
   text = table_of(&comparison);
