@@ -234,6 +234,11 @@ char *ch_path_join(const char *directory, const char *name) {
   return path;
 }
 
+char *ch_path_directory(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? strndup(path, (size_t)(slash - path + 1)) : strdup(".");
+}
+
 /* Returns true if the first `length` bytes of path end in `end`. */
 static bool ends_in(const char *path, size_t length, const char *end) {
   size_t size = strlen(end);

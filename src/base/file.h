@@ -54,6 +54,9 @@ bool ch_is_directory(const char *path);
 bool ch_is_file(const char *path);
 /* "directory/name" in malloc'd memory; NULL when memory is out. */
 char *ch_path_join(const char *directory, const char *name);
+/* The directory of a file, for ch_path_join: "a/b" gives "a/", "b" gives ".". The caller frees it; NULL when out of
+   memory. */
+char *ch_path_directory(const char *path);
 /* The part of a model's path that tells it from others, cut to size: "mine" of "configs/mine.json",
    "models/mine/config.json" and "models/mine/". */
 void ch_path_stem(const char *path, char *stem, size_t size);

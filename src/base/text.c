@@ -212,3 +212,8 @@ const char *ch_format_utc(int64_t seconds, char buffer[CH_UTC_SIZE]) {
   buffer[used] = 0;
   return buffer;
 }
+
+bool ch_ends_with(const char *text, const char *end) {
+  size_t size = strlen(text), tail = strlen(end);
+  return size >= tail && strcmp(text + size - tail, end) == 0;
+}

@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/text.h"
+
 /* On three texts nearly as good as each mechanism's own best (bench/measurements.md). */
 const double ch_spectral_rate = 4e-3;
 
@@ -31,16 +33,11 @@ static double unit_of(double width) {
   return embedding_scale * sqrt(base_width) / width;
 }
 
-static bool ends_with(const char *name, const char *end) {
-  size_t length = strlen(name), tail = strlen(end);
-  return length >= tail && strcmp(name + length - tail, end) == 0;
-}
-
 /* EG-MLA's LayerNorm norms the product of the expanded latents and the gate. */
 static bool is_normed(const ch_config *config, const ch_param *row) {
   const ch_attention_config *a = &config->attention;
   if (!a->gate_embedding_dim || !a->gate_norm || a->gate_op != CH_GATE_MULTIPLY) return false;
-  return row->role == CH_PARAM_GATE || ends_with(row->name, ".kv_b_proj.weight");
+  return row->role == CH_PARAM_GATE || ch_ends_with(row->name, ".kv_b_proj.weight");
 }
 
 static void parametrise(const ch_config *config, const ch_params *params, ch_param *row) {

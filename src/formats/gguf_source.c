@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "formats/chat_metadata.h"
 #include "formats/gguf_config.h"
 #include "formats/gguf_names.h"
@@ -43,11 +44,6 @@ static ch_status check_shape(const ch_gguf *file, const ch_param *param, const s
            ch_shape_text(tensor->rank, tensor->shape, is, sizeof is),
            ch_shape_text(param->rank, param->shape, wanted, sizeof wanted), stacked ? " an expert" : "");
   return wrong_tensor(file, tensor->name, what, error);
-}
-
-static bool ends_with(const char *text, const char *end) {
-  size_t n = strlen(text), m = strlen(end);
-  return n >= m && strcmp(text + n - m, end) == 0;
 }
 
 static bool has_shape(const ch_gguf_tensor *tensor, int64_t a, int64_t b, int64_t c) {
@@ -142,7 +138,7 @@ static ch_status check_all_used(const gguf_source *g, const ch_source *source, c
   ch_status status = CH_OK;
   for (int64_t i = 0; i < g->file.tensor_count && status == CH_OK; i++) {
     const char *name = g->file.tensors[i].name;
-    bool rotation = strcmp(name, "rope_freqs.weight") == 0 || ends_with(name, ".attn_rot_embd") ||
+    bool rotation = strcmp(name, "rope_freqs.weight") == 0 || ch_ends_with(name, ".attn_rot_embd") ||
                     (longrope && strncmp(name, "rope_factors_", 13) == 0);
     if (!used[i] && !rotation)
       status = wrong_tensor(&g->file, name, "is not one of this architecture's", error);

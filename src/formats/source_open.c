@@ -4,13 +4,9 @@
 
 #include "base/file.h"
 #include "base/mistaken.h"
+#include "base/text.h"
 #include "formats/pieces.h"
 #include "formats/source.h"
-
-static bool ends_with(const char *text, const char *end) {
-  size_t n = strlen(text), m = strlen(end);
-  return n >= m && strcmp(text + n - m, end) == 0;
-}
 
 static ch_status open_file(const char *path, bool vocabulary, ch_source *source, ch_error *error) {
   ch_map map;
@@ -26,7 +22,7 @@ static ch_status open_file(const char *path, bool vocabulary, ch_source *source,
     return ch_fail(error, CH_ERROR_FORMAT,
                    "%s is a safetensors file; give the directory that holds it and config.json", path);
   if (gguf) return ch_gguf_source_open(path, vocabulary, source, error);
-  if (named || ends_with(path, ".bin")) return ch_llama2c_open(path, source, error);
+  if (named || ch_ends_with(path, ".bin")) return ch_llama2c_open(path, source, error);
   return ch_fail(error, CH_ERROR_FORMAT,
                  "%s is neither a GGUF file nor a llama2.c .bin; of a Hugging Face model, give the directory",
                  path);

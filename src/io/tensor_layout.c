@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 typedef enum part { WHOLE, OF_QKV, OF_GATE_UP } part;
 
 typedef struct rule {
@@ -65,14 +67,9 @@ static void put_part(const ch_config *c, const rule *r, int64_t own, ch_tensor_p
   }
 }
 
-static bool ends_with(const char *text, const char *end) {
-  size_t size = strlen(text), tail = strlen(end);
-  return size >= tail && strcmp(text + size - tail, end) == 0;
-}
-
 /* Gemma's norms multiply by 1 + w. */
 static bool place_of_gemma(const ch_param *param, ch_tensor_place *place) {
-  if (!ends_with(param->name, "norm.weight")) return false;
+  if (!ch_ends_with(param->name, "norm.weight")) return false;
   *place = (ch_tensor_place){.rows = param->shape[0], .plus_one = true};
   snprintf(place->name, sizeof place->name, "%s", param->name);
   return true;
@@ -88,7 +85,7 @@ static bool place_of_mixtral(const ch_param *param, ch_tensor_place *place) {
   *place = (ch_tensor_place){.rows = param->shape[0]};
   const char *rest = mlp + strlen(".mlp."), *end = rest + strlen(rest), *after = "";
   for (int i = 0; i < 3; i++)
-    if (ends_with(rest, names[i][0])) {
+    if (ch_ends_with(rest, names[i][0])) {
       end -= strlen(names[i][0]);
       after = names[i][1];
     }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <crosshead/bench.h>
 #include <crosshead/text.h>
 #include <crosshead/version.h>
 
@@ -80,12 +81,13 @@ static void put_files(ch_text *all, const char *directory) {
   if (count >= 0) free(entries);
 }
 
-/* What the bits of an answer depend on. */
+/* Hashes all that the bits of an answer depend on. */
 static void note_fingerprint(ch_server *server) {
   const ch_serve_settings *settings = server->settings;
-  const char *isa = getenv("CROSSHEAD_ISA");
+  ch_machine machine;
   ch_text all = {0};
-  ch_text_printf(&all, CH_VERSION_STRING " %s %d %d %d %d %d %s\n", isa ? isa : "", omp_get_max_threads(),
+  ch_machine_describe(&machine);
+  ch_text_printf(&all, CH_VERSION_STRING " %s %d %d %d %d %d %s\n", machine.kernels, omp_get_max_threads(),
                  settings->prefill_chunk, (int)settings->session.compute, settings->session.precompute_gates,
                  settings->model.keep_dictionary, settings->cache_dtype);
   put_files(&all, settings->directory);

@@ -10,15 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "text/documents.h"
 
 /* Numbers too large for 64 bits may occur in fields that are not read. */
 enum { PARSING = JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL };
-
-static bool ends_with(const char *path, const char *end) {
-  size_t size = strlen(path), length = strlen(end);
-  return size > length && strcmp(path + size - length, end) == 0;
-}
 
 static size_t blanks(const char *text, size_t size) {
   size_t n = 0;
@@ -32,7 +28,8 @@ static size_t line_size(const char *text, size_t size) {
 }
 
 bool ch_is_json_lines(const char *path, const char *text, size_t size) {
-  if (ends_with(path, ".jsonl") || ends_with(path, ".ndjson") || ends_with(path, ".json")) return true;
+  if (ch_ends_with(path, ".jsonl") || ch_ends_with(path, ".ndjson") || ch_ends_with(path, ".json"))
+    return true;
   size_t from = blanks(text, size);
   if (from == size || text[from] != '{') return false;
   json_t *first = json_loadb(text + from, line_size(text + from, size - from), PARSING, NULL);

@@ -49,11 +49,6 @@ static ch_status read_config(ch_tokenizer *tokenizer, const char *directory, ch_
   return status;
 }
 
-static char *directory_of(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash ? strndup(path, (size_t)(slash - path + 1)) : strdup(".");
-}
-
 static ch_status load(const char *path, const ch_map *map, ch_tokenizer **tokenizer, ch_error *error) {
   const char *text = (const char *)map->data;
   size_t at = 0;
@@ -81,7 +76,7 @@ static ch_status open_file(const char *path, ch_tokenizer **tokenizer, ch_error 
   if (status == CH_OK) status = load(path, &map, tokenizer, error);
   ch_map_close(&map);
   if (status != CH_OK) return status;
-  (*tokenizer)->directory = directory_of(path);
+  (*tokenizer)->directory = ch_path_directory(path);
   if (!(*tokenizer)->directory)
     status = ch_no_memory(error);
   else if ((*tokenizer)->is_json)

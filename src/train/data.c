@@ -346,15 +346,10 @@ static ch_status take_text(struct ch_data_parts *p, ch_error *error) {
   return make_files(p, error);
 }
 
-static char *directory_of(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash ? strndup(path, (size_t)(slash - path + 1)) : strdup(".");
-}
-
 static ch_status open_tokenizer_of(struct ch_data_parts *p, ch_error *error) {
   const ch_data_options *o = p->options;
   if (o->tokenizer) return ch_tokenizer_open(o->tokenizer, &p->tokenizer, error);
-  char *beside = directory_of(o->data);
+  char *beside = ch_path_directory(o->data);
   if (!beside) return ch_no_memory(error);
   ch_status status = ch_tokenizer_open(beside, &p->tokenizer, NULL);
   free(beside);

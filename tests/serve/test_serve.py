@@ -493,6 +493,22 @@ class Access(unittest.TestCase):
             self.assertIn("Content-Type", answer.headers["access-control-allow-headers"])
 
 
+class Fingerprint(unittest.TestCase):
+    def test_it_changes_with_what_the_bits_depend_on(self):
+        def of(*options, **environment):
+            with serving.Server(PROGRAM, MODEL, *options, environment=environment) as s:
+                return s.complete(prompt="a", max_tokens=1).json["system_fingerprint"]
+
+        plain = of(CROSSHEAD_ISA="plain")
+        self.assertEqual(of(CROSSHEAD_ISA="plain"), plain)
+        self.assertNotEqual(of("--prefill-chunk", "64", CROSSHEAD_ISA="plain"), plain)
+        bench = run("bench", MODEL, "--json", "--prompt", "8", "--max-tokens", "2", "--repeat", "1", "--depth", "0")
+        best = json.loads(bench.stdout)["machine"]["kernels"]
+        fastest = of()
+        self.assertEqual(of(CROSSHEAD_ISA=best.split()[-1]), fastest)
+        self.assertEqual(fastest == plain, best.endswith("plain"))
+
+
 class Ending(unittest.TestCase):
     def test_running_requests_are_completed(self):
         with serving.Server(PROGRAM, MODEL) as s:
