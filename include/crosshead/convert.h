@@ -54,6 +54,9 @@ typedef struct ch_export_settings {
   /* CH_EXPORT_TRANSFORMERS: */
   bool untrained; /* DIRECTORY is a config.json of any size, and no weights are written */
   bool own_code;  /* with Crosshead's PyTorch code, even if a class of transformers would suffice */
+  /* With untrained: the tokenizer.json, or a directory that has one, to write; NULL: that of the configuration's
+   * directory, if there is one. Its vocabulary must fit the model's (else CH_ERROR_ARGUMENT). */
+  const char *tokenizer;
 } ch_export_settings;
 
 CH_API void ch_export_defaults(ch_export_settings *settings);

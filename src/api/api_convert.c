@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "api/adapters.h"
 #include "base/file.h"
@@ -132,10 +133,51 @@ static ch_status export_directory(const char *directory, const char *out, const 
   return status;
 }
 
-/* The code and configuration of a model that has no weights yet. */
+/* The directory of a configuration, which is named by itself or by its config.json; the caller frees it. */
+static char *directory_of(const char *path) {
+  const char *slash = strrchr(path, '/');
+  if (ch_is_directory(path)) return strdup(path);
+  return slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+}
+
+static ch_status check_tokenizer(const ch_tokenizer *tokenizer, const char *path, const ch_config *config,
+                                 ch_error *error) {
+  int32_t size = ch_tokenizer_vocab_size(tokenizer);
+  if (!ch_tokenizer_is_json(tokenizer))
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "transformers does not read %s, a tokenizer.bin of llama2.c; give a tokenizer.json", path);
+  if (ch_config_is_vision(config))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is of no use to a model of images; leave out {tokenizer}",
+                   path);
+  if (size > config->vocab_size)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "the tokenizer in %s has %d tokens, but the configuration has a vocabulary of %lld; give "
+                   "another {tokenizer}, or {no_tokenizer}",
+                   path, size, (long long)config->vocab_size);
+  return CH_OK;
+}
+
+/* Opens the tokenizer that goes with a model without weights; *tokenizer becomes NULL if there is none. */
+static ch_status open_tokenizer(const char *path, const ch_export_settings *settings, const ch_config *config,
+                                ch_tokenizer **tokenizer, ch_error *error) {
+  *tokenizer = NULL;
+  if (settings->no_tokenizer) return CH_OK;
+  char *directory = directory_of(path);
+  const char *from = settings->tokenizer ? settings->tokenizer : directory;
+  bool wanted =
+      settings->tokenizer || (directory && has_tokenizer(directory) && !ch_config_is_vision(config));
+  ch_status status = directory ? CH_OK : ch_no_memory(error);
+  if (status == CH_OK && wanted) status = ch_tokenizer_open(from, tokenizer, error);
+  if (status == CH_OK && *tokenizer) status = check_tokenizer(*tokenizer, from, config, error);
+  free(directory);
+  return status;
+}
+
+/* The code and configuration of a model that has no weights yet, and a tokenizer. */
 static ch_status export_untrained(const char *path, const char *out, const ch_export_settings *settings,
                                   char **json, ch_error *error) {
   ch_source source = {.format = "configuration"};
+  ch_tokenizer *tokenizer = NULL;
   CH_TRY(ch_config_read(path, &source.config, error));
   const ch_config own = source.config;
   ch_choose_model_type(&source.config);
@@ -146,11 +188,15 @@ static ch_status export_untrained(const char *path, const char *out, const ch_ex
   const char *family = own_code ? NULL : ch_config_spell_adopted(&source.config, &source.config_json);
   ch_status status = family ? CH_OK : ch_transformers_check(&source.config, path, error);
   if (status == CH_OK) status = ch_source_declare(&source, path, error);
+  if (status == CH_OK) status = open_tokenizer(path, settings, &own, &tokenizer, error);
+  if (status == CH_OK) status = ch_make_directory(out, error);
+  if (status == CH_OK && tokenizer) status = ch_tokenizer_copy_to(tokenizer, out, error);
   if (status == CH_OK) status = ch_transformers_write_untrained(&source, out, error);
   if (status == CH_OK)
-    status = ch_api_json(
-        exported("transformers", family ? family : source.config.model_type, "no weights", false, NULL), json,
-        error);
+    status = ch_api_json(exported("transformers", family ? family : source.config.model_type, "no weights",
+                                  tokenizer != NULL, NULL),
+                         json, error);
+  ch_tokenizer_free(tokenizer);
   ch_source_close(&source);
   return status;
 }
@@ -262,6 +308,11 @@ ch_status ch_export(const char *directory, const char *out, const ch_export_sett
   if (!directory || !out) return ch_refuse_null(error, "the name of a model");
   ch_export_settings own = {0};
   if (!settings) settings = &own;
-  ch_status status = export_model(directory, out, settings, json, error);
-  return status;
+  if (settings->tokenizer && !(settings->untrained && settings->format == CH_EXPORT_TRANSFORMERS))
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "{tokenizer} is for {untrained}; the tokenizer of a model with weights goes with it");
+  if (settings->tokenizer && settings->no_tokenizer)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "{tokenizer} names a tokenizer and {no_tokenizer} wants none; leave out one of them");
+  return export_model(directory, out, settings, json, error);
 }

@@ -11,7 +11,7 @@
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
-  const char *out, *format, *dtype;
+  const char *out, *format, *dtype, *tokenizer;
   int64_t threads;
   bool no_tokenizer, untrained, own_code, expand_heads, json, force;
 } arguments;
@@ -69,6 +69,7 @@ static ch_status run(const void *given, ch_error *error) {
   settings.own_code = a->own_code;
   settings.expand_heads = a->expand_heads;
   settings.type = ch_precision_of(a->dtype);
+  settings.tokenizer = a->tokenizer;
   settings.no_tokenizer = a->no_tokenizer;
   settings.progress = ch_work_progress;
   settings.user = &work;
@@ -103,6 +104,12 @@ static const ch_option options[] = {
      .metavar = "TYPE",
      .choices = types,
      .help = "Element type of matrices (default: each one's own). q8_0 is for GGUF only."},
+    {.name = "tokenizer",
+     .type = CH_OPTION_PATH,
+     .offset = offsetof(arguments, tokenizer),
+     .metavar = "FILE",
+     .help = "With --untrained: the tokenizer.json to write, or a directory that has one (default: that of "
+             "the configuration's directory)."},
     {.name = "no-tokenizer",
      .type = CH_OPTION_FLAG,
      .offset = offsetof(arguments, no_tokenizer),
@@ -140,10 +147,11 @@ const ch_command ch_cmd_export = {
                    "them. GGUF has no virtual heads: a "
                    "model whose "
                    "cache holds fewer heads is refused unless --expand-heads is given.",
-    .examples = "crosshead export runs/compare/mla --format transformers --out mla\n"
-                "crosshead export config.json --format transformers --untrained --out large\n"
-                "crosshead export model --format gguf --dtype q8_0 --out model.gguf\n"
-                "crosshead export runs/mine --format safetensors --dtype bf16 --out plain",
+    .examples =
+        "crosshead export runs/compare/mla --format transformers --out mla\n"
+        "crosshead export config.json --format transformers --untrained --tokenizer tok.json --out large\n"
+        "crosshead export model --format gguf --dtype q8_0 --out model.gguf\n"
+        "crosshead export runs/mine --format safetensors --dtype bf16 --out plain",
     .options = options,
     .arguments_size = sizeof(arguments),
     .run = run,

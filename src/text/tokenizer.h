@@ -15,6 +15,8 @@ ch_status ch_tokenizer_from_bin(const unsigned char *data, size_t size, const ch
 
 /* A hash of the file's content: equal files give equal ids. */
 uint64_t ch_tokenizer_fingerprint(const ch_tokenizer *tokenizer);
+/* Returns true if it was read from a tokenizer.json, false if from a tokenizer.bin. */
+bool ch_tokenizer_is_json(const ch_tokenizer *tokenizer);
 /* Copies the tokenizer's files into a directory (tokenizer.json or tokenizer.bin, tokenizer_config.json), for
  * a model that is saved there. An error when it was not opened from a file, or the file has changed since. */
 ch_status ch_tokenizer_copy_to(const ch_tokenizer *tokenizer, const char *directory, ch_error *error);

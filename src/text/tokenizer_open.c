@@ -124,6 +124,10 @@ static ch_status copy_file(const char *from, const char *directory, const char *
   return status;
 }
 
+bool ch_tokenizer_is_json(const ch_tokenizer *tokenizer) {
+  return tokenizer->is_json;
+}
+
 ch_status ch_tokenizer_copy_to(const ch_tokenizer *tokenizer, const char *directory, ch_error *error) {
   if (!tokenizer->directory)
     return ch_fail(error, CH_ERROR_ARGUMENT, "the tokenizer %s was not opened from a file", tokenizer->file);
