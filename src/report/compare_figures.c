@@ -103,15 +103,17 @@ static json_t *limit(const ch_summary *summary, const ch_comparison *comparison)
 
 json_t *ch_figure_quality(const ch_summary *summary, const ch_comparison *comparison) {
   bool images = on_images(summary);
+  int choices = summary->decision.choice_count;
+  char note[200];
+  snprintf(note, sizeof note, "%s%s",
+           images ? "Up and to the left is better: a higher accuracy with fewer parameters."
+                  : "Down and to the left is better: a lower loss with a smaller cache.",
+           choices > 1    ? " The line joins the choices, which have a ring."
+           : choices == 1 ? " The choice has a ring."
+                          : "");
   return json_pack(
       "{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "id", "quality", "kind", "points", "title",
-      images ? "Accuracy against parameters of attention" : "Quality against cache", "note",
-      images
-          ? "Up and to the left is better: a higher accuracy with fewer parameters. The line joins the "
-            "choices, which have a ring."
-          : "Down and to the left is better: a lower loss with a smaller cache. The line joins the choices, "
-            "which have a ring.",
-      "x",
+      images ? "Accuracy against parameters of attention" : "Quality against cache", "note", note, "x",
       images ? axis("parameters of attention", "parameters", true, 10)
              : byte_axis("KV cache per token at 16 bits", "cache"),
       "y",

@@ -3,31 +3,52 @@
 #include <math.h>
 #include <stdio.h>
 
+/* How a quantity is printed. Values below `least` or above 1,000 are beyond what a law can say. */
+typedef struct manner {
+  int decimals;
+  double least;
+  const char *unit;
+} manner;
+
+static const double most = 1000;
+static const manner plain = {3, 0, ""}, times = {2, 0.001, "×"};
+
 /* Small numbers keep two digits, down to 0.0001. */
-static const char *format_estimate(double value, int decimals, char *to, size_t size) {
-  if (value >= 1e-4 && value < 5 * pow(10, -decimals))
+static const char *format_estimate(double value, const manner *of, char *to, size_t size) {
+  if (value > most)
+    snprintf(to, size, "over 1,000");
+  else if (value < of->least)
+    snprintf(to, size, "under %g", of->least);
+  else if (value >= 1e-4 && value < 5 * pow(10, -of->decimals))
     snprintf(to, size, "%.2g", value);
   else
-    snprintf(to, size, "%.*f", decimals, value);
+    snprintf(to, size, "%.*f", of->decimals, value);
   return to;
 }
 
-/* "3.31 (3.25 to 3.37)"; "-" where nothing is known, "more" without a bound. */
-static void put_estimate_cell(const ch_estimate *e, int decimals, const char *unit, ch_table *table) {
+/* "3.31 (3.25 to 3.37)", "2.04× (0.50 and more)", "over 1,000× (no bounds)"; "-" where nothing is known, "no bound"
+ * where the value is infinite. */
+static void put_estimate_cell(const ch_estimate *e, const manner *of, ch_table *table) {
   char value[24], low[24], high[24];
-  format_estimate(e->value, decimals, value, sizeof value);
-  format_estimate(e->low, decimals, low, sizeof low);
-  format_estimate(e->high, decimals, high, sizeof high);
-  bool bounded = isfinite(e->high) && e->high < 1e6;
+  bool from = e->low >= of->least, to = e->high <= most;
+  bool far = e->low > most || e->high < of->least; /* the value says it all */
+  format_estimate(e->value, of, value, sizeof value);
+  format_estimate(e->low, of, low, sizeof low);
+  format_estimate(e->high, of, high, sizeof high);
   if (isnan(e->value))
     ch_table_cell(table, "-");
   else if (isinf(e->value))
     ch_table_cell(table, "no bound");
-  else if (isnan(e->low))
-    ch_table_cell(table, "%s%s", value, unit);
+  else if (isnan(e->low) || far)
+    ch_table_cell(table, "%s%s", value, of->unit);
+  else if (from && to)
+    ch_table_cell(table, "%s%s (%s to %s)", value, of->unit, low, high);
+  else if (from)
+    ch_table_cell(table, "%s%s (%s and more)", value, of->unit, low);
+  else if (to)
+    ch_table_cell(table, "%s%s (up to %s)", value, of->unit, high);
   else
-    ch_table_cell(table, "%s%s (%s %s%s)", value, unit, low, bounded ? "to " : "and more",
-                  bounded ? high : "");
+    ch_table_cell(table, "%s%s (no bounds)", value, of->unit);
 }
 
 ch_table ch_ladder_losses(const ch_ladder *ladder) {
@@ -63,16 +84,16 @@ ch_table ch_ladder_predictions(const ch_ladder *ladder) {
   for (int m = 0; m < ladder->count; m++) {
     const ch_ladder_law *law = ch_ladder_laws_at(ladder->laws, m);
     ch_table_cell(&table, "%s", law->name);
-    put_estimate_cell(&law->top, 3, "", &table);
+    put_estimate_cell(&law->top, &plain, &table);
     ch_table_cell(&table, "%.3f", law->top_loss);
-    put_estimate_cell(&law->alpha, 3, "", &table);
-    if (target) put_estimate_cell(&law->target, 3, "", &table);
+    put_estimate_cell(&law->alpha, &plain, &table);
+    if (target) put_estimate_cell(&law->target, &plain, &table);
     if (m == basis.baseline) {
       ch_table_cell(&table, "1×");
       ch_table_cell(&table, "1×");
     } else {
-      put_estimate_cell(&law->multiplier, 2, "×", &table);
-      put_estimate_cell(&law->time_multiplier, 2, "×", &table);
+      put_estimate_cell(&law->multiplier, &times, &table);
+      put_estimate_cell(&law->time_multiplier, &times, &table);
     }
     ch_table_end_row(&table);
   }

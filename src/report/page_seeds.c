@@ -55,6 +55,9 @@ void ch_page_put_noise(const ch_page *p, ch_text *html) {
                "are larger than the noise</h2>\n<p class=\"note\">");
   ch_verdict_standings(p->summary, &sentence);
   if (sentence.size) ch_text_puts(&sentence, " ");
+  const size_t before = sentence.size;
+  ch_verdict_tokens(p->summary, p->comparison, &sentence);
+  if (sentence.size > before) ch_text_puts(&sentence, " ");
   ch_verdict_noise(p->summary, p->comparison, &sentence);
   ch_page_escaped(&sentence, html);
   ch_text_puts(html, "</p>\n");

@@ -12,6 +12,7 @@
 #include "experiment/findings/verdict.h"
 #include "report/comparison_columns.h"
 #include "report/comparison_text.h"
+#include "report/page.h"
 
 #define LOOSE                                                                                                \
   "Warning: The laws fitted to mha, gqa:4, gqa:2 and mqa say nothing: the curves are too short "             \
@@ -321,6 +322,7 @@ static void with_seeds_the_answer_comes_first_and_intervals_follow(void **state)
   assert_int_equal(strncmp(text, take, sizeof take - 1), 0);
   assert_part(text,
               "\nBehind the best: mha 0 %, gqa:4 0.2 to 0.3 %, gqa:2 0.6 to 0.8 %, mqa 1.6 to 1.8 %.\n");
+  assert_part(text, "\nTraining on more tokens closes these gaps at the most: gqa:4 "); /* mha has none */
   assert_part(text, "\nEach statement has 95 % confidence: comparison with the best (Hsu, Dunnett), seed by "
                     "seed; noise of a run "
                     "0.0010 (6 degrees of freedom), moderated for each model.\n");
@@ -340,6 +342,32 @@ static void with_seeds_the_answer_comes_first_and_intervals_follow(void **state)
   assert_part(text, "95 % confidence, over all looks at the seeds: ");
   free(text);
   ch_arena_free(&comparison.arena);
+}
+
+/* The page of a comparison within a budget has these words, and not those. */
+static void assert_page(double cache_budget, const char *words, const char *others) {
+  ch_comparison comparison;
+  ch_text html = {0};
+  ch_error error;
+  sample_comparison(&comparison, 4);
+  give_seeds(&comparison, 0.001);
+  comparison.cache_budget = cache_budget;
+  assert_int_equal(ch_page_write(&comparison, &html, &error), CH_OK);
+  assert_part(html.data, words);
+  if (others && strstr(html.data, others)) fail_msg("'%s' is on the page", others);
+  ch_text_free(&html);
+  ch_arena_free(&comparison.arena);
+}
+
+static void the_page_says_what_the_text_says(void **state) {
+  (void)state;
+  assert_page(0, "Training on more tokens closes these gaps at the most: gqa:4 ", NULL);
+  assert_page(0, "The line joins the choices, which have a ring.", NULL);
+  assert_page(300, "The choice has a ring.", "The line joins");
+  assert_page(300, "Take mqa: 256 bytes of cache per token (budget 300), 1.6 to 1.8 % behind the best of 4",
+              NULL);
+  assert_page(100, "No model fits 100 bytes of cache per token: the smallest, mqa, needs 256.",
+              " has a ring.");
 }
 
 static void numbers_are_grouped_by_thousands(void **state) {
@@ -376,6 +404,7 @@ int main(void) {
       cmocka_unit_test(one_model_or_none_is_no_comparison),
       cmocka_unit_test(long_paths_become_short_names),
       cmocka_unit_test(with_seeds_the_answer_comes_first_and_intervals_follow),
+      cmocka_unit_test(the_page_says_what_the_text_says),
       cmocka_unit_test(numbers_are_grouped_by_thousands),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

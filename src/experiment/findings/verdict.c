@@ -336,10 +336,12 @@ void ch_verdict_tokens(const ch_summary *summary, const ch_comparison *compariso
   for (int i = 0; d->known && !comparison->data.images && i < d->choice_count; i++) {
     double share = ch_group_more_tokens(&summary->groups[d->choices[i]], &comparison->training,
                                         d->standings[d->choices[i]].high);
-    if (!(share >= 0)) continue;
+    if (!(share > 0)) continue; /* not known, or no gap */
     ch_text_printf(text, "%s%s ", count++ ? ", " : "Training on more tokens closes these gaps at the most: ",
                    summary->groups[d->choices[i]].name);
-    if (share < 10)
+    if (share < 0.005)
+      ch_text_puts(text, "under 1 %");
+    else if (share < 10)
       ch_text_printf(text, "%.0f %%", 100 * share);
     else
       ch_text_puts(text, isfinite(share) ? "over 1,000 %" : "never");
