@@ -24,6 +24,21 @@ static const char **option_names(const ch_command *command) {
   return names;
 }
 
+static bool has_name(const char *const *names, const char *name) {
+  while (*names && strcmp(*names, name) != 0) names++;
+  return *names != NULL;
+}
+
+/* Returns what says how GPUs are chosen, for an option with which other programs choose them; NULL for other options. */
+static const char *gpu_hint(const char *name, const char *const *own) {
+  static const char *const theirs[] = {"cuda",   "device", "devices",  "gpu", "gpus",
+                                       "n-gpus", "ngpus",  "num-gpus", NULL};
+  if (!has_name(theirs, name) || (has_name(own, "device") && strncmp(name, "device", 6) == 0)) return NULL;
+  return has_name(own, "engine")
+             ? "--engine pytorch --device cuda:0,cuda:1 names the GPUs to train on"
+             : "only train, compare and sweep use GPUs, with --engine pytorch --device cuda:0,cuda:1";
+}
+
 static ch_status unknown_option(const ch_command *command, const char *word, ch_error *error) {
   const char *start = word + strspn(word, "-");
   char name[64] = {0};
@@ -31,8 +46,11 @@ static ch_status unknown_option(const ch_command *command, const char *word, ch_
   memcpy(name, start, length < sizeof name - 1 ? length : sizeof name - 1);
   const char **names = option_names(command);
   const char *near = names && *name ? ch_nearest_name(name, names) : NULL;
+  const char *gpus = names ? gpu_hint(name, names) : NULL;
   int shown = (int)(length + (size_t)(start - word));
-  if (near)
+  if (gpus)
+    ch_fail(error, CH_ERROR_ARGUMENT, "unknown option %.*s; %s", shown, word, gpus);
+  else if (near)
     ch_fail(error, CH_ERROR_ARGUMENT, "unknown option %.*s; did you mean --%s?", shown, word, near);
   else
     ch_fail(error, CH_ERROR_ARGUMENT, "unknown option %.*s; `crosshead %s --help` lists the options", shown,

@@ -71,7 +71,10 @@ static char *look_of(ch_cell *row) {
 }
 
 static bool is_setting(const char *key) {
-  return strcmp(key, "dataset") == 0 || strncmp(key, "config.", 7) == 0 || strncmp(key, "options.", 8) == 0;
+  static const char *const whole[] = {"dataset", "machine.engine", "machine.device_name"};
+  for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+    if (strcmp(key, whole[i]) == 0) return true;
+  return strncmp(key, "config.", 7) == 0 || strncmp(key, "options.", 8) == 0;
 }
 
 static bool has_key(const json_t *keys, const char *key) {

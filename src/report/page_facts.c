@@ -71,6 +71,10 @@ void ch_page_put_training(const ch_page *p, ch_text *html) {
 
 void ch_page_put_machine(const ch_page *p, ch_text *html) {
   const ch_machine *machine = &p->comparison->machine;
+  const bool native = p->comparison->engine == CH_ENGINE_NATIVE;
+  const char *device = p->comparison->device ? p->comparison->device : "the first GPU, else the CPU";
+  put_fact(html, "engine", "%s, Crosshead %s", native ? "native" : "PyTorch", p->comparison->version);
+  if (!native) put_fact(html, "trained on", "%s", device);
   if (machine->processor[0]) put_fact(html, "processor", "%s", machine->processor);
   put_fact(html, "cores", "%lld, %lld %s used", (long long)machine->cores, (long long)machine->threads,
            ch_plural(machine->threads, "thread", "threads"));

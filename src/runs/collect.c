@@ -28,6 +28,7 @@ typedef struct reading {
   ch_arena *arena;
   ch_kept_run *run;
   points training, validation;
+  json_t *trained; /* the engine of the log's last start, its device and its versions; or NULL */
   bool begun;
 } reading;
 
@@ -97,14 +98,30 @@ static ch_status read_start(reading *r, const json_t *line, ch_error *error) {
   return fine ? CH_OK : ch_no_memory(error);
 }
 
+/* What trained from here on: the native engine, or PyTorch on a device. */
+static ch_status read_engine(reading *r, const json_t *line, ch_error *error) {
+  static const char *const members[][2] = {{"device", "device"}, {"name", "device_name"}, {"torch", "torch"}};
+  const char *engine = text_at(line, "engine");
+  json_decref(r->trained);
+  r->trained = json_pack("{ss}", "engine", engine ? engine : "native");
+  if (!r->trained) return ch_no_memory(error);
+  for (size_t i = 0; engine && i < sizeof members / sizeof *members; i++) {
+    json_t *value = json_object_get(json_object_get(line, "machine"), members[i][0]);
+    if (json_is_string(value)) json_object_set(r->trained, members[i][1], value);
+  }
+  return CH_OK;
+}
+
 static ch_status read_line(reading *r, const json_t *line, ch_error *error) {
   const char *event = text_at(line, "event"), *time = text_at(line, "time");
   ch_kept_run *run = r->run;
   if (!event) return CH_OK;
   if (strcmp(event, "start") == 0 || (strcmp(event, "resume") == 0 && !r->begun))
     CH_TRY(read_start(r, line, error));
-  if (strcmp(event, "start") == 0 || strcmp(event, "resume") == 0)
+  if (strcmp(event, "start") == 0 || strcmp(event, "resume") == 0) {
     run->status = "interrupted"; /* until the log says something else */
+    CH_TRY(read_engine(r, line, error));
+  }
   if (strcmp(event, "step") == 0) {
     double seconds = number_at(line, "seconds");
     if (!add_point(&r->training, amount_of(line), number_at(line, "loss"))) return ch_no_memory(error);
@@ -167,7 +184,7 @@ static ch_status keep_curves(const reading *r, ch_error *error) {
 }
 
 static ch_status keep_machine(const reading *r, ch_error *error) {
-  r->run->machine = ch_kept_machine(r->arena);
+  r->run->machine = ch_kept_machine(r->arena, r->trained);
   return r->run->machine ? CH_OK : ch_no_memory(error);
 }
 
@@ -218,5 +235,6 @@ ch_status ch_kept_run_collect(const char *directory, const ch_kept_run_labels *l
   ch_status status = collect_directories(&r, labels, error);
   free(r.training.list);
   free(r.validation.list);
+  json_decref(r.trained);
   return status;
 }

@@ -51,7 +51,7 @@ ch_status ch_kept_run_of_evaluation(const ch_model *model, const json_t *results
                        .commit = copy_evaluated_text(arena, labels->commit),
                        .command = copy_evaluated_text(arena, labels->command),
                        .config = config ? ch_kept_json(arena, config) : NULL,
-                       .machine = ch_kept_machine(arena),
+                       .machine = ch_kept_machine(arena, NULL),
                        .results = ch_kept_json(arena, results)};
   json_decref(config);
   bool fine = run->name && run->directory && run->dataset && run->started && run->finished && run->command &&

@@ -18,10 +18,11 @@ const char *ch_kept_json(ch_arena *arena, const json_t *value) {
   return kept;
 }
 
-const char *ch_kept_machine(ch_arena *arena) {
+const char *ch_kept_machine(ch_arena *arena, json_t *more) {
   ch_machine machine;
   ch_machine_describe(&machine);
   json_t *object = ch_machine_to_json(&machine);
+  if (object && more) json_object_update(object, more);
   const char *kept = object ? ch_kept_json(arena, object) : NULL;
   json_decref(object);
   return kept;

@@ -158,6 +158,23 @@ static void the_embedded_results_are_those_of_the_file(void **state) {
   ch_arena_free(&comparison.arena);
 }
 
+static void the_engine_and_its_devices_are_named(void **state) {
+  (void)state;
+  ch_comparison comparison;
+  sample_comparison(&comparison, 2);
+  char *html = page_of(&comparison);
+  assert_has(html, "<dt>engine</dt><dd>native, Crosshead 0.1.0</dd>");
+  assert_lacks(html, "<dt>trained on</dt>");
+  free(html);
+  comparison.engine = CH_ENGINE_PYTORCH;
+  comparison.device = "cuda:0,cuda:1";
+  html = page_of(&comparison);
+  assert_has(html, "<dt>engine</dt><dd>PyTorch, Crosshead 0.1.0</dd>");
+  assert_has(html, "<dt>trained on</dt><dd>cuda:0,cuda:1</dd>");
+  free(html);
+  ch_arena_free(&comparison.arena);
+}
+
 static void hostile_names_stay_text(void **state) {
   (void)state;
   static const char *const names[] = {
@@ -254,6 +271,7 @@ int main(void) {
       cmocka_unit_test(nothing_is_loaded_from_elsewhere),
       cmocka_unit_test(the_page_tells_what_was_found),
       cmocka_unit_test(the_embedded_results_are_those_of_the_file),
+      cmocka_unit_test(the_engine_and_its_devices_are_named),
       cmocka_unit_test(hostile_names_stay_text),
       cmocka_unit_test(long_paths_are_shown_by_their_last_component),
       cmocka_unit_test(an_unfinished_comparison_says_so),

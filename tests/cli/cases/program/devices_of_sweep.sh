@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead sweep --devices cuda:0

@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead generate model --gpus 1 --prompt x
