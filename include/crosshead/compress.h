@@ -85,7 +85,7 @@ typedef struct ch_compress_settings {
   /* The ranks of a job (crosshead/ranks.h), which share the passes of text through models, or NULL: this
    * process alone. All ranks call ch_compress_model with the same settings; `out`, `command` and `name` are
    * those of rank 0, which computes the factors, measures the speeds, writes the files and has the report.
-   * What it writes has the same bits for any number of ranks with the same number of threads each. */
+   * With the same number of threads for each rank, the files have the same bits for any number of ranks. */
   ch_rank_group *job;
   ch_progress progress; /* or NULL; in millionths of a part of the work. false: nothing is left in `out` */
   ch_stage_sink stage;  /* called with the parts that are done; or NULL */

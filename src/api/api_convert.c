@@ -133,13 +133,6 @@ static ch_status export_directory(const char *directory, const char *out, const 
   return status;
 }
 
-/* The directory of a configuration, which is named by itself or by its config.json; the caller frees it. */
-static char *directory_of(const char *path) {
-  const char *slash = strrchr(path, '/');
-  if (ch_is_directory(path)) return strdup(path);
-  return slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-}
-
 static ch_status check_tokenizer(const ch_tokenizer *tokenizer, const char *path, const ch_config *config,
                                  ch_error *error) {
   int32_t size = ch_tokenizer_vocab_size(tokenizer);
@@ -162,7 +155,7 @@ static ch_status open_tokenizer(const char *path, const ch_export_settings *sett
                                 ch_tokenizer **tokenizer, ch_error *error) {
   *tokenizer = NULL;
   if (settings->no_tokenizer) return CH_OK;
-  char *directory = directory_of(path);
+  char *directory = ch_is_directory(path) ? strdup(path) : ch_path_directory(path);
   const char *from = settings->tokenizer ? settings->tokenizer : directory;
   bool wanted =
       settings->tokenizer || (directory && has_tokenizer(directory) && !ch_config_is_vision(config));

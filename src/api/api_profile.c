@@ -54,8 +54,7 @@ ch_status ch_profile_table(const ch_profile *profile, const char *title, double 
   const ch_profile_row *rows[sizeof profile->row / sizeof *profile->row];
   double sum = sorted(profile, rows), outside = profile->seconds - sum;
   ch_text_printf(&page, "%s\n", title);
-  for (size_t i = 0; i < sizeof headings / sizeof *headings; i++) ch_table_cell(&table, "%s", headings[i]);
-  ch_table_end_row(&table);
+  ch_table_row(&table, headings, sizeof headings / sizeof *headings);
   for (int i = 0; i < profile->rows; i++) {
     const ch_profile_row *row = rows[i];
     double seconds = seconds_of(row);

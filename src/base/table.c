@@ -34,6 +34,12 @@ void ch_table_end_row(ch_table *table) {
   put_byte(table, 0);
 }
 
+void ch_table_row(ch_table *table, const char *const *words, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (words[i]) ch_table_cell(table, "%s", words[i]);
+  ch_table_end_row(table);
+}
+
 /* A cell and its place. */
 typedef struct position {
   const char *next;  /* what follows it in `cells` */

@@ -26,6 +26,8 @@ void ch_table_cell(ch_table *table, const char *format, ...) __attribute__((form
  * gap before them if it is too long. */
 void ch_table_span(ch_table *table, int columns, const char *words);
 void ch_table_end_row(ch_table *table);
+/* Appends a row of words, as headings are; a word that is NULL is left out. */
+void ch_table_row(ch_table *table, const char *const *words, size_t count);
 
 /* Cell `column` of row `row`; it belongs to the table. NULL if there is none. A span counts as one cell. */
 const char *ch_table_at(const ch_table *table, int row, int column);

@@ -71,10 +71,7 @@ static void put_training_page(const arguments *a, const ch_train_memory m[TYPES]
   ch_table table = {.columns = "l26r16r18", .gap = 1};
   ch_text_printf(&text, "\ntraining over %lld %s, bytes of each, micro-batches of one sequence\n",
                  (long long)a->ranks, ch_plural(a->ranks, "rank", "ranks"));
-  ch_table_cell(&table, "%s", "");
-  ch_table_cell(&table, "f32");
-  ch_table_cell(&table, "bf16");
-  ch_table_end_row(&table);
+  ch_table_row(&table, (const char *const[]){"", "f32", "bf16"}, 3);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     if (!rows[i].f32 && !rows[i].bf16) continue;
     ch_table_cell(&table, "  %s", rows[i].name);

@@ -184,8 +184,7 @@ void ch_training_put_result(const ch_training_view *view, const json_t *report, 
   if (!control) return;
   put_run(view, control, text);
   ch_text_puts(text, "\n");
-  for (size_t i = 0; i < sizeof headings / sizeof *headings; i++) ch_table_cell(&table, "%s", headings[i]);
-  ch_table_end_row(&table);
+  ch_table_row(&table, headings, sizeof headings / sizeof *headings);
   put_difference("training loss", "loss", 4, report, control, &table);
   put_difference("validation loss", "validation_loss", 4, report, control, &table);
   put_difference("perplexity", "perplexity", 2, report, control, &table);

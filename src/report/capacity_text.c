@@ -60,13 +60,6 @@ static void put_seconds_cell(double seconds, ch_table *table) {
     ch_table_cell(table, "%s", ch_format_duration(seconds, time, sizeof time));
 }
 
-/* A row of headings; those that are NULL are left out. */
-static void put_words(const char *const *words, size_t count, ch_table *table) {
-  for (size_t i = 0; i < count; i++)
-    if (words[i]) ch_table_cell(table, "%s", words[i]);
-  ch_table_end_row(table);
-}
-
 static void put_sizes(const ch_capacity *c, ch_text *text) {
   int32_t order[CH_CAPACITY_MOST] = {0};
   char size[SIZE];
@@ -80,8 +73,8 @@ static void put_sizes(const ch_capacity *c, ch_text *text) {
   const char *const below[COLUMNS] = {"candidate", "parameters",           "weights", "token", "user",
                                       "all users", gates ? "by id" : NULL, "memory",  "needed"};
   ch_table table = {.columns = gates ? "l9r11r10r11r10r10r11r10" : "l9r11r10r11r10", .gap = 1};
-  put_words(above, COLUMNS, &table);
-  put_words(below, COLUMNS, &table);
+  ch_table_row(&table, above, COLUMNS);
+  ch_table_row(&table, below, COLUMNS);
   for (int32_t i = 0; i < c->count; i++) {
     const ch_capacity_candidate *k = &c->candidates[order[i]];
     if (!k->needed_bytes) continue;
@@ -119,7 +112,7 @@ static void put_training(const ch_capacity *c, ch_text *text) {
                                          "moments",     exchange ? "gate rows" : NULL,
                                          "activations", "needed"};
   ch_table table = {.columns = "l9r10", .gap = 1};
-  put_words(headings, COLUMNS, &table);
+  ch_table_row(&table, headings, COLUMNS);
   for (int32_t i = 0; i < c->count; i++) {
     const ch_capacity_candidate *k = &c->candidates[order[i]];
     const ch_train_memory *t = &k->training;
@@ -157,8 +150,8 @@ static void put_speeds(const ch_capacity *c, int32_t device, const int32_t *orde
   static const char *const below[COLUMNS] = {"candidate", "that fit", "that fits", "of all",
                                              "each",      "a prompt", " a step"};
   ch_table table = {.columns = "l9r9r12r11r11r10l", .gap = 1};
-  put_words(above, COLUMNS, &table);
-  put_words(below, COLUMNS, &table);
+  ch_table_row(&table, above, COLUMNS);
+  ch_table_row(&table, below, COLUMNS);
   for (int32_t i = 0; i < possible; i++) {
     const ch_capacity_expected *e = expected_at(c, device, order[i]);
     ch_table_cell(&table, "%s", c->candidates[order[i]].name);

@@ -276,12 +276,6 @@ json_t *ch_figure_seeds(const ch_summary *summary) {
 
 /* --- speed ------------------------------------------------------------------------------------------------------- */
 
-static bool is_doubtful(const ch_group *group, bool (*unsteady)(const ch_model_result *run)) {
-  for (int i = 0; i < group->count; i++)
-    if (unsteady(group->runs[i])) return true;
-  return false;
-}
-
 /* The group's name, with a question mark if its speed is in doubt. */
 static json_t *doubted(const ch_group *group, bool doubt) {
   return json_sprintf("%s%s", group->name, doubt ? " ?" : "");
@@ -296,7 +290,7 @@ static json_t *bars_of(const ch_summary *summary, const char *id, const char *ti
   for (int i = 0; i < summary->count; i++) {
     const ch_group *group = &summary->groups[i];
     double mean = ch_group_spread(group, value).mean, half = ch_group_spread(group, spread).mean;
-    bool doubt = is_doubtful(group, unsteady);
+    bool doubt = ch_group_any(group, unsteady);
     doubtful |= doubt;
     json_t *bar = json_pack("{s:o, s:i, s:f}", "name", doubted(group, doubt), "colour", i, "value", mean);
     if (half > 0) {
@@ -348,7 +342,7 @@ json_t *ch_figure_depths(const ch_summary *summary) {
   for (int i = 0; i < summary->count; i++) {
     const ch_group *group = &summary->groups[i];
     json_t *one = mean_series(group, i, depths_of, "", "marks");
-    bool doubt = is_doubtful(group, second_unsteady);
+    bool doubt = ch_group_any(group, second_unsteady);
     doubtful |= doubt;
     json_object_del(one, "group");
     put_member(one, "name", doubted(group, doubt));

@@ -163,9 +163,7 @@ static bool alike(const ch_column *column, double a, double b) {
 }
 
 bool ch_column_is_unsteady(const ch_column *column, const ch_group *group) {
-  bool unsteady = false;
-  for (int i = 0; column->unsteady && i < group->count; i++) unsteady |= column->unsteady(group->runs[i]);
-  return unsteady;
+  return column->unsteady && ch_group_any(group, column->unsteady);
 }
 
 bool ch_columns_have_unsteady(const ch_columns *columns, const ch_summary *summary) {

@@ -172,10 +172,7 @@ static void put_figure_row(ch_table *table, const char *what, double before, dou
 static void put_figures(const ch_compression_report *r, ch_text *text) {
   const ch_compression_figures *b = &r->before, *a = &r->after;
   ch_table table = figure_table(), *t = &table;
-  ch_table_cell(t, "%s", "");
-  ch_table_cell(t, "before");
-  ch_table_cell(t, "after");
-  ch_table_end_row(t);
+  ch_table_row(t, (const char *const[]){"", "before", "after"}, 3);
   put_figure_row(t, "parameters", (double)b->parameters, (double)a->parameters, 0);
   put_figure_row(t, "attention parameters", (double)b->parameters_attention, (double)a->parameters_attention,
                  0);
@@ -253,8 +250,7 @@ static void put_matrices(const ch_compressed *c, ch_text *text) {
   ch_table table = {.columns = "r5l11r4r10r10l", .gap = 2};
   static const char *const headings[] = {"layer",   "projection", "rank",
                                          "weights", "outputs",    " (what is lost, of 1)"};
-  for (size_t i = 0; i < sizeof headings / sizeof *headings; i++) ch_table_cell(&table, "%s", headings[i]);
-  ch_table_end_row(&table);
+  ch_table_row(&table, headings, sizeof headings / sizeof *headings);
   for (int i = 0; i < c->matrix_count; i++) {
     const ch_compressed_matrix *m = &c->matrices[i];
     ch_table_cell(&table, "%d", m->layer);

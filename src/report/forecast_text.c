@@ -67,8 +67,7 @@ void ch_forecast_write(const ch_compare_forecast *forecast, ch_text *text) {
       "mechanism", "runs",   "parameters", forecast->images ? "images/s" : "tokens/s",
       "time",      "memory", "disk"};
   ch_table table = {.columns = "lr", .gap = 3};
-  for (size_t c = 0; c < sizeof headings / sizeof *headings; c++) ch_table_cell(&table, "%s", headings[c]);
-  ch_table_end_row(&table);
+  ch_table_row(&table, headings, sizeof headings / sizeof *headings);
   for (int i = 0; i < forecast->count; i++) put_model(&forecast->models[i], &table);
   ch_table_write(&table, text);
   ch_text_puts(text, "\n");

@@ -97,13 +97,12 @@ static void put_warnings(const ch_sweep *sweep, ch_text *text) {
 }
 
 void ch_sweep_table_write(const ch_sweep *sweep, ch_text *text) {
-  static const char *const headings[] = {"mechanism", "rate ",   "seed",  "loss",
-                                         "spikes",    "verdict", "alpha", "L_0"};
+  char budget[32], at_budget[48];
+  const char *const headings[] = {"mechanism", "rate ", "seed", "loss",   "spikes",
+                                  "verdict",   "alpha", "L_0",  at_budget};
   ch_table table = {.columns = "lrrrrl", .gap = 2};
-  char budget[32];
-  for (size_t c = 0; c < sizeof headings / sizeof *headings; c++) ch_table_cell(&table, "%s", headings[c]);
-  ch_table_cell(&table, "loss at %s", ch_format_count(sweep->budget, budget, sizeof budget));
-  ch_table_end_row(&table);
+  snprintf(at_budget, sizeof at_budget, "loss at %s", ch_format_count(sweep->budget, budget, sizeof budget));
+  ch_table_row(&table, headings, sizeof headings / sizeof *headings);
   for (int i = 0; i < sweep->count; i++) put_run(sweep, &sweep->runs[i], &table);
   ch_table_write(&table, text);
   ch_text_puts(text,

@@ -98,7 +98,7 @@ static ch_status read_start(reading *r, const json_t *line, ch_error *error) {
   return fine ? CH_OK : ch_no_memory(error);
 }
 
-/* What trained from here on: the native engine, or PyTorch on a device. */
+/* Reads the engine of the steps that follow: the native one, or PyTorch and its device. */
 static ch_status read_engine(reading *r, const json_t *line, ch_error *error) {
   static const char *const members[][2] = {{"device", "device"}, {"name", "device_name"}, {"torch", "torch"}};
   const char *engine = text_at(line, "engine");

@@ -1,5 +1,6 @@
 /* Methods and filters of texts, under the names that Python and Jinja give them. */
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
 
@@ -79,47 +80,69 @@ static json_t *split(const call *c) {
   return list ? put_piece(c, list, at, strlen(at)) : NULL;
 }
 
-/* The last place of `piece` before `end`; NULL if there is none. */
-static const char *last_of(const char *text, const char *end, const char *piece) {
-  size_t size = strlen(piece);
-  for (const char *at = end - size; (size_t)(end - text) >= size && at >= text; at--)
-    if (memcmp(at, piece, size) == 0) return at;
-  return NULL;
+/* A copy of a text backwards, in which strstr finds the last place first. NULL: out of memory. */
+static char *reversed(const char *text) {
+  size_t size = strlen(text);
+  char *copy = malloc(size + 1);
+  for (size_t i = 0; copy && i < size; i++) copy[i] = text[size - 1 - i];
+  if (copy) copy[size] = 0;
+  return copy;
 }
 
-/* As split, but the splits are counted from the end. */
-static json_t *split_right(const call *c) {
-  const json_t *most = ch_template_argument(c, 1, "maxsplit");
-  const char *separator = ch_template_text_argument(c, 0, "sep"), *text = json_string_value(c->self);
-  if (!json_is_integer(most) || json_integer_value(most) < 0) return split(c);
-  if (!separator || !*separator) return ch_template_refuse(c, "needs a separator that is not empty");
-  json_t *list = json_array();
-  const char *end = text + strlen(text), *at = NULL;
-  for (json_int_t left = json_integer_value(most); left > 0 && (at = last_of(text, end, separator)); left--)
-    end = at;
-  list = list ? put_piece(c, list, text, (size_t)(end - text)) : NULL;
-  if (!list || !*end) return list;
-  call rest = *c;
-  json_t *behind = json_string(end + strlen(separator)), *by = ch_template_argument(c, 0, "sep");
-  rest.self = behind;
-  rest.in = &by;
-  rest.keywords = NULL;
-  rest.count = 1;
-  json_t *pieces = behind ? split(&rest) : NULL;
-  bool failed = !pieces || json_array_extend(list, pieces) != 0;
-  json_decref(behind);
-  json_decref(pieces);
-  if (!failed) return list;
+/* Sets *at to the first or the last place of `piece`, or to NULL if there is none. False: out of memory. */
+static bool find_place(const char *text, const char *piece, bool from_end, const char **at) {
+  *at = from_end ? NULL : strstr(text, piece);
+  if (!from_end) return true;
+  char *backwards = reversed(text), *sought = reversed(piece);
+  const char *found = backwards && sought ? strstr(backwards, sought) : NULL;
+  if (found) *at = text + strlen(text) - strlen(piece) - (found - backwards);
+  bool fine = backwards && sought;
+  free(backwards);
+  free(sought);
+  return fine;
+}
+
+/* The elements in the opposite order. Releases `list`. */
+static json_t *turn_around(json_t *list) {
+  json_t *turned = json_array();
+  for (size_t i = json_array_size(list); turned && i > 0; i--)
+    if (json_array_append(turned, json_array_get(list, i - 1)) != 0) {
+      json_decref(turned);
+      turned = NULL;
+    }
   json_decref(list);
-  return NULL;
+  return turned;
+}
+
+/* As split, but separators are searched and counted from the end. */
+static json_t *split_right(const call *c) {
+  const json_t *most = ch_template_argument(c, 1, "maxsplit"), *between = ch_template_argument(c, 0, "sep");
+  bool counted = json_is_integer(most) && json_integer_value(most) >= 0;
+  if ((!between || json_is_null(between)) && !counted) return split(c);
+  const char *separator = json_string_value(between), *text = json_string_value(c->self), *found;
+  if (!separator || !*separator) return ch_template_refuse(c, "needs a separator that is not empty");
+  char *backwards = reversed(text), *sought = reversed(separator), *at = backwards;
+  json_t *pieces = backwards && sought ? json_array() : NULL;
+  const char *end = text + strlen(text);
+  json_int_t left = counted ? json_integer_value(most) : INT64_MAX;
+  for (; pieces && left > 0 && (found = strstr(at, sought)); left--) {
+    const char *begin = end - (found - at);
+    pieces = put_piece(c, pieces, begin, (size_t)(end - begin));
+    end = begin - strlen(separator);
+    at = (char *)found + strlen(separator);
+  }
+  if (pieces) pieces = put_piece(c, pieces, text, (size_t)(end - text));
+  free(backwards);
+  free(sought);
+  return pieces ? turn_around(pieces) : NULL;
 }
 
 /* The text before a separator, the separator, and the text behind it. */
 static json_t *partition(const call *c, bool from_end) {
   const char *separator = ch_template_text_argument(c, 0, "sep"), *text = json_string_value(c->self);
   if (!separator || !*separator) return ch_template_refuse(c, "needs a separator that is not empty");
-  size_t size = strlen(text);
-  const char *at = from_end ? last_of(text, text + size, separator) : strstr(text, separator);
+  const char *at;
+  if (!find_place(text, separator, from_end, &at)) return NULL;
   if (!at)
     return json_pack(from_end ? "[s, s, O]" : "[O, s, s]", from_end ? "" : (void *)c->self, "",
                      from_end ? (void *)c->self : "");
@@ -313,10 +336,9 @@ static json_t *remove_end(const call *c, bool at_start) {
 /* The place of a piece in characters; without it -1, or an error for `index`. */
 static json_t *find(const call *c, bool from_end, bool required) {
   const char *piece = ch_template_text_argument(c, 0, "sub"), *text = json_string_value(c->self);
-  const char *found = !piece     ? NULL
-                      : from_end ? last_of(text, text + strlen(text), piece)
-                                 : strstr(text, piece);
+  const char *found;
   if (!piece) return ch_template_refuse(c, "needs a text");
+  if (!find_place(text, piece, from_end, &found)) return NULL;
   if (!found) return required ? ch_template_refuse(c, "does not find the text") : json_integer(-1);
   json_int_t characters = 0;
   for (const char *p = text; p < found; p++) characters += (*p & 0xc0) != 0x80;

@@ -159,6 +159,8 @@ static void work_that_real_prompts_need_goes_through(void **state) {
                "| join(' ') }}.");
   assert_fills("{% set n=namespace(x=q) %}{% for i in range(60) %}{% set n.x=[n.x] %}{% endfor %}.");
   assert_fills("{% for i in range(100) %}{% set y=t|regex_replace('a' ~ i, '') %}{% endfor %}.");
+  /* Half of the text fits at each sixteenth place: searched by comparing, this would last for hours. */
+  assert_fills(DOUBLED(20) "{{ x.rfind(x[:8388608] ~ 'g') }}");
 }
 
 /* --- tasks -------------------------------------------------------------------------------------------------- */

@@ -6,8 +6,10 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
+import unittest
 
 PATIENCE = float(os.environ.get("SERVE_PATIENCE", "60"))  # seconds until a test gives up; no test passes by it
 TEMPLATE = ("{% for m in messages %}{{ '<|start_story|>' + m['role'] + ': ' + m['content'] + '<|end_story|>' }}{% endfor %}"
@@ -167,5 +169,11 @@ def chatting(model):
     return folder
 
 
-def remove(folder):
-    shutil.rmtree(folder, ignore_errors=True)
+def main(module, given, arguments):
+    """Runs the tests of a module with the model `given` and a chat template, and exits."""
+    module.MODEL = chatting(given)
+    try:
+        result = unittest.main(module, argv=arguments, exit=False).result
+    finally:
+        shutil.rmtree(module.MODEL, ignore_errors=True)
+    sys.exit(not result.wasSuccessful())

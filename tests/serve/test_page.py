@@ -143,9 +143,4 @@ if __name__ == "__main__":
         print("skipped: no Chromium; scripts/deps.sh browser installs it")
         sys.exit(77)
     PROGRAM, given = os.path.abspath(sys.argv[1]), sys.argv[2]
-    MODEL = serving.chatting(given)
-    try:
-        result = unittest.main(argv=[sys.argv[0], *sys.argv[3:]], exit=False).result
-    finally:
-        serving.remove(MODEL)
-    sys.exit(not result.wasSuccessful())
+    serving.main(sys.modules["__main__"], given, [sys.argv[0], *sys.argv[3:]])

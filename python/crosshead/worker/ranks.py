@@ -59,7 +59,7 @@ class Ranks:
             event.wait(GRACE_SECONDS)
             if self.ended:
                 return
-            if any((process.poll() or 0) < 0 for process in self.siblings):  # one that ended by itself has said why
+            if any((process.poll() or 0) < 0 for process in self.siblings):  # a process that exits reports its own error
                 say("error", kind="io", message=self._failed())
             self.abandon()
             os._exit(1)

@@ -149,3 +149,9 @@ ch_spread ch_group_spread(const ch_group *group, ch_model_result_value *value) {
   for (int i = 0; i < group->count; i++) values[i] = value(group->runs[i]);
   return ch_spread_of(values, group->count);
 }
+
+bool ch_group_any(const ch_group *group, bool (*holds)(const ch_model_result *run)) {
+  for (int i = 0; i < group->count; i++)
+    if (holds(group->runs[i])) return true;
+  return false;
+}

@@ -46,6 +46,8 @@ ch_status ch_summarise(const ch_comparison *comparison, ch_summary *summary, ch_
 
 typedef double ch_model_result_value(const ch_model_result *run);
 ch_spread ch_group_spread(const ch_group *group, ch_model_result_value *value);
+/* Returns true if `holds` is true of a run of the group. */
+bool ch_group_any(const ch_group *group, bool (*holds)(const ch_model_result *run));
 
 /* The difference of two groups, by their indices. */
 static inline const ch_difference *ch_difference_of(const ch_summary *summary, int a, int b) {

@@ -1,9 +1,9 @@
 /* Who trains the runs of an experiment: this process, one run after another, or groups of ranks, each of which trains
  * one run at a time.
  *
- * Rank 0 of all leads: it has the list of runs, gives the next one to each group that has none, and is told what
- * became of it. Between that it trains runs itself, together with its own group. All others follow until they are
- * dismissed. A run that fails ends itself alone; a signal to one rank ends all runs, each with a checkpoint. */
+ * Rank 0 has the list of runs. It sends the next run to each idle group and receives the result. Between messages it
+ * trains runs together with its own group. All other ranks wait for assignments until rank 0 ends the work. A failed
+ * run does not end other runs; a signal to one rank ends all runs, each with a checkpoint. */
 #ifndef CH_EXPERIMENT_TRIAL_SCHEDULER_H
 #define CH_EXPERIMENT_TRIAL_SCHEDULER_H
 
