@@ -69,7 +69,8 @@ static void put_list(ch_text *json, const ch_tokenizer *tokenizer, enum list lis
       } else if (list == NUMBERS) {
         ch_put_log_probability(json, record->log_probability);
       } else {
-        put_top(json, tokenizer, record, parts[p].top + (int64_t)i * parts[p].width, parts[p].width);
+        const int64_t width = parts[p].width; /* 0: there is no list */
+        put_top(json, tokenizer, record, width ? parts[p].top + (int64_t)i * width : NULL, width);
       }
     }
   }
