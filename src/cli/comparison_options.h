@@ -105,6 +105,11 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
        .metavar = "NAME",                                                                                    \
        .help = "With --engine pytorch: cuda (all GPUs), cuda:1, cpu, mps or xpu, several with commas "       \
                "(default: the first GPU, else the CPU)."},                                                   \
+      {.name = "shard",                                                                                      \
+       .type = CH_OPTION_FLAG,                                                                               \
+       .offset = (at) + CH_LINEUP(settings.workers.shard),                                                   \
+       .help = "With --engine pytorch and --ranks-per-run: each device holds a part of the model (FSDP2) "   \
+               "in place of all; the steps are the same."},                                                  \
   {                                                                                                          \
     .name = "python", .type = CH_OPTION_PATH, .offset = (at) + CH_LINEUP(settings.workers.python),           \
     .metavar = "PATH",                                                                                       \

@@ -326,6 +326,12 @@ const ch_option ch_training_option_table[] = {
      .max = 1 << 20,
      .help =
          "With --engine pytorch: devices that train the model together, each a share of a step's sequences."},
+    {.name = "shard",
+     .type = CH_OPTION_FLAG,
+     .offset = SET(workers.shard),
+     .help =
+         "With several devices: each holds a part of the parameters, gradients and optimizer states (FSDP2) "
+         "in place of all; the steps are the same."},
     {.name = "prepare",
      .type = CH_OPTION_FLAG,
      .offset = SET(workers.prepare),
