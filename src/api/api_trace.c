@@ -1,5 +1,5 @@
 /* Events as JSON, one per line. */
-#include "bench/speed.h"
+#include "bench/speed_limits.h"
 
 #include <jansson.h>
 #include <stdlib.h>

@@ -39,7 +39,7 @@ static ch_status check_choices(const ch_train_settings *s, ch_error *error) {
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
         "{shard} divides the model over several devices; name them with {device}, as cuda:0,cuda:1");
-  if (s->workers.engine == CH_ENGINE_PYTORCH && (ch_ranks_count(s->workers.ranks) > 1 || s->report.trace))
+  if (s->workers.engine == CH_ENGINE_PYTORCH && (ch_rank_count(s->workers.ranks) > 1 || s->report.trace))
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
         s->report.trace
