@@ -177,11 +177,13 @@ static void send_sweep_event(pool *p, ch_sweep_event event) {
   if (s->event && ch_ranks_leads(s->workers.ranks) && !s->event(&event, s->user)) p->setup.stopped = true;
 }
 
-static void on_started(void *context, int64_t step) {
+static void on_started(void *context, int64_t step, const ch_trained_on *on) {
   worker *w = context;
   w->began = true;
   pthread_mutex_lock(&w->pool->lock);
   w->pool->setup.began = true;
+  if (!ch_trained_on_copy(on, &w->pool->sweep->about.arena, &w->run->swept.trained_on))
+    w->failed = ch_no_memory(&w->error);
   pthread_mutex_unlock(&w->pool->lock);
   ch_progress_record record;
   ch_trainer_progress(w->trainer, &record);
@@ -241,7 +243,8 @@ static ch_status train(worker *w, const char *directory, ch_error *error) {
   const ch_worker trains = {.python = s->workers.python,
                             .device = device,
                             .text = s->report.out,
-                            .micro_batch = s->training.micro_batch};
+                            .micro_batch = s->training.micro_batch,
+                            .shard = s->workers.shard};
   ch_train_events events = {.worker = s->workers.engine == CH_ENGINE_PYTORCH ? &trains : NULL,
                             .context = w,
                             .started = on_started,

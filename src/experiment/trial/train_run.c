@@ -23,6 +23,7 @@ typedef struct running {
   ch_train_options training; /* of this run */
   ch_compare_position position;
   ch_step_times times;
+  ch_trained_on on;
   bool began;       /* a step was trained, or all were before */
   ch_status failed; /* what went wrong between steps: settings or results could not be written */
   ch_error error;
@@ -66,8 +67,9 @@ static void on_share(void *context, double share) {
                   (ch_compare_event){.kind = CH_COMPARE_EVENT_SHARE, .as.share = {&r->position, share}});
 }
 
-static void on_started(void *context, int64_t step) {
+static void on_started(void *context, int64_t step, const ch_trained_on *on) {
   running *r = context;
+  if (!ch_trained_on_copy(on, &r->setup->comparison->arena, &r->on)) r->failed = ch_no_memory(&r->error);
   r->position.step.step = step;
   r->position.step.tokens = step * ch_train_step_tokens(&r->setup->training);
 }
@@ -82,6 +84,7 @@ static bool on_interrupted(void *context) {
 static ch_status finish_run(running *run, ch_trainer *trainer, const char *directory, ch_model_result *model,
                             ch_error *error) {
   ch_compare_setup *setup = run->setup;
+  model->trained_on = run->on;
   CH_TRY(ch_model_result_fill_training(setup, trainer, &run->times, model, error));
   return ch_compare_on_images(setup) ? CH_OK : ch_data_give_tokenizer(&setup->data, directory, error);
 }
@@ -112,7 +115,8 @@ static ch_status train(running *run, const ch_planned_model *planned, const char
   const ch_worker worker = {.python = s->workers.python,
                             .device = device,
                             .text = s->report.out,
-                            .micro_batch = s->training.micro_batch};
+                            .micro_batch = s->training.micro_batch,
+                            .shard = s->workers.shard};
   ch_train_events events = {.context = run,
                             .worker = s->workers.engine == CH_ENGINE_PYTORCH ? &worker : NULL,
                             .started = on_started,
