@@ -7,7 +7,6 @@
 #include "base/json.h"
 #include "base/utf8.h"
 #include "serve/body.h"
-#include "text/text_stream.h"
 
 bool ch_prompt_encode(const ch_server *server, const char *text, size_t size, unsigned flags,
                       const char *field, ch_ids *ids, ch_refusal *refusal) {
@@ -124,23 +123,29 @@ bool ch_prompts_read_body(const ch_server *server, json_t *body, int64_t most, b
   return true;
 }
 
+static int64_t characters(const char *text, size_t size) {
+  int64_t count = 0;
+  for (size_t i = 0; i < size; i++) count += ((unsigned char)text[i] & 0xc0) != 0x80;
+  return count;
+}
+
 /* What the tokens have more than the text, a token that begins it and perhaps a space, is at the beginning. */
 bool ch_prompt_place(const ch_server *server, ch_prompt *prompt) {
   ch_text_stream *stream;
   const char *piece;
   size_t size;
   int32_t stop;
+  int64_t at = 0;
   if (prompt->echo.count == 0) return true;
   ch_status status = ch_text_stream_new(server->tokenizer, NULL, 0, 0, &stream, NULL);
-  if (status != CH_OK) return false;
   for (size_t i = 0; status == CH_OK && i < prompt->echo.count; i++) {
-    ch_record *record = &prompt->echo.records[i];
-    record->character = ch_text_stream_decoded(stream).characters;
-    status = ch_text_stream_put(stream, record->token, &piece, &size, &stop, NULL);
+    prompt->echo.records[i].character = at;
+    status = ch_text_stream_put(stream, prompt->echo.records[i].token, &piece, &size, &stop, NULL);
+    if (status == CH_OK) at += characters(piece, size);
   }
   if (status == CH_OK) status = ch_text_stream_end(stream, &piece, &size, &stop, NULL);
-  int64_t more = ch_text_stream_decoded(stream).characters - prompt->unfinished;
-  for (size_t i = 0; i < prompt->text_size; i++) more -= ((unsigned char)prompt->text[i] & 0xc0) != 0x80;
+  if (status == CH_OK) at += characters(piece, size);
+  const int64_t more = at - characters(prompt->text, prompt->text_size) - prompt->unfinished;
   for (size_t i = 0; i < prompt->echo.count; i++) {
     ch_record *record = &prompt->echo.records[i];
     record->character = record->character > more ? record->character - more : 0;
