@@ -103,7 +103,7 @@ static void note_token(ch_exchange *exchange, ch_prompt *prompt, const ch_event 
 static void note_end(ch_exchange *exchange, ch_prompt *prompt, const ch_event *event) {
   ch_writing *writing = exchange->writing;
   ch_choice *choice = &prompt->choices[event->choice];
-  const ch_generated *generated = event->generated;
+  const ch_generation_result *generated = event->generated;
   put_text(exchange, prompt, choice, event);
   if (choice->written.count > 0)
     choice->written.records[choice->written.count - 1].released = choice->written.text.size;
