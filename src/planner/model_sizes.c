@@ -254,7 +254,7 @@ static const char *largest_part(double weights, double cache, double arithmetic,
 
 /* A step of all users with full contexts. */
 static void expect_step(const ch_capacity_sizes *sizes, const ch_capacity_question *question,
-                        const ch_device *device, ch_capacity_expected *expected) {
+                        const ch_device *device, ch_capacity_estimate *expected) {
   double users = (double)question->users;
   const ch_flops *decode = &sizes->account.decode;
   const ch_account *account = &sizes->account;
@@ -278,7 +278,7 @@ static void expect_step(const ch_capacity_sizes *sizes, const ch_capacity_questi
 
 /* A prompt of the context's length, pass by pass. */
 static void expect_prompt(const ch_capacity_sizes *sizes, const ch_device *device,
-                          ch_capacity_expected *expected) {
+                          ch_capacity_estimate *expected) {
   double passes = (double)sizes->passes, attention = sizes->prompt_attention_flops;
   double rate = device->reading * device_rate(device, sizes->pass_weights);
   double computing =
@@ -289,7 +289,7 @@ static void expect_prompt(const ch_capacity_sizes *sizes, const ch_device *devic
 }
 
 void ch_capacity_speed(const ch_capacity_sizes *sizes, const ch_capacity_question *question,
-                       const ch_device *device, ch_capacity_expected *expected) {
+                       const ch_device *device, ch_capacity_estimate *expected) {
   expect_step(sizes, question, device, expected);
   expect_prompt(sizes, device, expected);
 }
