@@ -58,7 +58,7 @@ static ch_status finish_warnings(const writer *w, ch_error *error) {
 /* --- comparisons ------------------------------------------------------------------------------------------------- */
 
 static void warn_of_divergence(writer *w, const ch_comparison *comparison, const ch_summary *summary) {
-  named about = {.count = 0};
+  name_list about = {.count = 0};
   ch_text text = {0};
   for (int g = 0; g < summary->count; g++)
     if (summary->groups[g].diverged) add_name(&about, summary->groups[g].name);
