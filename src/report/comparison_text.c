@@ -53,6 +53,17 @@ static bool has_spread(const ch_columns *columns, const ch_summary *summary) {
   return false;
 }
 
+static void put_speed_notes(const ch_columns *columns, const ch_summary *summary, ch_text *text) {
+  bool seeds = summary->seeds > 1, speeds = has_spread(columns, summary);
+  if (seeds)
+    ch_text_printf(text, "± is the standard deviation between seeds%s.\n",
+                   speeds ? "; about half of the measurements of a speed are within its ±" : "");
+  else if (speeds)
+    ch_text_puts(text, "± of a speed: about half of its measurements are within it.\n");
+  if (ch_columns_have_unsteady(columns, summary))
+    ch_text_puts(text, "? not steady: " CH_UNSTEADY_NOTE " --remeasure times all models again.\n");
+}
+
 /* "Learning rates: mla 0.0018 (0.0015 to 0.0022 is as good; the usual 0.003 costs 1.9 %); ..." */
 static void put_rates(const ch_summary *summary, ch_text *text) {
   int count = 0;
@@ -117,10 +128,7 @@ static void put_notes(const ch_comparison *comparison, const ch_columns *columns
     ch_equal_write(summary, comparison, text);
     ch_text_puts(text, "\n");
   }
-  if (has_spread(columns, summary))
-    ch_text_puts(text, "± of a speed: about half of its measurements are within it.\n");
-  if (ch_columns_have_unsteady(columns, summary))
-    ch_text_puts(text, "? not steady: " CH_UNSTEADY_NOTE " All models can be timed again.\n");
+  put_speed_notes(columns, summary, text);
   put_rates(summary, text);
   size_t line = text->size;
   ch_spikes_write(summary, text);
