@@ -61,7 +61,7 @@ static void put_speed_notes(const ch_columns *columns, const ch_summary *summary
   else if (speeds)
     ch_text_puts(text, "± of a speed: about half of its measurements are within it.\n");
   if (ch_columns_have_unsteady(columns, summary))
-    ch_text_puts(text, "? not steady: " CH_UNSTEADY_NOTE " --remeasure times all models again.\n");
+    ch_text_puts(text, "? not steady: " CH_UNSTEADY_NOTE " All models can be timed again.\n");
 }
 
 /* "Learning rates: mla 0.0018 (0.0015 to 0.0022 is as good; the usual 0.003 costs 1.9 %); ..." */
