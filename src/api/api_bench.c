@@ -47,7 +47,7 @@ void ch_speed_defaults(ch_speed_settings *settings) {
 typedef ch_status (*repetition)(void *context, ch_error *error);
 
 /* A timed work, and what is measured besides its time. */
-typedef struct repeated {
+typedef struct repetition_work {
   repetition once;
   void *context;
   const ch_speed_settings *options;
@@ -55,10 +55,10 @@ typedef struct repeated {
   int begun;                    /* repetitions, the untimed first one included */
   bool keep_events;             /* the caller's profile records events */
   double rate[MOST_REPEAT + 2]; /* read bandwidth before each repetition and after the last, with a probe */
-} repeated;
+} repetition_work;
 
 /* A profile holds timed repetitions only, and the events of the last. */
-static void begin_profile(repeated *r) {
+static void begin_profile(repetition_work *r) {
   ch_profile *profile = r->options->profile;
   if (!profile) return;
   if (r->begun == 0) r->keep_events = profile->keep_events;
@@ -67,7 +67,7 @@ static void begin_profile(repeated *r) {
 }
 
 static ch_status prepare(void *context, ch_error *error) {
-  repeated *r = context;
+  repetition_work *r = context;
   (void)error;
   begin_profile(r);
   if (r->probe) r->rate[r->begun] = ch_read_probe_rate(r->probe);
@@ -76,16 +76,16 @@ static ch_status prepare(void *context, ch_error *error) {
 }
 
 static ch_status run_once(void *context, ch_error *error) {
-  const repeated *r = context;
+  const repetition_work *r = context;
   return r->once(r->context, error);
 }
 
 /* seconds [repeat], and where there is a probe the bandwidth around each repetition. */
-static ch_status repeat_it(repeated *r, double seconds[], double bandwidth[], ch_error *error) {
+static ch_status repeat_it(repetition_work *r, double seconds[], double bandwidth[], ch_error *error) {
   int repeat = r->options->repeat;
   if (repeat < 1 || repeat > MOST_REPEAT)
     return ch_fail(error, CH_ERROR_ARGUMENT, "%d repetitions; 1 to %d are possible", repeat, MOST_REPEAT);
-  ch_timed work = {.context = r, .once = run_once, .prepare = prepare, .seconds = seconds};
+  ch_timed_work work = {.context = r, .once = run_once, .prepare = prepare, .seconds = seconds};
   CH_TRY(ch_time(&(ch_timing){.least = repeat, .most = repeat}, 1, &work, error));
   if (r->probe) r->rate[r->begun] = ch_read_probe_rate(r->probe);
   for (int i = 0; i < repeat; i++) {
@@ -98,7 +98,7 @@ static ch_status repeat_it(repeated *r, double seconds[], double bandwidth[], ch
 static ch_status median_of(repetition once, void *context, const ch_speed_settings *options, double *middle,
                            ch_error *error) {
   double seconds[MOST_REPEAT];
-  repeated r = {.once = once, .context = context, .options = options};
+  repetition_work r = {.once = once, .context = context, .options = options};
   CH_TRY(repeat_it(&r, seconds, NULL, error));
   *middle = ch_median(seconds, options->repeat);
   return CH_OK;
@@ -144,15 +144,6 @@ static void random_tokens(int64_t count, int64_t vocabulary, int32_t *tokens) {
   for (int64_t i = 0; i < count; i++) tokens[i] = (int32_t)ch_random_below(&random, (uint64_t)vocabulary);
 }
 
-/* The types that the caller names, of the cache and of large products. */
-static ch_status resolve_types(const ch_speed_settings *options, ch_cache_types *cache, ch_dtype *compute,
-                               ch_error *error) {
-  const ch_precision asked[] = {options->cache, options->cache_keys, options->cache_values,
-                                options->cache_latents};
-  CH_TRY(ch_api_cache_types(asked, cache, error));
-  return ch_api_compute_type(options->compute, CH_F32, compute, error);
-}
-
 static ch_status check_settings(const void *model, const ch_speed_settings *options, const ch_speed *speed,
                                 ch_error *error) {
   if (!model || !options || !speed) return ch_refuse_null(error, "the model, the settings or the result");
@@ -171,7 +162,10 @@ static ch_status begin(const ch_model *model, const ch_speed_settings *options, 
   settings.sequences = options->batch;
   settings.context = options->depth + options->tokens;
   *run = (inference){.options = options};
-  CH_TRY(resolve_types(options, &run->cache, &settings.compute, error));
+  const ch_precision asked[] = {options->cache, options->cache_keys, options->cache_values,
+                                options->cache_latents};
+  CH_TRY(ch_api_cache_types(asked, &run->cache, error));
+  CH_TRY(ch_api_compute_type(options->compute, CH_F32, &settings.compute, error));
   settings.cache = run->cache;
   settings.precompute_gates = options->precompute_gates;
   settings.expand_gates = options->expand_gates;
@@ -248,17 +242,6 @@ ch_status ch_speed_prefill(const ch_model *model, const ch_speed_settings *optio
   return status;
 }
 
-/* FLOPs of one repetition, whose passes find `held` tokens in the cache on average. */
-static ch_status decode_flops(const ch_model *model, const inference *run, double held, ch_speed *speed,
-                              ch_error *error) {
-  ch_account account;
-  const ch_speed_settings *options = run->options;
-  CH_TRY(ch_account_model(&model->config, &model->params, (int64_t)held, run->cache, &account, error));
-  speed->flops = (double)(options->batch * options->tokens) * account.decode.total;
-  speed->attention_flops = (double)(options->batch * options->tokens) * account.decode.attention_context;
-  return CH_OK;
-}
-
 static double larger(double a, double b) {
   return a > b ? a : b;
 }
@@ -294,10 +277,13 @@ static ch_status decode_often(const ch_model *model, const ch_speed_settings *op
   double passes = (double)options->tokens, batch = (double)options->batch;
   double held = (double)options->depth + (passes + 1) / 2; /* tokens that a pass finds, on average */
   CH_TRY(ch_session_pretend(run->session, options->depth, SEED, options->ids, options->id_count, error));
-  CH_TRY(decode_flops(model, run, held, speed, error));
+  ch_account account;
+  CH_TRY(ch_account_model(&model->config, &model->params, (int64_t)held, run->cache, &account, error));
+  speed->flops = (double)(options->batch * options->tokens) * account.decode.total;
+  speed->attention_flops = (double)(options->batch * options->tokens) * account.decode.attention_context;
   ch_read_probe probe = {0};
   if (options->limits) probe = ch_read_probe_open();
-  repeated r = {
+  repetition_work r = {
       .once = decode_once, .context = run, .options = options, .probe = options->limits ? &probe : NULL};
   ch_status status = repeat_it(&r, seconds, bandwidth, error);
   ch_read_probe_close(&probe);

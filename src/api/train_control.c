@@ -41,7 +41,7 @@ static ch_status read_record(const char *path, char **model, ch_error *error) {
 }
 
 /* A control that has begun is continued. */
-static ch_status settle_model(const ch_training *t, ch_training_control *control, char *recorded,
+static ch_status settle_model(const ch_train_job *t, ch_training_control *control, char *recorded,
                               ch_error *error) {
   char whole[PATH_MAX];
   const char *asked = t->settings->model.control;
@@ -62,15 +62,7 @@ static ch_status settle_model(const ch_training *t, ch_training_control *control
 
 /* --- whether it can be ------------------------------------------------------------------------------------------- */
 
-static ch_status differ(const ch_training_control *control, const char *key, int64_t its, int64_t wanted,
-                        ch_error *error) {
-  return ch_fail(
-      error, CH_ERROR_ARGUMENT,
-      "{control}: %s has a \"%s\" of %lld where the model that is trained has %lld; they need the same",
-      control->model, key, (long long)its, (long long)wanted);
-}
-
-static ch_status check_shapes(const ch_training *t, const ch_training_control *control, ch_error *error) {
+static ch_status check_shapes(const ch_train_job *t, const ch_training_control *control, ch_error *error) {
   const ch_config *a = &control->run.config, *b = &t->config;
   if (ch_config_is_vision(a) != ch_config_is_vision(b))
     return ch_fail(error, CH_ERROR_ARGUMENT,
@@ -85,7 +77,10 @@ static ch_status check_shapes(const ch_training *t, const ch_training_control *c
                {"num_classes", a->num_classes, b->num_classes}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
     if (sizes[i].its != sizes[i].wanted)
-      return differ(control, sizes[i].key, sizes[i].its, sizes[i].wanted, error);
+      return ch_fail(
+          error, CH_ERROR_ARGUMENT,
+          "{control}: %s has a \"%s\" of %lld where the model that is trained has %lld; they need the same",
+          control->model, sizes[i].key, (long long)sizes[i].its, (long long)sizes[i].wanted);
   ch_train_options known = t->options;
   if (known.steps == 0) known.steps = 100000000; /* any length will do */
   return ch_train_options_check(&known, a, error);
@@ -108,7 +103,7 @@ static ch_status compare_files(const char *a, const char *b, const char *name, b
 }
 
 /* With another tokenizer, the ids of the text would mean other words. */
-static ch_status check_tokenizer(const ch_training *t, const ch_training_control *control, ch_error *error) {
+static ch_status check_tokenizer(const ch_train_job *t, const ch_training_control *control, ch_error *error) {
   static const char *const names[] = {"tokenizer.json", "tokenizer.bin"};
   const char *from = t->settings->model.init_from;
   bool same = true;
@@ -120,17 +115,9 @@ static ch_status check_tokenizer(const ch_training *t, const ch_training_control
                  control->model, from);
 }
 
-/* Before hours of the other run: the control's weights are there and fit its config. */
-static ch_status check_weights(const ch_training_control *control, ch_error *error) {
-  ch_model *model;
-  CH_TRY(ch_model_load(control->model, CH_WEIGHTS_MAPPED, &model, error));
-  ch_model_unload(model);
-  return CH_OK;
-}
-
-static ch_status find_control(const ch_training *t, ch_training_control *control, const char *record,
+static ch_status find_control(const ch_train_job *t, ch_training_control *control, const char *record,
                               ch_error *error) {
-  ch_training *run = &control->run;
+  ch_train_job *run = &control->run;
   char *recorded = NULL;
   if (t->settings->model.resume) CH_TRY(read_record(record, &recorded, error));
   CH_TRY(settle_model(t, control, recorded, error));
@@ -143,10 +130,14 @@ static ch_status find_control(const ch_training *t, ch_training_control *control
   CH_TRY(ch_config_read_stored(control->model, &run->config, error));
   CH_TRY(check_shapes(t, control, error));
   CH_TRY(check_tokenizer(t, control, error));
-  return check_weights(control, error);
+  /* Checked before hours of the other run: the control's weights are there and fit its config. */
+  ch_model *model;
+  CH_TRY(ch_model_load(control->model, CH_WEIGHTS_MAPPED, &model, error));
+  ch_model_unload(model);
+  return CH_OK;
 }
 
-ch_status ch_training_find_control(const ch_training *t, ch_training_control *control, ch_error *error) {
+ch_status ch_training_find_control(const ch_train_job *t, ch_training_control *control, ch_error *error) {
   const ch_train_settings *s = t->settings;
   *control = (ch_training_control){0};
   if (s->model.control && !s->model.init_from && !t->resumed)
@@ -163,7 +154,7 @@ ch_status ch_training_find_control(const ch_training *t, ch_training_control *co
 
 /* --- its run ----------------------------------------------------------------------------------------------------- */
 
-ch_status ch_training_record_control(const ch_training *t, const ch_training_control *control,
+ch_status ch_training_record_control(const ch_train_job *t, const ch_training_control *control,
                                      ch_error *error) {
   if (!control->model) return CH_OK;
   ch_text text = {0};
@@ -178,8 +169,8 @@ ch_status ch_training_record_control(const ch_training *t, const ch_training_con
   return status;
 }
 
-ch_status ch_training_open_control(const ch_training *t, ch_training_control *control, ch_error *error) {
-  ch_training *run = &control->run;
+ch_status ch_training_open_control(const ch_train_job *t, ch_training_control *control, ch_error *error) {
+  ch_train_job *run = &control->run;
   control->settings = *t->settings;
   control->settings.report.trace = NULL; /* the other run's */
   run->settings = &control->settings;

@@ -35,11 +35,11 @@ typedef struct values {
 } values;
 
 /* The profile of a row. */
-typedef struct profiled {
+typedef struct row_profile {
   char title[96];
   ch_profile *profile;
   double steps; /* in it: of prompts, tokens, training steps */
-} profiled;
+} row_profile;
 
 typedef struct bench {
   const arguments *arguments;
@@ -48,7 +48,7 @@ typedef struct bench {
   ch_cache_choice cache;
   ch_speed_matrices matrices;
   ch_speed_limits limits;
-  profiled *profiled; /* one per row, with --profile or --trace */
+  row_profile *profiled; /* one per row, with --profile or --trace */
   int profiled_count;
   ch_progress_line progress;
   json_t *rows; /* {"prefill": [...], ...} */
@@ -77,13 +77,6 @@ static ch_status parse_values(const char *option, const char *text, int64_t leas
     if (p[length] == 0) return CH_OK;
     p += length + 1;
   }
-}
-
-static ch_status parse_arguments(bench *b, ch_error *error) {
-  const arguments *a = b->arguments;
-  CH_TRY(parse_values("prompt", a->prompt, 1, 1 << 20, &b->prompts, error));
-  CH_TRY(parse_values("depth", a->depth, 0, 1 << 24, &b->depths, error));
-  return parse_values("batch", a->batch, 1, 4096, &b->batches, error);
 }
 
 static bool holds(const char *directory, const char *name) {
@@ -135,7 +128,7 @@ static ch_status report(bench *b, const ch_bench_row *r, ch_error *error) {
 
 static ch_status print_profiles(const bench *b, ch_error *error) {
   for (int i = 0; i < b->profiled_count; i++) {
-    const profiled *p = &b->profiled[i];
+    const row_profile *p = &b->profiled[i];
     char *table = NULL;
     CH_TRY(ch_profile_table(p->profile, p->title, p->steps, &b->limits, &table, error));
     printf("\n%s", table);
@@ -146,10 +139,10 @@ static ch_status print_profiles(const bench *b, ch_error *error) {
 
 static ch_status write_trace(const bench *b, ch_error *error) {
   if (!b->arguments->trace) return CH_OK;
-  ch_traced *parts = calloc((size_t)b->profiled_count + 1, sizeof *parts);
+  ch_trace_part *parts = calloc((size_t)b->profiled_count + 1, sizeof *parts);
   if (!parts) return ch_no_memory(error);
   for (int i = 0; i < b->profiled_count; i++)
-    parts[i] = (ch_traced){.title = b->profiled[i].title, .profile = b->profiled[i].profile};
+    parts[i] = (ch_trace_part){.title = b->profiled[i].title, .profile = b->profiled[i].profile};
   ch_status status = ch_trace_write(b->arguments->trace, b->profiled_count, parts, &b->limits, error);
   free(parts);
   return status;
@@ -185,12 +178,12 @@ static ch_speed_settings settings_of(bench *b, int64_t batch, int64_t tokens, in
 static ch_status open_profile(bench *b, ch_bench_row *r, const char *title, ch_error *error) {
   const arguments *a = b->arguments;
   if (!a->profile && !a->trace) return CH_OK;
-  profiled *more = realloc(b->profiled, (size_t)(b->profiled_count + 1) * sizeof *more);
+  row_profile *more = realloc(b->profiled, (size_t)(b->profiled_count + 1) * sizeof *more);
   if (!more) return ch_no_memory(error);
   b->profiled = more;
   CH_TRY(ch_profile_new(a->trace != NULL, &r->settings.profile, error));
-  profiled *p = &b->profiled[b->profiled_count++];
-  *p = (profiled){.profile = r->settings.profile, .steps = (double)a->repeat * ch_bench_steps(r)};
+  row_profile *p = &b->profiled[b->profiled_count++];
+  *p = (row_profile){.profile = r->settings.profile, .steps = (double)a->repeat * ch_bench_steps(r)};
   snprintf(p->title, sizeof p->title, "%s", title);
   return CH_OK;
 }
@@ -203,11 +196,6 @@ static ch_status begin_row(bench *b, ch_bench_row *r, ch_error *error) {
            (long long)r->settings.batch, (long long)r->settings.tokens, (long long)r->settings.depth);
   ch_progress_show(&b->progress, false, "%s", title);
   return open_profile(b, r, title, error);
-}
-
-static void free_profiles(bench *b) {
-  for (int i = 0; i < b->profiled_count; i++) ch_profile_free(b->profiled[i].profile);
-  free(b->profiled);
 }
 
 /* Returns true if the reader of standard output is gone. */
@@ -236,21 +224,18 @@ static ch_status measure_decode(bench *b, int64_t batch, ch_error *error) {
   return CH_OK;
 }
 
-static ch_status measure_training(bench *b, int64_t batch, ch_error *error) {
-  ch_bench_row r = {.what = "train", .settings = settings_of(b, batch, b->arguments->seq, 0)};
-  CH_TRY(begin_row(b, &r, error));
-  CH_TRY(ch_speed_train(b->arguments->positional[0], &r.settings, &r.speed, error));
-  return report(b, &r, error);
-}
-
 static ch_status measure_all(bench *b, ch_error *error) {
   for (int i = 0; i < b->batches.count; i++) CH_TRY(measure_prefill(b, b->batches.value[i], error));
   for (int i = 0; i < b->batches.count; i++) CH_TRY(measure_decode(b, b->batches.value[i], error));
   if (!b->arguments->train || is_over()) return CH_OK;
   ch_model_close(b->model);
   b->model = NULL;
-  for (int i = 0; i < b->batches.count && !is_over(); i++)
-    CH_TRY(measure_training(b, b->batches.value[i], error));
+  for (int i = 0; i < b->batches.count && !is_over(); i++) {
+    ch_bench_row r = {.what = "train", .settings = settings_of(b, b->batches.value[i], b->arguments->seq, 0)};
+    CH_TRY(begin_row(b, &r, error));
+    CH_TRY(ch_speed_train(b->arguments->positional[0], &r.settings, &r.speed, error));
+    CH_TRY(report(b, &r, error));
+  }
   return CH_OK;
 }
 
@@ -300,7 +285,10 @@ static ch_status run(const void *given, ch_error *error) {
   if (!b) return ch_no_memory(error);
   b->arguments = given;
   ch_status status;
-  CH_TRY_GOTO(parse_arguments(b, error));
+  const arguments *a = b->arguments;
+  CH_TRY_GOTO(parse_values("prompt", a->prompt, 1, 1 << 20, &b->prompts, error));
+  CH_TRY_GOTO(parse_values("depth", a->depth, 0, 1 << 24, &b->depths, error));
+  CH_TRY_GOTO(parse_values("batch", a->batch, 1, 4096, &b->batches, error));
   CH_TRY_GOTO(open_model(b, error));
   ch_speed_matrices_of(b->model, &b->matrices);
   b->rows = json_pack("{s:[], s:[], s:[]}", "prefill", "decode", "train");
@@ -308,7 +296,8 @@ static ch_status run(const void *given, ch_error *error) {
 done:
   json_decref(b->rows);
   ch_model_close(b->model);
-  free_profiles(b);
+  for (int i = 0; i < b->profiled_count; i++) ch_profile_free(b->profiled[i].profile);
+  free(b->profiled);
   free(b->ids);
   free(b);
   return status;

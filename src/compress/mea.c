@@ -15,7 +15,7 @@ typedef struct work {
   const ch_model *model;
   const ch_calibration *calibration;
   const ch_compress_options *options;
-  ch_compressed *compressed;
+  ch_compressed_model *compressed;
   unsigned states; /* CH_ON_ bits */
   char *place;     /* in compressed->model.data */
   ch_error *error;
@@ -66,13 +66,6 @@ static ch_status set_mix(const work *w, ch_head_mix *mix) {
   mix->listed_layers = layers;
   for (int64_t l = 0; l < layers; l++) mix->listed[l] = (uint16_t)kept(w, l);
   return CH_OK;
-}
-
-static ch_status set_config(const work *w, ch_config *config) {
-  *config = w->model->config;
-  ch_compressed_config(config);
-  CH_TRY(set_mix(w, &config->attention.head_mix));
-  return ch_config_validate(config, w->model->directory, w->error);
 }
 
 /* --- tensors ----------------------------------------------------------------------------------------------------- */
@@ -194,11 +187,14 @@ static ch_status count_attention(const ch_config *config, const ch_params *param
 
 static ch_status compress_all(work *w) {
   const ch_compress_options *o = w->options;
-  ch_compressed *to = w->compressed;
+  ch_compressed_model *to = w->compressed;
   int layers = (int)w->model->config.num_hidden_layers;
   CH_TRY(ch_virtual_heads_check(w->model, &w->states, w->error));
   CH_TRY(check_heads(w));
-  CH_TRY(set_config(w, &to->model.config));
+  to->model.config = w->model->config;
+  ch_compressed_config(&to->model.config);
+  CH_TRY(set_mix(w, &to->model.config.attention.head_mix));
+  CH_TRY(ch_config_validate(&to->model.config, w->model->directory, w->error));
   CH_TRY(ch_model_declare(&to->model.config, &to->model.params, w->error));
   CH_TRY(lay_out_factors(w));
   to->matrices = calloc((size_t)layers * 2, sizeof *to->matrices);
@@ -214,8 +210,9 @@ static ch_status compress_all(work *w) {
 }
 
 ch_status ch_compress_mea(const ch_model *model, const ch_calibration *calibration,
-                          const ch_compress_options *options, ch_compressed *compressed, ch_error *error) {
-  *compressed = (ch_compressed){0};
+                          const ch_compress_options *options, ch_compressed_model *compressed,
+                          ch_error *error) {
+  *compressed = (ch_compressed_model){0};
   work w = {.model = model,
             .calibration = calibration,
             .options = options,

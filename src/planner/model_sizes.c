@@ -70,11 +70,6 @@ static ch_status make_hollow(const ch_config *config, const char *path, const ch
   return CH_OK;
 }
 
-static void free_hollow(ch_model *model) {
-  ch_params_free(&model->params);
-  free(model->weights.tensors);
-}
-
 static void size_weights(const ch_model *model, const ch_capacity_question *question, int64_t pass_tokens,
                          ch_capacity_sizes *sizes) {
   for (int i = 0; i < model->params.count; i++)
@@ -218,7 +213,8 @@ ch_status ch_capacity_sizes_of(const ch_config *config, const char *path,
   }
   if (status == CH_OK) status = size_work(&model, question, pass_tokens, sizes, error);
   if (status == CH_OK) status = count_all(config, path, question, sizes, error);
-  free_hollow(&model);
+  ch_params_free(&model.params);
+  free(model.weights.tensors);
   return status;
 }
 
@@ -254,7 +250,7 @@ static const char *largest_part(double weights, double cache, double arithmetic,
 
 /* A step of all users with full contexts. */
 static void expect_step(const ch_capacity_sizes *sizes, const ch_capacity_question *question,
-                        const ch_device *device, ch_capacity_expected *expected) {
+                        const ch_device *device, ch_capacity_estimate *expected) {
   double users = (double)question->users;
   const ch_flops *decode = &sizes->account.decode;
   const ch_account *account = &sizes->account;
@@ -278,7 +274,7 @@ static void expect_step(const ch_capacity_sizes *sizes, const ch_capacity_questi
 
 /* A prompt of the context's length, pass by pass. */
 static void expect_prompt(const ch_capacity_sizes *sizes, const ch_device *device,
-                          ch_capacity_expected *expected) {
+                          ch_capacity_estimate *expected) {
   double passes = (double)sizes->passes, attention = sizes->prompt_attention_flops;
   double rate = device->reading * device_rate(device, sizes->pass_weights);
   double computing =
@@ -289,7 +285,7 @@ static void expect_prompt(const ch_capacity_sizes *sizes, const ch_device *devic
 }
 
 void ch_capacity_speed(const ch_capacity_sizes *sizes, const ch_capacity_question *question,
-                       const ch_device *device, ch_capacity_expected *expected) {
+                       const ch_device *device, ch_capacity_estimate *expected) {
   expect_step(sizes, question, device, expected);
   expect_prompt(sizes, device, expected);
 }

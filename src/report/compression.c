@@ -44,7 +44,7 @@ static json_t *profile_json(const ch_sensitivity *s) {
   return json_pack("{sf sI so}", "loss", s->loss, "tokens", (json_int_t)s->tokens, "layers", rows);
 }
 
-static json_t *matrices_json(const ch_compressed *compressed) {
+static json_t *matrices_json(const ch_compressed_model *compressed) {
   json_t *rows = json_array();
   for (int i = 0; i < compressed->matrix_count; i++) {
     const ch_compressed_matrix *m = &compressed->matrices[i];
@@ -77,7 +77,7 @@ static json_t *heads_json(const ch_compression_report *r) {
 }
 
 json_t *ch_compression_to_json(const ch_compression_report *r) {
-  const ch_compressed *c = r->compressed;
+  const ch_compressed_model *c = r->compressed;
   json_t *object = json_object();
   if (!object) return NULL;
   json_object_set_new(object, "method", json_string(r->method));
@@ -199,14 +199,6 @@ static void put_types(const char *title, const ch_compression_figures *before,
   ch_table_write(&table, text);
 }
 
-static void put_remedies(const ch_compression_report *r, ch_text *text) {
-  bool fewer = r->after.cache_elements_per_token != r->before.cache_elements_per_token;
-  if (fewer || r->types_alone.cache_types != r->eight_bit.cache_types)
-    put_types("without compressing", &r->before, &r->eight_bit, text);
-  if (fewer && r->types_alone.cache_types)
-    put_types("without compressing", &r->before, &r->types_alone, text);
-}
-
 static int compare_sizes(const void *a, const void *b) {
   double x = fabs(*(const double *)a), y = fabs(*(const double *)b);
   return (x > y) - (x < y);
@@ -245,7 +237,7 @@ static void put_profile(const ch_sensitivity *s, ch_text *text) {
     }
 }
 
-static void put_matrices(const ch_compressed *c, ch_text *text) {
+static void put_matrices(const ch_compressed_model *c, ch_text *text) {
   if (!c->matrix_count) return;
   ch_table table = {.columns = "r5l11r4r10r10l", .gap = 2};
   static const char *const headings[] = {"layer",   "projection", "rank",
@@ -266,7 +258,11 @@ static void put_matrices(const ch_compressed *c, ch_text *text) {
 
 void ch_compression_write(const ch_compression_report *r, ch_text *text) {
   put_figures(r, text);
-  put_remedies(r, text);
+  bool fewer = r->after.cache_elements_per_token != r->before.cache_elements_per_token;
+  if (fewer || r->types_alone.cache_types != r->eight_bit.cache_types)
+    put_types("without compressing", &r->before, &r->eight_bit, text);
+  if (fewer && r->types_alone.cache_types)
+    put_types("without compressing", &r->before, &r->types_alone, text);
   if (r->sensitivity) put_profile(r->sensitivity, text);
   put_matrices(r->compressed, text);
   ch_text_puts(text, "\n");

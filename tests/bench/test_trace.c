@@ -38,7 +38,7 @@ static json_t *written(const ch_profile *profile, const ch_speed_limits *of) {
   assert_true(descriptor >= 0);
   close(descriptor);
   ch_error error = {0};
-  const ch_traced part = {.title = "a \"quoted\" title", .profile = profile};
+  const ch_trace_part part = {.title = "a \"quoted\" title", .profile = profile};
   assert_int_equal(ch_trace_write(path, 1, &part, of, &error), CH_OK);
   json_t *events = events_of(path);
   unlink(path);
@@ -90,7 +90,7 @@ static void a_trace_says_what_was_noted(void **state) {
 static void a_trace_that_lacks_events_is_not_written(void **state) {
   (void)state;
   const ch_profile profile = {.full = true};
-  const ch_traced part = {.title = "decode", .profile = &profile};
+  const ch_trace_part part = {.title = "decode", .profile = &profile};
   ch_error error = {0};
   assert_int_equal(ch_trace_write("/tmp/crosshead_no_trace.json", 1, &part, NULL, &error), CH_ERROR_MEMORY);
   assert_int_equal(access("/tmp/crosshead_no_trace.json", F_OK), -1);

@@ -26,7 +26,7 @@ typedef struct desk {
   ch_sampler sampler;
   const int32_t *end_tokens;
   int end_token_count;
-  ch_generated result;
+  ch_generation_result result;
   int32_t ids[MOST];
   int64_t count;
   int64_t stop_after; /* tokens; 0 = never */
@@ -224,7 +224,12 @@ static void broken_bytes_become_replacement_characters(void **state) {
                 "b"},
                {"\xc3", "\xef\xbf\xbd"},
                {"\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd"},
-               {"x\xe2\x82y", "x\xef\xbf\xbd\xef\xbf\xbdy"}};
+               {"x\xe2\x82y", "x\xef\xbf\xbdy"},
+               {"\xf0\x9f\x98", "\xef\xbf\xbd"},
+               {"\xf0\x98\xf0\x9f\x98\x80", "\xef\xbf\xbd\xf0\x9f\x98\x80"},
+               {"\xe0\x80\xed\xa0\x80z", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbdz"},
+               {"\xf4\x90\xf5\x80\xc0\xaf",
+                "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     ch_text text = {0};
     ch_put_valid_utf8(&text, cases[i].bytes, strlen(cases[i].bytes));

@@ -27,7 +27,8 @@ static ch_status account(const ch_config *config, ch_account *counted, ch_error 
   return status;
 }
 
-ch_status ch_count_parameters(const ch_config *config, ch_counted counted, int64_t *count, ch_error *error) {
+ch_status ch_count_parameters(const ch_config *config, ch_count_kind counted, int64_t *count,
+                              ch_error *error) {
   ch_account all = {0};
   CH_TRY(account(config, &all, error));
   *count = counted == CH_COUNT_ACTIVE      ? all.parameters_active
@@ -48,15 +49,10 @@ ch_status ch_count_flops(const ch_config *config, int64_t depth, int64_t *flops,
 
 /* The quantity to make equal: parameters, or FLOPs at a depth. */
 typedef struct aim {
-  ch_counted counted;
+  ch_count_kind counted;
   bool flops;
   int64_t depth;
 } aim;
-
-static ch_status count_of(const ch_config *config, const aim *what, int64_t *count, ch_error *error) {
-  return what->flops ? ch_count_flops(config, what->depth, count, error)
-                     : ch_count_parameters(config, what->counted, count, error);
-}
 
 static int64_t *width_of(ch_config *config) {
   return config->moe.experts > 0 ? &config->moe.expert_intermediate_size : &config->intermediate_size;
@@ -75,7 +71,8 @@ static ch_status count_at(const ch_config *config, const aim *what, int64_t widt
                           ch_error *error) {
   ch_config trial = *config;
   *width_of(&trial) = width;
-  return count_of(&trial, what, count, error);
+  return what->flops ? ch_count_flops(&trial, what->depth, count, error)
+                     : ch_count_parameters(&trial, what->counted, count, error);
 }
 
 /* The width, a multiple of step, whose count is nearest to target: the count grows with the width. */
@@ -172,7 +169,7 @@ static ch_status match_widths(ch_config *configs, const char *const *names, int 
                                           : explain(configs, names, what, counts, count, target, error);
 }
 
-ch_status ch_match_parameters(ch_config *configs, const char *const *names, int count, ch_counted counted,
+ch_status ch_match_parameters(ch_config *configs, const char *const *names, int count, ch_count_kind counted,
                               int64_t target, int64_t *parameters, ch_error *error) {
   return match_widths(configs, names, count, &(aim){.counted = counted}, target, parameters, error);
 }
