@@ -1,6 +1,16 @@
 /* Predicts the losses of larger models: the law L = E + A C^-alpha of each mechanism, L the validation loss
  * and C the FLOPs of training, fitted to models of rising size, with what follows from it. `crosshead compare
- * --ladder` does it with models that it trains. Link libcrosshead-train. */
+ * --ladder` does it with models that it trains. Link libcrosshead-train.
+ *
+ *   double flops[] = {1e13, 4e13, 1.6e14, 6.4e14}, losses[] = {4.1, 3.6, 3.2, 2.9};
+ *   ch_ladder_curve curve = {.name = "mha", .rungs = 4, .flops = flops, .losses = losses};
+ *   ch_ladder_laws *laws;
+ *   ch_error error;
+ *   if (ch_ladder_fit(&curve, 1, 0, &laws, &error) == CH_OK) {
+ *     printf("alpha %.3f, loss %.2f at 1e16 FLOPs\n", ch_ladder_laws_at(laws, 0)->alpha.value,
+ *            ch_ladder_loss(laws, 0, 1e16));
+ *     ch_ladder_laws_free(laws);
+ *   } */
 #ifndef CROSSHEAD_LADDER_H
 #define CROSSHEAD_LADDER_H
 
