@@ -94,19 +94,15 @@ void ch_profile_span(ch_profile *profile, const char *name, double start) {
 
 /* --- what a step is ------------------------------------------------------------------------------------- */
 
-/* The layer in a parameter's name, "model.layers.3.mlp.up_proj.weight"; -1 when it has none. */
-static int layer_in(const char *label) {
-  int layer = -1;
-  const char *at = strstr(label, "layers.");
-  return at && sscanf(at, "layers.%d", &layer) == 1 ? layer : -1;
-}
-
 /* The layer of the node's parameters; for a node without parameters, the last layer that its inputs come
    from. */
 static int layer_of(const ch_node *node) {
   int layer = -1;
   for (int i = 0; i < node->inputs; i++)
-    if (node->in[i]->label) return layer_in(node->in[i]->label);
+    if (node->in[i]->label) { /* a parameter's name: "model.layers.3.mlp.up_proj.weight" */
+      const char *at = strstr(node->in[i]->label, "layers.");
+      return at && sscanf(at, "layers.%d", &layer) == 1 ? layer : -1;
+    }
   for (int i = 0; i < node->inputs; i++) {
     int other = layer_of(node->in[i]);
     if (other > layer) layer = other;
@@ -132,12 +128,6 @@ static double tokens_held(const ch_run *run, const ch_graph *graph) {
   double held = 0;
   for (int64_t s = 0; s < graph->sequences; s++) held += (double)(run->cache->length[s] + graph->length);
   return held;
-}
-
-/* Tokens of the cache that a query of this run sees on average. */
-static double context_of(const ch_run *run, const ch_graph *graph) {
-  if (!run->cache) return 0;
-  return tokens_held(run, graph) / (double)graph->sequences - ((double)graph->length - 1) / 2;
 }
 
 /* Streamed values counted so far: keys and values may be computed from the same ones. */
@@ -169,7 +159,8 @@ static double streamed_flops(const ch_run *run, const ch_node *node, counted *c)
 static double flops_of(const ch_run *run, const ch_plan_step *step) {
   const ch_node *node = step->node;
   ch_graph *graph = run->plan->graph;
-  graph->context = context_of(run, graph); /* for counting alone */
+  if (run->cache) /* for counting alone: the tokens that a query of this run sees on average */
+    graph->context = tokens_held(run, graph) / (double)graph->sequences - ((double)graph->length - 1) / 2;
   double flops = node->op->flops ? node->op->flops(node) : 0;
   if (node->op->reads_states && run->cache) flops += streamed_flops(run, node, &(counted){.count = 0});
   graph->context = 0;

@@ -122,10 +122,6 @@ static ch_column_range joined(ch_column_range a, ch_column_range b) {
   return (ch_column_range){first, (a_end > b_end ? a_end : b_end) - first};
 }
 
-static bool same_columns(ch_column_range a, ch_column_range b) {
-  return a.first == b.first && a.count == b.count;
-}
-
 static ch_column_range needed_of(const ch_node *node, int input, ch_column_range wanted) {
   return node->op->stream_needs ? node->op->stream_needs(node, input, wanted) : wanted;
 }
@@ -238,8 +234,8 @@ static void *take_node(const making *m, int n, scratch_arena *arena, void *copie
     if (!input->streamed || node->op->stream_raw) continue;
     ch_column_range wanted = needed_of(node, i, columns[n]);
     ch_column_range made = made_columns(input, columns[place_of(stream, input)]);
-    if ((lies_in_cache(input) && !block_quantised(input)) || !same_columns(made, wanted) ||
-        makes_many(m, node))
+    bool others = made.first != wanted.first || made.count != wanted.count;
+    if ((lies_in_cache(input) && !block_quantised(input)) || others || makes_many(m, node))
       copies[i] = take(arena, count * wanted.count);
   }
   return take(arena, (count + 2) * columns[n].count);

@@ -65,14 +65,6 @@ static ch_status read_names(ch_chat *chat, const char *directory, ch_error *erro
   return CH_OK;
 }
 
-static ch_status open_text(ch_chat *chat, const char *directory, const char *text, const char *name,
-                           ch_error *error) {
-  chat->text = strdup(text);
-  if (!chat->text) return ch_no_memory(error);
-  CH_TRY(read_names(chat, directory, error));
-  return ch_template_parse(text, CH_TEMPLATE_CHAT, name, &chat->template, error);
-}
-
 ch_status ch_chat_open_text(const char *directory, const ch_tokenizer *tokenizer, const char *text,
                             const char *name, ch_chat **result, ch_error *error) {
   if (!directory || !tokenizer || !text || !name || !result)
@@ -82,7 +74,9 @@ ch_status ch_chat_open_text(const char *directory, const ch_tokenizer *tokenizer
   *result = NULL;
   if (!chat) return ch_no_memory(error);
   chat->tokenizer = tokenizer;
-  ch_status status = open_text(chat, directory, text, name, error);
+  chat->text = strdup(text);
+  ch_status status = chat->text ? read_names(chat, directory, error) : ch_no_memory(error);
+  if (status == CH_OK) status = ch_template_parse(text, CH_TEMPLATE_CHAT, name, &chat->template, error);
   if (status == CH_OK)
     *result = chat;
   else

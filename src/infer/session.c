@@ -43,12 +43,6 @@ void ch_session_options_default(const ch_config *config, ch_session_options *opt
                                   .cache = ch_cache_of(CH_F32)};
 }
 
-static ch_status create_cache(ch_session *session, ch_error *error) {
-  const ch_session_options *o = &session->options;
-  return ch_engine_cache(&session->engine, session->config, o->sequences, o->context, &o->cache,
-                         &session->cache, error);
-}
-
 static ch_status check_options(const ch_config *config, const ch_tensor *weights,
                                const ch_session_options *options, ch_error *error) {
   if (weights[0].dtype == CH_F64)
@@ -79,7 +73,8 @@ ch_status ch_session_new(const ch_config *config, const ch_params *params, const
   CH_TRY_GOTO(ch_engine_init_threads(&session->engine, CH_F32, options->threads, error));
   session->engine.compute = options->compute;
   CH_TRY_GOTO(ch_pass_table_create(&session->engine, config, params, PASSES, &session->passes, error));
-  CH_TRY_GOTO(create_cache(session, error));
+  CH_TRY_GOTO(ch_engine_cache(&session->engine, config, options->sequences, options->context, &options->cache,
+                              &session->cache, error));
   CH_TRY_GOTO(ch_cache_selection_create(session->cache, &session->fed, error));
   session->all = malloc((size_t)options->sequences * sizeof *session->all);
   for (int64_t s = 0; session->all && s < options->sequences; s++) session->all[s] = (int32_t)s;

@@ -130,11 +130,6 @@ static ch_status open_sharded(const char *directory, const char *index, ch_weigh
   return status;
 }
 
-static ch_status refuse_without_weights(const char *directory, ch_error *error) {
-  CH_TRY(ch_refuse_directory(directory, false, error));
-  return ch_fail(error, CH_ERROR_IO, "%s holds neither %s nor %s", directory, single_name, index_name);
-}
-
 static ch_status open_files(const char *directory, ch_weights *weights, ch_error *error) {
   char *single = ch_path_join(directory, single_name), *index = ch_path_join(directory, index_name);
   ch_status status;
@@ -144,9 +139,11 @@ static ch_status open_files(const char *directory, ch_weights *weights, ch_error
     status = ch_fail(error, CH_ERROR_IO, "%s is not a directory with a model in it", directory);
   else if (!ch_is_file(single) && ch_is_file(index))
     status = open_sharded(directory, index, weights, error);
-  else if (!ch_is_file(single))
-    status = refuse_without_weights(directory, error);
-  else {
+  else if (!ch_is_file(single)) {
+    status = ch_refuse_directory(directory, false, error);
+    if (status == CH_OK)
+      status = ch_fail(error, CH_ERROR_IO, "%s holds neither %s nor %s", directory, single_name, index_name);
+  } else {
     weights->shards = calloc(1, sizeof *weights->shards);
     status = weights->shards ? open_shard(directory, single_name, weights, error) : ch_no_memory(error);
   }
@@ -454,15 +451,6 @@ static bool copy_piece(const char *in, ch_dtype from, ch_dtype to, int64_t n, ch
   return all_finite(out, n, to);
 }
 
-/* To n values of F32 or F64, as vectors are. */
-static void add_one(ch_dtype dtype, int64_t n, void *values) {
-  for (int64_t i = 0; i < n; i++)
-    if (dtype == CH_F64)
-      ((double *)values)[i] += 1;
-    else
-      ((float *)values)[i] += 1;
-}
-
 /* Copies this thread's pieces of a tensor, checked while they are in the cache; false when one is damaged. */
 static bool copy_share(const ch_tensor *stored, const ch_tensor_place *place, const ch_tensor *copy) {
   int64_t count = ch_tensor_count(stored), pieces = (count + PIECE - 1) / PIECE;
@@ -474,7 +462,12 @@ static bool copy_share(const ch_tensor *stored, const ch_tensor_place *place, co
     const char *in = (const char *)stored->data + ch_dtype_bytes(stored->dtype, first);
     char *out = (char *)copy->data + (size_t)first * to_size;
     finite = copy_piece(in, stored->dtype, copy->dtype, n, out) && finite;
-    if (place->plus_one) add_one(copy->dtype, n, out);
+    for (int64_t i = 0; place->plus_one && i < n; i++) { /* a vector of F32 or F64 */
+      if (copy->dtype == CH_F64)
+        ((double *)(void *)out)[i] += 1;
+      else
+        ((float *)(void *)out)[i] += 1;
+    }
   }
   return finite;
 }

@@ -63,13 +63,6 @@ static ch_node **expert_leaves(ch_builder *builder, const char *name, bool bias)
   return leaves;
 }
 
-static ch_node *correction_bias(ch_builder *builder) {
-  char name[96];
-  if (builder->config->moe.balance != CH_BALANCE_LOSS_FREE) return NULL;
-  snprintf(name, sizeof name, "model.layers.%d.mlp.gate.e_score_correction_bias", builder->layer);
-  return ch_builder_param(builder, name);
-}
-
 ch_node *ch_moe(ch_builder *builder, ch_node *x) {
   ch_graph *graph = builder->graph;
   const ch_moe_config *moe = &builder->config->moe;
@@ -82,8 +75,11 @@ ch_node *ch_moe(ch_builder *builder, ch_node *x) {
                                   moe->balance == CH_BALANCE_AUX ? moe->aux_coefficient : 0};
   ch_node *logits = ch_op_linear(graph, x, ch_ffn_param(builder, "gate"),
                                  moe->router_bias ? ch_ffn_bias(builder, "gate") : NULL);
-  ch_node *chosen = ch_op_choose_experts(graph, logits, correction_bias(builder), &choice,
-                                         ch_moe_layers_before(builder->config, builder->layer));
+  char bias[96];
+  snprintf(bias, sizeof bias, "model.layers.%d.mlp.gate.e_score_correction_bias", builder->layer);
+  bool corrected = moe->balance == CH_BALANCE_LOSS_FREE;
+  ch_node *chosen = ch_op_choose_experts(graph, logits, corrected ? ch_builder_param(builder, bias) : NULL,
+                                         &choice, ch_moe_layers_before(builder->config, builder->layer));
   const ch_ffn_kind *kind = ch_ffn_of(builder->config);
   const ch_swiglu_clamps clamps = ch_ffn_clamps(builder->config);
   const bool biased = builder->config->mlp_bias;

@@ -59,21 +59,16 @@ ch_status ch_shared_join(ch_shared *shared, const int32_t *owners, int64_t count
   return status;
 }
 
-static void tell_all(ch_rank_group *ranks) {
-  char nothing = 0;
-  for (int rank = 1; rank < ch_ranks_count(ranks); rank++) {
-    ch_transfer out = {0};
-    ch_ranks_send(ranks, rank, DONE_TAG, &nothing, sizeof nothing, &out);
-    ch_ranks_wait(ranks, &out, NULL, NULL);
-  }
-}
-
 bool ch_shared_await_first(ch_shared *shared, ch_stop_test stop, void *context) {
-  char nothing;
+  char nothing = 0;
   ch_transfer in = {0};
   if (!shared->ranks) return true;
   if (ch_ranks_leads(shared->ranks)) {
-    tell_all(shared->ranks);
+    for (int rank = 1; rank < ch_ranks_count(shared->ranks); rank++) {
+      ch_transfer out = {0};
+      ch_ranks_send(shared->ranks, rank, DONE_TAG, &nothing, sizeof nothing, &out);
+      ch_ranks_wait(shared->ranks, &out, NULL, NULL);
+    }
     return true;
   }
   bool waited = ch_ranks_await_message(shared->ranks, DONE_TAG, stop, context);

@@ -153,17 +153,13 @@ static ch_status choose(ch_division *d, const char *first_path, ch_error *error)
   return status;
 }
 
-static ch_status check_share(const ch_corpus_options *options, ch_error *error) {
-  if (options->validation_count > 0 && options->validation != 0)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "a text of its own validates, and no share of the others");
-  if (options->validation >= 0 && options->validation <= 0.5) return CH_OK;
-  return ch_fail(error, CH_ERROR_ARGUMENT, "the validation share must be between 0 and 0.5");
-}
-
 ch_status ch_division_open(ch_division *d, const char *const *paths, int count,
                            const ch_corpus_options *options, ch_error *error) {
   *d = (ch_division){.options = options};
-  CH_TRY(check_share(options, error));
+  if (options->validation_count > 0 && options->validation != 0)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "a text of its own validates, and no share of the others");
+  if (!(options->validation >= 0 && options->validation <= 0.5))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "the validation share must be between 0 and 0.5");
   int all = count + options->validation_count;
   d->training = count;
   d->texts = calloc((size_t)all, sizeof *d->texts);

@@ -162,20 +162,15 @@ static ch_status give_tensor(void *context, int64_t index, const void **data, ch
   return CH_OK;
 }
 
-/* Sends what rank 0 writes; or receives on rank 0, if it could not be written, what the others send
-   nevertheless. */
-static void give_the_rest(saving *s) {
-  for (; s->made < s->count; s->made++)
-    if (is_divided(s, s->order[s->made])) gather(s, s->order[s->made]);
-}
-
 ch_status ch_trainer_save(const ch_trainer *trainer, const char *path, ch_error *error) {
   saving s;
   ch_status status = ch_ranks_agree(trainer->ranks, prepare_saving(trainer, &s, error), error);
   if (status == CH_OK) {
     if (ch_ranks_leads(trainer->ranks))
       status = ch_safetensors_write_made(path, s.list, s.count, s.metadata, give_tensor, &s, error);
-    give_the_rest(&s);
+    /* The others send what rank 0 writes. If writing failed, rank 0 still receives what they send. */
+    for (; s.made < s.count; s.made++)
+      if (is_divided(&s, s.order[s.made])) gather(&s, s.order[s.made]);
     status = ch_ranks_agree(trainer->ranks, status, error);
   }
   forget_saving(&s);

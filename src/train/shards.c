@@ -92,12 +92,6 @@ static ch_status interrupted(ch_error *error) {
 
 /* --- rows ----------------------------------------------------------------------------------------------- */
 
-static void look_up(const ch_shards *shards, const ch_shard_table *table, const int32_t *tokens, char *to) {
-  const ch_tensor *weight = &shards->set->weights[table->parameter];
-  shards->engine->kernels->embedding_forward(&shards->engine->team, shards->rows, table->own, tokens,
-                                             weight->data, weight->dtype, to);
-}
-
 /* To one rank, whose own rows stay here. */
 static void serve(ch_shards *shards, int64_t round, int rank, bool patient) {
   ch_shard_round *r = round_at(shards, round);
@@ -109,7 +103,10 @@ static void serve(ch_shards *shards, int64_t round, int rank, bool patient) {
     char *to =
         here ? share(shards, table, r->rows, rank, &bytes) : own_columns(shards, table, r->looked_up, rank);
     if (bytes == 0) continue;
-    if (tokens) look_up(shards, table, tokens, to);
+    const ch_tensor *weight = &shards->set->weights[table->parameter];
+    if (tokens)
+      shards->engine->kernels->embedding_forward(&shards->engine->team, shards->rows, table->own, tokens,
+                                                 weight->data, weight->dtype, to);
     if (!here)
       ch_ranks_send(shards->ranks, rank, rows_tag(shards, t), to, bytes,
                     &r->rows_out[t * ranks_of(shards) + rank]);
