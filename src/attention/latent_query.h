@@ -1,4 +1,4 @@
-/* Shared by mechanisms with latents: queries of unrotated and rotated dims, and the usual sizes. */
+/* Queries of unrotated and rotated dimensions, for mechanisms with latents, and the usual sizes of both. */
 #ifndef CH_ATTENTION_LATENT_QUERY_H
 #define CH_ATTENTION_LATENT_QUERY_H
 

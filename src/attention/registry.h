@@ -1,4 +1,4 @@
-/* The mechanisms there are. */
+/* The list of all mechanisms, and how to find one by its name. */
 #ifndef CH_ATTENTION_REGISTRY_H
 #define CH_ATTENTION_REGISTRY_H
 

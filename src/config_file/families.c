@@ -1,4 +1,5 @@
-/* Hugging Face configs: each family's defaults, fixed properties and keys. */
+/* Reads Hugging Face configurations: the defaults of each family, the properties that its classes fix, and
+ * the keys that it spells differently. */
 #include "config_file/families.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* Reads, checks and writes configuration keys by their table. */
+/* Reads, checks and writes configuration keys by their table (key_table.c). It checks the range of a
+ * single key; rules.c checks keys against each other. */
 #include "config_file/keys.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* A vocabulary between formats: its pieces, merges and habits, as GGUF and tokenizer.json both have them. */
+/* A vocabulary between formats: pieces, merges and settings of a tokenizer, as far as both GGUF and
+ * tokenizer.json can express them. */
 #ifndef CH_FORMATS_PIECES_H
 #define CH_FORMATS_PIECES_H
 

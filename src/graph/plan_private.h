@@ -1,4 +1,4 @@
-/* The interface between planning and running. */
+/* Declarations that plan.c, run_plan.c and profile.c share. Other files use plan.h. */
 #ifndef CH_GRAPH_PLAN_PRIVATE_H
 #define CH_GRAPH_PLAN_PRIVATE_H
 

@@ -1,4 +1,5 @@
-/* Adds up the time of every operation, and the bytes and FLOPs of each call. */
+/* Adds up the time of every operation, and the bytes and FLOPs of each call. Without a profile nothing is
+ * measured. */
 #include "graph/profile.h"
 
 #include <stdio.h>

@@ -1,4 +1,7 @@
-/* Prefill in chunks, decoding token by token: one planned pass each, reused between calls. */
+/* Runs sessions: prompts in chunks, then one token per sequence. Each shape is planned once and its plan
+ * is reused.
+ *
+ * Checks of the public settings are in api_session.c; choosing tokens is not a session's work. */
 #include "infer/session.h"
 
 #include "base/progress.h"

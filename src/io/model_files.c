@@ -1,4 +1,8 @@
-/* Opens a model directory's weights: finds the files, matches them against the parameter table, converts. */
+/* Opens a model directory's weights: finds the files, matches them against the parameter table, and
+ * converts what cannot be used as stored. Other weights stay mapped, so that processes share them.
+ *
+ * The index is hostile input: names that lead out of the directory and deep nesting are refused.
+ * safetensors.c checks the files themselves, config_file/ reads config.json. */
 #include "io/model_files.h"
 
 #include <math.h>

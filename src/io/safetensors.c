@@ -1,4 +1,6 @@
-/* safetensors: 8 bytes of header length, a JSON header, tensor data without holes. */
+/* Reads and writes safetensors files: 8 bytes of header length, a JSON header, tensor data without holes.
+ *
+ * Names, shapes, types and offsets are checked before a tensor is used: files come from strangers. */
 #include "io/safetensors.h"
 
 #include <inttypes.h>

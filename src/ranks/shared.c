@@ -1,4 +1,4 @@
-/* Pieces in turn: number i is that of rank i mod n. */
+/* Assigns pieces of work to ranks in turn (number i belongs to rank i mod n), and exchanges the results. */
 #include "ranks/shared.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Independent pieces of work, of which each rank does some, and all have what came of them. */
+/* Independent pieces of work over ranks. Each rank computes some of them; at the end every rank has all
+ * results. */
 #ifndef CH_RANKS_SHARED_H
 #define CH_RANKS_SHARED_H
 

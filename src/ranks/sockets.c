@@ -1,4 +1,4 @@
-/* Ranks that are connected by sockets, one between any two of them: processes of one machine, without MPI. */
+/* A transport over sockets, one between any two ranks: for processes of one machine, without MPI. */
 #define _GNU_SOURCE
 
 #include <errno.h>

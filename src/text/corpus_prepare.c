@@ -1,4 +1,7 @@
-/* Making token files: documents out of texts, ids by all cores, written in order. */
+/* Writes token files: cuts texts into documents, encodes them on all cores and writes the ids in the order
+ * of the text.
+ *
+ * division.c decides which documents validate. The file does not depend on the number of threads. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <omp.h>

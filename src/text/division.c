@@ -1,4 +1,7 @@
-/* Choosing the validation part, and reading texts part by part. */
+/* Chooses the part of texts that validates, and reads texts part by part.
+ *
+ * A document is chosen by the hash of its contents, so that equal documents are on the same side. Of a
+ * long document its end validates, and where documents are few, the end of the texts. */
 #include "text/division.h"
 
 #include <math.h>

@@ -1,4 +1,7 @@
-/* Encoding: added tokens, normalization, words, merges; with a cache of words. */
+/* Encodes text: finds added tokens, normalizes the parts between them, cuts those into words and merges
+ * each word.
+ *
+ * A cache remembers the ids of short words. It changes the speed, never the ids. */
 #define _GNU_SOURCE
 #include "text/tokenizer_internal.h"
 

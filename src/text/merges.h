@@ -1,4 +1,5 @@
-/* The merges of BPE: pairs of ids with a rank and the id they become, and merging a word by them. */
+/* The merges of BPE: pairs of ids, each with a rank and the id that it becomes. A word is merged by
+ * repeatedly replacing its pair of the lowest rank. */
 #ifndef CH_TEXT_MERGES_H
 #define CH_TEXT_MERGES_H
 

@@ -1,4 +1,5 @@
-/* Oniguruma for what patterns mean, and PCRE2's compiled code where it is known to mean the same. */
+/* Finds patterns. Oniguruma defines what they mean. PCRE2's compiled code is faster and is used only for
+ * patterns that both read alike, and only if both know the same version of Unicode. */
 #define _GNU_SOURCE
 #include "text/regex.h"
 

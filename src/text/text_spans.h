@@ -1,4 +1,4 @@
-/* Stretches of a text, in order. */
+/* A list of ranges of bytes in a text, in order. */
 #ifndef CH_TEXT_TEXT_SPANS_H
 #define CH_TEXT_TEXT_SPANS_H
 

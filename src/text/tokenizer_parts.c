@@ -1,4 +1,5 @@
-/* The small parts of a tokenizer.json: added tokens, normalizer, pre-tokenizer, post-processor, decoder. */
+/* Reads the small parts of a tokenizer.json: added tokens, normalizer, pre-tokenizer, post-processor,
+ * decoder. A part of an unknown kind is an error: ignoring it would give other ids. */
 #include "text/tokenizer_internal.h"
 
 #include <jansson.h>

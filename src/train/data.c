@@ -1,4 +1,6 @@
-/* From a text to batches: tokenizer, token file, and a record of their sources. */
+/* Prepares a text for training: its tokenizer, its token file, and a record of what both were derived
+ * from. Another run with the same text and settings reuses them; one process at a time prepares a
+ * directory. */
 #define _GNU_SOURCE
 #include "train/data.h"
 

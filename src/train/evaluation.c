@@ -1,4 +1,4 @@
-/* The validation loss of a trainer's weights. */
+/* Measures the validation loss of a trainer's weights, and the accuracy on images. It changes no weight. */
 #include <math.h>
 
 #include "train/trainer_private.h"

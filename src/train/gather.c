@@ -1,4 +1,4 @@
-/* Pieces of tensors that come together on rank 0, for files. */
+/* Receives the pieces of a tensor on rank 0, or sends the own piece there. */
 #include "train/gather.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Whole tensors of which every rank has a piece, on rank 0. */
+/* Brings the pieces of tensors that ranks hold together on rank 0, which writes them to files. */
 #ifndef CH_TRAIN_GATHER_H
 #define CH_TRAIN_GATHER_H
 

@@ -1,4 +1,5 @@
-/* Rows of divided lookup tables that travel to those who need them, and their gradients back. */
+/* Sends rows of divided lookup tables to the ranks that need them, and returns their gradients (shards.h
+ * explains the rounds). */
 #include "train/shards.h"
 
 #include <stdlib.h>

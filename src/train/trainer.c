@@ -1,4 +1,5 @@
-/* Creating a trainer: its plans, memory and initial weights; and what callers may read of it. */
+/* Creates a trainer: its plans, memory and initial weights; and answers callers' questions about it.
+ * step.c trains, evaluation.c validates, checkpoint.c saves. */
 #include "train/trainer.h"
 
 #include <stdlib.h>

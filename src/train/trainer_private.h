@@ -1,4 +1,4 @@
-/* The parts of a trainer, for the files that implement it. */
+/* The fields of a trainer, for the files that implement it. Other files use trainer.h. */
 #ifndef CH_TRAIN_TRAINER_PRIVATE_H
 #define CH_TRAIN_TRAINER_PRIVATE_H
 
