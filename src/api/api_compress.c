@@ -223,7 +223,7 @@ ch_status ch_compress_model(const char *directory, const char *out, const ch_com
   if (!settings) return ch_refuse_null(error, "the settings");
   ch_compressing *c = calloc(1, sizeof *c);
   ch_status status = c ? check_compress_settings(directory, out, settings, error) : ch_no_memory(error);
-  status = ch_ranks_agree(settings->job, status, error);
+  status = ch_agree(settings->job, status, error);
   if (status != CH_OK) {
     free(c);
     return status;
@@ -243,7 +243,7 @@ ch_status ch_compress_model(const char *directory, const char *out, const ch_com
   if (!c->mea) c->report.ranks = ch_compression_ranks_name(settings);
   if (ch_compression_weighs(settings)) c->report.weighting = ch_compression_weightings[settings->weighting];
   ch_format_utc(time(NULL), c->report.created);
-  ch_machine_describe(&c->report.machine);
+  c->report.machine = ch_machine_here();
   ch_team team = ch_team_of(settings->threads);
   ch_team_before before = ch_team_enter(&team);
   status = run_compression(c, error);

@@ -8,8 +8,9 @@
 
 #include "base/text.h"
 #include "bench/limits.h"
+#include "bench/machine.h"
 #include "bench/random_model.h"
-#include "bench/speed.h"
+#include "bench/speed_limits.h"
 #include "config_file/config_json.h"
 #include "infer/api.h"
 #include "model/transformer.h"
@@ -274,12 +275,11 @@ static void measure_rates(ch_device *device) {
 ch_status ch_device_measure(ch_precision compute, ch_device *device, ch_error *error) {
   ch_dtype dtype;
   double few, many;
-  ch_machine machine;
   if (!device) return ch_refuse_null(error, "where the device goes");
   CH_TRY(ch_api_compute_type(compute, CH_F32, &dtype, error));
   CH_TRY(small_step(FEW_LAYERS, &few, error));
   CH_TRY(small_step(MANY_LAYERS, &many, error));
-  ch_machine_describe(&machine);
+  const ch_machine machine = ch_machine_here();
   double integers = ch_measure_dot_peak_int8(CH_LIMIT_USUAL);
   ch_speed_limits limits = {.fma_peak = ch_measure_fma_peak_f32(CH_LIMIT_USUAL),
                             .bf16_peak = ch_measure_dot_peak_bf16(CH_LIMIT_USUAL)};

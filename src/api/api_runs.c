@@ -1,13 +1,12 @@
-/* Public functions of recorded runs, in addition to those of src/runs: from a directory or figures to a run, and from
- * a run to JSON. */
+/* The public functions that record a run from its directory or its figures, and that show a run as JSON. */
 #include <crosshead/runs.h>
 
 #include <string.h>
 
 #include "api/adapters.h"
+#include "api/runs_private.h"
 #include "runs/collect.h"
 #include "runs/evaluated.h"
-#include "runs/store.h"
 
 static const ch_kept_run_labels none = {0};
 

@@ -1,12 +1,12 @@
-/* Finding runs, and runs as JSON. */
+/* The public functions that find runs: from terms to SQL, and from rows to runs and to JSON. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/runs_private.h"
 #include "base/arena.h"
 #include "base/json.h"
-#include "runs/schema.h"
 
 struct ch_found_runs {
   ch_arena arena;

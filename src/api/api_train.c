@@ -53,7 +53,7 @@ static void tell_start(void *context, int64_t step) {
                                 .parameters = parameter_count(t->trainer),
                                 .tokens = vision ? ch_training_epoch(t) : t->data.train_tokens,
                                 .bytes = ch_trainer_bytes(t->trainer),
-                                .ranks = ch_ranks_count(s->workers.ranks)};
+                                .ranks = ch_rank_count(s->workers.ranks)};
   ch_training_tell(t, (ch_train_event){.kind = CH_TRAIN_EVENT_START, .as.start = {&start}});
 }
 
@@ -120,26 +120,26 @@ static ch_status drive(ch_training *t, const char *from, ch_error *error) {
   ch_status status = gives ? ch_data_give_tokenizer(&t->data, t->out, error) : CH_OK;
   if (status == CH_OK && gives && from && !t->settings->text.tokenizer)
     status = ch_copy_generation_settings(from, t->out, error);
-  return ch_ranks_agree(ranks, status, error);
+  return ch_agree(ranks, status, error);
 }
 
 /* The first rank prepares what the others then find. */
 static ch_status open_data(ch_training *t, ch_error *error) {
   ch_rank_group *ranks = t->settings->workers.ranks;
   bool leads = ch_ranks_leads(ranks);
-  CH_TRY(ch_ranks_agree(ranks, leads ? ch_training_open_data(t, error) : CH_OK, error));
-  return ch_ranks_agree(ranks, leads ? CH_OK : ch_training_open_data(t, error), error);
+  CH_TRY(ch_agree(ranks, leads ? ch_training_open_data(t, error) : CH_OK, error));
+  return ch_agree(ranks, leads ? CH_OK : ch_training_open_data(t, error), error);
 }
 
 static ch_status run_training(ch_training *t, ch_training_control *control, ch_error *error) {
   ch_rank_group *ranks = t->settings->workers.ranks;
-  CH_TRY(ch_ranks_agree(ranks, ch_training_decide(t, error), error));
+  CH_TRY(ch_agree(ranks, ch_training_decide(t, error), error));
   CH_TRY(ch_training_compare_start(t, error));
-  CH_TRY(ch_ranks_agree(ranks, ch_training_find_control(t, control, error), error));
+  CH_TRY(ch_agree(ranks, ch_training_find_control(t, control, error), error));
   CH_TRY(open_data(t, error));
   CH_TRY(ch_training_compare_data(t, error));
   ch_status status = ch_ranks_leads(ranks) ? ch_training_record_control(t, control, error) : CH_OK;
-  CH_TRY(ch_ranks_agree(ranks, status, error));
+  CH_TRY(ch_agree(ranks, status, error));
   return drive(t, t->settings->model.init_from, error);
 }
 
@@ -147,7 +147,7 @@ static ch_status run_training(ch_training *t, ch_training_control *control, ch_e
 static ch_status run_control(ch_training *t, ch_training_control *control, ch_error *error) {
   ch_trainer_free(t->trainer);
   t->trainer = NULL;
-  CH_TRY(ch_ranks_agree(t->settings->workers.ranks, ch_training_open_control(t, control, error), error));
+  CH_TRY(ch_agree(t->settings->workers.ranks, ch_training_open_control(t, control, error), error));
   ch_status status = drive(&control->run, control->model, error);
   if (status != CH_ERROR_INTERRUPTED || !control->run.began) return status;
   ch_progress_record record;
@@ -225,4 +225,8 @@ ch_status ch_train(const char *out, const ch_train_settings *settings, char **js
   close_all(t);
   free(t);
   return status;
+}
+
+char *ch_python_of(const char *python) {
+  return ch_find_python(python);
 }

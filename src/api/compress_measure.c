@@ -2,7 +2,7 @@
 #include "api/compress_private.h"
 
 #include "base/median.h"
-#include "bench/speed.h"
+#include "bench/speed_limits.h"
 #include "model/accounting.h"
 
 enum { TURNS = 5, DECODED = 16, MOST_DEPTH = 512 };

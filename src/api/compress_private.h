@@ -23,7 +23,7 @@ typedef struct ch_compressing {
   int keep_count;
   ch_api_progress progress;
   const char *stage; /* that was reported last */
-  ch_shared shared;  /* while rank 0 does a part alone */
+  ch_shared_work shared;  /* while rank 0 does a part alone */
   ch_model *before;  /* as it runs, to be measured; or NULL */
   ch_model *after;   /* its compressed form */
   ch_model *own;     /* as its files have it, */

@@ -31,7 +31,7 @@ ch_status ch_compressing_compare(ch_compressing *c, bool opened, ch_error *error
 }
 
 ch_status ch_compressing_agree(const ch_compressing *c, ch_status status, ch_error *error) {
-  return ch_ranks_agree(c->s->job, status, error);
+  return ch_agree(c->s->job, status, error);
 }
 
 static bool cancelled(void *context) {

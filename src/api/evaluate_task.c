@@ -141,7 +141,7 @@ static ch_status ask(asking *a, const char *task, ch_error *error) {
   ch_rank_group *ranks = a->call.settings.ranks;
   ch_status status = read_name(a, task, error);
   if (status == CH_OK) status = ch_task_open(a->name, &a->task, error);
-  CH_TRY(ch_ranks_agree(ranks, status, error));
+  CH_TRY(ch_agree(ranks, status, error));
   ch_evaluate_settings settings = a->call.settings;
   settings.progress = tell_progress;
   settings.stage = tell_stage;
@@ -149,7 +149,7 @@ static ch_status ask(asking *a, const char *task, ch_error *error) {
   ch_evaluation_begins(&a->call, a->task->name);
   CH_TRY(
       ch_task_evaluate(a->task, &a->call.model, a->call.model.tokenizer, &settings, &a->evaluation, error));
-  return ch_ranks_agree(ranks, give_samples(a, error), error);
+  return ch_agree(ranks, give_samples(a, error), error);
 }
 
 ch_status ch_evaluate_one_task(const ch_model *model, const char *task, const ch_evaluate_settings *settings,

@@ -33,7 +33,7 @@ static ch_status check_choices(const ch_train_settings *s, ch_error *error) {
                    s->workers.device   ? "device"
                    : s->workers.python ? "python"
                                        : "prepare");
-  if (s->workers.engine == CH_ENGINE_PYTORCH && (ch_ranks_count(s->workers.ranks) > 1 || s->report.trace))
+  if (s->workers.engine == CH_ENGINE_PYTORCH && (ch_rank_count(s->workers.ranks) > 1 || s->report.trace))
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
         s->report.trace

@@ -275,11 +275,11 @@ void ch_attention_declare(ch_declaration *declaration);
 int ch_layer_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]);
 /* The limits of what a query of the layer being built sees, besides document starts. ch_attend_states
    passes them to attention. */
-typedef struct ch_seen {
+typedef struct ch_visibility {
   int64_t window, sinks; /* ch_attend_spec's */
   ch_node *logits;       /* of sinks [H], or NULL */
-} ch_seen;
-ch_seen ch_seen_by(ch_builder *builder);
+} ch_visibility;
+ch_visibility ch_visibility_of(ch_builder *builder);
 /* --- the whole attention of a layer: write, append to the cache if there is one, read --- */
 ch_node *ch_attention(ch_builder *builder, ch_node *x);
 

@@ -106,15 +106,15 @@ ch_node *ch_attend_states(ch_builder *builder, ch_node *q, ch_node *keys, ch_nod
   spec.causal = builder->causal;
   if (!spec.slopes) spec.slopes = ch_alibi_slopes(builder, 0, 1, spec.heads);
   spec.soft_cap = builder->config->attn_logit_softcapping;
-  const ch_seen seen = ch_seen_by(builder);
+  const ch_visibility seen = ch_visibility_of(builder);
   spec.window = seen.window;
   spec.sinks = seen.sinks;
   return ch_op_attend(builder->graph, q, keys, values, builder->document_start, seen.logits, &spec);
 }
 
-ch_seen ch_seen_by(ch_builder *builder) {
+ch_visibility ch_visibility_of(ch_builder *builder) {
   const ch_config *c = builder->config;
-  ch_seen seen = {.logits = c->attention.sink_logits ? ch_attention_param(builder, "sinks") : NULL};
+  ch_visibility seen = {.logits = c->attention.sink_logits ? ch_attention_param(builder, "sinks") : NULL};
   if (!ch_layer_slides(c, builder->layer)) return seen;
   seen.window = c->sliding_window;
   seen.sinks = c->attention_sinks;

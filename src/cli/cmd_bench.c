@@ -146,10 +146,10 @@ static ch_status print_profiles(const bench *b, ch_error *error) {
 
 static ch_status write_trace(const bench *b, ch_error *error) {
   if (!b->arguments->trace) return CH_OK;
-  ch_traced *parts = calloc((size_t)b->profiled_count + 1, sizeof *parts);
+  ch_trace_part *parts = calloc((size_t)b->profiled_count + 1, sizeof *parts);
   if (!parts) return ch_no_memory(error);
   for (int i = 0; i < b->profiled_count; i++)
-    parts[i] = (ch_traced){.title = b->profiled[i].title, .profile = b->profiled[i].profile};
+    parts[i] = (ch_trace_part){.title = b->profiled[i].title, .profile = b->profiled[i].profile};
   ch_status status = ch_trace_write(b->arguments->trace, b->profiled_count, parts, &b->limits, error);
   free(parts);
   return status;

@@ -363,7 +363,7 @@ ch_status ch_calibrate(const ch_model *model, const int32_t *tokens, int64_t cou
   calibration->squares = calloc((size_t)calibration->layers, 2 * sizeof(double));
   watch w = {.calibration = calibration, .model = model, .error = error};
   bool room = calibration->names && calibration->input_of && calibration->block_sums && calibration->squares;
-  ch_status status = ch_ranks_agree(options->ranks, room ? CH_OK : ch_no_memory(error), error);
+  ch_status status = ch_agree(options->ranks, room ? CH_OK : ch_no_memory(error), error);
   if (status == CH_OK) status = run_text(&w, tokens, count, error);
   free(w.nodes);
   if (status != CH_OK) {

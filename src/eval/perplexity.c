@@ -33,7 +33,7 @@ static ch_status score_all(ch_scorer *scorer, const ch_windows *windows, const c
   double *parts = malloc((size_t)windows->count * sizeof *parts + 1);
   ch_status status = CH_OK;
   if (!parts) status = ch_no_memory(error);
-  status = ch_ranks_agree(settings->ranks, status, error);
+  status = ch_agree(settings->ranks, status, error);
   ch_scorer_share(scorer, settings->ranks);
   if (status == CH_OK)
     status = ch_scorer_run(scorer, windows->data, windows->count, parts, settings->progress, settings->user,
@@ -101,7 +101,7 @@ ch_status ch_token_perplexity_of(ch_scorer *scorer, const ch_tokenizer *tokenize
   ch_ids ids = {0};
   ch_windows windows = {0};
   ch_status status = cut_text(tokenizer, documents, count, end_token, settings, &ids, &windows, error);
-  CH_TRY_GOTO(ch_ranks_agree(settings->ranks, status, error));
+  CH_TRY_GOTO(ch_agree(settings->ranks, status, error));
   CH_TRY_GOTO(score_all(scorer, &windows, settings, &result->nll, error));
   result->tokens = (int64_t)ids.size - 1;
   result->loss = result->nll / (double)result->tokens;
@@ -166,7 +166,7 @@ ch_status ch_document_perplexity_of(ch_scorer *scorer, const ch_tokenizer *token
   ch_windows windows = {0};
   ch_status status =
       cut_documents(tokenizer, documents, count, prefix, settings, &all, &windows, result, error);
-  CH_TRY_GOTO(ch_ranks_agree(settings->ranks, status, error));
+  CH_TRY_GOTO(ch_agree(settings->ranks, status, error));
   CH_TRY_GOTO(score_all(scorer, &windows, settings, &result->nll, error));
   result->word_perplexity = exp(result->nll / (double)result->words);
   result->byte_perplexity = exp(result->nll / (double)result->bytes);

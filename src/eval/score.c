@@ -31,7 +31,7 @@ typedef struct scoring {
   ch_progress progress; /* or NULL */
   void *user;
   int64_t done, total; /* predictions: of this rank, and of all */
-  ch_shared shared;    /* batches over ranks */
+  ch_shared_work shared;    /* batches over ranks */
   int32_t *owners;     /* [windows] the rank that runs each */
 } scoring;
 
@@ -153,7 +153,7 @@ static ch_status scoring_interrupted(const scoring *s, int64_t done, ch_error *e
 
 /* With several ranks, each does about the same amount of work. */
 static ch_status report_scored(scoring *s, int64_t done, ch_error *error) {
-  done *= ch_ranks_count(s->shared.ranks);
+  done *= ch_rank_count(s->shared.ranks);
   if (done > s->total) done = s->total;
   bool goes_on = !s->progress || s->progress(done, s->total, s->user);
   return goes_on && !ch_shared_stops(&s->shared) ? CH_OK : scoring_interrupted(s, done, error);

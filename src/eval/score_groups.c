@@ -48,7 +48,7 @@ typedef struct scoring {
   int64_t done, total;               /* tokens: of this rank, and of all */
   int64_t computed, computed_by_all; /* tokens: in own batches, and in prefixes of one process */
   bool cache_goes_back;
-  ch_shared shared; /* batches over ranks */
+  ch_shared_work shared; /* batches over ranks */
   int64_t batches;  /* of which so many have begun */
   int32_t *owners;  /* [windows] the rank that runs each */
 } scoring;
@@ -96,7 +96,7 @@ static ch_status groups_interrupted(const scoring *s, ch_error *error) {
 
 /* With several ranks, each does about the same amount of work. */
 static ch_status report_groups(scoring *s, ch_error *error) {
-  int64_t done = least(s->done * ch_ranks_count(s->shared.ranks), s->total);
+  int64_t done = least(s->done * ch_rank_count(s->shared.ranks), s->total);
   bool goes_on = !s->progress || s->progress(done, s->total, s->user);
   return goes_on && !ch_shared_stops(&s->shared) ? CH_OK : groups_interrupted(s, error);
 }
@@ -425,8 +425,8 @@ static ch_status prepare_groups(scoring *s, const int64_t *starts, int64_t group
 static ch_status join_windows(scoring *s, int64_t windows, ch_error *error) {
   ch_rank_group *ranks = s->shared.ranks;
   CH_TRY(ch_shared_join(&s->shared, s->owners, windows, s->scores, sizeof *s->scores, error));
-  int64_t *room = calloc((size_t)ch_ranks_count(ranks), sizeof *room);
-  CH_TRY(ch_ranks_agree(ranks, room ? CH_OK : ch_no_memory(error), error));
+  int64_t *room = calloc((size_t)ch_rank_count(ranks), sizeof *room);
+  CH_TRY(ch_agree(ranks, room ? CH_OK : ch_no_memory(error), error));
   ch_ranks_sum(ranks, &s->computed, 1, room);
   free(room);
   return CH_OK;

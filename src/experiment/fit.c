@@ -9,10 +9,9 @@
 #include "experiment/findings/curve_file.h"
 #include "experiment/findings/comparison_json.h"
 #include "experiment/findings/sweep_results.h"
-
-void ch_fit_defaults(ch_fit_settings *settings) {
-  *settings = (ch_fit_settings){.skip = -1};
-}
+#include "laws/loss_spikes.h"
+#include "laws/scaling_law.h"
+#include "laws/size_law.h"
 
 /* All points of a table are used; of a run's log, those after the first tenth, as in a sweep. */
 static int first_point(const ch_fit_settings *settings, const ch_read_curve *curve, bool table) {
@@ -30,8 +29,8 @@ static ch_status fit_one(const ch_fit_settings *settings, const ch_read_curve *c
   int first = first_point(settings, curve, table);
   ch_error why = {0};
   *fitted = (ch_curve_fit){.name = curve->name, .points = curve->count};
-  ch_stability_judge(training->losses, training->count, &fitted->stability);
-  fitted->has_law = ch_scaling_law_fit(curve->tokens + first, curve->losses + first, curve->count - first,
+  fitted->stability = ch_judge_stability(training->losses, training->count);
+  fitted->has_law = ch_fit_scaling_law(curve->tokens + first, curve->losses + first, curve->count - first,
                                        (double)settings->budget, &fitted->law, &why) == CH_OK;
   fitted->no_law = ch_arena_strdup(arena, fitted->has_law ? "" : why.message);
   return fitted->no_law ? CH_OK : ch_no_memory(error);
@@ -111,7 +110,7 @@ static ch_status fit_models(const char *path, const ch_fit_settings *settings, c
   ch_read_models models;
   CH_TRY(ch_read_sized_models(path, !settings->training, arena, &models, error));
   ch_error why = {0};
-  ch_status status = ch_size_law_fit(settings->form, models.sizes, models.tokens, models.losses, models.count,
+  ch_status status = ch_fit_size_law(settings->form, models.sizes, models.tokens, models.losses, models.count,
                                      (double)settings->parameters, (double)settings->budget, law, &why);
   if (status == CH_ERROR_ARGUMENT) status = CH_ERROR_FORMAT; /* the file is at fault */
   if (status == CH_OK) return CH_OK;

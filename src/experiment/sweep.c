@@ -16,6 +16,7 @@
 #include "base/median.h"
 #include "base/progress.h"
 #include "experiment/trial/model_record.h"
+#include "experiment/trial/settings.h"
 #include "experiment/trial/shares.h"
 #include "tensor/kernels.h"
 #include "text/hash.h"
@@ -27,23 +28,11 @@ enum { MOST_JOBS = 64, LEAST_EVALUATED = 16384, BUDGET_TO_EVALUATED = 100, MOST_
 static const double usual_extrapolation = 10; /* times the tokens trained on */
 static const double usable_memory = 0.7;      /* of the machine's */
 
-void ch_sweep_defaults(ch_sweep_settings *settings) {
-  ch_compare_settings usual;
-  ch_compare_defaults(&usual);
-  *settings = (ch_sweep_settings){.lineup = usual.lineup,
-                                  .training = usual.training,
-                                  .workers = usual.workers,
-                                  .lr = "3e-4,1e-3,3e-3,1e-2,3e-2"};
-  settings->training.schedule = CH_TRAIN_CONSTANT;
-  settings->training.evaluations = 30;
-}
-
 /* --- settings ---------------------------------------------------------------------------------------------------- */
 
 /* The runs of a sweep as a comparison has them, without the learning rate. */
 static ch_compare_settings runs_of(const ch_sweep_settings *settings) {
-  ch_compare_settings runs;
-  ch_compare_defaults(&runs);
+  ch_compare_settings runs = ch_compare_usual;
   runs.lineup = settings->lineup;
   runs.text = settings->text;
   runs.training = settings->training;
@@ -330,7 +319,7 @@ static ch_status make_run(worker *w, planned_run *run, ch_error *error) {
   char *directory = NULL, *result = NULL;
   w->run = run;
   ch_status status = find_run(p, run, &directory, &result, error);
-  CH_TRY_GOTO(ch_ranks_agree(p->setup.crew.own, status, error));
+  CH_TRY_GOTO(ch_agree(p->setup.crew.own, status, error));
   pthread_mutex_lock(&p->lock);
   send_sweep_event(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_BEGIN, .as.begin = {&run->swept}});
   pthread_mutex_unlock(&p->lock);
@@ -338,7 +327,7 @@ static ch_status make_run(worker *w, planned_run *run, ch_error *error) {
   if (w->failed != CH_OK) status = ch_fail_as(error, w->failed, &w->error);
   if (status == CH_OK && ch_scheduler_writes(&p->setup.crew))
     status = ch_write_json(result, ch_sweep_result_to_json(&run->swept, false), CH_DIGITS_EXACT, error);
-  status = ch_ranks_agree(p->setup.crew.own, status, error);
+  status = ch_agree(p->setup.crew.own, status, error);
 done:
   if (status != CH_OK && status != CH_ERROR_INTERRUPTED) ch_fail_in(error, run->swept.directory);
   free(directory);
@@ -514,7 +503,7 @@ static ch_status lead(worker *w, ch_error *error) {
 static ch_status work_over_ranks(pool *p, ch_error *error) {
   worker w = {.pool = p};
   ch_scheduler *crew = &p->setup.crew;
-  ch_status status = ch_ranks_agree(crew->all, open_own_data(&w, error), error);
+  ch_status status = ch_agree(crew->all, open_own_data(&w, error), error);
   if (status == CH_OK && ch_scheduler_leads(crew))
     status = lead(&w, error);
   else if (status == CH_OK)
@@ -572,7 +561,7 @@ static ch_status run_pool(pool *p, const ch_compare_settings *runs, ch_error *er
       p->settings->budget > 0 ? (double)p->settings->budget : usual_extrapolation * (double)tokens;
   sweep->skip = warmup > tokens / 10 ? warmup : tokens / 10;
   CH_TRY(compare_grids(p, error));
-  CH_TRY(ch_ranks_agree(crew->all, plan(p, error), error));
+  CH_TRY(ch_agree(crew->all, plan(p, error), error));
   tell_outline(p);
   ch_status status = ch_scheduler_is_alone(crew) ? work_all(p, error) : work_over_ranks(p, error);
   if (status == CH_OK && ch_scheduler_leads(crew)) status = write_results(p, error);
@@ -606,7 +595,7 @@ ch_status ch_sweep_make(const ch_sweep_settings *settings, ch_sweep_written writ
   *sweep = (ch_sweep){0};
   ch_status status = ch_sweep_settings_check(settings, error);
   if (status == CH_OK) status = ch_rate_grid_read(settings->lr, &p.grid, error);
-  CH_TRY(ch_ranks_agree(settings->workers.ranks, status, error));
+  CH_TRY(ch_agree(settings->workers.ranks, status, error));
   runs.rates.lr = p.grid.rates[0];
   if (runs.training.eval_tokens == 0)
     runs.training.eval_tokens = runs.training.tokens / BUDGET_TO_EVALUATED > LEAST_EVALUATED

@@ -10,11 +10,11 @@
 #include "config_file/config_json.h"
 
 /* Metadata that a key of config.json has the value of. */
-typedef struct renamed {
+typedef struct key_name {
   const char *gguf, *theirs;
-} renamed;
+} key_name;
 
-static const renamed wholes[] = {{"block_count", "num_hidden_layers"},
+static const key_name wholes[] = {{"block_count", "num_hidden_layers"},
                                  {"context_length", "max_position_embeddings"},
                                  {"embedding_length", "hidden_size"},
                                  {"feed_forward_length", "intermediate_size"},
@@ -23,7 +23,7 @@ static const renamed wholes[] = {{"block_count", "num_hidden_layers"},
                                  {"attention.sliding_window", "sliding_window"},
                                  {"expert_count", "num_local_experts"},
                                  {"expert_used_count", "num_experts_per_tok"}};
-static const renamed numbers[] = {{"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
+static const key_name numbers[] = {{"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
                                   {"attention.layer_norm_epsilon", "layer_norm_eps"},     /* stablelm */
                                   {"attention.layer_norm_epsilon", "layer_norm_epsilon"}, /* gpt2 */
                                   {"attention.layer_norm_epsilon", "norm_epsilon"},       /* starcoder2 */

@@ -132,12 +132,12 @@ static double tokens_held(const ch_run *run, const ch_graph *graph) {
 }
 
 /* Streamed values counted so far: keys and values may be computed from the same ones. */
-typedef struct counted {
+typedef struct node_set {
   const ch_node *node[CH_MAX_STREAM_NODES];
   int count;
-} counted;
+} node_set;
 
-static bool count_once(counted *c, const ch_node *node) {
+static bool count_once(node_set *c, const ch_node *node) {
   for (int i = 0; i < c->count; i++)
     if (c->node[i] == node) return false;
   if (c->count < CH_MAX_STREAM_NODES) c->node[c->count++] = node;
@@ -145,7 +145,7 @@ static bool count_once(counted *c, const ch_node *node) {
 }
 
 /* Arithmetic of the streamed inputs of the node: computed once for every token that it reads. */
-static double streamed_flops(const ch_run *run, const ch_node *node, counted *c) {
+static double streamed_flops(const ch_run *run, const ch_node *node, node_set *c) {
   double flops = 0;
   for (int i = 0; i < node->inputs; i++) {
     const ch_node *in = node->in[i];
@@ -163,7 +163,7 @@ static double flops_of(const ch_run *run, const ch_plan_step *step) {
   if (run->cache) /* for counting alone: the tokens that a query of this run sees on average */
     graph->context = tokens_held(run, graph) / (double)graph->sequences - ((double)graph->length - 1) / 2;
   double flops = node->op->flops ? node->op->flops(node) : 0;
-  if (node->op->reads_states && run->cache) flops += streamed_flops(run, node, &(counted){.count = 0});
+  if (node->op->reads_states && run->cache) flops += streamed_flops(run, node, &(node_set){.count = 0});
   graph->context = 0;
   if (step->kind == CH_STEP_FORWARD) return flops;
   return flops * (node->op->fused ? 3 : 2); /* the gradients of both factors; and the value itself */

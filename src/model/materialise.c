@@ -83,7 +83,7 @@ typedef struct materialising {
   const ch_tensor *tensors;
   ch_materialise_for as;
   ch_engine engine;
-  ch_materialised *to;
+  ch_materialised_model *to;
   ch_error *error;
 } materialising;
 
@@ -195,7 +195,7 @@ static ch_status compute(materialising *r, const made_row *made, const ch_tensor
 
 /* Finds a place for every tensor: the given one, a view of an atom, or memory in `data` (NULL so far). */
 static ch_status place_tensors(materialising *r) {
-  ch_materialised *to = r->to;
+  ch_materialised_model *to = r->to;
   for (int i = 0; i < to->params.count; i++) {
     const ch_param *param = &to->params.rows[i];
     int from = ch_params_find(r->params, param->name);
@@ -216,7 +216,7 @@ static ch_status place_tensors(materialising *r) {
 }
 
 static ch_status compute_all(materialising *r) {
-  ch_materialised *to = r->to;
+  ch_materialised_model *to = r->to;
   char *place = to->data = ch_pages_alloc(to->data_bytes);
   if (!place) return ch_no_memory(r->error);
   for (int i = 0; i < to->params.count; i++) {
@@ -276,23 +276,23 @@ static ch_status materialise(materialising *r) {
 }
 
 ch_status ch_materialise(const ch_config *config, const ch_params *params, const ch_tensor *tensors,
-                         ch_materialise_for as, ch_materialised *materialised, ch_error *error) {
-  *materialised = (ch_materialised){.config = *config};
+                         ch_materialise_for as, ch_materialised_model *materialised, ch_error *error) {
+  *materialised = (ch_materialised_model){.config = *config};
   materialising r = {
       .config = config, .params = params, .tensors = tensors, .as = as, .to = materialised, .error = error};
   ch_dtype real = params->count && tensors[0].dtype == CH_F64 ? CH_F64 : CH_F32;
   CH_TRY(ch_engine_init_host(&r.engine, real, error));
   ch_status status = materialise(&r);
   ch_engine_free(&r.engine);
-  if (status != CH_OK) ch_materialised_free(materialised);
+  if (status != CH_OK) ch_materialised_model_free(materialised);
   return status;
 }
 
-void ch_materialised_free(ch_materialised *materialised) {
+void ch_materialised_model_free(ch_materialised_model *materialised) {
   ch_params_free(&materialised->params);
   free(materialised->tensors);
   ch_pages_free(materialised->data, materialised->data_bytes);
-  *materialised = (ch_materialised){0};
+  *materialised = (ch_materialised_model){0};
 }
 
 ch_status ch_write_projection(const ch_config *config, const ch_params *params, const ch_tensor *tensors,

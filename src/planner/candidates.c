@@ -56,7 +56,7 @@ static ch_status check_numbers(const ch_capacity_settings *s, ch_error *error) {
   return CH_OK;
 }
 
-static ch_counted counted_by(const ch_capacity_settings *s) {
+static ch_parameter_kind counted_by(const ch_capacity_settings *s) {
   return s->match == CH_MATCH_ACTIVE ? CH_COUNT_ACTIVE : CH_COUNT_ALL;
 }
 
@@ -209,7 +209,7 @@ static void copy_sizes(const ch_capacity_sizes *sizes, const ch_capacity_questio
 
 /* Why the memory does not suffice; "" if it does. */
 static const char *lack_of_memory(const ch_capacity_sizes *sizes, const ch_capacity_question *q,
-                                  const ch_capacity_expected *e, ch_arena *arena) {
+                                  const ch_capacity_estimate *e, ch_arena *arena) {
   char a[SIZE], b[SIZE], c[SIZE];
   double memory = (double)e->memory, needed = ch_capacity_needed(sizes, (double)q->users, (double)q->context);
   if (needed <= memory) return "";
@@ -237,7 +237,7 @@ static const char *lack_of_memory(const ch_capacity_sizes *sizes, const ch_capac
 
 /* A candidate on a device. */
 static void expect(const asked *a, const ch_capacity_sizes *sizes, const ch_capacity_candidate *candidate,
-                   const ch_device *device, ch_arena *arena, ch_capacity_expected *e) {
+                   const ch_device *device, ch_arena *arena, ch_capacity_estimate *e) {
   const ch_capacity_question *q = &a->question;
   e->memory = a->settings->memory ? a->settings->memory : device->memory;
   e->users = ch_capacity_users(sizes, q->context, (double)e->memory);
@@ -282,7 +282,7 @@ static ch_status measure_candidate(const asked *a, const ch_config *config, cons
   candidate->excluded = end_of_context(config, a->question.context, &capacity->arena);
   if (!candidate->mechanism || !candidate->weights || !candidate->excluded) return ch_no_memory(error);
   for (int32_t d = 0; d < capacity->device_count; d++) {
-    ch_capacity_expected *e = &capacity->expected[d * CH_CAPACITY_MOST + capacity->count];
+    ch_capacity_estimate *e = &capacity->expected[d * CH_CAPACITY_MOST + capacity->count];
     expect(a, &sizes, candidate, &capacity->devices[d], &capacity->arena, e);
     if (!e->excluded) return ch_no_memory(error);
   }
@@ -297,7 +297,7 @@ static ch_status exclude(const char *reason, ch_capacity *capacity, ch_error *er
   if (!candidate->excluded) return ch_no_memory(error);
   for (int32_t d = 0; d < capacity->device_count; d++)
     capacity->expected[d * CH_CAPACITY_MOST + capacity->count] =
-        (ch_capacity_expected){.excluded = candidate->excluded, .bound = ""};
+        (ch_capacity_estimate){.excluded = candidate->excluded, .bound = ""};
   return CH_OK;
 }
 

@@ -19,8 +19,7 @@ const char *ch_kept_json(ch_arena *arena, const json_t *value) {
 }
 
 const char *ch_kept_machine(ch_arena *arena, json_t *more) {
-  ch_machine machine;
-  ch_machine_describe(&machine);
+  const ch_machine machine = ch_machine_here();
   json_t *object = ch_machine_to_json(&machine);
   if (object && more) json_object_update(object, more);
   const char *kept = object ? ch_kept_json(arena, object) : NULL;

@@ -33,31 +33,31 @@ static uint64_t hash_document(const char *text, size_t size, uint64_t seed) {
 }
 
 /* A document, or all equal ones. */
-typedef struct found {
+typedef struct document_group {
   uint64_t hash;
   size_t size, count; /* size: of one of them */
-} found;
+} document_group;
 
 typedef struct documents {
-  found *list;
+  document_group *list;
   size_t count, capacity;
   double bytes; /* of all */
 } documents;
 
 static int by_hash(const void *pa, const void *pb) {
-  uint64_t a = ((const found *)pa)->hash, b = ((const found *)pb)->hash;
+  uint64_t a = ((const document_group *)pa)->hash, b = ((const document_group *)pb)->hash;
   return (a > b) - (a < b);
 }
 
 static ch_status add_document(documents *all, uint64_t hash, size_t size, ch_error *error) {
   if (all->count == all->capacity) {
     size_t capacity = all->capacity ? 2 * all->capacity : 1024;
-    found *more = realloc(all->list, capacity * sizeof *more);
+    document_group *more = realloc(all->list, capacity * sizeof *more);
     if (!more) return ch_no_memory(error);
     all->list = more;
     all->capacity = capacity;
   }
-  all->list[all->count++] = (found){hash, size, 1};
+  all->list[all->count++] = (document_group){hash, size, 1};
   all->bytes += (double)size;
   return CH_OK;
 }
@@ -98,7 +98,7 @@ static void join_equal(documents *all) {
 }
 
 /* A document that no validation part of `wanted` bytes could hold as a whole. */
-static bool is_long(const found *f, double wanted) {
+static bool is_long(const document_group *f, double wanted) {
   return f->count == 1 && (double)f->size > 2 * wanted;
 }
 
@@ -112,7 +112,7 @@ static bool choose_by_size(ch_division *d, documents *all) {
   for (size_t i = 0; i < all->count; i++)
     if (is_long(&all->list[i], wanted)) bytes += d->options->validation * (double)all->list[i].size;
   for (size_t i = 0; i < all->count; i++) {
-    const found *f = &all->list[i];
+    const document_group *f = &all->list[i];
     double size = (double)f->size * (double)f->count;
     bool cut = is_long(f, wanted), fits = !cut && bytes + size <= wanted * (1 + 1e-9);
     if (fits) bytes += size;
@@ -120,7 +120,7 @@ static bool choose_by_size(ch_division *d, documents *all) {
   }
   nearest = fabs(wanted - bytes);
   for (size_t i = 0, c = 0; i < all->count; i++) {
-    const found *f = &all->list[i];
+    const document_group *f = &all->list[i];
     while (c < chosen && d->chosen[c].hash < f->hash) c++;
     double off = fabs(bytes + (double)f->size * (double)f->count - wanted);
     if ((c < chosen && d->chosen[c].hash == f->hash) || off >= nearest) continue;

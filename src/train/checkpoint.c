@@ -164,14 +164,14 @@ static ch_status give_tensor(void *context, int64_t index, const void **data, ch
 
 ch_status ch_trainer_save(const ch_trainer *trainer, const char *path, ch_error *error) {
   saving s;
-  ch_status status = ch_ranks_agree(trainer->ranks, prepare_saving(trainer, &s, error), error);
+  ch_status status = ch_agree(trainer->ranks, prepare_saving(trainer, &s, error), error);
   if (status == CH_OK) {
     if (ch_ranks_leads(trainer->ranks))
       status = ch_safetensors_write_made(path, s.list, s.count, s.metadata, give_tensor, &s, error);
     /* The others send what rank 0 writes. If writing failed, rank 0 still receives what they send. */
     for (; s.made < s.count; s.made++)
       if (is_divided(&s, s.order[s.made])) gather(&s, s.order[s.made]);
-    status = ch_ranks_agree(trainer->ranks, status, error);
+    status = ch_agree(trainer->ranks, status, error);
   }
   forget_saving(&s);
   return status;
@@ -415,5 +415,5 @@ static ch_status resume(ch_trainer *trainer, const char *path, ch_error *error) 
 }
 
 ch_status ch_trainer_resume(ch_trainer *trainer, const char *path, ch_error *error) {
-  return ch_ranks_agree(trainer->ranks, resume(trainer, path, error), error);
+  return ch_agree(trainer->ranks, resume(trainer, path, error), error);
 }

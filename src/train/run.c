@@ -43,7 +43,7 @@ static bool leads(const run *r) {
 }
 
 static ch_status agree(const run *r, ch_status status, ch_error *error) {
-  return ch_ranks_agree(r->ranks, status, error);
+  return ch_agree(r->ranks, status, error);
 }
 
 /* --- the directory -------------------------------------------------------------------------------------- */

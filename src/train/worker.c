@@ -72,7 +72,7 @@ static ch_status write_settings(const ch_worker *worker, const char *directory, 
 
 /* --- its start ------------------------------------------------------------------------------------------ */
 
-char *ch_python_of(const char *given) {
+char *ch_find_python(const char *given) {
   const char *named = given ? given : getenv("CROSSHEAD_PYTHON"), *environment = getenv("VIRTUAL_ENV");
   if (named && *named) return strdup(named);
   if (environment && *environment) return ch_path_join(environment, "bin/python");
@@ -236,7 +236,7 @@ ch_status ch_worker_train(const ch_worker *worker, ch_trainer *trainer, const ch
                .directory = directory,
                .step = trainer->step,
                .room = LONGEST_LINE};
-  char *python = ch_python_of(worker->python), *checkpoint = ch_path_join(directory, CH_TRAIN_CHECKPOINT);
+  char *python = ch_find_python(worker->python), *checkpoint = ch_path_join(directory, CH_TRAIN_CHECKPOINT);
   ch_status status = CH_OK;
   p.python = python;
   p.line = malloc(p.room);

@@ -20,6 +20,9 @@ typedef struct ch_worker {
   bool prepare;        /* write its files and do not start it */
 } ch_worker;
 
+/* The interpreter that is started where settings name this one (or NULL); the caller's, NULL if out of memory. */
+char *ch_find_python(const char *given);
+
 /* Trains the run in `directory` to its end: writes the worker's files there, starts it, and passes what it
    reports to `events`. checkpoint.safetensors must hold the trainer's state. Then the trainer loads the
    worker's last checkpoint. Errors: CH_ERROR_INTERRUPTED, when events->interrupted returned true and the

@@ -6,8 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "api/runs_private.h"
 #include "runs/collect.h"
-#include "runs/store.h"
 #include "scratch.h"
 
 static ch_runs *open_runs(const char *path) {

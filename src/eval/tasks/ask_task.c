@@ -115,7 +115,7 @@ static ch_status score_texts(ch_task_evaluation *e, const ch_model *model,
   ch_scorer *scorer = NULL;
   double *nll = malloc((size_t)count * sizeof *nll + 1);
   ch_status status = nll ? ch_scorer_create(model, &scorer, error) : ch_no_memory(error);
-  status = ch_ranks_agree(settings->ranks, status, error);
+  status = ch_agree(settings->ranks, status, error);
   if (status == CH_OK) ch_scorer_share(scorer, settings->ranks);
   if (status == CH_OK)
     status = ch_scorer_run(scorer, e->windows, count, nll, settings->progress, settings->user, error);
@@ -240,7 +240,7 @@ static ch_status prepare_task(ch_task_evaluation *e, const ch_config *config, co
 ch_status ch_task_evaluate(const ch_task *task, const ch_model *model, const ch_tokenizer *tokenizer,
                            const ch_evaluate_settings *settings, ch_task_evaluation *e, ch_error *error) {
   *e = (ch_task_evaluation){.task = task};
-  CH_TRY(ch_ranks_agree(settings->ranks, prepare_task(e, &model->config, tokenizer, settings, error), error));
+  CH_TRY(ch_agree(settings->ranks, prepare_task(e, &model->config, tokenizer, settings, error), error));
   CH_TRY(score_task(e, model, tokenizer, settings, error));
   return ch_task_figures(e, error);
 }

@@ -41,7 +41,7 @@ typedef struct writing {
   ch_generation_text *texts;
   int64_t done, total, reading; /* tokens: of finished parts, of all; of the prompt that is being read */
   bool stopped;                 /* progress returned false, or another rank has failed */
-  ch_shared shared;             /* items over ranks */
+  ch_shared_work shared;             /* items over ranks */
   int64_t own;                  /* items of this one, of which texts [own] are */
 } writing;
 
@@ -246,7 +246,7 @@ static ch_status spread_answer(writing *w, int64_t index, ch_error *error) {
   int64_t size = (int64_t)ids->size;
   ch_ranks_broadcast(ranks, owner, &size, sizeof size);
   bool enough = ch_shared_is_own(&w->shared, index) || ch_ids_reserve(ids, (size_t)size);
-  CH_TRY(ch_ranks_agree(ranks, enough ? CH_OK : ch_no_memory(error), error));
+  CH_TRY(ch_agree(ranks, enough ? CH_OK : ch_no_memory(error), error));
   ids->size = (size_t)size;
   if (size > 0) ch_ranks_broadcast(ranks, owner, ids->data, (size_t)size * sizeof *ids->data);
   return CH_OK;
@@ -275,7 +275,7 @@ static ch_status write_answers(writing *w, const ch_model *model, ch_error *erro
   ch_rank_group *ranks = w->settings->ranks;
   CH_TRY(ch_shared_begin(&w->shared, ranks,
                          ranks ? ch_windows_hash(e->windows, e->starts[e->items.count]) : 0, error));
-  CH_TRY(ch_ranks_agree(ranks, ask_all(w, model, error), error));
+  CH_TRY(ch_agree(ranks, ask_all(w, model, error), error));
   CH_TRY(write_all(w, model, error));
   for (int64_t i = 0; i < e->items.count; i++) CH_TRY(finish_answer(w, i, error));
   e->computed = e->tokens + e->written;

@@ -265,32 +265,21 @@ void ch_task_free(ch_task *task) {
 
 /* --- by name ------------------------------------------------------------------------------------------------- */
 
-bool ch_task_builtin(int index, const char **name, const char **text) {
-  for (int i = 0; i <= index; i++)
-    if (!ch_embedded_tasks[i].name) return false;
-  if (index < 0) return false;
-  *name = ch_embedded_tasks[index].name;
-  *text = (const char *)ch_embedded_tasks[index].text;
-  return true;
-}
-
 static ch_status unknown(const char *name, ch_error *error) {
-  const char *names[256], *text, *near;
+  const char *names[256];
   int count = 0;
-  while (count < 255 && ch_task_builtin(count, &names[count], &text)) count++;
+  for (; count < 255 && ch_embedded_tasks[count].name; count++) names[count] = ch_embedded_tasks[count].name;
   names[count] = NULL;
-  near = ch_nearest_name(name, names);
+  const char *near = ch_nearest_name(name, names);
   return ch_fail(error, CH_ERROR_ARGUMENT,
                  "there is no task %.80s%s%s%s; a description of your own is a file whose name ends in .json",
                  name, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
 /* Returns true if a built-in description goes by the name: its own, or one of its "also". */
-static bool goes_by(int index, const char *name) {
-  const char *builtin, *text;
-  if (!ch_task_builtin(index, &builtin, &text)) return false;
-  if (strcmp(builtin, name) == 0) return true;
-  json_t *root = json_loads(text, 0, NULL), *other;
+static bool goes_by(const ch_embedded_text *builtin, const char *name) {
+  if (strcmp(builtin->name, name) == 0) return true;
+  json_t *root = json_loads((const char *)builtin->text, 0, NULL), *other;
   bool found = false;
   size_t i;
   json_array_foreach(json_object_get(root, "also"), i, other) found |=
@@ -300,11 +289,13 @@ static bool goes_by(int index, const char *name) {
 }
 
 ch_status ch_task_open(const char *name, ch_task **task, ch_error *error) {
-  const char *builtin, *text;
   size_t length = strlen(name);
   *task = NULL;
-  for (int i = 0; ch_task_builtin(i, &builtin, &text); i++)
-    if (goes_by(i, name)) return ch_task_parse(text, strlen(text), name, task, error);
+  for (const ch_embedded_text *builtin = ch_embedded_tasks; builtin->name; builtin++)
+    if (goes_by(builtin, name)) {
+      const char *text = (const char *)builtin->text;
+      return ch_task_parse(text, strlen(text), name, task, error);
+    }
   if (!strchr(name, '/') && (length < 5 || strcmp(name + length - 5, ".json") != 0))
     return unknown(name, error);
   char *own;

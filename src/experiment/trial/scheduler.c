@@ -90,20 +90,20 @@ static ch_status make_places(ch_scheduler *crew, int each, ch_error *error) {
 
 ch_status ch_scheduler_open(ch_rank_group *ranks, int64_t each, ch_stop_test stop, void *stop_context,
                             ch_scheduler *crew, ch_error *error) {
-  int count = ch_ranks_count(ranks);
+  int count = ch_rank_count(ranks);
   *crew = (ch_scheduler){.groups = 1, .stop = stop, .stop_context = stop_context};
-  CH_TRY(ch_ranks_agree(ranks, check_groups(count, each, error), error));
+  CH_TRY(ch_agree(ranks, check_groups(count, each, error), error));
   if (!ranks) return CH_OK;
   crew->all = ranks;
   crew->groups = count / (int)each;
-  CH_TRY(ch_ranks_agree(ranks, make_places(crew, (int)each, error), error));
+  CH_TRY(ch_agree(ranks, make_places(crew, (int)each, error), error));
   ch_status status = CH_OK;
-  if (each > 1) status = ch_ranks_split(ranks, ch_ranks_rank(ranks) / (int)each, &crew->own, error);
-  return ch_ranks_agree(ranks, status, error);
+  if (each > 1) status = ch_ranks_split(ranks, ch_own_rank(ranks) / (int)each, &crew->own, error);
+  return ch_agree(ranks, status, error);
 }
 
 void ch_scheduler_close(ch_scheduler *crew) {
-  ch_ranks_leave(crew->own);
+  ch_close_ranks(crew->own);
   free(crew->members);
   free(crew->lead);
   *crew = (ch_scheduler){0};

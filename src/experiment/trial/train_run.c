@@ -91,7 +91,7 @@ static ch_status finish_run(running *run, ch_trainer *trainer, const char *direc
 char *ch_compare_device_of(const ch_compare_setup *setup) {
   const char *from = setup->settings.workers.device;
   int64_t each = setup->settings.workers.ranks_per_run > 0 ? setup->settings.workers.ranks_per_run : 1;
-  for (int64_t before = ch_ranks_rank(setup->settings.workers.ranks) * each; from && before > 0; before--) {
+  for (int64_t before = ch_own_rank(setup->settings.workers.ranks) * each; from && before > 0; before--) {
     from = strchr(from, ',');
     from = from ? from + 1 : NULL;
   }
@@ -130,14 +130,14 @@ static ch_status train(running *run, const ch_planned_model *planned, const char
   times->room = run->training.steps;
   times->seconds = calloc((size_t)times->room, sizeof *times->seconds);
   if (!times->seconds) status = ch_no_memory(error);
-  CH_TRY_GOTO(ch_ranks_agree(own, status, error));
+  CH_TRY_GOTO(ch_agree(own, status, error));
   CH_TRY_GOTO(ch_trainer_create_over(&start, &planned->config, &training, source, &trainer, error));
   ch_load before = ch_load_now();
   CH_TRY_GOTO(ch_train_run(trainer, directory, true, &events, error));
   ch_load after = ch_load_now();
   times->disturbed = ch_load_disturbed(&before, &after, ch_team_of(0).threads);
   if (ch_scheduler_writes(&setup->crew)) status = finish_run(run, trainer, directory, model, error);
-  CH_TRY_GOTO(ch_ranks_agree(own, status, error));
+  CH_TRY_GOTO(ch_agree(own, status, error));
   /* Frees the trainer's memory before decoding is timed. With other ranks, it is timed after all have ended. */
   ch_trainer_free(trainer);
   trainer = NULL;
@@ -167,7 +167,7 @@ static ch_status write_result(const ch_compare_setup *setup, const char *path, j
   bool writes = ch_scheduler_writes(&setup->crew);
   ch_status status = writes ? ch_write_json(path, object, CH_DIGITS_EXACT, error) : CH_OK;
   if (!writes) json_decref(object);
-  return ch_ranks_agree(setup->crew.own, status, error);
+  return ch_agree(setup->crew.own, status, error);
 }
 
 /* --- runs of the comparison ------------------------------------------------------------------------------------- */
@@ -228,7 +228,7 @@ ch_status ch_compare_train_run(ch_compare_setup *setup, int model, uint64_t seed
   status = find_run(setup, planned, seed, &name, &directory, &result, error);
   if (status == CH_OK) status = ch_compare_training_of(setup, planned, &r.training, error);
   if (status == CH_OK) status = ch_model_result_fill_shape(setup, planned, &made, error);
-  CH_TRY_GOTO(ch_ranks_agree(setup->crew.own, status, error));
+  CH_TRY_GOTO(ch_agree(setup->crew.own, status, error));
   r.position = (ch_compare_position){.name = planned->name,
                                      .seed = seed,
                                      .lr = planned->lr,
@@ -276,7 +276,7 @@ static ch_status train_trial(ch_compare_setup *setup, const ch_planned_model *pl
   running run = {.setup = setup, .best = best};
   ch_status status = ch_compare_training_of(setup, planned, &run.training, error);
   if (status == CH_OK) status = ch_model_result_fill_shape(setup, planned, model, error);
-  CH_TRY(ch_ranks_agree(setup->crew.own, status, error));
+  CH_TRY(ch_agree(setup->crew.own, status, error));
   run.position = (ch_compare_position){.name = planned->name,
                                        .seed = setup->training.seed,
                                        .lr = t->lr,
@@ -319,7 +319,7 @@ static ch_status try_rate(ch_compare_setup *setup, const ch_planned_model *plann
   }
   tried = ch_ranks_decide(setup->crew.own, tried);
   if (!tried) return train_trial(setup, planned, t, best, began, error);
-  return ch_ranks_agree(setup->crew.own, read_trial(setup, t, error), error);
+  return ch_agree(setup->crew.own, read_trial(setup, t, error), error);
 }
 
 static ch_status tune(ch_compare_setup *setup, ch_planned_model *planned, bool *known, bool *began,

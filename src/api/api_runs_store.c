@@ -1,4 +1,5 @@
-/* Opening, writing and deleting. */
+/* The public functions that open a file of runs, write runs into it and delete them. They own the tables of the SQLite
+ * database; api_runs_query.c searches them, and src/runs makes a run of what training and evaluation left. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <math.h>
@@ -7,8 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "api/runs_private.h"
 #include "base/file.h"
-#include "runs/schema.h"
 
 enum { SCHEMA = 1, APPLICATION = 0x43484452 /* "CHDR" */, PATIENCE_MS = 60000, RETRY_MS = 20 };
 
