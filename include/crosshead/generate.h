@@ -84,13 +84,13 @@ typedef bool (*ch_token_sink)(const ch_token_probability *token, const ch_token_
 /* A text to generate. Zero-initialise it and set `prompt`, or `prompt_tokens`; members may be added in later
  * versions. Everything that it points to is the caller's and must last until the call has returned. */
 typedef struct ch_batch_text {
-  const char *prompt;     /* NUL-terminated UTF-8. Consecutive texts with the same pointer compute it once */
-  int64_t max_tokens;     /* 0 = as many as fit */
-  ch_sampler *sampler;    /* sampler of this text alone; NULL for the defaults with seed 0 */
-  ch_text_sink sink;      /* or NULL; returning false stops this text */
-  void *user;             /* the sinks' */
+  const char *prompt;  /* NUL-terminated UTF-8. Consecutive texts with the same pointer compute it once */
+  int64_t max_tokens;  /* 0 = as many as fit */
+  ch_sampler *sampler; /* sampler of this text alone; NULL for the defaults with seed 0 */
+  ch_text_sink sink;   /* or NULL; returning false stops this text */
+  void *user;          /* the sinks' */
   ch_generate_result generated; /* the results; only one text counts a shared prompt */
-  ch_status status;       /* CH_OK, or CH_ERROR_NUMERIC where a logit of this text was NaN: it ended there */
+  ch_status status; /* CH_OK, or CH_ERROR_NUMERIC where a logit of this text was NaN: it ended there */
   const int32_t *prompt_tokens; /* [prompt_token_count], instead of `prompt`, which must then be NULL */
   size_t prompt_token_count;
   bool prompt_special; /* special tokens written out in `prompt` become their ids: CH_TEXT_SPECIAL */

@@ -63,8 +63,8 @@ static ch_status put_traced_part(ch_writer *writer, int process, const ch_trace_
   return CH_OK;
 }
 
-ch_status ch_trace_write(const char *path, int parts, const ch_trace_part *traced, const ch_speed_limits *limits,
-                         ch_error *error) {
+ch_status ch_trace_write(const char *path, int parts, const ch_trace_part *traced,
+                         const ch_speed_limits *limits, ch_error *error) {
   static const char head[] = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [", tail[] = "\n]}\n";
   ch_writer writer;
   bool first = true;

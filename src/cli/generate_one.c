@@ -75,8 +75,8 @@ static ch_status generate_traced(writer *w, ch_generate_result *result, ch_error
   ch_status status = generate(w, result, error);
   ch_session_profile(w->one->session, NULL);
   if (status == CH_OK)
-    status =
-        ch_trace_write(w->one->trace, 1, &(ch_trace_part){.title = "generate", .profile = profile}, NULL, error);
+    status = ch_trace_write(w->one->trace, 1, &(ch_trace_part){.title = "generate", .profile = profile}, NULL,
+                            error);
   ch_profile_free(profile);
   return status;
 }

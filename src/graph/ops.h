@@ -220,7 +220,7 @@ ch_node *ch_op_factor_attend(ch_graph *graph, ch_node *q, ch_node *a_k, ch_node 
 
 /* --- states of a fixed size: a pass begins from those in the cache and leaves its own there --- */
 
-/* Which state of the cache an operation keeps, a part of kind CH_PART_FIXED. */
+/* The state in the cache that an operation updates, a part of kind CH_PART_FIXED. */
 typedef struct ch_kept_state {
   bool is_kept;
   int layer, part;

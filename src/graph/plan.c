@@ -10,7 +10,7 @@
 
 /* --- schedule ------------------------------------------------------------------------------------------- */
 
-/* Which nodes the root's value depends on. */
+/* Marks the nodes that the root's value depends on. */
 static void mark_needed(const ch_plan *plan, bool *needed) {
   needed[plan->root->id] = true;
   for (int id = plan->root->id; id >= 0; id--) {

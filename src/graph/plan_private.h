@@ -34,7 +34,7 @@ struct ch_plan {
   ch_plan_step *steps;
   int step_count;
   bool *accumulate, *makes_final; /* [inputs of all nodes] the arrays that the steps point into */
-  int *begins, *ends;             /* likewise */
+  int *begins, *ends;             /* [inputs of all nodes] */
   ch_gradient_sum *sums;
   int sum_count;
   bool *dropped; /* [nodes] computed again for the backward pass */

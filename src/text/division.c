@@ -136,7 +136,7 @@ static bool choose_by_size(ch_division *d, documents *all) {
   return nearest <= wanted / 2;
 }
 
-/* Which documents validate; or where the tail begins. */
+/* Chooses the documents that validate, or the place where the tail begins. */
 static ch_status choose(ch_division *d, const char *first_path, ch_error *error) {
   documents all = {0};
   ch_status status = find_documents(d, &all, error);

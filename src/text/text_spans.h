@@ -17,7 +17,7 @@ typedef struct ch_text_spans {
 
 /* Appends a span that begins no earlier than the last one ends. False when memory is out. */
 bool ch_text_spans_add(ch_text_spans *spans, size_t begin, size_t end);
-/* Those of `count` texts, and the list of them; NULL is no list. */
+/* Frees the spans of `count` texts and their list; NULL is fine. */
 void ch_text_spans_free(ch_text_spans *spans, int count);
 /* The first span that ends after `place`: its number, or `count`. */
 size_t ch_text_spans_find(const ch_text_spans *spans, size_t place);

@@ -89,7 +89,8 @@ static ch_status rank_pairs(ch_tokenizer *tokenizer, const float *scores, ch_err
   int32_t count = tokenizer->vocabulary.size, rank = -1;
   piece_score *order = malloc((size_t)count * sizeof *order);
   bool done = order != NULL;
-  for (int32_t id = FIRST_PIECE; done && id < count; id++) order[id - FIRST_PIECE] = (piece_score){scores[id], id};
+  for (int32_t id = FIRST_PIECE; done && id < count; id++)
+    order[id - FIRST_PIECE] = (piece_score){scores[id], id};
   if (done) qsort(order, (size_t)(count - FIRST_PIECE), sizeof *order, by_falling_score);
   for (int32_t i = 0; done && i < count - FIRST_PIECE; i++) {
     if (i == 0 || order[i].score != order[i - 1].score) rank++;

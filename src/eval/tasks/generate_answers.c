@@ -41,7 +41,7 @@ typedef struct writing {
   ch_generation_text *texts;
   int64_t done, total, reading; /* tokens: of finished parts, of all; of the prompt that is being read */
   bool stopped;                 /* progress returned false, or another rank has failed */
-  ch_shared_work shared;             /* items over ranks */
+  ch_shared_work shared;        /* items over ranks */
   int64_t own;                  /* items of this one, of which texts [own] are */
 } writing;
 

@@ -27,7 +27,8 @@ static ch_status account(const ch_config *config, ch_account *counted, ch_error 
   return status;
 }
 
-ch_status ch_count_parameters(const ch_config *config, ch_parameter_kind counted, int64_t *count, ch_error *error) {
+ch_status ch_count_parameters(const ch_config *config, ch_parameter_kind counted, int64_t *count,
+                              ch_error *error) {
   ch_account all = {0};
   CH_TRY(account(config, &all, error));
   *count = counted == CH_COUNT_ACTIVE      ? all.parameters_active
@@ -172,8 +173,9 @@ static ch_status match_widths(ch_config *configs, const char *const *names, int 
                                           : explain(configs, names, what, counts, count, target, error);
 }
 
-ch_status ch_match_parameters(ch_config *configs, const char *const *names, int count, ch_parameter_kind counted,
-                              int64_t target, int64_t *parameters, ch_error *error) {
+ch_status ch_match_parameters(ch_config *configs, const char *const *names, int count,
+                              ch_parameter_kind counted, int64_t target, int64_t *parameters,
+                              ch_error *error) {
   return match_widths(configs, names, count, &(aim){.counted = counted}, target, parameters, error);
 }
 
