@@ -44,7 +44,7 @@ static int expanding_layer(const ch_config *config, int layer) {
   return config->attention.layer_group_shares == CH_GROUP_SHARES_LATENT ? layer : group_leader(config, layer);
 }
 
-/* A copy of the builder at that layer. */
+/* Returns a copy of the builder, at the layer that expands latents. */
 static ch_builder at_expanding_layer(const ch_builder *builder) {
   ch_builder there = *builder;
   there.layer = expanding_layer(builder->config, builder->layer);
@@ -128,7 +128,7 @@ static ch_node *slice(ch_builder *builder, ch_node *heads, int64_t stride, int64
                            (ch_head_slice){stride, offset, width});
 }
 
-/* Heads of (a, b) from heads of a and of b. */
+/* Joins heads of a and heads of b to heads of (a, b). */
 static ch_node *join(ch_builder *builder, ch_node *a, int64_t a_width, ch_node *b, ch_head_slice b_slice) {
   return ch_op_join_heads(builder->graph, builder->config->num_attention_heads, 2, (ch_node *[]){a, b},
                           (ch_head_slice[]){{a_width, 0, a_width}, b_slice});

@@ -4,7 +4,7 @@
 
 #include "attention/mechanism.h"
 
-/* The mechanism of that name, or NULL. */
+/* NULL if no mechanism has this name. */
 const ch_mechanism *ch_mechanism_find(const char *name);
 /* All of them, NULL-terminated, and their names. */
 const ch_mechanism *const *ch_mechanisms(void);

@@ -132,7 +132,7 @@ static bool is_beside(const char *name) {
   return false;
 }
 
-/* The number of the first row of signs that `name` is of. */
+/* Returns the first row of signs that `name` matches, or the number of rows. */
 static size_t sign_of(const char *name) {
   size_t row = 0, count = sizeof signs / sizeof *signs;
   while (row < count && (strncmp(name, signs[row].first, strlen(signs[row].first)) != 0 ||

@@ -206,7 +206,7 @@ static void put_set(const ch_config_key *key, unsigned bits, ch_text *json) {
   ch_text_puts(json, any ? "]" : "[]");
 }
 
-/* A value that one number holds, as JSON text. */
+/* Writes a value that one number holds. */
 static void put_value(const ch_config_key *key, double value, ch_text *json) {
   switch (key->type) {
   case CH_KEY_WHOLE:
@@ -264,7 +264,7 @@ static bool read_id(const ch_config_key *key, const json_t *json, int files, dou
   return right || foreign;
 }
 
-/* The index of a string in `choices`, or -1. */
+/* Returns the index of a string in the key's choices; -1 if it is none of them. */
 static int choice_of(const ch_config_key *key, const json_t *json) {
   for (int i = 0; json_is_string(json) && key->choices[i]; i++)
     if (strcmp(json_string_value(json), key->choices[i]) == 0) return i;

@@ -256,7 +256,7 @@ static const ch_block_format *format_of(const writing *w, int index) {
   return columns % format->values ? ch_block_format_of(CH_BLOCK_F16) : format;
 }
 
-/* Llama 3's scaling of RoPE, as divisors of the frequencies. */
+/* Returns true if Llama 3's scaling of RoPE must be written as divisors of the frequencies. */
 static bool has_divisors(const writing *w) {
   return w->config->rope_scaling.type == CH_ROPE_LLAMA3;
 }

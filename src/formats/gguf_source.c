@@ -155,7 +155,6 @@ static const unsigned char *row_at(const struct place *place, int64_t rows, int6
   return place->tensor->data + (size_t)(before / format->values) * format->bytes;
 }
 
-/* Matrix `index` of a stack. */
 static const unsigned char *matrix_at(const ch_gguf_tensor *stack, int64_t index) {
   return stack->data + (size_t)index * (stack->bytes / (size_t)stack->shape[0]);
 }

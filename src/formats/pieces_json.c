@@ -73,7 +73,7 @@ static void put_token_ids(const ch_pieces *pieces, int32_t id, ch_text *json) {
   ch_text_puts(json, "]}");
 }
 
-/* The tokens put before and after a text. */
+/* Writes the post-processor, which adds tokens before and after a text. */
 static void put_template(const ch_pieces *pieces, ch_text *json) {
   bool before = pieces->add_begin && pieces->begin >= 0, after = pieces->add_end && pieces->end >= 0;
   if (!before && !after) {

@@ -20,7 +20,7 @@ int64_t ch_stored_width(int64_t width, ch_dtype dtype) {
   return (width + block - 1) / block * block;
 }
 
-/* Bytes of a row of all parts of a kind. */
+/* Adds up the bytes that a token has in all parts of a kind. */
 static int64_t rows_bytes(const ch_layer_parts *parts, int layers, const ch_cache_types *types,
                           ch_part_kind kind) {
   int64_t bytes = 0;
@@ -182,7 +182,7 @@ static char *sequence_at(const ch_state_view *view, int64_t sequence) {
   return row_at(view, sequence, 0);
 }
 
-/* The row of a token in a ring. */
+/* Returns the row that a token has in a ring. */
 static int64_t row_of(const ch_cache *cache, int64_t token) {
   return token < cache->sinks ? token : cache->sinks + (token - cache->sinks) % cache->window;
 }

@@ -126,7 +126,7 @@ static ch_column_range needed_of(const ch_node *node, int input, ch_column_range
   return node->op->stream_needs ? node->op->stream_needs(node, input, wanted) : wanted;
 }
 
-/* The columns of every node that heads head … head+heads-1 need. */
+/* Finds the columns of every node that heads head … head+heads-1 need. */
 static void find_columns(const ch_stream *stream, int64_t head, int64_t heads, ch_column_range columns[]) {
   memset(columns, 0, (size_t)stream->nodes * sizeof *columns);
   for (int i = 0; i < CH_STREAM_ENDS; i++) {
@@ -357,7 +357,7 @@ ch_status ch_stream_lay(const ch_stream *stream, const ch_tile_span *span, void 
                     &laid->tiles);
 }
 
-/* A tile from so many tokens and heads on. */
+/* Moves a tile on by a number of tokens and heads. */
 static ch_tile tile_from(ch_tile tile, int64_t token, int64_t head) {
   tile.data = (const char *)tile.data +
               (token * tile.stride + head * tile.head_stride) * (int64_t)ch_dtype_size(tile.dtype);

@@ -72,7 +72,7 @@ static ch_status not_finite(const ch_forward_request *r, int64_t row, ch_error *
                  narrow ? ", or the cache's type cannot hold a key or value, as bf16 and f32 can" : "");
 }
 
-/* Rows first ... first + rows - 1 of [sequences, length]. */
+/* Checks rows first ... first + rows - 1 of [sequences, length]. */
 static ch_status check_finite(const ch_forward_request *r, int64_t first, int64_t rows, int64_t vocabulary,
                               const float *logits, ch_error *error) {
   for (int64_t i = 0; i < rows * vocabulary; i++)

@@ -30,7 +30,7 @@ typedef struct spellings {
 
 /* --- opening -------------------------------------------------------------------------------------------- */
 
-/* A token's text, as a string or as an object with "content". */
+/* Returns the text of a token that is a string or an object with "content". */
 static json_t *token_text(const json_t *value) {
   if (json_is_object(value)) value = json_object_get(value, "content");
   return json_is_string(value) ? json_incref((json_t *)(uintptr_t)value) : NULL;
@@ -216,7 +216,7 @@ static ch_status fields_of(const ch_chat *chat, const ch_chat_request *request, 
   return failed ? ch_no_memory(error) : CH_OK;
 }
 
-/* The rendered text with its marks. */
+/* Renders the prompt, in which marks stand for the spellings. */
 static ch_status render(const ch_chat *chat, const ch_chat_request *request, spellings *all, ch_text *text,
                         ch_error *error) {
   ch_template_scope scope = {.now = request->now};

@@ -12,7 +12,7 @@
 
 /* --- what a model is ------------------------------------------------------------------------------------ */
 
-/* "k, v" of CH_ON_ bits. */
+/* Writes CH_ON_ bits as "k, v". */
 static void put_states(unsigned on, ch_text *text) {
   static const char *const names[] = {"q", "k", "v"};
   const char *between = " on ";

@@ -119,7 +119,7 @@ static ch_status find_pass(ch_session *session, int64_t sequences, int64_t lengt
   return ch_pass_table_find(session->passes, &shape, runner, error);
 }
 
-/* A pass over `count` tokens of each of sequences order [sequences]. */
+/* Computes a pass over `count` tokens of each of sequences order [sequences]. */
 static ch_status pass(ch_session *session, const int32_t *order, int64_t sequences, const int32_t *tokens,
                       int64_t count, ch_head head, const float **logits, ch_error *error) {
   ch_runner *runner;

@@ -27,7 +27,7 @@ static const ch_tensor *find_row(const ch_weights *files, const ch_config *confi
   return NULL;
 }
 
-/* `n` values from `first` on, widened. */
+/* Converts `n` values from `first` on to double. */
 static void widen(const ch_tensor *tensor, int64_t first, int64_t n, double *values) {
   char straight[PIECE * sizeof(double)]; /* the data may be unaligned */
   memcpy(straight, (const char *)tensor->data + ch_dtype_bytes(tensor->dtype, first),

@@ -50,7 +50,7 @@ void ch_moe_declare(ch_declaration *declaration) {
                        c->moe.shared * c->moe.expert_intermediate_size, c->mlp_bias);
 }
 
-/* The leaves of one matrix of every expert, or of its bias. */
+/* Collects one matrix of every expert, or its bias. */
 static ch_node **expert_leaves(ch_builder *builder, const char *name, bool bias) {
   int64_t experts = builder->config->moe.experts;
   ch_node **leaves = ch_arena_alloc(&builder->graph->arena, (size_t)experts * sizeof(ch_node *));

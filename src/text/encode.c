@@ -116,7 +116,7 @@ static void spell(const unsigned char *text, size_t size, ch_text *out) {
   }
 }
 
-/* The id of a word that is a piece as a whole, or -1. */
+/* Returns the id of the piece that is the whole word; -1 if there is none. */
 static int32_t whole_piece(ch_encoder *encoder, const unsigned char *word, size_t size) {
   const ch_tokenizer *tokenizer = encoder->tokenizer;
   if (!tokenizer->byte_level) return ch_vocabulary_find(&tokenizer->vocabulary, (const char *)word, size);
@@ -553,7 +553,7 @@ bool ch_tokenizer_find_special(const ch_tokenizer *tokenizer, const char *text, 
   return *length > 0;
 }
 
-/* The whole text, and its plain parts. */
+/* Joins all parts into one text and notes the ranges of the plain ones. */
 static ch_status join_parts(const ch_prompt_part *parts, size_t count, ch_text *text, plain_range *plain,
                             size_t *plain_count, ch_error *error) {
   for (size_t i = 0; i < count; i++) {

@@ -98,7 +98,6 @@ static char *copy_text(json_text text) {
   return copy;
 }
 
-/* The replacement. */
 static ch_status set_replacement(json_text text, ch_normalizer *normalizer, ch_error *error) {
   normalizer->to = copy_text(text);
   normalizer->to_size = text.size;

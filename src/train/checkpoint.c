@@ -287,7 +287,7 @@ static ch_status find_tensor(const ch_safetensors *file, const char *path, const
   return CH_OK;
 }
 
-/* Copies it into `memory`. */
+/* Copies a tensor of the file into `memory`. */
 static ch_status copy_tensor(const ch_safetensors *file, const char *path, const char *name,
                              const ch_value_memory *memory, const ch_tensor *into, ch_error *error) {
   const char *data;

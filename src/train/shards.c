@@ -52,7 +52,7 @@ static int64_t columns_of(const ch_shards *shards, const ch_shard_table *table, 
   return ch_share_begin(table->columns, rank + 1, ranks_of(shards)) - *first;
 }
 
-/* The share of `rank` in a buffer of all columns, and its bytes. */
+/* Returns the share of `rank` in a buffer of all columns, and its size. */
 static char *share(const ch_shards *shards, const ch_shard_table *table, char *buffer, int rank,
                    size_t *bytes) {
   int64_t first, columns = columns_of(shards, table, rank, &first);
