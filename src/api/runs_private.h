@@ -34,7 +34,7 @@ struct ch_runs {
 ch_status ch_runs_failed(const ch_runs *runs, const char *doing, ch_error *error);
 ch_status ch_runs_prepare(ch_runs *runs, const char *sql, sqlite3_stmt **statement, ch_error *error);
 
-/* A run as JSON, without NaN; NULL when memory is out. */
+/* A run as JSON, without NaN; NULL when out of memory. */
 json_t *ch_kept_run_to_json(const ch_kept_run *run, bool curves);
 
 #endif

@@ -163,7 +163,7 @@ void ch_declare_bias(ch_declaration *declaration, const char *name, int64_t n);
 /* `name` [n], starting at `start` plus a normal of `std`. */
 void ch_declare_vector(ch_declaration *declaration, const char *name, int64_t n, double start, double std);
 /* `name` [rows, columns], a small matrix over heads or their dims, read as real numbers whatever the file
-   holds. The row may be changed further; NULL when memory is out. */
+   holds. The row may be changed further; NULL when out of memory. */
 ch_param *ch_declare_head_matrix(ch_declaration *declaration, const char *name, int64_t rows, int64_t columns,
                                  ch_param_init init, double std);
 

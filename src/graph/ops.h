@@ -123,7 +123,7 @@ ch_node *ch_op_rope(ch_graph *graph, ch_node *x, ch_node *table, int64_t head_di
                     bool interleaved);
 
 /* Like ch_op_rope, for states in the cache, by their places: levels as ch_kernels.rope_levels makes them, in
-   the graph's arena (NULL and a graph error when memory is out); one set serves all layers. */
+   the graph's arena (NULL and a graph error when out of memory); one set serves all layers. */
 const void *ch_rope_levels_for(ch_graph *graph, int64_t rotary, const double *frequencies);
 ch_node *ch_op_rope_states(ch_graph *graph, ch_node *x, const void *levels, int64_t rotary, int64_t head_dim,
                            bool leading, bool interleaved);

@@ -51,7 +51,7 @@ static bool is_labels(const char *name) {
   return strstr(name, "labels") && stem_ends_with(name, "ubyte");
 }
 
-/* `name` with the last `from` in it replaced by `to`; in malloc'd memory, NULL when memory is out. */
+/* `name` with the last `from` in it replaced by `to`; in malloc'd memory, NULL when out of memory. */
 static char *replaced(const char *name, const char *from, const char *to) {
   const char *place = NULL;
   for (const char *p = base_name(name); (p = strstr(p, from)); p++) place = p;

@@ -430,7 +430,7 @@ static ch_status encode_segment(ch_encoder *encoder, const unsigned char *text, 
                      encode_words);
 }
 
-/* NULL when memory is out; encoding also works without a cache. */
+/* NULL when out of memory; encoding also works without a cache. */
 static cached_word *new_cache(void) {
   cached_word *cache = aligned_alloc(64, CACHE_ENTRIES * sizeof *cache);
   if (cache) memset(cache, 0, CACHE_ENTRIES * sizeof *cache);

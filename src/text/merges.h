@@ -18,7 +18,7 @@ typedef struct ch_merges {
   size_t mask, count;
 } ch_merges;
 
-/* Makes room for `count` pairs. False when memory is out. */
+/* Makes room for `count` pairs. False when out of memory. */
 bool ch_merges_reserve(ch_merges *merges, size_t count);
 /* Adds a pair or replaces what it meant. */
 bool ch_merges_set(ch_merges *merges, ch_merge merge);
@@ -38,7 +38,7 @@ bool ch_merge_scratch_reserve(ch_merge_scratch *scratch, size_t count);
 void ch_merge_scratch_free(ch_merge_scratch *scratch);
 
 /* Merges the first `count` ids of scratch->ids in place until no pair is left: always the pair of lowest
- * rank, the leftmost first. O(n log n). Sets *count; false when memory is out. */
+ * rank, the leftmost first. O(n log n). Sets *count; false when out of memory. */
 bool ch_merge_word(const ch_merges *merges, ch_merge_scratch *scratch, size_t *count);
 
 #endif

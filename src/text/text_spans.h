@@ -15,7 +15,7 @@ typedef struct ch_text_spans {
   size_t count, capacity;
 } ch_text_spans;
 
-/* Appends a span that begins no earlier than the last one ends. False when memory is out. */
+/* Appends a span that begins no earlier than the last one ends. False when out of memory. */
 bool ch_text_spans_add(ch_text_spans *spans, size_t begin, size_t end);
 /* Frees the spans of `count` texts and their list; NULL is fine. */
 void ch_text_spans_free(ch_text_spans *spans, int count);

@@ -62,7 +62,7 @@ static bool note_prompt(int64_t done, int64_t total, void *user) {
   return goes_on(w);
 }
 
-/* Adds the text of ids that came; false when memory is out. */
+/* Adds the text of ids that came; false when out of memory. */
 static bool read_answer_ids(answer *a) {
   const ch_tokenizer *tokenizer = a->all->tokenizer;
   for (; a->seen < a->ids.size; a->seen++) {

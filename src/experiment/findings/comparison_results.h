@@ -59,7 +59,7 @@ double ch_model_result_cache_bytes(const ch_model_result *model);
 /* Returns true if a token adds more or less than that, because some layers have windows or states of constant size. */
 bool ch_model_result_depends_on_depth(const ch_model_result *model);
 
-/* JSON both ways. The returned object is the caller's (json_decref); NULL when memory is out. */
+/* JSON both ways. The returned object is the caller's (json_decref); NULL when out of memory. */
 json_t *ch_model_result_to_json(const ch_model_result *model);
 /* Reads one back; `where` names the file in messages. Strings and arrays go into `arena`. */
 ch_status ch_model_result_from_json(const json_t *object, const char *where, ch_arena *arena,
