@@ -264,7 +264,7 @@ void attend_rescale(real *sums, int64_t padded, const real *factors, int64_t cou
 void attend_write(const ch_attend *args, int64_t sequence, const column_place *at, const real *weighted,
                   real scale, real lse);
 
-/* The forward pass over few queries (split-KV decode). The second function decides if a call uses it. */
+/* Returns true if a call uses the forward pass over few queries (split-KV decode). */
 bool attend_is_split_kv(const ch_attend *args);
 /* Returns true if the panels, forward and backward, use BF16 dot products. Split-KV decode chooses by the
    type of the states instead. */
