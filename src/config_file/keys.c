@@ -37,15 +37,7 @@ static void store(const ch_config_key *key, double value, ch_config *config) {
   case CH_KEY_SET:
     *(unsigned *)(void *)member = (unsigned)value;
     break;
-  case CH_KEY_NAME:
-  case CH_KEY_SPAN:
-  case CH_KEY_COMPONENTS:
-  case CH_KEY_PROJECTIONS:
-  case CH_KEY_GROUPS:
-  case CH_KEY_LAYERS:
-  case CH_KEY_LAYER_TYPES:
-  case CH_KEY_FACTORS:
-  case CH_KEY_OBJECT:
+  default: /* not one number */
     break;
   }
 }
@@ -64,15 +56,7 @@ static double load(const ch_config_key *key, const ch_config *config) {
     return *(const int *)(const void *)member;
   case CH_KEY_SET:
     return *(const unsigned *)(const void *)member;
-  case CH_KEY_NAME:
-  case CH_KEY_SPAN:
-  case CH_KEY_COMPONENTS:
-  case CH_KEY_PROJECTIONS:
-  case CH_KEY_GROUPS:
-  case CH_KEY_LAYERS:
-  case CH_KEY_LAYER_TYPES:
-  case CH_KEY_FACTORS:
-  case CH_KEY_OBJECT:
+  default: /* not one number */
     break;
   }
   return 0;
@@ -225,21 +209,12 @@ static void put_value(const ch_config_key *key, double value, ch_text *json) {
   case CH_KEY_SET:
     put_set(key, (unsigned)value, json);
     break;
-  case CH_KEY_NAME:
-  case CH_KEY_SPAN:
-  case CH_KEY_COMPONENTS:
-  case CH_KEY_PROJECTIONS:
-  case CH_KEY_GROUPS:
-  case CH_KEY_LAYERS:
-  case CH_KEY_LAYER_TYPES:
-  case CH_KEY_FACTORS:
-  case CH_KEY_OBJECT:
+  default: /* not one number */
     break;
   }
 }
 
-/* --- reading
- * ------------------------------------------------------------------------------------------------- */
+/* --- reading -------------------------------------------------------------------------------------------- */
 
 /* Where a key is, for messages about it. */
 typedef struct place {
@@ -303,18 +278,9 @@ static bool read_scalar(const ch_config_key *key, const json_t *json, int files,
     return read_set(key, json, value);
   case CH_KEY_ID:
     return read_id(key, json, files, value);
-  case CH_KEY_NAME:
-  case CH_KEY_SPAN:
-  case CH_KEY_COMPONENTS:
-  case CH_KEY_PROJECTIONS:
-  case CH_KEY_GROUPS:
-  case CH_KEY_LAYERS:
-  case CH_KEY_LAYER_TYPES:
-  case CH_KEY_FACTORS:
-  case CH_KEY_OBJECT:
-    break;
+  default: /* not one number */
+    return false;
   }
-  return false;
 }
 
 /* Sets a NAME; configurations are compared as bytes, so nothing of a longer name stays behind a shorter
