@@ -159,7 +159,7 @@ static ch_status open_files(const char *directory, ch_weights *weights, ch_error
 /* --- matching ------------------------------------------------------------------------------------------- */
 
 /* The state of opening a model. */
-typedef struct opening {
+typedef struct load_state {
   const char *directory;
   const ch_config *config;
   const ch_params *params;
@@ -167,10 +167,10 @@ typedef struct opening {
   ch_stored_tensor *stored; /* [params->count], table order; no name: not found (yet) */
   ch_tensor_place *places;  /* [params->count]; no name: the tensor is a whole one, in our order */
   ch_error *error;
-} opening;
+} load_state;
 
 /* An error about a tensor, in the one file or in the directory of several. */
-static ch_status tensor_error(const opening *o, ch_status code, const char *name, const char *what) {
+static ch_status tensor_error(const load_state *o, ch_status code, const char *name, const char *what) {
   char quoted[100];
   bool single = o->weights->shard_count == 1;
   ch_fail(o->error, code, "%s%s%s: tensor %s %s", o->directory, single ? "/" : "", single ? single_name : "",
@@ -191,7 +191,7 @@ static bool same_elements(const ch_tensor *tensor, const ch_param *row) {
   return same;
 }
 
-static ch_status check_shape(const opening *o, const ch_param *row, const ch_stored_tensor *stored) {
+static ch_status check_shape(const load_state *o, const ch_param *row, const ch_stored_tensor *stored) {
   const ch_tensor *tensor = &stored->tensor;
   bool same = tensor->rank == row->rank || strcmp(stored->name, row->name) != 0;
   if (same) same = same_elements(tensor, row);
@@ -216,7 +216,7 @@ static ch_status check_shape(const opening *o, const ch_param *row, const ch_sto
   return tensor_error(o, CH_ERROR_FORMAT, stored->name, what);
 }
 
-static ch_status unknown_tensor(const opening *o, const char *name) {
+static ch_status unknown_tensor(const load_state *o, const char *name) {
   const char **names = calloc((size_t)o->params->count + 1, sizeof *names);
   char what[400] = "is not one of this model's", quoted[100];
   for (int i = 0; names && i < o->params->count; i++) names[i] = o->params->rows[i].name;
@@ -242,14 +242,14 @@ static bool is_left_over(const ch_config *config, const char *name) {
          layer >= config->num_hidden_layers;
 }
 
-static ch_status missing(const opening *o, const char *name) {
+static ch_status missing(const load_state *o, const char *name) {
   bool head = strcmp(name, "lm_head.weight") == 0;
   return tensor_error(o, CH_ERROR_FORMAT, name,
                       head ? "is missing; if the head is the embedding, set \"tie_word_embeddings\" to true"
                            : "is missing");
 }
 
-static ch_status match(opening *o) {
+static ch_status match(load_state *o) {
   bool tied = o->config->tie_word_embeddings;
   const ch_stored_tensor *head = NULL;
   for (int s = 0; s < o->weights->shard_count; s++)
@@ -279,7 +279,8 @@ static ch_status match(opening *o) {
 
 /* Finds a tensor in any shard, with or without GPT-2's prefix, and marks it: used [all tensors of all
    shards]. */
-static ch_status find_used(const opening *o, const char *name, bool *used, const ch_stored_tensor **found) {
+static ch_status find_used(const load_state *o, const char *name, bool *used,
+                           const ch_stored_tensor **found) {
   static const char prefix[] = "transformer.";
   const size_t length = strlen(prefix);
   *found = NULL;
@@ -310,7 +311,7 @@ static ch_param whole_of(const ch_param *row, const ch_tensor_place *place, cons
 }
 
 /* The part of a stored tensor that a row is; where it is transposed, what its expert has of it. */
-static ch_status take_part(const opening *o, const ch_param *row, const ch_tensor_place *place,
+static ch_status take_part(const load_state *o, const ch_param *row, const ch_tensor_place *place,
                            const ch_stored_tensor *found, ch_stored_tensor *part) {
   const ch_tensor *tensor = &found->tensor;
   const ch_param whole = whole_of(row, place, found->name);
@@ -327,7 +328,7 @@ static ch_status take_part(const opening *o, const ch_param *row, const ch_tenso
 
 /* A half of a matrix of experts in MXFP4, [experts, rows, columns / 32] scales or as many blocks of 16 bytes:
    the expert's part of it. */
-static ch_status find_mxfp4(const opening *o, const ch_param *row, const ch_tensor_place *place,
+static ch_status find_mxfp4(const load_state *o, const ch_param *row, const ch_tensor_place *place,
                             const char *half, int64_t bytes, bool *used, const ch_stored_tensor **found,
                             const char **part) {
   char name[CH_TENSOR_NAME_SIZE + 16], what[200], has[100];
@@ -348,7 +349,7 @@ static ch_status find_mxfp4(const opening *o, const ch_param *row, const ch_tens
 }
 
 /* Finds the two tensors of an expert in MXFP4. *found stays NULL if experts have another type. */
-static ch_status take_mxfp4(const opening *o, const ch_param *row, ch_tensor_place *place, bool *used,
+static ch_status take_mxfp4(const load_state *o, const ch_param *row, ch_tensor_place *place, bool *used,
                             const ch_stored_tensor **found, ch_stored_tensor *part) {
   const ch_stored_tensor *scales;
   const char *blocks = NULL, *exponents = NULL;
@@ -363,7 +364,7 @@ static ch_status take_mxfp4(const opening *o, const ch_param *row, ch_tensor_pla
   return CH_OK;
 }
 
-static ch_status match_part(opening *o, int index, bool *used) {
+static ch_status match_part(load_state *o, int index, bool *used) {
   const ch_param *row = &o->params->rows[index];
   ch_tensor_place *place = &o->places[index];
   const ch_stored_tensor *found;
@@ -385,7 +386,7 @@ static ch_status match_part(opening *o, int index, bool *used) {
   return check_shape(o, row, found);
 }
 
-static ch_status match_parts(opening *o, bool *used) {
+static ch_status match_parts(load_state *o, bool *used) {
   for (int i = 0; i < o->params->count; i++) CH_TRY(match_part(o, i, used));
   for (int s = 0; s < o->weights->shard_count; s++)
     for (int64_t i = 0; i < o->weights->shards[s].count; i++) {
@@ -396,7 +397,7 @@ static ch_status match_parts(opening *o, bool *used) {
   return CH_OK;
 }
 
-static ch_status match_layout(opening *o) {
+static ch_status match_layout(load_state *o) {
   size_t count = 1;
   for (int s = 0; s < o->weights->shard_count; s++) count += (size_t)o->weights->shards[s].count;
   bool *used = calloc(count, sizeof *used);
@@ -543,7 +544,7 @@ static size_t bytes_of(const ch_param *row, ch_dtype dtype) {
 
 /* Fills the copies, all tensors in one parallel region: a barrier a tensor would cost more than the
    copying. */
-static ch_status copy_all(const opening *o) {
+static ch_status copy_all(const load_state *o) {
   int count = o->params->count, damaged = count; /* the first damaged row */
 #pragma omp parallel reduction(min : damaged) if (o->weights->owned_bytes > SMALL_COPY)
   for (int i = 0; i < count; i++) {
@@ -563,7 +564,7 @@ static ch_status copy_all(const opening *o) {
                       "holds a value that is not finite; the model is damaged");
 }
 
-static ch_status fill(opening *o, ch_weights_mode mode) {
+static ch_status fill(load_state *o, ch_weights_mode mode) {
   ch_weights *weights = o->weights;
   for (int i = 0; i < o->params->count; i++) {
     const ch_tensor *stored = &o->stored[i].tensor;
@@ -588,7 +589,7 @@ static ch_status fill(opening *o, ch_weights_mode mode) {
 }
 
 /* Refuses the weights of what is no model of itself, or packed, by the last part of a tensor's name. */
-static ch_status refuse_packed(const opening *o) {
+static ch_status refuse_packed(const load_state *o) {
   static const char *const marks[][2] = {{"qweight", "GPTQ or AWQ"},
                                          {"qzeros", "GPTQ or AWQ"},
                                          {"g_idx", "GPTQ"},
@@ -621,7 +622,7 @@ static ch_status refuse_packed(const opening *o) {
   return CH_OK;
 }
 
-static ch_status open_all(opening *o, ch_weights_mode mode) {
+static ch_status open_all(load_state *o, ch_weights_mode mode) {
   CH_TRY(open_files(o->directory, o->weights, o->error));
   CH_TRY(refuse_packed(o));
   CH_TRY(o->config->layout[0] ? match_layout(o) : match(o));
@@ -631,7 +632,7 @@ static ch_status open_all(opening *o, ch_weights_mode mode) {
 ch_status ch_weights_open(const char *directory, const ch_config *config, const ch_params *params,
                           ch_weights_mode mode, ch_weights *weights, ch_error *error) {
   *weights = (ch_weights){0};
-  opening o = {
+  load_state o = {
       .directory = directory, .config = config, .params = params, .weights = weights, .error = error};
   o.stored = calloc((size_t)params->count + 1, sizeof *o.stored);
   o.places = calloc((size_t)params->count + 1, sizeof *o.places);
