@@ -1,15 +1,18 @@
-/* Predicts the losses of larger models: the law L = E + A C^-alpha of each mechanism, L the validation loss
- * and C the FLOPs of training, fitted to models of rising size, with what follows from it. A comparison with
- * `ladder` set trains the models (compare.h). Link libcrosshead-train.
+/* The laws of a ladder, which say what larger models would reach: L = E + A C^-alpha of each mechanism, L the
+ * validation loss and C the FLOPs of training, fitted to models of rising size. A comparison with `ladder` set
+ * trains the models (compare.h). Link libcrosshead-train.
  *
- *   double flops[] = {1e13, 4e13, 1.6e14, 6.4e14}, losses[] = {4.1, 3.6, 3.2, 2.9};
- *   ch_ladder_curve curve = {.name = "mha", .rungs = 4, .flops = flops, .losses = losses};
- *   ch_ladder_laws *laws;
  *   ch_error error;
- *   if (ch_ladder_fit(&curve, 1, 0, &laws, &error) == CH_OK) {
- *     printf("alpha %.3f, loss %.2f at 1e16 FLOPs\n", ch_ladder_laws_at(laws, 0)->alpha.value,
- *            ch_ladder_loss(laws, 0, 1e16));
- *     ch_ladder_laws_free(laws);
+ *   ch_comparison *comparison;
+ *   ch_compare_settings settings;
+ *   ch_compare_defaults(&settings);
+ *   settings.text.data = "book.txt";
+ *   settings.report.out = "comparison";
+ *   settings.schedule.ladder = ""; // an eighth, a quarter, half of the parameters, and all
+ *   if (ch_compare_mechanisms(&settings, &comparison, &error) == CH_OK) {
+ *     const ch_ladder_laws *laws = ch_comparison_laws(comparison);
+ *     if (laws) printf("alpha %.3f\n", ch_ladder_laws_at(laws, 0)->alpha.value);
+ *     ch_comparison_free(comparison);
  *   } */
 #ifndef CROSSHEAD_LADDER_H
 #define CROSSHEAD_LADDER_H
