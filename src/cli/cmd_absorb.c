@@ -107,28 +107,17 @@ static ch_status run(const void *given, ch_error *error) {
 }
 
 static const ch_option options[] = {
-    {.name = "out",
-     .type = CH_OPTION_PATH,
-     .offset = offsetof(arguments, out),
-     .metavar = "DIR",
-     .required = true,
-     .writes = CH_WRITES_DIRECTORY,
-     .help = "Directory for the plain model."},
-    {.name = "keep-cache",
-     .type = CH_OPTION_FLAG,
-     .offset = offsetof(arguments, keep_cache),
-     .help = "Leave head mixing alone where folding it would enlarge the cache."},
-    {.name = "dtype",
-     .setting = "type",
-     .type = CH_OPTION_CHOICE,
-     .offset = offsetof(arguments, dtype),
-     .metavar = "TYPE",
-     .choices = ch_element_type_names,
-     .help = "Element type to write (default: f32 if something is folded, else the model's own)."},
+    CH_PATH_OPTION("out", offsetof(arguments, out), "DIR", "Directory for the plain model.", .required = true,
+                   .writes = CH_WRITES_DIRECTORY),
+    CH_FLAG_OPTION("keep-cache", offsetof(arguments, keep_cache),
+                   "Leave head mixing alone where folding it would enlarge the cache."),
+    CH_CHOICE_OPTION("dtype", offsetof(arguments, dtype), "TYPE", ch_element_type_names,
+                     "Element type to write (default: f32 if something is folded, else the model's own).",
+                     .setting = "type"),
     CH_JSON_OPTION(offsetof(arguments, json)),
     CH_THREADS_OPTION(offsetof(arguments, threads)),
     CH_FORCE_OPTION(offsetof(arguments, force)),
-    {.name = NULL}};
+    {0}};
 
 const ch_command ch_cmd_absorb = {
     .name = "absorb",

@@ -73,22 +73,13 @@ static ch_status list(const void *given, ch_error *error) {
   return status;
 }
 
-#define AT(member) .offset = offsetof(arguments, member)
+#define AT(member) offsetof(arguments, member)
 #define RUNS_FILE                                                                                            \
-  {                                                                                                          \
-    .name = "runs", .type = CH_OPTION_PATH, AT(runs), .metavar = "FILE",                                     \
-    .help = "The file of runs (CROSSHEAD_RUNS, else runs.sqlite in this directory)."                         \
-  }
+  CH_PATH_OPTION("runs", AT(runs), "FILE",                                                                   \
+                 "The file of runs (CROSSHEAD_RUNS, else runs.sqlite in this directory).")
 #define SORT                                                                                                 \
-  {                                                                                                          \
-    .name = "sort", .type = CH_OPTION_TEXT, AT(sort), .metavar = "KEY",                                      \
-    .help = "Sort by KEY, lowest first. --sort=-KEY sorts highest first."                                    \
-  }
-#define LIMIT                                                                                                \
-  {                                                                                                          \
-    .name = "limit", .type = CH_OPTION_COUNT, AT(limit), .metavar = "N", .min = 1, .max = 1e15,              \
-    .help = "Use only the first N runs."                                                                     \
-  }
+  CH_TEXT_OPTION("sort", AT(sort), "KEY", "Sort by KEY, lowest first. --sort=-KEY sorts highest first.")
+#define LIMIT CH_COUNT_OPTION("limit", AT(limit), "N", 1, 1e15, "Use only the first N runs.")
 
 static const char terms_text[] =
     "A FILTER is the number of a run, or KEY=VALUE with one of = != < <= > >= ~ "
@@ -104,8 +95,8 @@ static const ch_option list_options[] = {
     RUNS_FILE,
     SORT,
     LIMIT,
-    CH_JSON_OPTION(offsetof(arguments, json)),
-    {.name = "curves", .type = CH_OPTION_FLAG, AT(curves), .help = "With --json: print the loss curves too."},
+    CH_JSON_OPTION(AT(json)),
+    CH_FLAG_OPTION("curves", AT(curves), "With --json: print the loss curves too."),
     {0}};
 
 const ch_command ch_cmd_runs = {
@@ -143,8 +134,7 @@ static ch_status show(const void *given, ch_error *error) {
   return status;
 }
 
-static const ch_option show_options[] = {
-    RUNS_FILE, SORT, LIMIT, CH_JSON_OPTION(offsetof(arguments, json)), {0}};
+static const ch_option show_options[] = {RUNS_FILE, SORT, LIMIT, CH_JSON_OPTION(AT(json)), {0}};
 
 const ch_command ch_cmd_runs_show = {
     .name = "runs show",
@@ -215,12 +205,10 @@ static ch_status delete_runs(const void *given, ch_error *error) {
   return status;
 }
 
-static const ch_option delete_options[] = {RUNS_FILE,
-                                           {.name = "dry-run",
-                                            .type = CH_OPTION_FLAG,
-                                            AT(dry_run),
-                                            .help = "Print what would be deleted, and delete nothing."},
-                                           {0}};
+static const ch_option delete_options[] = {
+    RUNS_FILE,
+    CH_FLAG_OPTION("dry-run", AT(dry_run), "Print what would be deleted, and delete nothing."),
+    {0}};
 
 const ch_command ch_cmd_runs_delete = {
     .name = "runs delete",
