@@ -35,12 +35,12 @@ extern "C" {
 enum { CH_COMPARE_MOST_SEEDS = 100 };
 
 /* Which parameters of a model are counted. */
-typedef enum ch_parameter_kind {
+typedef enum ch_count_kind {
   CH_COUNT_ALL = 0, /* all, embeddings included */
   /* those that a token uses: no lookup tables of gates, no experts that are not chosen */
   CH_COUNT_ACTIVE = 1,
   CH_COUNT_ATTENTION = 2 /* those of attention, shared ones once */
-} ch_parameter_kind;
+} ch_count_kind;
 
 /* The quantity that is equal in all models. Except by CH_MATCH_TIME, all are trained on as many tokens. The
  * FFN's width makes parameters or FLOPs equal; except by CH_MATCH_FLOPS and CH_MATCH_NONE, parameters are. */

@@ -1,6 +1,6 @@
 /* Writing text and choosing tokens.
  *
- *   ch_generate_result result;
+ *   ch_generation_result result;
  *   ch_sampler sampler;
  *   ch_sampler_defaults(&sampler, 1); // the seed
  *   sampler.temperature = 0.8;
@@ -52,12 +52,12 @@ typedef enum ch_end {
 CH_API const char *ch_end_name(ch_end end);
 
 /* The results of a generation. */
-typedef struct ch_generate_result {
+typedef struct ch_generation_result {
   int64_t prompt_tokens, tokens;          /* tokens fed from the prompt, tokens written */
   double prefill_seconds, decode_seconds; /* wall time of each part */
   ch_end end;
   int32_t stop_string; /* CH_END_STRING: which one; else -1 */
-} ch_generate_result;
+} ch_generation_result;
 
 /* Reads a prompt (NUL-terminated UTF-8) and writes at most `max_tokens` tokens after it; 0 = as many as fit.
  * An empty session begins a text; any other continues what it holds. The session must have one sequence;
@@ -66,7 +66,7 @@ typedef struct ch_generate_result {
  * without tokenizer, CH_ERROR_FULL when the prompt does not fit; nothing is fed then. CH_ERROR_NUMERIC when a
  * logit is NaN: the text ends there. */
 CH_API ch_status ch_generate(ch_session *session, const char *prompt, int64_t max_tokens, ch_sampler *sampler,
-                             ch_text_sink sink, void *user, ch_generate_result *result, ch_error *error);
+                             ch_text_sink sink, void *user, ch_generation_result *result, ch_error *error);
 
 /* ---- One text with all settings ---- */
 
@@ -89,7 +89,7 @@ typedef struct ch_batch_text {
   ch_sampler *sampler; /* sampler of this text alone; NULL for the defaults with seed 0 */
   ch_text_sink sink;   /* or NULL; returning false stops this text */
   void *user;          /* the sinks' */
-  ch_generate_result generated; /* the results; only one text counts a shared prompt */
+  ch_generation_result generated; /* the results; only one text counts a shared prompt */
   ch_status status; /* CH_OK, or CH_ERROR_NUMERIC where a logit of this text was NaN: it ended there */
   const int32_t *prompt_tokens; /* [prompt_token_count], instead of `prompt`, which must then be NULL */
   size_t prompt_token_count;

@@ -19,7 +19,7 @@ typedef enum ch_column_type {
 typedef struct ch_runs_column {
   const char *name;
   ch_column_type type;
-  size_t offset; /* in ch_kept_run */
+  size_t offset; /* in ch_run_record */
 } ch_runs_column;
 
 enum { CH_RUNS_COLUMNS = 22 };
@@ -35,6 +35,6 @@ ch_status ch_runs_failed(const ch_runs *runs, const char *doing, ch_error *error
 ch_status ch_runs_prepare(ch_runs *runs, const char *sql, sqlite3_stmt **statement, ch_error *error);
 
 /* A run as JSON, without NaN; NULL when out of memory. */
-json_t *ch_kept_run_to_json(const ch_kept_run *run, bool curves);
+json_t *ch_run_record_to_json(const ch_run_record *run, bool curves);
 
 #endif

@@ -46,7 +46,7 @@ static void unpack(lane *l) {
   l->profile.event_count = l->count > 0 ? l->count : 0;
 }
 
-static ch_status write_lanes(const ch_training *t, lane *lanes, int ranks, ch_error *error) {
+static ch_status write_lanes(const ch_train_job *t, lane *lanes, int ranks, ch_error *error) {
   ch_trace_part *parts = calloc((size_t)ranks, sizeof *parts);
   if (!parts) return ch_no_memory(error);
   for (int r = 0; r < ranks; r++) {
@@ -61,7 +61,7 @@ static ch_status write_lanes(const ch_training *t, lane *lanes, int ranks, ch_er
 
 /* --- every rank -------------------------------------------------------------------------------------------------- */
 
-static void pack_events(const ch_training *t, sent_event *events) {
+static void pack_events(const ch_train_job *t, sent_event *events) {
   for (int64_t i = 0; i < t->profile.event_count; i++) {
     events[i].event = t->profile.events[i];
     events[i].event.start -= t->trace_began;
@@ -70,7 +70,7 @@ static void pack_events(const ch_training *t, sent_event *events) {
 }
 
 /* counts [ranks] */
-static ch_status reserve_events(const ch_training *t, lane *lanes, const int64_t *counts, sent_event **own,
+static ch_status reserve_events(const ch_train_job *t, lane *lanes, const int64_t *counts, sent_event **own,
                                 ch_error *error) {
   ch_rank_group *ranks = t->settings->workers.ranks;
   int count = ch_rank_count(ranks);
@@ -81,7 +81,7 @@ static ch_status reserve_events(const ch_training *t, lane *lanes, const int64_t
 }
 
 /* Brings all events to rank 0. */
-static void collect_lanes(const ch_training *t, lane *lanes, sent_event *own) {
+static void collect_lanes(const ch_train_job *t, lane *lanes, sent_event *own) {
   ch_rank_group *ranks = t->settings->workers.ranks;
   int self = ch_own_rank(ranks);
   ch_transfer transfer = {0};
@@ -96,7 +96,7 @@ static void collect_lanes(const ch_training *t, lane *lanes, sent_event *own) {
   }
 }
 
-static ch_status write_over_ranks(const ch_training *t, ch_error *error) {
+static ch_status write_over_ranks(const ch_train_job *t, ch_error *error) {
   ch_rank_group *ranks = t->settings->workers.ranks;
   int count = ch_rank_count(ranks);
   sent_event *own = NULL;
@@ -122,12 +122,12 @@ static ch_status write_over_ranks(const ch_training *t, ch_error *error) {
   return ch_agree(ranks, status, error);
 }
 
-static ch_status write_alone(const ch_training *t, ch_error *error) {
+static ch_status write_alone(const ch_train_job *t, ch_error *error) {
   const ch_trace_part part = {.title = "train", .profile = &t->profile};
   return ch_trace_write(t->settings->report.trace, 1, &part, NULL, error);
 }
 
-void ch_training_trace(ch_training *t, int64_t steps_done) {
+void ch_training_trace(ch_train_job *t, int64_t steps_done) {
   const ch_train_options *options = ch_trainer_options(t->trainer);
   ch_engine *engine = ch_trainer_engine(t->trainer);
   if (!t->settings->report.trace) return;

@@ -51,10 +51,10 @@ static ch_status run_team(void *context, ch_error *error) {
 static double rate_of(thread_work one, const void *context, int repeats, ch_limit_kind kind) {
   double seconds[MOST_REPEATS];
   team t = {.one = one, .context = context};
-  ch_timed work = {.context = &t, .once = run_team, .seconds = seconds};
+  ch_timed_work work = {.context = &t, .once = run_team, .seconds = seconds};
   ch_error error;
   if (ch_time(&(ch_timing){.least = repeats, .most = repeats}, 1, &work, &error) != CH_OK) return 0;
-  double taken = kind == CH_LIMIT_BEST ? ch_timed_shortest(&work) : ch_timed_median(&work);
+  double taken = kind == CH_LIMIT_BEST ? ch_shortest_time(&work) : ch_timed_median(&work);
   return t.kept == 0.125 ? 0 : t.done / taken;
 }
 

@@ -483,9 +483,9 @@ static ch_status run(const void *given, ch_error *error) {
   if (command.failed) return ch_no_memory(error);
   settings.report.command = command.data;
   d.keeper.labels =
-      (ch_kept_run_labels){.kind = "compare",
-                           .dataset = settings.text.data ? settings.text.data : settings.vision.images,
-                           .command = command.data};
+      (ch_run_labels){.kind = "compare",
+                      .dataset = settings.text.data ? settings.text.data : settings.vision.images,
+                      .command = command.data};
   ch_interrupt_watch(CH_SAVES_WORK);
   ch_progress_begin(&d.progress, leads ? stderr : NULL);
   ch_status status = ch_compare_mechanisms(&settings, &comparison, error);

@@ -313,10 +313,10 @@ static ch_status run(const void *given, ch_error *error) {
   CH_TRY(ch_job_agree(ch_job_leads() ? ch_run_recorder_begin(&keeper, a->runs, NULL, error) : CH_OK, error));
   ch_text command = {0};
   ch_put_typed("eval", options, a, &command);
-  keeper.labels = (ch_kept_run_labels){.dataset = a->task   ? a->task_file
-                                                  : a->text ? a->text
-                                                            : a->images,
-                                       .command = command.data};
+  keeper.labels = (ch_run_labels){.dataset = a->task   ? a->task_file
+                                             : a->text ? a->text
+                                                       : a->images,
+                                  .command = command.data};
   ch_status status = evaluate(a, &keeper, error);
   ch_text_free(&command);
   if (ch_job_leads()) ch_run_recorder_end(&keeper);

@@ -222,7 +222,7 @@ static ch_status sweep_rates(const arguments *a, ch_error *error) {
   CH_TRY(ch_job_agree(leads ? begin(a, &d, error) : CH_OK, error));
   ch_put_typed("sweep", options, a, &command);
   settings.report.command = command.data;
-  d.keeper.labels = (ch_kept_run_labels){.kind = "sweep", .dataset = data, .command = command.data};
+  d.keeper.labels = (ch_run_labels){.kind = "sweep", .dataset = data, .command = command.data};
   ch_interrupt_watch(CH_SAVES_WORK);
   ch_progress_begin(&d.progress, leads ? stderr : NULL);
   ch_status status = ch_sweep_rates(&settings, &sweep, error);

@@ -9,7 +9,7 @@
 
 typedef struct ch_run_recorder {
   char *path; /* NULL: nothing is recorded */
-  ch_kept_run_labels labels;
+  ch_run_labels labels;
 } ch_run_recorder;
 
 /* The option of commands that record runs. */

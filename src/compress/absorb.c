@@ -18,7 +18,7 @@ enum { NAME = 160 };
 
 typedef struct folding {
   const ch_model *model; /* with every projection a matrix of its own */
-  ch_absorbed *absorbed;
+  ch_absorption *absorbed;
   ch_gemm *gemm;
   ch_error *error;
   unsigned knocked; /* CH_ON_ bits to fold */
@@ -86,7 +86,7 @@ static bool knocking_folds(const folding *f, unsigned on) {
 
 static ch_status settle_mixing(folding *f, ch_config *result) {
   const ch_config *c = &f->model->config;
-  ch_absorbed *a = f->absorbed;
+  ch_absorption *a = f->absorbed;
   for (int layer = 0; layer < c->num_hidden_layers; layer++) {
     bool folds = mixing_folds(f, layer);
     a->mixed_layers += folds;
@@ -239,7 +239,7 @@ static ch_status fold_layer(folding *f) {
 
 /* Tensors that keep name and shape stay what they are. */
 static ch_status take_over(folding *f) {
-  ch_absorbed *a = f->absorbed;
+  ch_absorption *a = f->absorbed;
   a->tensors = ch_arena_alloc(&a->arena, ((size_t)a->params.count + 1) * sizeof *a->tensors);
   if (!a->tensors) return ch_no_memory(f->error);
   for (int i = 0; i < a->params.count; i++) {
@@ -250,7 +250,7 @@ static ch_status take_over(folding *f) {
 }
 
 static ch_status check_shapes(const folding *f) {
-  const ch_absorbed *a = f->absorbed;
+  const ch_absorption *a = f->absorbed;
   for (int i = 0; i < a->params.count; i++) {
     const ch_param *row = &a->params.rows[i];
     if (!a->tensors[i].data || memcmp(a->tensors[i].shape, row->shape, sizeof row->shape) != 0)
@@ -262,7 +262,7 @@ static ch_status check_shapes(const folding *f) {
 }
 
 static ch_status fold_all(folding *f) {
-  ch_absorbed *a = f->absorbed;
+  ch_absorption *a = f->absorbed;
   CH_TRY(settle_mixing(f, &a->config));
   settle_knocking(f, &a->config);
   ch_choose_model_type(&a->config);
@@ -278,9 +278,9 @@ static ch_status fold_all(folding *f) {
   return check_shapes(f);
 }
 
-ch_status ch_absorb(const ch_model *model, const ch_absorb_options *options, ch_absorbed *absorbed,
+ch_status ch_absorb(const ch_model *model, const ch_absorb_options *options, ch_absorption *absorbed,
                     ch_error *error) {
-  *absorbed = (ch_absorbed){0};
+  *absorbed = (ch_absorption){0};
   ch_model dense = *model;
   if (ch_materialise_changes(&model->config, &model->params, CH_MATERIALISE_DENSE)) {
     CH_TRY(ch_model_check_plain(model, "be folded", error));
@@ -302,7 +302,7 @@ ch_status ch_absorb(const ch_model *model, const ch_absorb_options *options, ch_
   return status;
 }
 
-void ch_absorbed_free(ch_absorbed *absorbed) {
+void ch_absorbed_free(ch_absorption *absorbed) {
   ch_materialised_model_free(&absorbed->dense);
   ch_params_free(&absorbed->params);
   ch_arena_free(&absorbed->arena);

@@ -14,7 +14,7 @@
 #include "laws/size_law.h"
 
 /* All points of a table are used; of a run's log, those after the first tenth, as in a sweep. */
-static int first_point(const ch_fit_settings *settings, const ch_read_curve *curve, bool table) {
+static int first_point(const ch_fit_settings *settings, const ch_loss_curve *curve, bool table) {
   double skip = settings->skip >= 0      ? (double)settings->skip
                 : table || !curve->count ? 0
                                          : curve->tokens[curve->count - 1] / 10;
@@ -23,8 +23,8 @@ static int first_point(const ch_fit_settings *settings, const ch_read_curve *cur
   return first;
 }
 
-static ch_status fit_one(const ch_fit_settings *settings, const ch_read_curve *curve,
-                         const ch_read_curve *training, bool table, ch_arena *arena, ch_curve_fit *fitted,
+static ch_status fit_one(const ch_fit_settings *settings, const ch_loss_curve *curve,
+                         const ch_loss_curve *training, bool table, ch_arena *arena, ch_curve_fit *fitted,
                          ch_error *error) {
   int first = first_point(settings, curve, table);
   ch_error why = {0};
@@ -37,7 +37,7 @@ static ch_status fit_one(const ch_fit_settings *settings, const ch_read_curve *c
 }
 
 ch_status ch_fit_curves(const char *path, const ch_fit_settings *settings, ch_fits *fits, ch_error *error) {
-  ch_read_curve *curves, *training;
+  ch_loss_curve *curves, *training;
   int count, others;
   bool table;
   *fits = (ch_fits){0};
@@ -107,7 +107,7 @@ json_t *ch_fits_to_json(const ch_fits *fits) {
 
 static ch_status fit_models(const char *path, const ch_fit_settings *settings, ch_arena *arena,
                             ch_size_law *law, ch_error *error) {
-  ch_read_models models;
+  ch_sized_models models;
   CH_TRY(ch_read_sized_models(path, !settings->training, arena, &models, error));
   ch_error why = {0};
   ch_status status = ch_fit_size_law(settings->form, models.sizes, models.tokens, models.losses, models.count,

@@ -283,7 +283,7 @@ static ch_status prepare_points(const ch_ladder_curve *curves, int count, int ba
   if (!l->tables || !l->laws) return ch_no_memory(error);
   *shares = fit_all(l, left_out);
   if (!(l->fit.degrees > 0)) return CH_OK;
-  l->ranges = ch_ladder_ranges_new(&(ch_ladder_fitted){count, l->data, l->tables, l->laws, l->fit});
+  l->ranges = ch_ladder_ranges_new(&(ch_ladder_solution){count, l->data, l->tables, l->laws, l->fit});
   return l->ranges ? CH_OK : ch_no_memory(error);
 }
 

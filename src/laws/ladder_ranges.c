@@ -26,7 +26,7 @@ typedef struct group {
 } group;
 
 struct ch_ladder_ranges {
-  ch_ladder_fitted fitted;
+  ch_ladder_solution fitted;
   double room, critical; /* t^2 s^2, and t */
   int groups;
   group *group;        /* [groups] */
@@ -46,7 +46,7 @@ typedef struct search {
 
 /* How much the sum of squares rises where the laws of a group have this floor; a run's losses at all shares count
  * once. */
-static double rise(const ch_ladder_fitted *f, const group *g, double floor, ch_compute_law *laws) {
+static double rise(const ch_ladder_solution *f, const group *g, double floor, ch_compute_law *laws) {
   double squares = ch_ladder_fit_at_floor(f->tables, f->data, g->first, g->end, floor, laws);
   return fmax(0, squares - g->least) / f->data[0].shares;
 }
@@ -56,7 +56,7 @@ static bool is_allowed(void *context, double floor) {
   return rise(&s->ranges->fitted, s->group, floor, s->laws) <= s->ranges->room;
 }
 
-static double lowest_loss(const ch_ladder_fitted *f, const group *g) {
+static double lowest_loss(const ch_ladder_solution *f, const group *g) {
   double lowest = INFINITY;
   for (int m = g->first; m < g->end; m++)
     for (int k = 0; k < f->data[m].shares; k++)
@@ -65,7 +65,7 @@ static double lowest_loss(const ch_ladder_fitted *f, const group *g) {
 }
 
 static void hold_floors(const ch_ladder_ranges *r, group *g) {
-  const ch_ladder_fitted *f = &r->fitted;
+  const ch_ladder_solution *f = &r->fitted;
   int count = g->end - g->first;
   double best = f->laws[g->first].floor, lowest = lowest_loss(f, g), highest = lowest * (1 - nearest);
   search s = {r, g, &g->laws[count]};
@@ -85,7 +85,7 @@ static void hold_floors(const ch_ladder_ranges *r, group *g) {
 
 /* Returns false when out of memory. */
 static bool allow_own_floors(ch_ladder_ranges *r) {
-  ch_ladder_fitted own = r->fitted;
+  ch_ladder_solution own = r->fitted;
   if (!own.fit.one_floor || own.count == 1) return true;
   own.laws = r->own_laws = calloc((size_t)own.count, sizeof *r->own_laws);
   if (!r->own_laws) return false;
@@ -95,7 +95,7 @@ static bool allow_own_floors(ch_ladder_ranges *r) {
   return r->own != NULL;
 }
 
-ch_ladder_ranges *ch_ladder_ranges_new(const ch_ladder_fitted *fitted) {
+ch_ladder_ranges *ch_ladder_ranges_new(const ch_ladder_solution *fitted) {
   int count = fitted->count, groups = fitted->fit.one_floor ? 1 : count;
   ch_ladder_ranges *r = calloc(1, sizeof *r);
   if (!r) return NULL;
@@ -236,7 +236,7 @@ static void widen_range(const ch_ladder_ranges *r, double left, measured m, doub
 
 static ch_estimate range_of(const ch_ladder_ranges *r, measure *quantity, int a, int b, double place,
                             double end, double own_error) {
-  const ch_ladder_fitted *f = &r->fitted;
+  const ch_ladder_solution *f = &r->fitted;
   const group *ga = mechanism_group(r, a), *gb = mechanism_group(r, b);
   view v = {&f->data[a], &f->data[b], &f->laws[a], &f->laws[b], place, end};
   measured best = quantity(&v);

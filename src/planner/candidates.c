@@ -56,7 +56,7 @@ static ch_status check_numbers(const ch_capacity_settings *s, ch_error *error) {
   return CH_OK;
 }
 
-static ch_parameter_kind counted_by(const ch_capacity_settings *s) {
+static ch_count_kind counted_by(const ch_capacity_settings *s) {
   return s->match == CH_MATCH_ACTIVE ? CH_COUNT_ACTIVE : CH_COUNT_ALL;
 }
 

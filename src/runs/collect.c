@@ -26,7 +26,7 @@ typedef struct points {
 typedef struct reading {
   const char *directory;
   ch_arena *arena;
-  ch_kept_run *run;
+  ch_run_record *run;
   points training, validation;
   json_t *trained; /* the engine of the log's last start, its device and its versions; or NULL */
   bool begun;
@@ -51,7 +51,7 @@ static const char *copy_run_text(const reading *r, const char *text) {
 }
 
 static const char *copy_json(const reading *r, const json_t *value) {
-  return ch_kept_json(r->arena, value);
+  return ch_stored_json(r->arena, value);
 }
 
 static const char *text_at(const json_t *object, const char *key) {
@@ -84,7 +84,7 @@ static const char *mechanism_of(const json_t *config) {
 static ch_status read_start(reading *r, const json_t *line, ch_error *error) {
   const json_t *options = json_object_get(line, "options"), *config = json_object_get(line, "config");
   const char *seed = text_at(options, "seed");
-  ch_kept_run *run = r->run;
+  ch_run_record *run = r->run;
   r->begun = true;
   if (seed) run->seed = strtoll(seed, NULL, 10);
   run->lr = number_at(options, "lr");
@@ -114,7 +114,7 @@ static ch_status read_engine(reading *r, const json_t *line, ch_error *error) {
 
 static ch_status read_line(reading *r, const json_t *line, ch_error *error) {
   const char *event = text_at(line, "event"), *time = text_at(line, "time");
-  ch_kept_run *run = r->run;
+  ch_run_record *run = r->run;
   if (!event) return CH_OK;
   if (strcmp(event, "start") == 0 || (strcmp(event, "resume") == 0 && !r->begun))
     CH_TRY(read_start(r, line, error));
@@ -174,7 +174,7 @@ static ch_status keep_curve(const reading *r, const points *p, const ch_curve_po
 }
 
 static ch_status keep_curves(const reading *r, ch_error *error) {
-  ch_kept_run *run = r->run;
+  ch_run_record *run = r->run;
   CH_TRY(keep_curve(r, &r->training, &run->curve, &run->curve_points, error));
   CH_TRY(keep_curve(r, &r->validation, &run->validation_curve, &run->validation_points, error));
   run->tokens = r->training.count ? r->training.list[r->training.count - 1].tokens : 0;
@@ -184,7 +184,7 @@ static ch_status keep_curves(const reading *r, ch_error *error) {
 }
 
 static ch_status keep_machine(const reading *r, ch_error *error) {
-  r->run->machine = ch_kept_machine(r->arena, r->trained);
+  r->run->machine = ch_stored_machine(r->arena, r->trained);
   return r->run->machine ? CH_OK : ch_no_memory(error);
 }
 
@@ -201,8 +201,8 @@ static ch_status keep_results(const reading *r, const char *path, ch_error *erro
   return r->run->results ? CH_OK : ch_no_memory(error);
 }
 
-static ch_status collect_directories(reading *r, const ch_kept_run_labels *labels, ch_error *error) {
-  ch_kept_run *run = r->run;
+static ch_status collect_directories(reading *r, const ch_run_labels *labels, ch_error *error) {
+  ch_run_record *run = r->run;
   char whole[PATH_MAX], name[256];
   if (!realpath(r->directory, whole))
     return ch_fail(error, CH_ERROR_IO, "%s: %s", r->directory, strerror(errno));
@@ -228,10 +228,10 @@ done:
   return status;
 }
 
-ch_status ch_kept_run_collect(const char *directory, const ch_kept_run_labels *labels, ch_arena *arena,
-                              ch_kept_run *run, ch_error *error) {
+ch_status ch_collect_run(const char *directory, const ch_run_labels *labels, ch_arena *arena,
+                         ch_run_record *run, ch_error *error) {
   reading r = {.directory = directory, .arena = arena, .run = run};
-  *run = (ch_kept_run){.seed = -1, .parameters = -1, .lr = NAN, .loss = NAN, .validation_loss = NAN};
+  *run = (ch_run_record){.seed = -1, .parameters = -1, .lr = NAN, .loss = NAN, .validation_loss = NAN};
   ch_status status = collect_directories(&r, labels, error);
   free(r.training.list);
   free(r.validation.list);

@@ -58,7 +58,7 @@ static ch_timing asking(const ch_timing *usual, double effort, ch_stop_test stop
 /* seconds [timing->most] is scratch. */
 static ch_status time_tokens(decoding *d, const ch_timing *timing, double *seconds, double *tokens_per_second,
                              ch_error *error) {
-  ch_timed work = {.context = d, .once = decode_token, .prepare = begin_again, .seconds = seconds};
+  ch_timed_work work = {.context = d, .once = decode_token, .prepare = begin_again, .seconds = seconds};
   CH_TRY(ch_time(timing, 1, &work, error));
   double median = ch_timed_median(&work);
   *tokens_per_second = median > 0 ? 1 / median : 0;
@@ -167,7 +167,7 @@ static ch_status measure_prediction(const ch_model *model, const ch_timing *timi
   if (!pixels) return ch_no_memory(error);
   for (int64_t i = 0; i < count; i++) pixels[i] = (float)(i * 7919 % 255) / 127.5f - 1;
   prediction p = {.call = {.weights = model->weights.tensors, .pixels = pixels}};
-  ch_timed work = {.context = &p, .once = predict_batch, .seconds = seconds};
+  ch_timed_work work = {.context = &p, .once = predict_batch, .seconds = seconds};
   ch_status status;
   CH_TRY_GOTO(ch_engine_init(&engine, CH_F32, error));
   CH_TRY_GOTO(ch_runner_create(&engine, c, &model->params, &shape, false, &p.runner, error));
