@@ -1,6 +1,6 @@
 /* The laws of a ladder, which say what larger models would reach: L = E + A C^-alpha of each mechanism, L the
- * validation loss and C the FLOPs of training, fitted to models of rising size. A comparison with `ladder` set
- * trains the models (compare.h). Link libcrosshead-train.
+ * validation loss and C the FLOPs of training, fitted to models of rising size. A comparison with `ladder`
+ * set trains the models (compare.h). Link libcrosshead-train.
  *
  *   ch_error error;
  *   ch_comparison *comparison;

@@ -100,9 +100,9 @@ CH_API ch_status ch_runs_record_evaluation(ch_runs *runs, const ch_model *model,
 
 /* A query for runs. Zero-initialise it; members may be added in later versions.
  *
- * A term is the number of a run (with several numbers, any of them is found), or KEY=VALUE with one of
- * = != < <= > >= ~ (contains); all of these must hold. KEY is the name of a text or number in ch_run_record, or
- * a member of its JSON texts: "config.hidden_size", "options.batch", "results.verdict". "mechanism=gqa" finds
+ * A term is the number of a run (with several numbers, any of them is found), or KEY=VALUE with one of = != <
+ * <= > >= ~ (contains); all of these must hold. KEY is the name of a text or number in ch_run_record, or a
+ * member of its JSON texts: "config.hidden_size", "options.batch", "results.verdict". "mechanism=gqa" finds
  * gqa:4 too. "loss" is the validation loss, where a run has none the training loss, which is also
  * "training_loss".
  *

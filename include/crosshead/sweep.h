@@ -46,6 +46,7 @@ typedef struct ch_sweep_result {
   bool stopped; /* ended before its last step, without hope of recovery */
   const ch_curve_point *curve, *validation_curve;
   int32_t curve_points, validation_points;
+  ch_trained_on trained_on;
   /* Concluded from all runs: */
   ch_stability_verdict verdict; /* the verdict of `stability`, or CH_STUCK */
   bool has_law;
@@ -191,8 +192,9 @@ CH_API ch_status ch_sweep_result_verdict(const ch_sweep_result *run, char **text
 /* ---- Coordinate check ---- */
 
 /* Checks that the rules by which initial weights and learning rates follow from shapes do so at every width:
- * models of several widths train for some steps at one rate, and the sizes of their activations are compared (Yang
- * et al. 2022, "Tensor Programs V", appendix D.1). It is what `crosshead sweep --coordinate-check` does.
+ * models of several widths train for some steps at one rate, and the sizes of their activations are compared
+ * (Yang et al. 2022, "Tensor Programs V", appendix D.1). It is what `crosshead sweep --coordinate-check`
+ * does.
  *
  *   ch_coordinates *coordinates;
  *   ch_coordinate_settings settings;

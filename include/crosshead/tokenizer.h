@@ -80,8 +80,8 @@ CH_API ch_status ch_tokenizer_encode(const ch_tokenizer *tokenizer, const char *
 CH_API ch_status ch_tokenizer_decode(const ch_tokenizer *tokenizer, const int32_t *tokens, size_t count,
                                      unsigned flags, char **text, size_t *size, ch_error *error);
 
-/* The bytes of a token in the middle of a text (" the" for "▁the"), special tokens written out: *size
- * bytes, the tokenizer's, which need not be whole UTF-8 characters. NULL for an id that the tokenizer does not
+/* The bytes of a token in the middle of a text (" the" for "▁the"), special tokens written out: *size bytes,
+ * the tokenizer's, which need not be whole UTF-8 characters. NULL for an id that the tokenizer does not
  * have. */
 CH_API const char *ch_tokenizer_bytes(const ch_tokenizer *tokenizer, int32_t id, size_t *size);
 

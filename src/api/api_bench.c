@@ -47,7 +47,7 @@ void ch_speed_defaults(ch_speed_settings *settings) {
 typedef ch_status (*repetition)(void *context, ch_error *error);
 
 /* A timed work, and what is measured besides its time. */
-typedef struct repeated {
+typedef struct repetition_work {
   repetition once;
   void *context;
   const ch_speed_settings *options;
@@ -55,10 +55,10 @@ typedef struct repeated {
   int begun;                    /* repetitions, the untimed first one included */
   bool keep_events;             /* the caller's profile records events */
   double rate[MOST_REPEAT + 2]; /* read bandwidth before each repetition and after the last, with a probe */
-} repeated;
+} repetition_work;
 
 /* A profile holds timed repetitions only, and the events of the last. */
-static void begin_profile(repeated *r) {
+static void begin_profile(repetition_work *r) {
   ch_profile *profile = r->options->profile;
   if (!profile) return;
   if (r->begun == 0) r->keep_events = profile->keep_events;
@@ -67,7 +67,7 @@ static void begin_profile(repeated *r) {
 }
 
 static ch_status prepare(void *context, ch_error *error) {
-  repeated *r = context;
+  repetition_work *r = context;
   (void)error;
   begin_profile(r);
   if (r->probe) r->rate[r->begun] = ch_read_probe_rate(r->probe);
@@ -76,12 +76,12 @@ static ch_status prepare(void *context, ch_error *error) {
 }
 
 static ch_status run_once(void *context, ch_error *error) {
-  const repeated *r = context;
+  const repetition_work *r = context;
   return r->once(r->context, error);
 }
 
 /* seconds [repeat], and where there is a probe the bandwidth around each repetition. */
-static ch_status repeat_it(repeated *r, double seconds[], double bandwidth[], ch_error *error) {
+static ch_status repeat_it(repetition_work *r, double seconds[], double bandwidth[], ch_error *error) {
   int repeat = r->options->repeat;
   if (repeat < 1 || repeat > MOST_REPEAT)
     return ch_fail(error, CH_ERROR_ARGUMENT, "%d repetitions; 1 to %d are possible", repeat, MOST_REPEAT);
@@ -98,7 +98,7 @@ static ch_status repeat_it(repeated *r, double seconds[], double bandwidth[], ch
 static ch_status median_of(repetition once, void *context, const ch_speed_settings *options, double *middle,
                            ch_error *error) {
   double seconds[MOST_REPEAT];
-  repeated r = {.once = once, .context = context, .options = options};
+  repetition_work r = {.once = once, .context = context, .options = options};
   CH_TRY(repeat_it(&r, seconds, NULL, error));
   *middle = ch_median(seconds, options->repeat);
   return CH_OK;
@@ -297,7 +297,7 @@ static ch_status decode_often(const ch_model *model, const ch_speed_settings *op
   CH_TRY(decode_flops(model, run, held, speed, error));
   ch_read_probe probe = {0};
   if (options->limits) probe = ch_read_probe_open();
-  repeated r = {
+  repetition_work r = {
       .once = decode_once, .context = run, .options = options, .probe = options->limits ? &probe : NULL};
   ch_status status = repeat_it(&r, seconds, bandwidth, error);
   ch_read_probe_close(&probe);

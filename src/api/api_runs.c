@@ -5,8 +5,8 @@
 
 #include "api/adapters.h"
 #include "api/runs_private.h"
-#include "runs/collect.h"
-#include "runs/evaluated.h"
+#include "runs/collect_run.h"
+#include "runs/run_of_evaluation.h"
 
 static const ch_run_labels none = {0};
 

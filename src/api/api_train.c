@@ -34,11 +34,12 @@ static int64_t parameter_count(const ch_trainer *trainer) {
   return count;
 }
 
-static void tell_start(void *context, int64_t step) {
+static void tell_start(void *context, int64_t step, const ch_trained_on *on) {
   ch_train_job *t = context;
   const ch_train_settings *s = t->settings;
   const ch_train_options *o = ch_trainer_options(t->trainer);
   bool vision = ch_config_is_vision(&t->config);
+  (void)on;
   t->began = true;
   t->began_step = step;
   ch_training_trace(t, 0);
@@ -106,6 +107,7 @@ static ch_status drive(ch_train_job *t, const char *from, ch_error *error) {
                             .device = s->workers.device,
                             .text = t->text,
                             .micro_batch = s->training.micro_batch,
+                            .shard = s->workers.shard,
                             .prepare = s->workers.prepare};
   const ch_train_events events = {.context = t,
                                   .worker = s->workers.engine == CH_ENGINE_PYTORCH ? &worker : NULL,

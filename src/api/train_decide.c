@@ -28,11 +28,17 @@ static ch_status check_choices(const ch_train_settings *s, ch_error *error) {
   if (s->workers.engine != CH_ENGINE_NATIVE && s->workers.engine != CH_ENGINE_PYTORCH)
     return ch_fail(error, CH_ERROR_ARGUMENT, "engine is %d; it is CH_ENGINE_NATIVE or CH_ENGINE_PYTORCH",
                    (int)s->workers.engine);
-  if (s->workers.engine == CH_ENGINE_NATIVE && (s->workers.device || s->workers.python || s->workers.prepare))
+  if (s->workers.engine == CH_ENGINE_NATIVE &&
+      (s->workers.device || s->workers.python || s->workers.shard || s->workers.prepare))
     return ch_fail(error, CH_ERROR_ARGUMENT, "{%s} is for {engine} pytorch",
                    s->workers.device   ? "device"
                    : s->workers.python ? "python"
+                   : s->workers.shard  ? "shard"
                                        : "prepare");
+  if (s->workers.shard && !(s->workers.device && strchr(s->workers.device, ',')))
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "{shard} divides the model over several devices; name them with {device}, as cuda:0,cuda:1");
   if (s->workers.engine == CH_ENGINE_PYTORCH && (ch_rank_count(s->workers.ranks) > 1 || s->report.trace))
     return ch_fail(
         error, CH_ERROR_ARGUMENT,

@@ -132,13 +132,13 @@ double ch_measure_read_bandwidth(ch_limit_kind kind) {
   return rate;
 }
 
-typedef struct cached {
+typedef struct cache_part {
   const char *data;
   int64_t bytes; /* a thread */
-} cached;
+} cache_part;
 
 static double read_again(const void *context, int repeat, double *done) {
-  const cached *c = context;
+  const cache_part *c = context;
   const ch_kernels *kernels = ch_kernels_best(CH_F32);
   const char *own = c->data + c->bytes * omp_get_thread_num();
   double sum = repeat;
@@ -149,7 +149,7 @@ static double read_again(const void *context, int repeat, double *done) {
 
 static double cached_bandwidth(int64_t bytes, ch_limit_kind kind) {
   ch_read_probe probe = open_probe(bytes * ch_team_of(0).threads);
-  cached c = {.data = (const char *)probe.data, .bytes = bytes};
+  cache_part c = {.data = (const char *)probe.data, .bytes = bytes};
   double rate = probe.data ? rate_of(read_again, &c, REPEATS, kind) : 0;
   ch_read_probe_close(&probe);
   return rate;

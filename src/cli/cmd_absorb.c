@@ -62,13 +62,13 @@ static void put_left(const json_t *report, bool nonlinear, ch_text *text) {
 }
 
 /* The output: the arguments, and true if knocking remains because it is not linear. */
-typedef struct folded {
+typedef struct absorb_output {
   const arguments *arguments;
   bool nonlinear;
-} folded;
+} absorb_output;
 
 static void put_page(const void *context, const json_t *report, ch_text *text) {
-  const folded *done = context;
+  const absorb_output *done = context;
   const arguments *a = done->arguments;
   ch_text left = {0};
   long long before = ch_report_count(report, "cache_elements_per_token_before"),
@@ -90,7 +90,7 @@ static void put_page(const void *context, const json_t *report, ch_text *text) {
 
 static ch_status run(const void *given, ch_error *error) {
   const arguments *a = given;
-  folded done = {.arguments = a};
+  absorb_output done = {.arguments = a};
   ch_work work;
   ch_absorb_settings settings;
   ch_absorb_defaults(&settings);

@@ -35,11 +35,11 @@ typedef struct values {
 } values;
 
 /* The profile of a row. */
-typedef struct profiled {
+typedef struct row_profile {
   char title[96];
   ch_profile *profile;
   double steps; /* in it: of prompts, tokens, training steps */
-} profiled;
+} row_profile;
 
 typedef struct bench {
   const arguments *arguments;
@@ -48,7 +48,7 @@ typedef struct bench {
   ch_cache_choice cache;
   ch_speed_matrices matrices;
   ch_speed_limits limits;
-  profiled *profiled; /* one per row, with --profile or --trace */
+  row_profile *profiled; /* one per row, with --profile or --trace */
   int profiled_count;
   ch_progress_line progress;
   json_t *rows; /* {"prefill": [...], ...} */
@@ -135,7 +135,7 @@ static ch_status report(bench *b, const ch_bench_row *r, ch_error *error) {
 
 static ch_status print_profiles(const bench *b, ch_error *error) {
   for (int i = 0; i < b->profiled_count; i++) {
-    const profiled *p = &b->profiled[i];
+    const row_profile *p = &b->profiled[i];
     char *table = NULL;
     CH_TRY(ch_profile_table(p->profile, p->title, p->steps, &b->limits, &table, error));
     printf("\n%s", table);
@@ -185,12 +185,12 @@ static ch_speed_settings settings_of(bench *b, int64_t batch, int64_t tokens, in
 static ch_status open_profile(bench *b, ch_bench_row *r, const char *title, ch_error *error) {
   const arguments *a = b->arguments;
   if (!a->profile && !a->trace) return CH_OK;
-  profiled *more = realloc(b->profiled, (size_t)(b->profiled_count + 1) * sizeof *more);
+  row_profile *more = realloc(b->profiled, (size_t)(b->profiled_count + 1) * sizeof *more);
   if (!more) return ch_no_memory(error);
   b->profiled = more;
   CH_TRY(ch_profile_new(a->trace != NULL, &r->settings.profile, error));
-  profiled *p = &b->profiled[b->profiled_count++];
-  *p = (profiled){.profile = r->settings.profile, .steps = (double)a->repeat * ch_bench_steps(r)};
+  row_profile *p = &b->profiled[b->profiled_count++];
+  *p = (row_profile){.profile = r->settings.profile, .steps = (double)a->repeat * ch_bench_steps(r)};
   snprintf(p->title, sizeof p->title, "%s", title);
   return CH_OK;
 }

@@ -15,13 +15,13 @@ typedef struct arguments {
 } arguments;
 
 /* The output: the arguments, and how many matrices the file holds quantised. */
-typedef struct imported {
+typedef struct import_output {
   const arguments *arguments;
   int64_t blocks;
-} imported;
+} import_output;
 
 static void put_page(const void *context, const json_t *report, ch_text *text) {
-  const imported *done = context;
+  const import_output *done = context;
   const arguments *a = done->arguments;
   char count[32];
   bool tokenizer = json_is_true(json_object_get(report, "tokenizer"));
@@ -41,7 +41,7 @@ static void put_page(const void *context, const json_t *report, ch_text *text) {
 static ch_status run(const void *given, ch_error *error) {
   const arguments *a = given;
   ch_work work;
-  imported done = {.arguments = a};
+  import_output done = {.arguments = a};
   ch_import_settings settings;
   ch_import_defaults(&settings);
   settings.tokenizer = a->tokenizer;

@@ -254,7 +254,7 @@ static ch_status check_options(const arguments *a, ch_error *error) {
   static const char *const of_sweeps[] = {
       "params",      "match",  "hidden",      "tokens",      "schedule", "warmup",
       "jobs",        "budget", "evaluations", "eval-tokens", "runs",     "ranks-per-run",
-      "micro-batch", "engine", "device",      "python",      NULL};
+      "micro-batch", "engine", "device",      "shard",       "python",   NULL};
   for (int i = 0; of_sweeps[i]; i++)
     if (ch_option_given(a, of_sweeps[i]))
       return ch_fail(error, CH_ERROR_ARGUMENT, "--%s does not count with --coordinate-check; leave it out",

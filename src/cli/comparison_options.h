@@ -62,6 +62,9 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
       CH_TEXT_OPTION("device", (at) + CH_LINEUP(settings.workers.device), "NAME",                            \
                      "With --engine pytorch: cuda (all GPUs), cuda:1, cpu, mps or xpu, several with commas " \
                      "(default: the first GPU, else the CPU)."),                                             \
+      CH_FLAG_OPTION("shard", (at) + CH_LINEUP(settings.workers.shard),                                      \
+                     "With --engine pytorch and --ranks-per-run: each device holds a part of the model "     \
+                     "(FSDP2) in place of all; the steps are the same."),                                    \
       CH_PATH_OPTION(                                                                                        \
           "python", (at) + CH_LINEUP(settings.workers.python), "PATH",                                       \
           "With --engine pytorch: the Python that has PyTorch, transformers and the package crosshead "      \

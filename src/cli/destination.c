@@ -13,7 +13,7 @@
 
 #include "base/file.h"
 #include "base/file_names.h"
-#include "cli/recognise.h"
+#include "cli/inspect_output.h"
 
 /* --- what may be replaced ----------------------------------------------------------------------------------- */
 

@@ -14,7 +14,7 @@ void ch_runs_table(const ch_run_list *found, ch_text *text);
 void ch_runs_page(const ch_run_record *run, ch_text *text);
 /* The differences between runs: a line for each setting or result, a column for each run. */
 void ch_runs_differences(const ch_run_list *found, ch_text *text);
-/* Like ch_runs_differences, as JSON: {"runs": [ids], "differences": {key: [values]}}; NULL when out of memory. */
+/* Like ch_runs_differences, as JSON: {"runs": [ids], "differences": {key: [values]}}; NULL when memory is out. */
 json_t *ch_runs_differences_json(const ch_run_list *found);
 
 #endif

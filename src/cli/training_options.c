@@ -145,6 +145,10 @@ const ch_option ch_training_option_table[] = {
         "With --engine pytorch: devices that train the model together, each a share of a step's sequences.",
         .default_value = "1"),
     CH_FLAG_OPTION(
+        "shard", SET(workers.shard),
+        "With several devices: each holds a part of the parameters, gradients and optimizer states (FSDP2) "
+        "in place of all; the steps are the same."),
+    CH_FLAG_OPTION(
         "prepare", SET(workers.prepare),
         "With --engine pytorch: write the worker's input files and exit. `python -m crosshead.worker DIR` "
         "then trains it, here or on another machine with the same directories."),

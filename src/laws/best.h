@@ -3,7 +3,7 @@
 #ifndef CH_LAWS_BEST_H
 #define CH_LAWS_BEST_H
 
-#include "laws/blocked.h"
+#include "laws/block_means.h"
 
 typedef struct ch_best {
   int groups;

@@ -224,7 +224,7 @@ static ch_status drive(run *r, bool resume, ch_error *error) {
   if (leads(r))
     ch_remove_leftovers(r->directory, written_files); /* nobody else writes here: the log is locked */
   if (done && r->saved_step == r->options->steps) {
-    if (r->events->started) r->events->started(r->events->context, r->saved_step);
+    if (r->events->started) r->events->started(r->events->context, r->saved_step, &(ch_trained_on){0});
     return CH_OK;
   }
   if (r->events->worker) {
@@ -235,7 +235,7 @@ static ch_status drive(run *r, bool resume, ch_error *error) {
   if (leads(r) && status == CH_OK) status = ch_log_start(&r->log, r->trainer, error);
   CH_TRY(agree(r, status, error));
   r->last_saved = ch_clock();
-  if (r->events->started) r->events->started(r->events->context, progress_of(r).step);
+  if (r->events->started) r->events->started(r->events->context, progress_of(r).step, &(ch_trained_on){0});
   status = go_on(r, error);
   if (status != CH_OK) return stop(r, status, error);
   CH_TRY(ch_trainer_export(r->trainer, r->directory, error));

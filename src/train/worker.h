@@ -17,6 +17,7 @@ typedef struct ch_worker {
                             NULL: PyTorch's accelerator, else the CPU */
   const char *text;    /* directory with the prepared text, or the record of the images */
   int64_t micro_batch; /* sequences computed at a time; 0: the most that fit into memory */
+  bool shard;          /* each device holds a part of the model */
   bool prepare;        /* write its files and do not start it */
 } ch_worker;
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "api/runs_private.h"
-#include "runs/collect.h"
+#include "runs/collect_run.h"
 #include "scratch.h"
 
 static ch_runs *open_runs(const char *path) {

@@ -101,7 +101,7 @@ ch_status ch_ruler_tokens(ch_ruler_writer *making, const char *text, int64_t *to
 /* Appends an item to the list, which then owns it. */
 ch_status ch_ruler_put(ch_ruler_writer *making, json_t *list, ch_ruler_made *made, int64_t tokens,
                        ch_error *error);
-/* Random(seed).shuffle of the places 0 ... count - 1, in memory of the caller's; NULL when out of memory. */
+/* Random(seed).shuffle of the places 0 ... count - 1, in memory of the caller's; NULL when memory is out. */
 int64_t *ch_ruler_shuffled(const ch_ruler_writer *making, int64_t count);
 /* A random word: k upper or lower letters from `first` on. */
 void ch_ruler_letters(ch_ruler_writer *making, char first, int count, char *letters);

@@ -60,6 +60,7 @@ json_t *ch_sweep_result_to_json(const ch_sweep_result *run, bool judged) {
     if (!run->has_law) json_object_set_new(object, "no_law", json_string(run->no_law));
   }
   if (object) {
+    ch_trained_on_put(&run->trained_on, object);
     json_object_set_new(object, "curve", curve_to_json(run->curve, run->curve_points));
     json_object_set_new(object, "validation_curve",
                         curve_to_json(run->validation_curve, run->validation_points));
@@ -138,6 +139,7 @@ ch_status ch_sweep_result_from_json(const json_t *object, const char *where, ch_
     if (!json_is_integer(value)) return wrong_sweep_key(where, wholes[i], error);
     *members[i] = json_integer_value(value);
   }
+  if (!ch_trained_on_take(object, arena, &run->trained_on)) return ch_no_memory(error);
   run->lr = number_at(object, "lr");
   if (!(run->lr > 0)) return wrong_sweep_key(where, "lr", error);
   run->validation_loss = number_at(object, "validation_loss");

@@ -276,6 +276,15 @@ static ch_status check_shares(const ch_compare_settings *s, ch_error *error) {
   return CH_OK;
 }
 
+static ch_status check_workers(const ch_compare_workers *workers, ch_error *error) {
+  if (workers->shard && workers->engine == CH_ENGINE_NATIVE)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{shard} is for {engine} pytorch");
+  if (workers->shard && workers->ranks_per_run < 2)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "{shard} divides a model over the devices that train it; give {ranks_per_run} 2 or more");
+  return CH_OK;
+}
+
 ch_status ch_compare_settings_complete(const ch_compare_settings *given, ch_experiment experiment,
                                        ch_compare_settings *whole, ch_error *error) {
   ch_compare_settings settings = *given;
@@ -314,6 +323,7 @@ ch_status ch_compare_settings_complete(const ch_compare_settings *given, ch_expe
   CH_TRY(check_match(&settings, experiment, error));
   CH_TRY(check_ladder(&settings, error));
   CH_TRY(check_shares(&settings, error));
+  CH_TRY(check_workers(&settings.workers, error));
   CH_TRY(ch_asked_tasks_check(&settings, error));
   if (whole) *whole = settings;
   return CH_OK;

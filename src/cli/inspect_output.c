@@ -1,6 +1,6 @@
 /* Recognises outputs by their names: a directory with any other name in it is not Crosshead's. */
 #define _GNU_SOURCE
-#include "cli/recognise.h"
+#include "cli/inspect_output.h"
 
 #include <dirent.h>
 #include <errno.h>

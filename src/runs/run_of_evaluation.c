@@ -1,6 +1,6 @@
 /* From an evaluation's figures to a row of the runs. */
 #define _GNU_SOURCE
-#include "runs/evaluated.h"
+#include "runs/run_of_evaluation.h"
 
 #include <crosshead/version.h>
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "infer/model.h"
 #include "model/accounting.h"
-#include "runs/kept_texts.h"
+#include "runs/stored_texts.h"
 #include "train/options_json.h"
 
 static const char *copy_evaluated_text(ch_arena *arena, const char *text) {

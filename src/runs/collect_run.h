@@ -1,6 +1,6 @@
 /* A run as its directory describes it: log.jsonl has its start, progress and end, result.json its results. */
-#ifndef CH_RUNS_COLLECT_H
-#define CH_RUNS_COLLECT_H
+#ifndef CH_RUNS_COLLECT_RUN_H
+#define CH_RUNS_COLLECT_RUN_H
 
 #include <crosshead/runs.h>
 

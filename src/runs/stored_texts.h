@@ -1,6 +1,6 @@
 /* Texts of a recorded run that do not come from its log: JSON, the machine, times. */
-#ifndef CH_RUNS_KEPT_TEXTS_H
-#define CH_RUNS_KEPT_TEXTS_H
+#ifndef CH_RUNS_STORED_TEXTS_H
+#define CH_RUNS_STORED_TEXTS_H
 
 #include <jansson.h>
 

@@ -1,6 +1,6 @@
 /* JSON and times in the form of the store. */
 #define _GNU_SOURCE
-#include "runs/kept_texts.h"
+#include "runs/stored_texts.h"
 
 #include <stdio.h>
 #include <stdlib.h>

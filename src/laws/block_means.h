@@ -8,8 +8,8 @@
  * say little about d0 and s0, so the estimates are averaged over both, weighed by how likely they make the residuals.
  * Equal residuals then give the pooled variance with nearly all degrees of freedom, and a group that is noisier than
  * the others keeps most of its own. */
-#ifndef CH_LAWS_BLOCKED_H
-#define CH_LAWS_BLOCKED_H
+#ifndef CH_LAWS_BLOCK_MEANS_H
+#define CH_LAWS_BLOCK_MEANS_H
 
 #include <stdbool.h>
 

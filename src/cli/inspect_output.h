@@ -1,6 +1,6 @@
 /* Finds out what exists at the path of an output, and if Crosshead may delete it. */
-#ifndef CH_CLI_RECOGNISE_H
-#define CH_CLI_RECOGNISE_H
+#ifndef CH_CLI_INSPECT_OUTPUT_H
+#define CH_CLI_INSPECT_OUTPUT_H
 
 #include <stdbool.h>
 

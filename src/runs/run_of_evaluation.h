@@ -1,6 +1,6 @@
 /* An evaluation as a recorded run. */
-#ifndef CH_RUNS_EVALUATED_H
-#define CH_RUNS_EVALUATED_H
+#ifndef CH_RUNS_RUN_OF_EVALUATION_H
+#define CH_RUNS_RUN_OF_EVALUATION_H
 
 #include <crosshead/runs.h>
 #include <jansson.h>

@@ -1,5 +1,5 @@
 /* Weighted least squares over groups and blocks, and moderated variances. */
-#include "laws/blocked.h"
+#include "laws/block_means.h"
 
 #include <math.h>
 #include <string.h>
