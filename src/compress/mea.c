@@ -68,13 +68,6 @@ static ch_status set_mix(const work *w, ch_head_mix *mix) {
   return CH_OK;
 }
 
-static ch_status set_config(const work *w, ch_config *config) {
-  *config = w->model->config;
-  ch_compressed_config(config);
-  CH_TRY(set_mix(w, &config->attention.head_mix));
-  return ch_config_validate(config, w->model->directory, w->error);
-}
-
 /* --- tensors ----------------------------------------------------------------------------------------------------- */
 
 static int find_projection(const ch_params *params, int layer, const char *letter, const char *suffix) {
@@ -198,7 +191,10 @@ static ch_status compress_all(work *w) {
   int layers = (int)w->model->config.num_hidden_layers;
   CH_TRY(ch_virtual_heads_check(w->model, &w->states, w->error));
   CH_TRY(check_heads(w));
-  CH_TRY(set_config(w, &to->model.config));
+  to->model.config = w->model->config;
+  ch_compressed_config(&to->model.config);
+  CH_TRY(set_mix(w, &to->model.config.attention.head_mix));
+  CH_TRY(ch_config_validate(&to->model.config, w->model->directory, w->error));
   CH_TRY(ch_model_declare(&to->model.config, &to->model.params, w->error));
   CH_TRY(lay_out_factors(w));
   to->matrices = calloc((size_t)layers * 2, sizeof *to->matrices);
