@@ -44,7 +44,7 @@ static ch_status open_texts(ch_compress_job *c, ch_error *error) {
   if (!s->calibration && !s->text) return CH_OK;
   CH_TRY(ch_tokenizer_open(c->directory, &c->tokenizer, error));
   if (s->calibration) {
-    CH_TRY(ch_document_set_open(s->calibration, CH_SEPARATOR_AUTO, &c->calibration_text, error));
+    CH_TRY(ch_document_set_open(s->calibration, CH_DOCUMENTS_AUTO, &c->calibration_text, error));
     c->report.calibration = s->data_free && s->budget == 0 && !s->profile ? NULL : s->calibration;
     if (s->report && !s->text) {
       CH_TRY(ch_document_set_split(&c->calibration_text, kept_back, &c->text, error));
@@ -56,7 +56,7 @@ static ch_status open_texts(ch_compress_job *c, ch_error *error) {
                             &c->tokens, error));
   }
   if (!s->text) return CH_OK;
-  CH_TRY(ch_document_set_open(s->text, CH_SEPARATOR_AUTO, &c->text, error));
+  CH_TRY(ch_document_set_open(s->text, CH_DOCUMENTS_AUTO, &c->text, error));
   c->report.text = s->text;
   return CH_OK;
 }
