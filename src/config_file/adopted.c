@@ -350,7 +350,7 @@ static int64_t window_of(const json_t *root, const ch_adopted_family *of, const 
   return window < INT32_MAX ? window : 0;
 }
 
-/* The window, and which layers have it: all, or those that the family's keys say. */
+/* Reads the window and the layers that have it: all, or those that the family's keys say. */
 static ch_status take_window(const json_t *root, const ch_adopted_family *of, const json_t *ours,
                              const char *where, ch_config *config, ch_error *error) {
   bool listed = json_is_array(json_object_get(root, "layer_types")) && count_sliding(root, of, ours, true),
@@ -482,7 +482,7 @@ static ch_status read_gpt_oss(const json_t *root, const char *where, json_t *our
                       ours, error);
 }
 
-/* The square roots of widths that Gemma multiplies by. */
+/* Reads the square roots of widths that Gemma multiplies by. */
 static ch_status read_gemma(const json_t *root, const char *where, json_t *ours, ch_error *error) {
   const json_t *given = json_object_get(root, "query_pre_attn_scalar");
   double scalar = given ? json_number_value(given) : 256,

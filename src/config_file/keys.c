@@ -99,7 +99,7 @@ static void put_names(const char *const *names, char *buffer, size_t size) {
     used += (size_t)snprintf(buffer + used, size - used, "%s\"%s\"", i ? ", " : "", names[i]);
 }
 
-/* The attention types that a key of mechanisms belongs to. */
+/* Writes the attention types that a key of mechanisms belongs to. */
 static void put_owners(const ch_config_key *key, char *buffer, size_t size) {
   size_t used = 0;
   for (const ch_mechanism *const *m = ch_mechanisms(); *m && used < size; m++)
@@ -107,7 +107,7 @@ static void put_owners(const ch_config_key *key, char *buffer, size_t size) {
       used += (size_t)snprintf(buffer + used, size - used, "%s\"%s\"", used ? ", " : "", (*m)->name);
 }
 
-/* The names of which a value must be one. */
+/* Writes the names of which a value must be one. */
 static void put_choice(const char *const *names, char *buffer, size_t size) {
   size_t used = (size_t)snprintf(buffer, size, "%s", names[1] ? "one of " : "");
   put_names(names, buffer + used, size - used);

@@ -35,7 +35,7 @@ static void find_blank_line(const char *text, size_t size, size_t from, size_t *
   }
 }
 
-/* The separator at or after `from`: its first byte, and the first byte after it. */
+/* Finds the separator at or after `from`: its first byte, and the first byte after it. */
 static void find_separator(ch_document_separator separator, const char *text, size_t size, size_t from,
                            size_t *begin, size_t *end) {
   *begin = *end = size;
