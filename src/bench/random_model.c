@@ -106,8 +106,7 @@ ch_status ch_model_random_of(const ch_config *config, ch_dtype dtype, uint64_t s
 ch_status ch_model_open_random(const char *path, ch_precision type, uint64_t seed,
                                const ch_model_settings *settings, ch_model **model, ch_error *error) {
   static const ch_dtype types[] = {CH_F32, CH_F32, CH_F16, CH_BF16};
-  if (!path || !model)
-    return ch_refuse_null(error, path ? "where the model goes" : "the configuration's name");
+  if (!path || !model) return ch_refuse_null(error, path ? "the model pointer" : "the configuration's name");
   *model = NULL;
   if ((unsigned)type >= sizeof types / sizeof *types)
     return ch_fail(error, CH_ERROR_ARGUMENT, "type is %d; random matrices are F32, F16 or BF16", (int)type);

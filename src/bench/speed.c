@@ -87,7 +87,8 @@ static ch_status run_once(void *context, ch_error *error) {
 static ch_status repeat_it(repeated *r, double seconds[], double bandwidth[], ch_error *error) {
   int repeat = r->options->repeat;
   if (repeat < 1 || repeat > MOST_REPEAT)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "%d repetitions; 1 to %d are possible", repeat, MOST_REPEAT);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "repetitions is %d; it must be from 1 to %d", repeat,
+                   MOST_REPEAT);
   ch_timed work = {.context = r, .once = run_once, .prepare = prepare, .seconds = seconds};
   CH_TRY(ch_time(&(ch_timing){.least = repeat, .most = repeat}, 1, &work, error));
   if (r->probe) r->rate[r->begun] = ch_read_probe_rate(r->probe);

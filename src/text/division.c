@@ -155,7 +155,8 @@ static ch_status choose(ch_division *d, const char *first_path, ch_error *error)
 
 static ch_status check_share(const ch_corpus_options *options, ch_error *error) {
   if (options->validation_count > 0 && options->validation != 0)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "a text of its own validates, and no share of the others");
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "a validation text and a share for validation exclude each other");
   if (options->validation >= 0 && options->validation <= 0.5) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT, "the validation share must be between 0 and 0.5");
 }

@@ -69,8 +69,8 @@ class Ranks:
         for rank, process in enumerate(self.siblings, 1):
             status = process.poll()
             if status:
-                how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
-                return f"process {rank + 1} of {self.count} that train this run {how}; the last checkpoint can be resumed"
+                how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+                return f"process {rank + 1} of {self.count} that train this run {how}; resume from the last checkpoint"
         return None
 
     def _reduce(self, tensor, operation=dist.ReduceOp.SUM, group=None):
@@ -80,8 +80,8 @@ class Ranks:
             deadline = time.monotonic() + 1
             while not self._failed() and time.monotonic() < deadline:
                 time.sleep(0.05)
-            raise Refused("io", self._failed() or "another process of this run has ended; the last checkpoint can be "
-                                                  "resumed") from error
+            raise Refused("io", self._failed() or "another process of this run has ended; resume from the last "
+                                                  "checkpoint") from error
 
     def abandon(self):
         """Ends the other processes at once."""
