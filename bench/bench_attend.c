@@ -288,7 +288,7 @@ static figures measure(const bench *b, bool backward, bool decode) {
   enum { FORWARD, MULTIPLY_ADDS, THIRD, WORKS }; /* third: backward, or reading */
   static double seconds[WORKS][MOST_TIMES];
   timed_part parts[WORKS] = {{.b = b}, {.b = b}, {.b = b}};
-  ch_timed works[WORKS] = {
+  ch_timed_work works[WORKS] = {
       {.context = &parts[FORWARD], .once = attend_forward, .seconds = seconds[FORWARD]},
       {.context = &parts[MULTIPLY_ADDS], .once = multiply_add, .seconds = seconds[MULTIPLY_ADDS]},
       {.context = &parts[THIRD],
@@ -300,9 +300,9 @@ static figures measure(const bench *b, bool backward, bool decode) {
                       .turn_seconds = ROUND_SECONDS,
                       .enough_seconds = ROUNDS * ROUND_SECONDS * count};
   ch_time(&timing, count, works, NULL);
-  figures f = {.forward = ch_timed_shortest(&works[FORWARD]) / (double)b->layers,
-               .multiply_adds = parts[MULTIPLY_ADDS].done / ch_timed_shortest(&works[MULTIPLY_ADDS])};
-  double third = count > THIRD ? ch_timed_shortest(&works[THIRD]) : 0;
+  figures f = {.forward = ch_shortest_time(&works[FORWARD]) / (double)b->layers,
+               .multiply_adds = parts[MULTIPLY_ADDS].done / ch_shortest_time(&works[MULTIPLY_ADDS])};
+  double third = count > THIRD ? ch_shortest_time(&works[THIRD]) : 0;
   if (backward) f.backward = third;
   if (decode) f.read = parts[THIRD].done / third;
   return f;

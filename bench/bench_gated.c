@@ -63,10 +63,10 @@ static ch_status attend(void *context, ch_error *error) {
 
 static double best_milliseconds(ch_gated_attend *args, ch_gated_form form) {
   double seconds[ROUNDS];
-  ch_timed work = {.context = args, .once = attend, .seconds = seconds};
+  ch_timed_work work = {.context = args, .once = attend, .seconds = seconds};
   args->form = form;
   ch_time(&(ch_timing){.least = ROUNDS, .most = ROUNDS}, 1, &work, NULL);
-  return 1e3 * ch_timed_shortest(&work);
+  return 1e3 * ch_shortest_time(&work);
 }
 
 int main(int argc, char **argv) {

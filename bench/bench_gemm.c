@@ -87,14 +87,15 @@ static ch_status call_way(void *context, ch_error *error) {
 static void time_product(bench *b, const char *name, const ch_gemm_shape *s) {
   static double seconds[WAYS][MOST_TIMES];
   way_call calls[WAYS];
-  ch_timed works[WAYS];
+  ch_timed_work works[WAYS];
   int serving[WAYS], count = 0; /* serving: the work of each way, or -1 */
   ch_packed_forget(b->packed);  /* it keeps one shape at a time */
   for (int w = 0; w < WAYS; w++) {
     calls[w] = (way_call){ways[w], b, s};
     serving[w] = ways[w](b, s) ? count++ : -1;
     if (serving[w] >= 0)
-      works[serving[w]] = (ch_timed){.context = &calls[w], .once = call_way, .seconds = seconds[serving[w]]};
+      works[serving[w]] =
+          (ch_timed_work){.context = &calls[w], .once = call_way, .seconds = seconds[serving[w]]};
   }
   ch_timing timing = {.least = ROUNDS,
                       .most = MOST_TIMES,
@@ -105,7 +106,7 @@ static void time_product(bench *b, const char *name, const ch_gemm_shape *s) {
   for (int w = 0; w < WAYS; w++)
     if (serving[w] >= 0)
       printf(" %8.0f",
-             2e-9 * (double)s->m * (double)s->n * (double)s->k / ch_timed_shortest(&works[serving[w]]));
+             2e-9 * (double)s->m * (double)s->n * (double)s->k / ch_shortest_time(&works[serving[w]]));
     else
       printf(" %8s", "-");
   printf("\n");

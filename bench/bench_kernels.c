@@ -67,15 +67,16 @@ static ch_status call_kernel(void *context, ch_error *error) {
 static double best_time(work_function function, const work *w, double *best_read) {
   static double seconds[2][MOST_TIMES];
   kernel_call call = {function, w};
-  ch_timed works[2] = {{.context = &call, .once = call_kernel, .seconds = seconds[0]},
-                       {.context = (void *)(uintptr_t)w->b, .once = read_buffers, .seconds = seconds[1]}};
+  ch_timed_work works[2] = {
+      {.context = &call, .once = call_kernel, .seconds = seconds[0]},
+      {.context = (void *)(uintptr_t)w->b, .once = read_buffers, .seconds = seconds[1]}};
   ch_timing timing = {.least = ROUNDS,
                       .most = MOST_TIMES,
                       .turn_seconds = ROUND_SECONDS,
                       .enough_seconds = 2 * ROUNDS * ROUND_SECONDS};
   ch_time(&timing, 2, works, NULL);
-  *best_read = (double)ELEMENTS * BUFFERS * sizeof(float) / ch_timed_shortest(&works[1]);
-  return ch_timed_shortest(&works[0]);
+  *best_read = (double)ELEMENTS * BUFFERS * sizeof(float) / ch_shortest_time(&works[1]);
+  return ch_shortest_time(&works[0]);
 }
 
 static void report_bytes(const bench *b, const char *name, work_function function, work w, double bytes) {

@@ -61,6 +61,15 @@ def model_of(name, shape, folder):
     return AutoModelForCausalLM.from_config(config, trust_remote_code=True)
 
 
+def train_step(model, optimizer, tokens, bf16=False):
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bf16):
+        loss = model(input_ids=tokens, labels=tokens, use_cache=False).loss
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+
+
 class Training:
     def __init__(self, name, args, folder):
         torch.manual_seed(1)
@@ -72,12 +81,7 @@ class Training:
 
     def step(self):
         start = time.perf_counter()
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.bf16):
-            loss = self.model(input_ids=self.tokens, labels=self.tokens, use_cache=False).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        train_step(self.model, self.optimizer, self.tokens, self.bf16)
         self.seconds.append(time.perf_counter() - start)
 
 

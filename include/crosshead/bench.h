@@ -134,17 +134,17 @@ CH_API ch_status ch_profile_json(const ch_profile *profile, double steps, const 
                                  char **json, ch_error *error);
 
 /* A profile with events, and a title for what was measured. */
-typedef struct ch_traced {
+typedef struct ch_trace_part {
   const char *title;
   const ch_profile *profile;
   bool from_zero; /* the times of its events count from the trace's start, not from its own first event */
-} ch_traced;
+} ch_trace_part;
 
 /* Writes the events of traced [parts] to a file in the Trace Event Format, which chrome://tracing and
  * Perfetto open. Each part becomes a process of the trace, with one thread for spans and one for operations;
  * times count from its start. Every operation has its layer, FLOPs, bytes and, if `limits` is not NULL, its
  * share of them. The file is written under another name and renamed. */
-CH_API ch_status ch_trace_write(const char *path, int parts, const ch_traced *traced,
+CH_API ch_status ch_trace_write(const char *path, int parts, const ch_trace_part *traced,
                                 const ch_speed_limits *limits, ch_error *error);
 
 #ifdef __cplusplus

@@ -35,12 +35,12 @@ extern "C" {
 enum { CH_COMPARE_MOST_SEEDS = 100 };
 
 /* Which parameters of a model are counted. */
-typedef enum ch_counted {
+typedef enum ch_count_kind {
   CH_COUNT_ALL = 0, /* all, embeddings included */
   CH_COUNT_ACTIVE =
       1, /* those that a token uses: no lookup tables of gates, no experts that are not chosen */
   CH_COUNT_ATTENTION = 2 /* those of attention, shared ones once */
-} ch_counted;
+} ch_count_kind;
 
 /* The quantity that is equal in all models. Except by CH_MATCH_TIME, all are trained on as many tokens. The
  * FFN's width makes parameters or FLOPs equal; except by CH_MATCH_FLOPS and CH_MATCH_NONE, parameters are. */
@@ -157,6 +157,7 @@ typedef struct ch_compare_workers {
    * comparison keeps its engine. */
   ch_training_engine engine;
   const char *device, *python;
+  bool shard; /* divides each model over the ranks_per_run devices that train it, as in ch_train_settings */
   /* The ranks of a job (ranks.h), or NULL. Groups of ranks_per_run of them (default 1; it must divide them)
    * train a run each; a group that has ended one gets the longest of those that are left. Losses are those of
    * a process alone with as many threads. A run that fails does not end the others. Every rank makes the
@@ -343,6 +344,7 @@ typedef struct ch_model_result {
   int64_t loss_spikes;
   const ch_task_result *tasks; /* [task_count] results on tasks */
   int32_t task_count;
+  ch_trained_on trained_on;
 } ch_model_result;
 
 /* The runs of all models and seeds. */

@@ -71,23 +71,23 @@ typedef enum ch_end {
 CH_API const char *ch_end_name(ch_end end);
 
 /* The results of a generation. */
-typedef struct ch_generated {
+typedef struct ch_generation_result {
   int64_t prompt_tokens, tokens;          /* tokens fed from the prompt, tokens written */
   double prefill_seconds, decode_seconds; /* wall time of each part */
   ch_end end;
   int32_t stop_string; /* CH_END_STRING: which one; else -1 */
-} ch_generated;
+} ch_generation_result;
 
 /* A text to generate. Zero-initialise it and set `prompt`, or `prompt_tokens`; members may be added in later
  * versions. Everything that it points to is the caller's and must last until the call has returned. */
 typedef struct ch_batch_text {
-  const char *prompt;     /* NUL-terminated UTF-8. Consecutive texts with the same pointer compute it once */
-  int64_t max_tokens;     /* 0 = as many as fit */
-  ch_sampler *sampler;    /* sampler of this text alone; NULL for the defaults with seed 0 */
-  ch_text_sink sink;      /* or NULL; returning false stops this text */
-  void *user;             /* the sinks' */
-  ch_generated generated; /* what was done; only one text counts a shared prompt */
-  ch_status status;       /* CH_OK, or CH_ERROR_NUMERIC where a logit of this text was NaN: it ended there */
+  const char *prompt;  /* NUL-terminated UTF-8. Consecutive texts with the same pointer compute it once */
+  int64_t max_tokens;  /* 0 = as many as fit */
+  ch_sampler *sampler; /* sampler of this text alone; NULL for the defaults with seed 0 */
+  ch_text_sink sink;   /* or NULL; returning false stops this text */
+  void *user;          /* the sinks' */
+  ch_generation_result generated; /* what was done; only one text counts a shared prompt */
+  ch_status status; /* CH_OK, or CH_ERROR_NUMERIC where a logit of this text was NaN: it ended there */
   const int32_t *prompt_tokens; /* [prompt_token_count], instead of `prompt`, which must then be NULL */
   size_t prompt_token_count;
   bool prompt_special; /* special tokens written out in `prompt` become their ids: CH_TEXT_SPECIAL */
@@ -114,7 +114,7 @@ CH_API ch_status ch_generate_text(ch_session *session, ch_batch_text *text, ch_e
 
 /* ch_generate_text with these members set; result, sink and sampler may be NULL. */
 CH_API ch_status ch_generate(ch_session *session, const char *prompt, int64_t max_tokens, ch_sampler *sampler,
-                             ch_text_sink sink, void *user, ch_generated *result, ch_error *error);
+                             ch_text_sink sink, void *user, ch_generation_result *result, ch_error *error);
 
 /* The most texts that are written at a time. */
 enum { CH_BATCH_MOST = 32 };

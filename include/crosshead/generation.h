@@ -95,7 +95,7 @@ typedef struct ch_event {
   /* CH_EVENT_END: prompt_tokens are those computed for this choice (of a prompt that choices share, the first
    * counts it), tokens those written, the end token not included. CH_END_STOPPED: cancelled, or the callback
    * returned false. */
-  const ch_generated *generated;
+  const ch_generation_result *generated;
   ch_status status;    /* CH_EVENT_END: CH_OK, or the error of CH_END_ERROR */
   const char *message; /* its sentence, or NULL */
 } ch_event;

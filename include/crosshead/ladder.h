@@ -1,6 +1,6 @@
-/* Predicts the losses of larger models: the law L = E + A C^-alpha of each mechanism, L the validation loss
- * and C the FLOPs of training, fitted to models of rising size, with what follows from it. `crosshead compare
- * --ladder` does it with models that it trains. Link libcrosshead-train. */
+/* What the losses of a ladder say of larger models: the law L = E + A C^-alpha of each mechanism, L the validation loss
+ * and C the FLOPs of training, fitted to models of rising size. A comparison with `ladder` set trains the models
+ * (compare.h). Link libcrosshead-train. */
 #ifndef CROSSHEAD_LADDER_H
 #define CROSSHEAD_LADDER_H
 
@@ -17,21 +17,6 @@ enum {
   CH_LADDER_MOST_SHARES = 3,  /* the most earlier shares of a run that are used */
   CH_LADDER_MOST_CURVES = 64, /* mechanisms */
 };
-
-/* The models of a mechanism, the smallest first: its rungs. All arrays are the caller's. */
-typedef struct ch_ladder_curve {
-  const char *name;
-  int32_t rungs;
-  const double *flops;  /* [rungs] of all training of a model; rising */
-  const double *losses; /* [rungs] at the end of training, nats; means over seeds where there are several */
-  /* [shares * rungs] losses of the same runs at earlier shares of them, the same shares of all: share by
-   * share. Their laws have the E and alpha of the last one's. NULL: none. */
-  const double *earlier;
-  int32_t shares;
-  double target_flops; /* FLOPs of training the model whose loss is predicted; 0: none */
-  /* Of training the largest model on one machine, and the relative standard error of that; 0: not known. */
-  double seconds_per_flop, seconds_error;
-} ch_ladder_curve;
 
 /* The results for a mechanism. Intervals have 95 % confidence; a bound is INFINITY if there is none, NaN if
  * nothing is known. */
@@ -71,17 +56,8 @@ typedef struct ch_ladder_basis {
   int32_t degrees;  /* of freedom */
 } ch_ladder_basis;
 
+/* The laws of a comparison with a ladder (ch_comparison_laws). */
 typedef struct ch_ladder_laws ch_ladder_laws;
-
-/* Fits the laws of curves [count] and keeps what follows from them. The intervals are of the profiles of the
- * sum of squares: the range of a quantity over all laws that the losses allow (docs/compare.md, "Larger
- * models"). Release *laws with ch_ladder_laws_free. Errors: CH_ERROR_ARGUMENT for fewer than
- * CH_LADDER_LEAST_RUNGS rungs, rungs that do not rise, losses that are not finite and positive, a baseline
- * that is not there. */
-CH_API ch_status ch_ladder_fit(const ch_ladder_curve *curves, int32_t count, int32_t baseline,
-                               ch_ladder_laws **laws, ch_error *error);
-/* NULL is fine. */
-CH_API void ch_ladder_laws_free(ch_ladder_laws *laws);
 
 /* The law of curve `index` of 0 ... count - 1; it belongs to `laws`. NULL for another index. */
 CH_API const ch_ladder_law *ch_ladder_laws_at(const ch_ladder_laws *laws, int32_t index);
@@ -89,8 +65,6 @@ CH_API int32_t ch_ladder_laws_count(const ch_ladder_laws *laws);
 /* Crossing `index`, of those up to the target (or ten times the largest rung); NULL after the last. */
 CH_API const ch_ladder_crossing *ch_ladder_crossing_at(const ch_ladder_laws *laws, int32_t index);
 CH_API void ch_ladder_basis_of(const ch_ladder_laws *laws, ch_ladder_basis *basis);
-/* The loss that law `index` predicts for so much compute; NaN for another index. */
-CH_API double ch_ladder_loss(const ch_ladder_laws *laws, int32_t index, double flops);
 
 #ifdef __cplusplus
 }

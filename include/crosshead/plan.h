@@ -113,7 +113,7 @@ typedef struct ch_capacity_candidate {
 } ch_capacity_candidate;
 
 /* A candidate on a device. A candidate that is excluded everywhere has no other figures. */
-typedef struct ch_capacity_expected {
+typedef struct ch_capacity_estimate {
   const char *excluded;     /* why it is excluded, a sentence; "" if it is not */
   int64_t memory;           /* bytes that may be used */
   int64_t users;            /* users that fit with the given context */
@@ -124,7 +124,7 @@ typedef struct ch_capacity_expected {
   double prompt_seconds; /* prefill of one prompt of the context's length, alone */
   /* the largest part of a step's time: "weights", "cache", "arithmetic" or "layers"; static */
   const char *bound;
-} ch_capacity_expected;
+} ch_capacity_estimate;
 
 typedef struct ch_capacity ch_capacity;
 
@@ -143,7 +143,7 @@ CH_API int32_t ch_capacity_count(const ch_capacity *capacity);
 /* Candidate `index` of 0 ... count - 1, and what to expect of it on a device of the settings. NULL for other
  * indices. */
 CH_API const ch_capacity_candidate *ch_capacity_candidate_at(const ch_capacity *capacity, int32_t index);
-CH_API const ch_capacity_expected *ch_capacity_expected_at(const ch_capacity *capacity, int32_t index,
+CH_API const ch_capacity_estimate *ch_capacity_estimate_at(const ch_capacity *capacity, int32_t index,
                                                            int32_t device);
 
 /* *json becomes the object of `crosshead plan --json`; NUL-terminated and the caller's: release it with

@@ -1,8 +1,8 @@
-/* Kept runs: a file of what was trained and evaluated, with which settings, where, and what came of it. It is
- * what `crosshead runs` shows. Link libcrosshead-train.
+/* Records of runs: a file of what was trained and evaluated, with the settings, the machine and the results.
+ * `crosshead runs` shows it. Link libcrosshead-train.
  *
  * The file is an SQLite database (docs/runs.md describes its tables). Any number of processes may read and
- * write it at once: a run is one transaction, and who comes second waits for up to a minute. A ch_runs
+ * write it at once: a run is one transaction, and the second writer waits for up to a minute. A ch_runs
  * belongs to one thread at a time. */
 #ifndef CROSSHEAD_RUNS_H
 #define CROSSHEAD_RUNS_H
@@ -34,14 +34,14 @@ CH_API ch_status ch_runs_open(const char *path, unsigned flags, ch_runs **runs, 
 /* NULL is fine. */
 CH_API void ch_runs_close(ch_runs *runs);
 
-/* "PARENT/runs.sqlite", where PARENT holds the directory OUTPUT: the file in which the program keeps what it
+/* "PARENT/runs.sqlite", where PARENT holds the directory OUTPUT: the file in which the program records what it
  * writes there. The caller's: release it with ch_free. NULL when memory is out. */
 CH_API char *ch_runs_beside(const char *output);
 
 /* A run. In what is read, texts are never NULL; in what is written, NULL means "". Numbers that are not known
  * are NaN or, when whole, -1. The JSON texts are objects. Zero-initialise it; members may be added in later
  * versions. */
-typedef struct ch_kept_run {
+typedef struct ch_run_record {
   int64_t id;            /* given by the file */
   const char *kind;      /* "train", "compare", "sweep" or "eval" */
   const char *name;      /* "gqa:4" */
@@ -59,40 +59,40 @@ typedef struct ch_kept_run {
   const char *config, *options, *machine, *results; /* JSON */
   const ch_curve_point *curve, *validation_curve; /* by rising tokens: [curve_points], [validation_points] */
   int64_t curve_points, validation_points;
-} ch_kept_run;
+} ch_run_record;
 
-/* Keeps a run: as a new one, or in place of what is known of it, where `directory` and `started` are the
+/* Records a run: as a new one, or in place of what is known of it, where `directory` and `started` are the
  * same; a text that is empty then leaves the one that is there. *id (may be NULL) receives its number.
  * Errors: CH_ERROR_IO, CH_ERROR_FORMAT. */
-CH_API ch_status ch_runs_put(ch_runs *runs, const ch_kept_run *run, int64_t *id, ch_error *error);
+CH_API ch_status ch_runs_put(ch_runs *runs, const ch_run_record *run, int64_t *id, ch_error *error);
 
 /* Facts about a run that its files do not hold; members may be NULL. */
-typedef struct ch_kept_run_labels {
+typedef struct ch_run_labels {
   const char *kind;    /* NULL: "train", for an evaluation "eval" */
   const char *name;    /* NULL: the directory's last part */
   const char *dataset; /* what it was trained or evaluated on */
   const char *command, *commit;
   const char *status; /* instead of the log's status: "done", "interrupted", "failed", "stopped" */
-} ch_kept_run_labels;
+} ch_run_labels;
 
-/* Keeps the training run of DIRECTORY as its log.jsonl tells it, with result.json where there is one; labels
+/* Records the training run of DIRECTORY as its log.jsonl tells it, with result.json where there is one; labels
  * may be NULL. Curves of more than 1000 steps become means of equal stretches. *id (may be NULL) receives its
  * number. Errors: CH_ERROR_IO (no log), CH_ERROR_FORMAT (one that does not begin as logs do), and those of
  * ch_runs_put. */
-CH_API ch_status ch_runs_keep(ch_runs *runs, const char *directory, const ch_kept_run_labels *labels,
-                              int64_t *id, ch_error *error);
+CH_API ch_status ch_runs_record(ch_runs *runs, const char *directory, const ch_run_labels *labels,
+                                int64_t *id, ch_error *error);
 
-/* Keeps an evaluation that has just ended, by this machine: `json` is the object that ch_evaluate_text or
+/* Records an evaluation that has just ended, by this machine: `json` is the object that ch_evaluate_text or
  * ch_evaluate_task gave for the model; its "loss" and "seconds" become the run's. labels may be NULL. *id
  * (may be NULL) receives its number. Errors: CH_ERROR_FORMAT for what is no JSON object, and those of
  * ch_runs_put. */
-CH_API ch_status ch_runs_keep_evaluation(ch_runs *runs, const ch_model *model, const char *json,
-                                         const ch_kept_run_labels *labels, int64_t *id, ch_error *error);
+CH_API ch_status ch_runs_record_evaluation(ch_runs *runs, const ch_model *model, const char *json,
+                                           const ch_run_labels *labels, int64_t *id, ch_error *error);
 
 /* A query for runs. Zero-initialise it; members may be added in later versions.
  *
  * A term is the number of a run (with several numbers, any of them is found), or KEY=VALUE with one of
- * = != < <= > >= ~ (contains); all of these must hold. KEY is the name of a text or number in ch_kept_run, or
+ * = != < <= > >= ~ (contains); all of these must hold. KEY is the name of a text or number in ch_run_record, or
  * a member of its JSON texts: "config.hidden_size", "options.batch", "results.verdict". "mechanism=gqa" finds
  * gqa:4 too. "loss" is the validation loss, where a run has none the training loss, which is also
  * "training_loss". */
@@ -105,28 +105,28 @@ typedef struct ch_runs_query {
 } ch_runs_query;
 
 /* Runs that a query found. They do not change when the file changes or is closed. */
-typedef struct ch_found_runs ch_found_runs;
+typedef struct ch_run_list ch_run_list;
 
-/* The runs that a query finds, all of them for NULL; release *found with ch_found_runs_free. Errors:
+/* The runs that a query finds, all of them for NULL; release *found with ch_run_list_free. Errors:
  * CH_ERROR_ARGUMENT for terms that are none, unknown keys (the nearest is suggested) and the number of a run
  * that is not there; CH_ERROR_IO and CH_ERROR_FORMAT. */
-CH_API ch_status ch_runs_find(ch_runs *runs, const ch_runs_query *query, ch_found_runs **found,
+CH_API ch_status ch_runs_find(ch_runs *runs, const ch_runs_query *query, ch_run_list **found,
                               ch_error *error);
 
 /* NULL is fine. */
-CH_API void ch_found_runs_free(ch_found_runs *found);
+CH_API void ch_run_list_free(ch_run_list *found);
 
 /* How many were found. */
-CH_API int64_t ch_found_runs_count(const ch_found_runs *found);
+CH_API int64_t ch_run_list_count(const ch_run_list *found);
 
 /* Run `index` of 0 ... count - 1, in the requested order; it belongs to `found`. NULL for another
  * index. */
-CH_API const ch_kept_run *ch_found_run(const ch_found_runs *found, int64_t index);
+CH_API const ch_run_record *ch_run_list_at(const ch_run_list *found, int64_t index);
 
 /* *json becomes one run as a JSON object: its members by their names, numbers that are not known as null;
  * with `curves` also "curve" and "validation_curve", lists of [tokens, loss]. NUL-terminated and the
  * caller's: release it with ch_free. */
-CH_API ch_status ch_kept_run_json(const ch_kept_run *run, bool curves, char **json, ch_error *error);
+CH_API ch_status ch_run_record_json(const ch_run_record *run, bool curves, char **json, ch_error *error);
 
 /* Removes the runs of numbers ids [count] from the file, all or none; models and logs stay. A number that is
  * not there is passed over. Errors: CH_ERROR_IO, CH_ERROR_FORMAT. */

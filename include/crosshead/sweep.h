@@ -28,6 +28,7 @@ typedef struct ch_sweep_result {
   bool stopped; /* ended before its last step, without hope of recovery */
   const ch_curve_point *curve, *validation_curve;
   int32_t curve_points, validation_points;
+  ch_trained_on trained_on;
   /* Concluded from all runs: */
   ch_stability_verdict verdict; /* the verdict of `stability`, or CH_STUCK */
   bool has_law;

@@ -109,6 +109,12 @@ typedef struct ch_train_optimizer {
   double eps;          /* AdamW's */
 } ch_train_optimizer;
 
+/* What PyTorch trained a run with. Every member is NULL if it did not. */
+typedef struct ch_trained_on {
+  const char *device_name;    /* "NVIDIA H200", "cpu" */
+  const char *torch, *python; /* their versions */
+} ch_trained_on;
+
 /* Who computes. */
 typedef struct ch_train_workers {
   int32_t threads; /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
@@ -118,6 +124,9 @@ typedef struct ch_train_workers {
    * PyTorch, transformers and the package crosshead (NULL: CROSSHEAD_PYTHON, that of an active virtual
    * environment, or python3). */
   const char *device, *python;
+  /* with CH_ENGINE_PYTORCH: divide parameters, gradients and moments over the devices (FSDP2), in place of a
+   * whole model on each; with the same step */
+  bool shard;
   bool prepare; /* with CH_ENGINE_PYTORCH: write what `python -m crosshead.worker OUT` trains, and end */
   /* One of several processes that train one model together (ranks.h): all call ch_train with the same
    * settings, each gets its share of a step's micro-batches, and rank 0 writes the files and gets the events.

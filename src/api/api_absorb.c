@@ -14,7 +14,7 @@ void ch_absorb_defaults(ch_absorb_settings *settings) {
 
 /* The type of a written tensor. Folded tensors are rounded once, to F32; copied ones keep their type. */
 static ch_status absorbed_type(const ch_absorb_settings *settings, const ch_model *model,
-                               const ch_absorbed *absorbed, ch_dtype *dtype, ch_error *error) {
+                               const ch_absorption *absorbed, ch_dtype *dtype, ch_error *error) {
   bool folded = absorbed->knocked || absorbed->mixed_layers || absorbed->shared || absorbed->residuals;
   int known = ch_api_dtype(settings->type, folded ? CH_F32 : model->weights.tensors[0].dtype);
   if (settings->type != CH_PRECISION_DEFAULT && known != CH_F32 && known != CH_F16 && known != CH_BF16)
@@ -32,7 +32,7 @@ static json_t *letters(unsigned on) {
   return list;
 }
 
-static json_t *absorbed_figures(const ch_absorbed *a) {
+static json_t *absorbed_figures(const ch_absorption *a) {
   return json_pack("{s:s, s:I, s:I, s:o, s:I, s:o, s:I, s:I, s:I}", "model_type", a->config.model_type,
                    "shared_projections_written", (json_int_t)a->shared, "residuals_added",
                    (json_int_t)a->residuals, "knocking_folded", letters(a->knocked), "mixed_layers_folded",
@@ -41,7 +41,7 @@ static json_t *absorbed_figures(const ch_absorbed *a) {
                    "cache_elements_per_token", (json_int_t)a->cache_after);
 }
 
-static ch_status write_model(const ch_model *model, const ch_absorbed *absorbed, const char *out,
+static ch_status write_model(const ch_model *model, const ch_absorption *absorbed, const char *out,
                              ch_dtype dtype, const ch_absorb_settings *settings, ch_error *error) {
   ch_api_progress progress = {settings->progress, settings->user, false};
   const ch_model_writing writing = {.read = &model->weights, .step = ch_api_step, .context = &progress};
@@ -57,7 +57,7 @@ static ch_status write_model(const ch_model *model, const ch_absorbed *absorbed,
 
 static ch_status fold(const ch_model *model, const char *out, const ch_absorb_settings *settings, char **json,
                       ch_error *error) {
-  ch_absorbed absorbed;
+  ch_absorption absorbed;
   ch_dtype dtype = CH_F32;
   CH_TRY(ch_model_check_plain(model, "be folded", error));
   CH_TRY(ch_absorb(model, &(ch_absorb_options){.keep_cache = settings->keep_cache}, &absorbed, error));

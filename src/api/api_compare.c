@@ -17,6 +17,8 @@
 #include "experiment/lineup/comparison_plan.h"
 #include "experiment/lineup/presets.h"
 #include "experiment/findings/comparison_json.h"
+#include "experiment/trial/settings.h"
+#include "laws/ladder_laws.h"
 #include "report/forecast_text.h"
 #include "report/page.h"
 #include "report/comparison_text.h"
@@ -30,6 +32,10 @@ bool ch_mechanism_name_at(int32_t index, ch_mechanism_name *name) {
 }
 
 /* --- a comparison ------------------------------------------------------------------------------------------------ */
+
+void ch_compare_defaults(ch_compare_settings *settings) {
+  *settings = ch_compare_usual;
+}
 
 ch_status ch_compare_check(const ch_compare_settings *settings, ch_error *error) {
   if (!settings) return ch_refuse_null(error, "the settings");
@@ -228,4 +234,24 @@ ch_status ch_comparison_page(const ch_comparison *comparison, char **html, ch_er
   if (status == CH_OK) return ch_api_text(&page, html, error);
   ch_text_free(&page);
   return status;
+}
+
+const char *ch_verdict_kind_name(ch_verdict_kind kind) {
+  return (unsigned)kind <= CH_VERDICT_UNDECIDED ? ch_verdict_kinds[kind] : "undecided";
+}
+
+const ch_ladder_law *ch_ladder_laws_at(const ch_ladder_laws *laws, int32_t index) {
+  return index >= 0 && index < laws->count ? &laws->laws[index] : NULL;
+}
+
+int32_t ch_ladder_laws_count(const ch_ladder_laws *laws) {
+  return laws->count;
+}
+
+const ch_ladder_crossing *ch_ladder_crossing_at(const ch_ladder_laws *laws, int32_t index) {
+  return index >= 0 && index < laws->crossing_count ? &laws->crossings[index] : NULL;
+}
+
+void ch_ladder_basis_of(const ch_ladder_laws *laws, ch_ladder_basis *basis) {
+  *basis = laws->basis;
 }

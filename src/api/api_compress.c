@@ -21,7 +21,7 @@ void ch_compress_defaults(ch_compress_settings *settings) {
 
 /* Shared and factored matrices are materialised first, and mixed heads go into the projections where components
    are taken apart anew. */
-static ch_status settle_model(ch_compressing *c, ch_error *error) {
+static ch_status settle_model(ch_compress_job *c, ch_error *error) {
   c->model = c->own;
   if (ch_materialise_changes(&c->own->config, &c->own->params, CH_MATERIALISE_DENSE))
     CH_TRY(ch_model_materialise(c->own, CH_MATERIALISE_DENSE, error));
@@ -39,7 +39,7 @@ static ch_status settle_model(ch_compressing *c, ch_error *error) {
   return CH_OK;
 }
 
-static ch_status open_texts(ch_compressing *c, ch_error *error) {
+static ch_status open_texts(ch_compress_job *c, ch_error *error) {
   const ch_compress_settings *s = c->s;
   if (!s->calibration && !s->text) return CH_OK;
   CH_TRY(ch_tokenizer_open(c->directory, &c->tokenizer, error));
@@ -62,7 +62,7 @@ static ch_status open_texts(ch_compressing *c, ch_error *error) {
 }
 
 /* Refuses models without heads that could be left out. */
-static ch_status check_heads(const ch_compressing *c, ch_error *error) {
+static ch_status check_heads(const ch_compress_job *c, ch_error *error) {
   unsigned states;
   ch_error why = {0};
   ch_status status = ch_virtual_heads_check(c->model, &states, &why);
@@ -72,7 +72,7 @@ static ch_status check_heads(const ch_compressing *c, ch_error *error) {
   return status == CH_OK ? CH_OK : ch_fail_as(error, status, &why);
 }
 
-static ch_status open_compression(ch_compressing *c, ch_error *error) {
+static ch_status open_compression(ch_compress_job *c, ch_error *error) {
   CH_TRY(ch_model_load(c->directory, CH_WEIGHTS_MAPPED, &c->own, error));
   const ch_config *config = &c->own->config;
   CH_TRY(ch_config_needs_text(config, "compressing", error));
@@ -85,10 +85,10 @@ static ch_status open_compression(ch_compressing *c, ch_error *error) {
   if (config->num_hidden_layers > CH_MAX_LISTED_LAYERS)
     return ch_fail(error, CH_ERROR_CONFIG, "%s has %lld layers; at most %d are supported here", c->directory,
                    (long long)config->num_hidden_layers, (int)CH_MAX_LISTED_LAYERS);
-  CH_TRY(ch_compressing_read(c, error));
+  CH_TRY(ch_compress_job_read(c, error));
   c->report.layers = config->num_hidden_layers;
   c->report.groups = config->num_key_value_heads;
-  CH_TRY(ch_compressing_count(c->own, &c->report.before, error));
+  CH_TRY(ch_compress_job_count(c->own, &c->report.before, error));
   CH_TRY(settle_model(c, error));
   if (c->mea) CH_TRY(check_heads(c, error));
   CH_TRY(open_texts(c, error));
@@ -97,7 +97,7 @@ static ch_status open_compression(ch_compressing *c, ch_error *error) {
   return ch_model_materialise(c->before, CH_MATERIALISE_SERVING, error);
 }
 
-static void close_all(ch_compressing *c) {
+static void close_all(ch_compress_job *c) {
   ch_compressed_free(&c->compressed);
   ch_sensitivity_free(&c->sensitivity);
   ch_calibration_free(c->calibration);
@@ -114,7 +114,7 @@ static void close_all(ch_compressing *c) {
 /* --- compressing ------------------------------------------------------------------------------------------------- */
 
 /* Once the text has been looked at. */
-static ch_status compress(ch_compressing *c, ch_error *error) {
+static ch_status compress(ch_compress_job *c, ch_error *error) {
   static ch_compress_method *const methods[] = {ch_compress_mea, ch_compress_masa, ch_compress_svd_llm,
                                                 ch_compress_svd, ch_compress_basis_sharing};
   static const ch_rank_rule rules[] = {[CH_RANKS_DEFAULT] = CH_RANK_BY_METHOD,
@@ -132,69 +132,69 @@ static ch_status compress(ch_compressing *c, ch_error *error) {
                                        .keep = c->keep,
                                        .keep_count = c->keep_count,
                                        .dtype = c->dtype,
-                                       .step = ch_compressing_step,
+                                       .step = ch_compress_job_step,
                                        .context = c};
   CH_TRY(methods[c->s->method](c->model, c->calibration, &options, &c->compressed, error));
   c->report.compressed = &c->compressed;
-  return ch_compressing_write(c, error);
+  return ch_compress_job_write(c, error);
 }
 
 /* Collects the statistics of the text that the methods need. */
-static ch_status look_at_text(ch_compressing *c, ch_error *error) {
-  if (c->s->cache > 0) return ch_compressing_agree(c, ch_compressing_pursue(c, error), error);
-  CH_TRY(ch_compressing_agree(c, ch_compressing_calibrate(c, error), error));
-  return ch_compressing_agree(c, c->mea ? ch_compressing_choose_heads(c, error) : CH_OK, error);
+static ch_status look_at_text(ch_compress_job *c, ch_error *error) {
+  if (c->s->cache > 0) return ch_compress_job_agree(c, ch_compress_job_pursue(c, error), error);
+  CH_TRY(ch_compress_job_agree(c, ch_compress_job_calibrate(c, error), error));
+  return ch_compress_job_agree(c, c->mea ? ch_compress_job_choose_heads(c, error) : CH_OK, error);
 }
 
 /* The model as it was written; rank 0 knows where. */
-static ch_status open_after(ch_compressing *c, ch_error *error) {
+static ch_status open_after(ch_compress_job *c, ch_error *error) {
   char out[4096]; /* no longer name can be opened */
   snprintf(out, sizeof out, "%s", c->out);
   ch_ranks_broadcast(c->s->job, 0, out, sizeof out);
   return ch_model_load(out, CH_WEIGHTS_MAPPED, &c->after, error);
 }
 
-static ch_status materialise_after(ch_compressing *c, ch_error *error) {
+static ch_status materialise_after(ch_compress_job *c, ch_error *error) {
   CH_TRY(open_after(c, error));
-  CH_TRY(ch_compressing_count(c->after, &c->report.after, error));
+  CH_TRY(ch_compress_job_count(c->after, &c->report.after, error));
   return c->s->report ? ch_model_materialise(c->after, CH_MATERIALISE_SERVING, error) : CH_OK;
 }
 
 /* Counts and measures the model as it was written. */
-static ch_status measure_after(ch_compressing *c, ch_error *error) {
-  CH_TRY(ch_compressing_agree(c, materialise_after(c, error), error));
+static ch_status measure_after(ch_compress_job *c, ch_error *error) {
+  CH_TRY(ch_compress_job_agree(c, materialise_after(c, error), error));
   if (!c->s->report) return CH_OK;
   const ch_cache_types *types = c->report.cache_types ? &c->types : NULL;
   if (types) c->report.after.cache_bytes_per_token = ch_state_bytes(&c->after->config, types);
   c->report.after.cache_types = c->report.cache_types;
-  CH_TRY(ch_compressing_perplexity(c, c->after, "perplexity after", types, &c->report.after, error));
-  return ch_compressing_by_first(c, ch_compressing_race, error);
+  CH_TRY(ch_compress_job_perplexity(c, c->after, "perplexity after", types, &c->report.after, error));
+  return ch_compress_job_by_first(c, ch_compress_job_race, error);
 }
 
-static ch_status write_report(ch_compressing *c, ch_error *error) {
-  CH_TRY(ch_compressing_write_report(c, error));
-  return ch_compressing_step(c, "writing", 1, 1, error);
+static ch_status write_report(ch_compress_job *c, ch_error *error) {
+  CH_TRY(ch_compress_job_write_report(c, error));
+  return ch_compress_job_step(c, "writing", 1, 1, error);
 }
 
-static ch_status run_compression(ch_compressing *c, ch_error *error) {
+static ch_status run_compression(ch_compress_job *c, ch_error *error) {
   double began = ch_clock();
-  CH_TRY(ch_compressing_compare(c, false, error));
-  CH_TRY(ch_compressing_agree(c, open_compression(c, error), error));
-  CH_TRY(ch_compressing_compare(c, true, error));
+  CH_TRY(ch_compress_job_compare(c, false, error));
+  CH_TRY(ch_compress_job_agree(c, open_compression(c, error), error));
+  CH_TRY(ch_compress_job_compare(c, true, error));
   if (c->s->report)
-    CH_TRY(ch_compressing_perplexity(c, c->before, "perplexity before", NULL, &c->report.before, error));
-  if (c->s->report && c->mea) CH_TRY(ch_compressing_eight_bit(c, error));
+    CH_TRY(ch_compress_job_perplexity(c, c->before, "perplexity before", NULL, &c->report.before, error));
+  if (c->s->report && c->mea) CH_TRY(ch_compress_job_eight_bit(c, error));
   CH_TRY(look_at_text(c, error));
-  CH_TRY(ch_compressing_by_first(c, compress, error));
+  CH_TRY(ch_compress_job_by_first(c, compress, error));
   ch_calibration_free(c->calibration); /* of a large model gigabytes, which the one to be measured can use */
   c->calibration = NULL;
   CH_TRY(measure_after(c, error));
   c->report.seconds = ch_clock() - began;
-  return c->s->report ? ch_compressing_by_first(c, write_report, error) : CH_OK;
+  return c->s->report ? ch_compress_job_by_first(c, write_report, error) : CH_OK;
 }
 
 /* *json and *table, or neither. */
-static ch_status answer(const ch_compressing *c, char **json, ch_error *error) {
+static ch_status answer(const ch_compress_job *c, char **json, ch_error *error) {
   ch_text table = {0};
   if (c->s->table) *c->s->table = NULL;
   if (json) *json = NULL;
@@ -212,7 +212,7 @@ static ch_status answer(const ch_compressing *c, char **json, ch_error *error) {
 static ch_status check_compress_settings(const char *directory, const char *out,
                                          const ch_compress_settings *settings, ch_error *error) {
   if (!directory || !out) return ch_refuse_null(error, "a directory's name");
-  CH_TRY(ch_compressing_check(settings, error));
+  CH_TRY(ch_compress_job_check(settings, error));
   if (!ch_same_file(directory, out)) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT, "%s is the input model; choose another output directory", out);
 }
@@ -220,9 +220,9 @@ static ch_status check_compress_settings(const char *directory, const char *out,
 ch_status ch_compress_model(const char *directory, const char *out, const ch_compress_settings *settings,
                             char **json, ch_error *error) {
   if (!settings) return ch_refuse_null(error, "the settings");
-  ch_compressing *c = calloc(1, sizeof *c);
+  ch_compress_job *c = calloc(1, sizeof *c);
   ch_status status = c ? check_compress_settings(directory, out, settings, error) : ch_no_memory(error);
-  status = ch_ranks_agree(settings->job, status, error);
+  status = ch_agree(settings->job, status, error);
   if (status != CH_OK) {
     free(c);
     return status;
@@ -242,13 +242,13 @@ ch_status ch_compress_model(const char *directory, const char *out, const ch_com
   if (!c->mea) c->report.ranks = ch_compression_ranks_name(settings);
   if (ch_compression_weighs(settings)) c->report.weighting = ch_compression_weightings[settings->weighting];
   ch_format_utc(time(NULL), c->report.created);
-  ch_machine_describe(&c->report.machine);
+  c->report.machine = ch_machine_here();
   ch_team team = ch_team_of(settings->threads);
   ch_team_before before = ch_team_enter(&team);
   status = run_compression(c, error);
   ch_team_leave(before);
   if (status == CH_OK) status = answer(c, json, error);
-  status = ch_compressing_agree(c, status, error);
+  status = ch_compress_job_agree(c, status, error);
   close_all(c);
   free(c);
   return status;

@@ -195,7 +195,7 @@ static ch_status export_untrained(const char *path, const char *out, const ch_ex
 }
 
 /* Without a type matrices keep theirs. If some were folded, all get the type of the embedding. */
-static ch_status gguf_type(ch_precision precision, const ch_absorbed *plain, ch_gguf_export *how,
+static ch_status gguf_type(ch_precision precision, const ch_absorption *plain, ch_gguf_export *how,
                            ch_error *error) {
   bool folded = plain->knocked || plain->mixed_layers || plain->shared || plain->residuals;
   int known = ch_api_dtype(precision, CH_F32);
@@ -210,7 +210,8 @@ static ch_status gguf_type(ch_precision precision, const ch_absorbed *plain, ch_
 }
 
 /* Refuses a model whose cache would grow, unless that is wanted. */
-static ch_status check_cache(const ch_absorbed *plain, const ch_export_settings *settings, ch_error *error) {
+static ch_status check_cache(const ch_absorption *plain, const ch_export_settings *settings,
+                             ch_error *error) {
   if (plain->cache_after <= plain->cache_before || settings->expand_heads) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT,
                  "GGUF does not support virtual heads; {expand_heads} expands them, which needs %lld cache "
@@ -219,7 +220,7 @@ static ch_status check_cache(const ch_absorbed *plain, const ch_export_settings 
 }
 
 static ch_status write_gguf(const ch_model *model, const char *out, const ch_export_settings *settings,
-                            const ch_absorbed *plain, const ch_tokenizer *tokenizer,
+                            const ch_absorption *plain, const ch_tokenizer *tokenizer,
                             const ch_chat_metadata *chat, char **json, ch_error *error) {
   ch_api_progress progress = {settings->progress, settings->user, false};
   char name[64], type[16] = "";
@@ -250,7 +251,7 @@ static ch_status write_gguf(const ch_model *model, const char *out, const ch_exp
 /* llama.cpp supports plain models only: everything that folds into matrices is folded. */
 static ch_status export_plain(const ch_model *model, const char *out, const ch_export_settings *settings,
                               char **json, ch_error *error) {
-  ch_absorbed plain;
+  ch_absorption plain;
   ch_tokenizer *tokenizer = NULL;
   ch_chat_metadata chat = {0};
   if (settings->type == CH_PRECISION_Q8_0) CH_TRY(ch_model_check_plain(model, "be quantised again", error));

@@ -8,6 +8,18 @@
 #include "report/coordinates_text.h"
 #include "tensor/team.h"
 
+void ch_coordinates_defaults(ch_coordinate_settings *settings) {
+  *settings = (ch_coordinate_settings){.mechanisms = "mha,gqa,mqa",
+                                       .widths = "64,128,256,512",
+                                       .layers = 4,
+                                       .parametrization = CH_PARAMETRIZATION_SPECTRAL,
+                                       .batch = 4,
+                                       .sequence = 64,
+                                       .steps = 10,
+                                       .seed = 1,
+                                       .seeds = 3};
+}
+
 ch_status ch_coordinates_check(const ch_coordinate_settings *settings, ch_error *error) {
   if (!settings) return ch_refuse_null(error, "the settings");
   return ch_coordinates_settings_check(settings, error);

@@ -8,8 +8,9 @@
 
 #include "base/text.h"
 #include "bench/limits.h"
+#include "bench/machine.h"
 #include "bench/random_model.h"
-#include "bench/speed.h"
+#include "bench/speed_limits.h"
 #include "config_file/config_json.h"
 #include "infer/api.h"
 #include "model/transformer.h"
@@ -19,14 +20,14 @@
 /* The shares of a data sheet's figures that inference reaches: an assumption; docs/plan.md says how to replace it. */
 static const double usual_reading = 0.80, usual_computing = 0.50;
 
-typedef struct published {
+typedef struct data_sheet {
   const char *name, *title, *source;
   double gigabytes_per_second, teraflops, gigabytes;
-} published;
+} data_sheet;
 
 /* TFLOP/s are of dense products of BF16 with sums in F32. Where a sheet has figures with sparsity alone, they are half
    of those. */
-static const published known[] = {
+static const data_sheet known[] = {
     {"h100-sxm", "NVIDIA H100 SXM, 80 GB", "NVIDIA H100 Tensor Core GPU data sheet", 3350, 989.5, 80},
     {"h200-sxm", "NVIDIA H200 SXM, 141 GB", "NVIDIA H200 Tensor Core GPU data sheet", 4800, 989.5, 141},
     {"a100-80gb", "NVIDIA A100 SXM, 80 GB", "NVIDIA A100 Tensor Core GPU data sheet", 2039, 312, 80},
@@ -54,7 +55,7 @@ enum { KNOWN = sizeof known / sizeof *known };
 
 bool ch_device_at(int32_t index, ch_device *device) {
   if (index < 0 || index >= KNOWN) return false;
-  const published *p = &known[index];
+  const data_sheet *p = &known[index];
   *device = (ch_device){.read_bandwidth = 1e9 * p->gigabytes_per_second,
                         .flops = 1e12 * p->teraflops,
                         .memory = (int64_t)(1e9 * p->gigabytes),
@@ -273,12 +274,11 @@ static void measure_rates(ch_device *device) {
 ch_status ch_device_measure(ch_precision compute, ch_device *device, ch_error *error) {
   ch_dtype dtype;
   double few, many;
-  ch_machine machine;
   if (!device) return ch_refuse_null(error, "the device pointer");
   CH_TRY(ch_api_compute_type(compute, CH_F32, &dtype, error));
   CH_TRY(small_step(FEW_LAYERS, &few, error));
   CH_TRY(small_step(MANY_LAYERS, &many, error));
-  ch_machine_describe(&machine);
+  const ch_machine machine = ch_machine_here();
   double integers = ch_measure_dot_peak_int8(CH_LIMIT_USUAL);
   ch_speed_limits limits = {.fma_peak = ch_measure_fma_peak_f32(CH_LIMIT_USUAL),
                             .bf16_peak = ch_measure_dot_peak_bf16(CH_LIMIT_USUAL)};

@@ -29,14 +29,14 @@ static ch_status decode(void *context, ch_error *error) {
 static ch_status time_both(ch_session *const sessions[2], double shortest[2], ch_error *error) {
   static const int32_t prompt[PROMPT] = {0};
   double seconds[2][TURNS];
-  ch_timed works[2];
+  ch_timed_work works[2];
   const float *logits;
   for (int k = 0; k < 2; k++) {
     CH_TRY(ch_session_feed(sessions[k], prompt, PROMPT, &logits, error));
-    works[k] = (ch_timed){.context = sessions[k], .once = decode, .seconds = seconds[k]};
+    works[k] = (ch_timed_work){.context = sessions[k], .once = decode, .seconds = seconds[k]};
   }
   CH_TRY(ch_time(&(ch_timing){.least = TURNS, .most = TURNS}, 2, works, error));
-  for (int k = 0; k < 2; k++) shortest[k] = ch_timed_shortest(&works[k]);
+  for (int k = 0; k < 2; k++) shortest[k] = ch_shortest_time(&works[k]);
   return CH_OK;
 }
 

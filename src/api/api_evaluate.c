@@ -6,6 +6,7 @@
 
 #include "api/evaluate_private.h"
 #include "attention/registry.h"
+#include "base/embedded_text.h"
 #include "base/progress.h"
 #include "eval/accuracy.h"
 #include "eval/document_set.h"
@@ -83,7 +84,7 @@ ch_status ch_evaluation_open(const ch_model *model, const ch_evaluate_settings *
     ch_evaluate_defaults(&e->settings);
   ch_status status = check_evaluate_settings(&e->settings, error);
   if (status == CH_OK) status = check_model(model, &e->settings, kind, error);
-  CH_TRY(ch_ranks_agree(e->settings.ranks, status, error));
+  CH_TRY(ch_agree(e->settings.ranks, status, error));
   ch_team team = ch_team_of(e->settings.threads);
   e->before = ch_team_enter(&team);
   e->model = *model;
@@ -169,11 +170,11 @@ static ch_status evaluate_text(const ch_evaluation *e, const char *path, text_fi
   ch_document_set text;
   ch_scorer *scorer = NULL;
   ch_rank_group *ranks = e->settings.ranks;
-  CH_TRY(ch_ranks_agree(ranks, ch_document_set_open(path, (ch_separator)e->settings.documents, &text, error),
-                        error));
+  CH_TRY(
+      ch_agree(ranks, ch_document_set_open(path, (ch_separator)e->settings.documents, &text, error), error));
   ch_status status = ch_scorer_create(&e->model, &scorer, error);
   if (status == CH_OK) status = use_cache(e, scorer, figures, error);
-  status = ch_ranks_agree(ranks, status, error);
+  status = ch_agree(ranks, status, error);
   if (status == CH_OK) status = measure_text(e, scorer, &text, figures, error);
   ch_scorer_free(scorer);
   ch_document_set_close(&text);
@@ -272,7 +273,7 @@ static ch_status score_requests(const ch_evaluation *e, requests *r, ch_continua
   ch_status status =
       ch_request_rules_of(&e->model.config, e->model.tokenizer, e->settings.window, &r->rules, error);
   if (status == CH_OK) status = encode_all(r, list, count, error);
-  CH_TRY(ch_ranks_agree(ranks, status, error));
+  CH_TRY(ch_agree(ranks, status, error));
   CH_TRY(ch_score_groups(&e->model, ranks, r->windows, r->starts, r->groups, r->scores, NULL,
                          e->settings.progress, e->settings.user, error));
   for (size_t i = 0; i < count; i++) {
@@ -306,4 +307,13 @@ ch_status ch_score_continuations(const ch_model *model, ch_continuation *continu
   else if (count)
     status = score_all(&e, continuations, count, error);
   return ch_evaluation_close(&e, status);
+}
+
+bool ch_task_builtin(int index, const char **name, const char **text) {
+  for (int i = 0; i <= index; i++)
+    if (!ch_embedded_tasks[i].name) return false;
+  if (index < 0) return false;
+  *name = ch_embedded_tasks[index].name;
+  *text = (const char *)ch_embedded_tasks[index].text;
+  return true;
 }

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "eval/tasks/task.h"
+#include "ranks/ranks.h"
 
 static const char SUITE[] = "ruler";
 
@@ -103,7 +104,7 @@ static ch_status ask_all(const ch_model *model, const char *length, const ch_eva
 static ch_status ask_suite(const ch_model *model, const char *task, const ch_evaluate_settings *settings,
                            char **json, ch_error *error) {
   double began = ch_clock();
-  CH_TRY(ch_ranks_agree(settings ? settings->ranks : NULL, check_ruler_settings(settings, error), error));
+  CH_TRY(ch_agree(settings ? settings->ranks : NULL, check_ruler_settings(settings, error), error));
   json_t *all = json_pack("{s:s, s:i, s:i}", "task", SUITE, "n", 0, "fewshot", 0);
   json_t *lengths = json_object(), *rows = json_object();
   ch_status status = ask_all(model, task + strlen(SUITE), settings, all, lengths, rows, error);

@@ -1,12 +1,20 @@
-/* The public functions that fit the curves of a file. */
+/* The public functions that fit laws to losses, of files or in memory, and judge the stability of training. */
 #include <crosshead/fit.h>
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "api/adapters.h"
 #include "base/file.h"
 #include "experiment/fit.h"
+#include "laws/loss_spikes.h"
+#include "laws/scaling_law.h"
+#include "laws/size_law.h"
 #include "report/fit_text.h"
+
+void ch_fit_defaults(ch_fit_settings *settings) {
+  *settings = (ch_fit_settings){.skip = -1};
+}
 
 ch_status ch_fit_file(const char *path, const ch_fit_settings *settings, ch_fits **fits, ch_error *error) {
   if (!path || !fits) return ch_refuse_null(error, path ? "the result pointer" : "the file's name");
@@ -83,4 +91,42 @@ ch_status ch_fits_text(const ch_fits *fits, char **text, ch_error *error) {
   ch_text lines = {0};
   ch_fits_write(fits, &lines);
   return ch_api_text(&lines, text, error);
+}
+
+/* --- curves in memory -------------------------------------------------------------------------------------------- */
+
+ch_status ch_scaling_law_fit(const double *tokens, const double *losses, int32_t n, double budget,
+                             ch_scaling_law *law, ch_error *error) {
+  if (!tokens || !losses || !law)
+    return ch_refuse_null(error, !tokens ? "the tokens" : losses ? "the place of the law" : "the losses");
+  return ch_fit_scaling_law(tokens, losses, n, budget, law, error);
+}
+
+double ch_scaling_law_loss(const ch_scaling_law *law, double tokens) {
+  return ch_predict_loss(law, tokens);
+}
+
+ch_status ch_size_law_fit(ch_size_form form, const double *sizes, const double *tokens, const double *losses,
+                          int32_t n, double at_size, double at_tokens, ch_size_law *law, ch_error *error) {
+  if (!sizes || !tokens || !losses || !law)
+    return ch_refuse_null(error, !sizes    ? "the sizes"
+                                 : !tokens ? "the tokens"
+                                 : losses  ? "the place of the law"
+                                           : "the losses");
+  return ch_fit_size_law(form, sizes, tokens, losses, n, at_size, at_tokens, law, error);
+}
+
+void ch_stability_judge(const double *losses, int64_t n, ch_stability *stability) {
+  *stability = ch_judge_stability(losses, n);
+}
+
+const char *ch_stability_name(ch_stability_verdict verdict) {
+  return ch_stability_names[verdict];
+}
+
+double ch_size_law_loss(const ch_size_law *law, double size, double tokens) {
+  double n = law->alpha_size.value, d = law->alpha_tokens.value;
+  if (law->form == CH_SIZE_FORM_SUM)
+    return law->floor.value + law->size.value * pow(size, -n) + law->tokens.value * pow(tokens, -d);
+  return pow(pow(law->size.value / size, n / d) + law->tokens.value / tokens, d);
 }

@@ -38,7 +38,7 @@ const ch_capacity_candidate *ch_capacity_candidate_at(const ch_capacity *capacit
   return index >= 0 && index < capacity->count ? &capacity->candidates[index] : NULL;
 }
 
-const ch_capacity_expected *ch_capacity_expected_at(const ch_capacity *capacity, int32_t index,
+const ch_capacity_estimate *ch_capacity_estimate_at(const ch_capacity *capacity, int32_t index,
                                                     int32_t device) {
   if (index < 0 || index >= capacity->count || device < 0 || device >= capacity->device_count) return NULL;
   return &capacity->expected[device * CH_CAPACITY_MOST + index];

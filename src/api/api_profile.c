@@ -1,5 +1,5 @@
 /* Rows of a profile, those that took longest first. */
-#include "bench/speed.h"
+#include "bench/speed_limits.h"
 
 #include <stdio.h>
 #include <stdlib.h>

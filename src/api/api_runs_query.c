@@ -1,16 +1,16 @@
-/* Finding runs, and runs as JSON. */
+/* The public functions that find runs: from terms to SQL, and from rows to runs and to JSON. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/runs_private.h"
 #include "base/arena.h"
 #include "base/json.h"
-#include "runs/schema.h"
 
-struct ch_found_runs {
+struct ch_run_list {
   ch_arena arena;
-  ch_kept_run *runs; /* [count] */
+  ch_run_record *runs; /* [count] */
   int64_t count;
 };
 
@@ -177,7 +177,7 @@ static ch_status put_where(search *s, const ch_runs_query *query, ch_error *erro
 
 /* --- reading ----------------------------------------------------------------------------------------------------- */
 
-static bool read_column(sqlite3_stmt *statement, int c, ch_arena *arena, ch_kept_run *run) {
+static bool read_column(sqlite3_stmt *statement, int c, ch_arena *arena, ch_run_record *run) {
   char *member = (char *)run + ch_runs_columns[c].offset;
   bool null = sqlite3_column_type(statement, c + 1) == SQLITE_NULL;
   const char *text;
@@ -227,19 +227,19 @@ static ch_status read_curve(ch_runs *runs, int64_t id, const char *kind, ch_aren
   return result == SQLITE_DONE ? CH_OK : ch_runs_failed(runs, "read", error);
 }
 
-static ch_status read_rows(ch_runs *runs, sqlite3_stmt *statement, ch_arena *arena, ch_kept_run **found,
+static ch_status read_rows(ch_runs *runs, sqlite3_stmt *statement, ch_arena *arena, ch_run_record **found,
                            int64_t *count, ch_error *error) {
   int64_t room = 0;
   int result;
   while ((result = sqlite3_step(statement)) == SQLITE_ROW) {
     if (*count == room) { /* arenas do not grow in place: doubling wastes as much again */
       room = 2 * room + 16;
-      ch_kept_run *more = ch_arena_alloc(arena, (size_t)room * sizeof *more);
+      ch_run_record *more = ch_arena_alloc(arena, (size_t)room * sizeof *more);
       if (!more) return ch_no_memory(error);
       if (*count) memcpy(more, *found, (size_t)*count * sizeof *more);
       *found = more;
     }
-    ch_kept_run *run = &(*found)[(*count)++];
+    ch_run_record *run = &(*found)[(*count)++];
     run->id = sqlite3_column_int64(statement, 0);
     for (int c = 0; c < CH_RUNS_COLUMNS; c++)
       if (!read_column(statement, c, arena, run)) return ch_no_memory(error);
@@ -265,9 +265,9 @@ static ch_status check_ids(ch_runs *runs, const ch_runs_query *query, ch_error *
   return CH_OK;
 }
 
-static ch_status read_curves(ch_runs *runs, ch_found_runs *found, ch_error *error) {
+static ch_status read_curves(ch_runs *runs, ch_run_list *found, ch_error *error) {
   for (int64_t i = 0; i < found->count; i++) {
-    ch_kept_run *run = &found->runs[i];
+    ch_run_record *run = &found->runs[i];
     CH_TRY(read_curve(runs, run->id, "training", &found->arena, &run->curve, &run->curve_points, error));
     CH_TRY(read_curve(runs, run->id, "validation", &found->arena, &run->validation_curve,
                       &run->validation_points, error));
@@ -275,7 +275,7 @@ static ch_status read_curves(ch_runs *runs, ch_found_runs *found, ch_error *erro
   return CH_OK;
 }
 
-static ch_status find_runs(ch_runs *runs, const ch_runs_query *query, ch_found_runs *found, ch_error *error) {
+static ch_status find_runs(ch_runs *runs, const ch_runs_query *query, ch_run_list *found, ch_error *error) {
   search s = {.arena = &found->arena};
   sqlite3_stmt *statement = NULL;
   ch_status status;
@@ -298,30 +298,30 @@ done:
   return status;
 }
 
-ch_status ch_runs_find(ch_runs *runs, const ch_runs_query *query, ch_found_runs **result, ch_error *error) {
+ch_status ch_runs_find(ch_runs *runs, const ch_runs_query *query, ch_run_list **result, ch_error *error) {
   static const ch_runs_query all = {0};
   *result = NULL;
-  ch_found_runs *found = calloc(1, sizeof *found);
+  ch_run_list *found = calloc(1, sizeof *found);
   if (!found) return ch_no_memory(error);
   ch_status status = find_runs(runs, query ? query : &all, found, error);
   if (status == CH_OK)
     *result = found;
   else
-    ch_found_runs_free(found);
+    ch_run_list_free(found);
   return status;
 }
 
-void ch_found_runs_free(ch_found_runs *found) {
+void ch_run_list_free(ch_run_list *found) {
   if (!found) return;
   ch_arena_free(&found->arena);
   free(found);
 }
 
-int64_t ch_found_runs_count(const ch_found_runs *found) {
+int64_t ch_run_list_count(const ch_run_list *found) {
   return found->count;
 }
 
-const ch_kept_run *ch_found_run(const ch_found_runs *found, int64_t index) {
+const ch_run_record *ch_run_list_at(const ch_run_list *found, int64_t index) {
   return index >= 0 && index < found->count ? &found->runs[index] : NULL;
 }
 
@@ -331,7 +331,7 @@ static json_t *number_or_null(double number) {
   return isfinite(number) ? json_real(number) : json_null();
 }
 
-static json_t *column_to_json(const ch_kept_run *run, int c) {
+static json_t *column_to_json(const ch_run_record *run, int c) {
   const char *member = (const char *)run + ch_runs_columns[c].offset, *text;
   int64_t whole;
   json_t *object;
@@ -360,7 +360,7 @@ static json_t *curve_to_json(const ch_curve_point *points, int64_t count) {
   return list;
 }
 
-json_t *ch_kept_run_to_json(const ch_kept_run *run, bool curves) {
+json_t *ch_run_record_to_json(const ch_run_record *run, bool curves) {
   json_t *object = json_object();
   bool fine = object && json_object_set_new(object, "id", json_integer(run->id)) == 0;
   for (int c = 0; fine && c < CH_RUNS_COLUMNS; c++)

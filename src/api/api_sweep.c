@@ -6,9 +6,19 @@
 
 #include "api/adapters.h"
 #include "experiment/sweep.h"
+#include "experiment/trial/settings.h"
 #include "report/sweep_page.h"
 #include "report/sweep_text.h"
 #include "tensor/team.h"
+
+void ch_sweep_defaults(ch_sweep_settings *settings) {
+  *settings = (ch_sweep_settings){.lineup = ch_compare_usual.lineup,
+                                  .training = ch_compare_usual.training,
+                                  .workers = ch_compare_usual.workers,
+                                  .lr = "3e-4,1e-3,3e-3,1e-2,3e-2"};
+  settings->training.schedule = CH_TRAIN_CONSTANT;
+  settings->training.evaluations = 30;
+}
 
 ch_status ch_sweep_check(const ch_sweep_settings *settings, ch_error *error) {
   if (!settings) return ch_refuse_null(error, "the settings");

@@ -1,5 +1,5 @@
 /* Events as JSON, one per line. */
-#include "bench/speed.h"
+#include "bench/speed_limits.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ static double beginning(const ch_profile *profile) {
   return began;
 }
 
-static ch_status put_traced_part(ch_writer *writer, int process, const ch_traced *part,
+static ch_status put_traced_part(ch_writer *writer, int process, const ch_trace_part *part,
                                  const ch_speed_limits *limits, bool *first, ch_error *error) {
   double began = part->from_zero ? 0 : beginning(part->profile);
   CH_TRY(put_trace_event(writer, named("process_name", process, SPANS, part->title), first, error));
@@ -63,8 +63,8 @@ static ch_status put_traced_part(ch_writer *writer, int process, const ch_traced
   return CH_OK;
 }
 
-ch_status ch_trace_write(const char *path, int parts, const ch_traced *traced, const ch_speed_limits *limits,
-                         ch_error *error) {
+ch_status ch_trace_write(const char *path, int parts, const ch_trace_part *traced,
+                         const ch_speed_limits *limits, ch_error *error) {
   static const char head[] = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [", tail[] = "\n]}\n";
   ch_writer writer;
   bool first = true;

@@ -34,11 +34,12 @@ static int64_t parameter_count(const ch_trainer *trainer) {
   return count;
 }
 
-static void tell_start(void *context, int64_t step) {
-  ch_training *t = context;
+static void tell_start(void *context, int64_t step, const ch_trained_on *on) {
+  ch_train_job *t = context;
   const ch_train_settings *s = t->settings;
   const ch_train_options *o = ch_trainer_options(t->trainer);
   bool vision = ch_config_is_vision(&t->config);
+  (void)on;
   t->began = true;
   t->began_step = step;
   ch_training_trace(t, 0);
@@ -53,12 +54,12 @@ static void tell_start(void *context, int64_t step) {
                                 .parameters = parameter_count(t->trainer),
                                 .tokens = vision ? ch_training_epoch(t) : t->data.train_tokens,
                                 .bytes = ch_trainer_bytes(t->trainer),
-                                .ranks = ch_ranks_count(s->workers.ranks)};
+                                .ranks = ch_rank_count(s->workers.ranks)};
   ch_training_tell(t, (ch_train_event){.kind = CH_TRAIN_EVENT_START, .as.start = {&start}});
 }
 
 static void tell_step(void *context, const ch_step_report *report) {
-  ch_training *t = context;
+  ch_train_job *t = context;
   ch_train_step step;
   ch_training_trace(t, report->step - t->began_step);
   ch_train_step_of(report, t->options.steps, &step);
@@ -70,14 +71,14 @@ static void tell_share(void *context, double share) {
 }
 
 static void tell_evaluating(void *context) {
-  ch_training *t = context;
+  ch_train_job *t = context;
   ch_progress_record record;
   ch_trainer_progress(t->trainer, &record);
   ch_training_tell(t, (ch_train_event){.kind = CH_TRAIN_EVENT_EVALUATING, .as.evaluating = {record.step}});
 }
 
 static void tell_evaluation(void *context, const ch_validation_point *point) {
-  ch_training *t = context;
+  ch_train_job *t = context;
   ch_train_evaluation evaluation = {
       .step = point->step, .loss = point->loss, .top1 = point->top1, .top5 = point->top5};
   if (!ch_trainer_expert_shares(t->trainer, &evaluation.least_expert, &evaluation.most_expert))
@@ -86,7 +87,7 @@ static void tell_evaluation(void *context, const ch_validation_point *point) {
 }
 
 static bool is_stopped(void *context) {
-  ch_training *t = context;
+  ch_train_job *t = context;
   const ch_train_settings *s = t->settings;
   if (s->stop && !t->stopped) t->stopped = s->stop(s->user);
   return t->stopped;
@@ -95,7 +96,7 @@ static bool is_stopped(void *context) {
 /* --- the run ----------------------------------------------------------------------------------------------------- */
 
 /* Trains to the end, from the weights of the model `from` where there is no checkpoint; NULL: from new ones. */
-static ch_status drive(ch_training *t, const char *from, ch_error *error) {
+static ch_status drive(ch_train_job *t, const char *from, ch_error *error) {
   ch_rank_group *ranks = t->settings->workers.ranks;
   const ch_trainer_start start = {
       .ranks = ranks, .stored = t->resumed ? t->checkpoint : from, .stop = is_stopped, .stop_context = t};
@@ -106,6 +107,7 @@ static ch_status drive(ch_training *t, const char *from, ch_error *error) {
                             .device = s->workers.device,
                             .text = t->text,
                             .micro_batch = s->training.micro_batch,
+                            .shard = s->workers.shard,
                             .prepare = s->workers.prepare};
   const ch_train_events events = {.context = t,
                                   .worker = s->workers.engine == CH_ENGINE_PYTORCH ? &worker : NULL,
@@ -120,34 +122,34 @@ static ch_status drive(ch_training *t, const char *from, ch_error *error) {
   ch_status status = gives ? ch_data_give_tokenizer(&t->data, t->out, error) : CH_OK;
   if (status == CH_OK && gives && from && !t->settings->text.tokenizer)
     status = ch_copy_generation_settings(from, t->out, error);
-  return ch_ranks_agree(ranks, status, error);
+  return ch_agree(ranks, status, error);
 }
 
 /* The first rank prepares what the others then find. */
-static ch_status open_data(ch_training *t, ch_error *error) {
+static ch_status open_data(ch_train_job *t, ch_error *error) {
   ch_rank_group *ranks = t->settings->workers.ranks;
   bool leads = ch_ranks_leads(ranks);
-  CH_TRY(ch_ranks_agree(ranks, leads ? ch_training_open_data(t, error) : CH_OK, error));
-  return ch_ranks_agree(ranks, leads ? CH_OK : ch_training_open_data(t, error), error);
+  CH_TRY(ch_agree(ranks, leads ? ch_training_open_data(t, error) : CH_OK, error));
+  return ch_agree(ranks, leads ? CH_OK : ch_training_open_data(t, error), error);
 }
 
-static ch_status run_training(ch_training *t, ch_training_control *control, ch_error *error) {
+static ch_status run_training(ch_train_job *t, ch_training_control *control, ch_error *error) {
   ch_rank_group *ranks = t->settings->workers.ranks;
-  CH_TRY(ch_ranks_agree(ranks, ch_training_decide(t, error), error));
+  CH_TRY(ch_agree(ranks, ch_training_decide(t, error), error));
   CH_TRY(ch_training_compare_start(t, error));
-  CH_TRY(ch_ranks_agree(ranks, ch_training_find_control(t, control, error), error));
+  CH_TRY(ch_agree(ranks, ch_training_find_control(t, control, error), error));
   CH_TRY(open_data(t, error));
   CH_TRY(ch_training_compare_data(t, error));
   ch_status status = ch_ranks_leads(ranks) ? ch_training_record_control(t, control, error) : CH_OK;
-  CH_TRY(ch_ranks_agree(ranks, status, error));
+  CH_TRY(ch_agree(ranks, status, error));
   return drive(t, t->settings->model.init_from, error);
 }
 
 /* The other model, when the first one has ended, whose trainer makes room. */
-static ch_status run_control(ch_training *t, ch_training_control *control, ch_error *error) {
+static ch_status run_control(ch_train_job *t, ch_training_control *control, ch_error *error) {
   ch_trainer_free(t->trainer);
   t->trainer = NULL;
-  CH_TRY(ch_ranks_agree(t->settings->workers.ranks, ch_training_open_control(t, control, error), error));
+  CH_TRY(ch_agree(t->settings->workers.ranks, ch_training_open_control(t, control, error), error));
   ch_status status = drive(&control->run, control->model, error);
   if (status != CH_ERROR_INTERRUPTED || !control->run.began) return status;
   ch_progress_record record;
@@ -158,7 +160,7 @@ static ch_status run_control(ch_training *t, ch_training_control *control, ch_er
 }
 
 /* The sentence of a run that was stopped, for a caller who has no command line. */
-static json_t *training_figures(const ch_training *t) {
+static json_t *training_figures(const ch_train_job *t) {
   ch_progress_record record;
   double least, most;
   char per_second[64];
@@ -183,7 +185,7 @@ static json_t *training_figures(const ch_training *t) {
   return object;
 }
 
-static void close_all(ch_training *t) {
+static void close_all(ch_train_job *t) {
   ch_trainer_free(t->trainer);
   ch_profile_release(&t->profile);
   ch_data_close(&t->data);
@@ -193,7 +195,7 @@ static void close_all(ch_training *t) {
 
 ch_status ch_train(const char *out, const ch_train_settings *settings, char **json, ch_error *error) {
   if (!out || !settings) return ch_refuse_null(error, out ? "the settings" : "the directory's name");
-  ch_training *t = calloc(1, sizeof *t);
+  ch_train_job *t = calloc(1, sizeof *t);
   if (!t) return ch_no_memory(error);
   ch_train_settings own = *settings;
   if (!ch_ranks_leads(settings->workers.ranks)) own.event = NULL; /* only rank 0 reports */
@@ -225,4 +227,8 @@ ch_status ch_train(const char *out, const ch_train_settings *settings, char **js
   close_all(t);
   free(t);
   return status;
+}
+
+char *ch_python_of(const char *python) {
+  return ch_find_python(python);
 }

@@ -11,14 +11,14 @@
 #include "eval/tasks/ask_task.h"
 
 /* The context of a task's progress callback. */
-typedef struct asking {
+typedef struct task_progress {
   const ch_compare_settings *settings;
   const ch_model_result *model;
   const ch_asked_task *task;
-} asking;
+} task_progress;
 
 static bool report_task_progress(int64_t done, int64_t total, void *user) {
-  const asking *a = user;
+  const task_progress *a = user;
   const ch_compare_settings *s = a->settings;
   const ch_compare_event event = {.kind = CH_COMPARE_EVENT_ASKING,
                                   .as.asking = {a->model, a->task->spelling, done, total}};
@@ -63,7 +63,7 @@ static ch_evaluate_settings settings_of(const ch_compare_settings *s, const ch_a
   return settings;
 }
 
-static ch_status ask(asking *a, const ch_model *model, ch_arena *arena, ch_task_result *answer,
+static ch_status ask(task_progress *a, const ch_model *model, ch_arena *arena, ch_task_result *answer,
                      ch_error *error) {
   char length[LENGTH_SIZE], *text = NULL;
   ch_evaluate_settings settings = settings_of(a->settings, a->task, length);
@@ -80,7 +80,7 @@ static ch_status ask(asking *a, const ch_model *model, ch_arena *arena, ch_task_
 ch_status ch_compare_ask(const ch_compare_settings *settings, const ch_model_result *model,
                          const char *directory, const ch_asked_task *task, ch_arena *arena,
                          ch_task_result *answer, ch_error *error) {
-  asking a = {settings, model, task};
+  task_progress a = {settings, model, task};
   ch_model *opened;
   CH_TRY(ch_model_open(directory, &opened, error));
   ch_status status = ask(&a, opened, arena, answer, error);

@@ -7,7 +7,7 @@ enum { PROFILE_TOKENS = 1 << 14, FINEST_CHOICES = 4 };
 
 /* Fewer tokens than inputs leave directions that nothing was seen of, along which whitened methods would cut as they
    please. */
-static ch_status check_calibration(const ch_compressing *c, ch_error *error) {
+static ch_status check_calibration(const ch_compress_job *c, ch_error *error) {
   int64_t tokens = (int64_t)c->tokens.size, inputs = c->model->config.hidden_size;
   if (c->mea || tokens > inputs) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT,
@@ -24,7 +24,7 @@ static bool needs_drift(const ch_compress_settings *s) {
          (ch_compression_weighs(s) && s->weighting == CH_ERROR_WEIGHTING_MEASURED);
 }
 
-ch_status ch_compressing_calibrate(ch_compressing *c, ch_error *error) {
+ch_status ch_compress_job_calibrate(ch_compress_job *c, ch_error *error) {
   ch_projection_shapes shapes = {0};
   const char *names[CH_MAX_PROJECTIONS];
   int count = 0;
@@ -40,7 +40,7 @@ ch_status ch_compressing_calibrate(ch_compressing *c, ch_error *error) {
   ch_calibration_options options = {.projections = names,
                                     .projection_count = count,
                                     .drift = needs_drift(c->s),
-                                    .step = ch_compressing_step,
+                                    .step = ch_compress_job_step,
                                     .context = c,
                                     .ranks = c->s->job};
   CH_TRY(ch_calibrate(c->model, c->tokens.data, (int64_t)c->tokens.size, &options, &c->calibration, error));
@@ -50,7 +50,7 @@ ch_status ch_compressing_calibrate(ch_compressing *c, ch_error *error) {
 }
 
 /* h' to try: the requested one; otherwise all below G, or four at even distances if there are many. */
-static int choices_of(const ch_compressing *c, int64_t groups, int64_t heads[CH_MAX_HEAD_CHOICES]) {
+static int choices_of(const ch_compress_job *c, int64_t groups, int64_t heads[CH_MAX_HEAD_CHOICES]) {
   int count = 0;
   if (c->s->component_heads > 0) {
     heads[0] = c->s->component_heads;
@@ -61,7 +61,7 @@ static int choices_of(const ch_compressing *c, int64_t groups, int64_t heads[CH_
   return count;
 }
 
-static ch_status choose_by_budget(ch_compressing *c, ch_error *error) {
+static ch_status choose_by_budget(ch_compress_job *c, ch_error *error) {
   double layers = (double)c->sensitivity.layers;
   if (c->s->component_heads > 0) {
     int64_t count = (int64_t)(c->s->budget * layers + 0.5);
@@ -71,12 +71,12 @@ static ch_status choose_by_budget(ch_compressing *c, ch_error *error) {
   return ch_choose_heads(&c->sensitivity, (int64_t)(saved + 0.999999), c->heads, error);
 }
 
-ch_status ch_compressing_profile(ch_compressing *c, ch_error *error) {
+ch_status ch_compress_job_profile(ch_compress_job *c, ch_error *error) {
   int64_t tried[CH_MAX_HEAD_CHOICES], groups = c->own->config.num_key_value_heads;
   ch_sensitivity_options options = {.first = c->first,
                                     .last = c->last,
                                     .heads = tried,
-                                    .step = ch_compressing_step,
+                                    .step = ch_compress_job_step,
                                     .context = c,
                                     .ranks = c->s->job};
   options.choices = choices_of(c, groups, tried);
@@ -92,7 +92,7 @@ ch_status ch_compressing_profile(ch_compressing *c, ch_error *error) {
   return CH_OK;
 }
 
-ch_status ch_compressing_choose_heads(ch_compressing *c, ch_error *error) {
+ch_status ch_compress_job_choose_heads(ch_compress_job *c, ch_error *error) {
   const ch_config *config = &c->own->config;
   int64_t groups = config->num_key_value_heads;
   for (int l = 0; l < config->num_hidden_layers; l++) {
@@ -103,6 +103,6 @@ ch_status ch_compressing_choose_heads(ch_compressing *c, ch_error *error) {
   }
   c->report.component_heads = c->heads;
   if (!c->s->profile && !(c->s->budget > 0)) return CH_OK;
-  CH_TRY(ch_compressing_profile(c, error));
+  CH_TRY(ch_compress_job_profile(c, error));
   return c->s->budget > 0 ? choose_by_budget(c, error) : CH_OK;
 }

@@ -23,36 +23,36 @@ static ch_cache_types types_of(int remedy) {
 }
 
 /* The share of a 16-bit cache that the types save. */
-static double saved_by(const ch_compressing *c, int remedy) {
+static double saved_by(const ch_compress_job *c, int remedy) {
   const ch_cache_types types = types_of(remedy);
   return 1 - (double)ch_state_bytes(&c->own->config, &types) / (double)c->report.before.cache_bytes_per_token;
 }
 
-static ch_status measure_remedy(ch_compressing *c, int remedy, ch_compression_figures *figures,
+static ch_status measure_remedy(ch_compress_job *c, int remedy, ch_compression_figures *figures,
                                 ch_error *error) {
   const ch_cache_types types = types_of(remedy);
   *figures = c->report.before;
   figures->measured = false;
   figures->cache_types = remedies[remedy].name;
   figures->cache_bytes_per_token = ch_state_bytes(&c->own->config, &types);
-  return ch_compressing_perplexity(c, c->before, "perplexity with a smaller type", &types, figures, error);
+  return ch_compress_job_perplexity(c, c->before, "perplexity with a smaller type", &types, figures, error);
 }
 
-ch_status ch_compressing_eight_bit(ch_compressing *c, ch_error *error) {
+ch_status ch_compress_job_eight_bit(ch_compress_job *c, ch_error *error) {
   return measure_remedy(c, EIGHT_BIT, &c->report.eight_bit, error);
 }
 
-static void take_types(ch_compressing *c, int remedy) {
+static void take_types(ch_compress_job *c, int remedy) {
   c->types = types_of(remedy);
   c->report.cache_types = remedies[remedy].name;
 }
 
-static void keep_heads(ch_compressing *c) {
+static void keep_heads(ch_compress_job *c) {
   for (int64_t l = 0; l < c->report.layers; l++) c->heads[l] = c->report.groups;
 }
 
 /* The share of a 16-bit cache that 8-bit elements of so many heads save. */
-static double saved_by_heads(const ch_compressing *c) {
+static double saved_by_heads(const ch_compress_job *c) {
   int64_t bytes = 0;
   for (int64_t l = 0; l < c->report.layers; l++) {
     int64_t width = ch_stored_width(c->heads[l] * c->own->config.head_dim, CH_Q8_0);
@@ -63,10 +63,10 @@ static double saved_by_heads(const ch_compressing *c) {
 
 /* Heads for each layer that reach the goal with 8-bit elements; *loss is what the model would have with both, if what
  * layers lose alone adds up. */
-static ch_status choose_heads(ch_compressing *c, double *loss, ch_error *error) {
+static ch_status choose_heads(ch_compress_job *c, double *loss, ch_error *error) {
   const ch_sensitivity *s = &c->sensitivity;
-  CH_TRY(ch_compressing_calibrate(c, error));
-  CH_TRY(ch_compressing_profile(c, error));
+  CH_TRY(ch_compress_job_calibrate(c, error));
+  CH_TRY(ch_compress_job_profile(c, error));
   for (int64_t gone = 1; saved_by_heads(c) < c->s->cache; gone++)
     CH_TRY(ch_choose_heads(s, gone, c->heads, error));
   *loss = c->report.eight_bit.loss;
@@ -76,7 +76,7 @@ static ch_status choose_heads(ch_compressing *c, double *loss, ch_error *error) 
   return CH_OK;
 }
 
-static ch_status out_of_reach(const ch_compressing *c, const ch_error *why, ch_error *error) {
+static ch_status out_of_reach(const ch_compress_job *c, const ch_error *why, ch_error *error) {
   return ch_fail(
       error, CH_ERROR_ARGUMENT,
       "{cache} %.3g%% cannot be reached: a cache of type q4_0 saves %.1f %%, and fewer heads with q8_0 do "
@@ -84,7 +84,7 @@ static ch_status out_of_reach(const ch_compressing *c, const ch_error *why, ch_e
       100 * c->s->cache, 100 * saved_by(c, REMEDIES - 1), why->message);
 }
 
-ch_status ch_compressing_pursue(ch_compressing *c, ch_error *error) {
+ch_status ch_compress_job_pursue(ch_compress_job *c, ch_error *error) {
   ch_compression_figures found = c->report.eight_bit;
   ch_error why = {.message = "this model has one key-value head"};
   double loss = INFINITY;

@@ -2,7 +2,7 @@
 #include "api/compress_private.h"
 
 #include "base/median.h"
-#include "bench/speed.h"
+#include "bench/speed_limits.h"
 #include "model/accounting.h"
 
 enum { TURNS = 5, DECODED = 16, MOST_DEPTH = 512 };
@@ -10,13 +10,13 @@ static const double enough_seconds = 20;
 static const int64_t most_raced = CH_LARGE_WEIGHTS;
 
 static bool scoring(int64_t done, int64_t total, void *context) {
-  ch_compressing *c = context;
-  return ch_compressing_step(c, c->stage, (double)done, (double)total, NULL) == CH_OK;
+  ch_compress_job *c = context;
+  return ch_compress_job_step(c, c->stage, (double)done, (double)total, NULL) == CH_OK;
 }
 
-ch_status ch_compressing_perplexity(ch_compressing *c, const ch_model *model, const char *what,
-                                    const ch_cache_types *types, ch_compression_figures *figures,
-                                    ch_error *error) {
+ch_status ch_compress_job_perplexity(ch_compress_job *c, const ch_model *model, const char *what,
+                                     const ch_cache_types *types, ch_compression_figures *figures,
+                                     ch_error *error) {
   enum { MOST_KEPT_BACK = 1 << 16 };
   if (!c->text.count) return CH_OK;
   int64_t window = ch_window_of(&model->config);
@@ -28,9 +28,9 @@ ch_status ch_compressing_perplexity(ch_compressing *c, const ch_model *model, co
                                   .user = c};
   ch_scorer *scorer = NULL;
   ch_token_perplexity found;
-  ch_status status = ch_compressing_step(c, what, 0, 1, error);
+  ch_status status = ch_compress_job_step(c, what, 0, 1, error);
   if (status == CH_OK) status = ch_scorer_create(model, &scorer, error);
-  status = ch_compressing_agree(c, status, error);
+  status = ch_compress_job_agree(c, status, error);
   if (status == CH_OK && types) ch_scorer_use_cache(scorer, *types);
   if (status == CH_OK)
     status = ch_token_perplexity_of(scorer, c->tokenizer, c->text.documents, c->text.count,
@@ -44,7 +44,7 @@ ch_status ch_compressing_perplexity(ch_compressing *c, const ch_model *model, co
   return CH_OK;
 }
 
-ch_status ch_compressing_count(const ch_model *model, ch_compression_figures *figures, ch_error *error) {
+ch_status ch_compress_job_count(const ch_model *model, ch_compression_figures *figures, ch_error *error) {
   ch_account account;
   CH_TRY(ch_account_model(&model->config, &model->params, 0, ch_cache_of(CH_F16), &account, error));
   figures->parameters = account.parameters_total;
@@ -55,7 +55,7 @@ ch_status ch_compressing_count(const ch_model *model, ch_compression_figures *fi
   return CH_OK;
 }
 
-ch_status ch_compressing_race(ch_compressing *c, ch_error *error) {
+ch_status ch_compress_job_race(ch_compress_job *c, ch_error *error) {
   const ch_model *runners[] = {c->before, c->after};
   double rates[2][TURNS];
   int turns = 0;
@@ -70,7 +70,7 @@ ch_status ch_compressing_race(ch_compressing *c, ch_error *error) {
   while (turns < TURNS && (turns == 0 || ch_clock() - began < enough_seconds)) {
     for (int i = 0; i < 2; i++) {
       ch_speed speed;
-      CH_TRY(ch_compressing_step(c, "decoding, in turns", turns, TURNS, error));
+      CH_TRY(ch_compress_job_step(c, "decoding, in turns", turns, TURNS, error));
       CH_TRY(ch_speed_decode(runners[i], &options, &speed, error));
       rates[i][turns] = speed.tokens_per_second;
     }

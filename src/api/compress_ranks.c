@@ -15,7 +15,7 @@ static uint64_t hash_settings(const ch_compress_settings *s) {
          ch_hash_text(s->keep);
 }
 
-ch_status ch_compressing_compare(ch_compressing *c, bool opened, ch_error *error) {
+ch_status ch_compress_job_compare(ch_compress_job *c, bool opened, ch_error *error) {
   const ch_compress_settings *s = c->s;
   if (!s->job) return CH_OK;
   const char *kernels = ch_kernels_best(CH_F32)->name;
@@ -30,16 +30,16 @@ ch_status ch_compressing_compare(ch_compressing *c, bool opened, ch_error *error
   return ch_ranks_compare(s->job, facts, sizeof facts / sizeof *facts, error);
 }
 
-ch_status ch_compressing_agree(const ch_compressing *c, ch_status status, ch_error *error) {
-  return ch_ranks_agree(c->s->job, status, error);
+ch_status ch_compress_job_agree(const ch_compress_job *c, ch_status status, ch_error *error) {
+  return ch_agree(c->s->job, status, error);
 }
 
 static bool cancelled(void *context) {
-  ch_compressing *c = context;
-  return ch_compressing_step(c, c->stage, 0, 1, NULL) != CH_OK;
+  ch_compress_job *c = context;
+  return ch_compress_job_step(c, c->stage, 0, 1, NULL) != CH_OK;
 }
 
-ch_status ch_compressing_by_first(ch_compressing *c, ch_compressing_part *part, ch_error *error) {
+ch_status ch_compress_job_by_first(ch_compress_job *c, ch_compress_job_part *part, ch_error *error) {
   ch_rank_group *job = c->s->job;
   ch_status status = ch_shared_begin(&c->shared, job, 0, error);
   if (status == CH_OK) {

@@ -78,7 +78,7 @@ static ch_status check_others(const ch_compress_settings *s, ch_error *error) {
   return CH_OK;
 }
 
-ch_status ch_compressing_check(const ch_compress_settings *s, ch_error *error) {
+ch_status ch_compress_job_check(const ch_compress_settings *s, ch_error *error) {
   if ((unsigned)s->method > CH_COMPRESSION_BASIS_SHARING)
     return ch_fail(error, CH_ERROR_ARGUMENT, "method is %d, which is not a ch_compression", (int)s->method);
   if ((unsigned)s->ranks > CH_RANKS_SEARCHED || (unsigned)s->weighting > CH_ERROR_WEIGHTING_PAPER)
@@ -99,7 +99,7 @@ ch_status ch_compressing_check(const ch_compress_settings *s, ch_error *error) {
 
 /* --- for a model ------------------------------------------------------------------------------------------------- */
 
-static ch_status read_layers(ch_compressing *c, ch_error *error) {
+static ch_status read_layers(ch_compress_job *c, ch_error *error) {
   int64_t layers = c->own->config.num_hidden_layers;
   c->first = c->s->first_layer;
   c->last = c->s->last_layer == -1 ? layers - 1 : c->s->last_layer;
@@ -111,7 +111,7 @@ static ch_status read_layers(ch_compressing *c, ch_error *error) {
                  (long long)layers - 1);
 }
 
-static ch_status read_heads(const ch_compressing *c, ch_error *error) {
+static ch_status read_heads(const ch_compress_job *c, ch_error *error) {
   int64_t groups = c->own->config.num_key_value_heads, heads = c->s->component_heads;
   if (!c->mea || heads == -1 || (heads >= 1 && heads <= groups)) return CH_OK;
   return ch_fail(
@@ -121,7 +121,7 @@ static ch_status read_heads(const ch_compressing *c, ch_error *error) {
       (long long)(heads < 1 ? 1 : groups));
 }
 
-static ch_status read_keep(ch_compressing *c, ch_error *error) {
+static ch_status read_keep(ch_compress_job *c, ch_error *error) {
   ch_projection_shapes shapes = {0};
   const char *names[CH_MAX_PROJECTIONS + 1] = {NULL};
   if (!c->s->keep) return CH_OK;
@@ -149,7 +149,7 @@ static ch_status read_keep(ch_compressing *c, ch_error *error) {
   return CH_OK;
 }
 
-static ch_status read_type(ch_compressing *c, ch_error *error) {
+static ch_status read_type(ch_compress_job *c, ch_error *error) {
   ch_precision asked = c->s->type;
   int dtype = ch_api_dtype(asked, c->own->weights.tensors[0].dtype);
   if (asked != CH_PRECISION_DEFAULT && dtype != CH_F32 && dtype != CH_F16 && dtype != CH_BF16)
@@ -159,7 +159,7 @@ static ch_status read_type(ch_compressing *c, ch_error *error) {
   return CH_OK;
 }
 
-ch_status ch_compressing_read(ch_compressing *c, ch_error *error) {
+ch_status ch_compress_job_read(ch_compress_job *c, ch_error *error) {
   CH_TRY(read_layers(c, error));
   CH_TRY(read_heads(c, error));
   CH_TRY(read_keep(c, error));

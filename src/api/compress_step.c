@@ -1,9 +1,9 @@
 /* Telling the caller which part of a compression runs and how far it is. */
 #include "api/compress_private.h"
 
-ch_status ch_compressing_step(void *context, const char *what, double done, double total, ch_error *error) {
+ch_status ch_compress_job_step(void *context, const char *what, double done, double total, ch_error *error) {
   enum { UNITS = 1000000 };
-  ch_compressing *c = context;
+  ch_compress_job *c = context;
   if (c->stage != what && c->s->stage) c->s->stage(what, c->s->user);
   c->stage = what;
   if (ch_shared_stops(&c->shared)) return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted");

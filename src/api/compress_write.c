@@ -13,7 +13,7 @@ static bool is_written_out(const ch_model *model, const ch_tensor *tensor) {
   return first && tensor->rank == 2 && data >= first && data < first + model->materialised_bytes;
 }
 
-static ch_status write_model(ch_compressing *c, ch_error *error) {
+static ch_status write_model(ch_compress_job *c, ch_error *error) {
   const ch_materialised *made = &c->compressed.model;
   ch_dtype *dtypes = malloc(((size_t)made->params.count + 1) * sizeof *dtypes);
   if (!dtypes) return ch_no_memory(error);
@@ -21,14 +21,14 @@ static ch_status write_model(ch_compressing *c, ch_error *error) {
     const ch_tensor *tensor = &made->tensors[i];
     dtypes[i] = is_written_out(c->own, tensor) ? c->dtype : tensor->dtype;
   }
-  ch_model_writing writing = {.read = &c->own->weights, .step = ch_compressing_step, .context = c};
+  ch_model_writing writing = {.read = &c->own->weights, .step = ch_compress_job_step, .context = c};
   ch_status status =
       ch_model_write_as(c->out, &made->config, &made->params, made->tensors, dtypes, &writing, error);
   free(dtypes);
   return status;
 }
 
-ch_status ch_compressing_write(ch_compressing *c, ch_error *error) {
+ch_status ch_compress_job_write(ch_compress_job *c, ch_error *error) {
   CH_TRY(ch_make_directory(c->out, error));
   CH_TRY(write_model(c, error));
   return ch_copy_extra_files(c->directory, c->out, error);
@@ -42,7 +42,7 @@ static ch_status put_file(const char *directory, const char *name, const char *d
   return status;
 }
 
-ch_status ch_compressing_write_report(const ch_compressing *c, ch_error *error) {
+ch_status ch_compress_job_write_report(const ch_compress_job *c, ch_error *error) {
   ch_text page = {0};
   json_t *object = ch_compression_to_json(&c->report);
   char *json = object ? ch_json_dump(object, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;

@@ -54,16 +54,16 @@ static void put_groups(json_t *object, const ch_task_evaluation *t) {
 }
 
 /* One task. */
-typedef struct asking {
+typedef struct task_call {
   ch_evaluation call;
   ch_task *task;
   char *name; /* as the caller spells it, without a length */
   ch_task_evaluation evaluation;
   double began, scoring; /* of the model's work: when, and seconds until the last report */
-} asking;
+} task_call;
 
 /* For a task that makes its items itself: the length, or lengths, and the seed. */
-static void put_lengths(json_t *object, const asking *a) {
+static void put_lengths(json_t *object, const task_call *a) {
   const ch_task_evaluation *t = &a->evaluation;
   json_t *lengths = json_array();
   int64_t last = -1;
@@ -76,7 +76,7 @@ static void put_lengths(json_t *object, const asking *a) {
   json_object_set_new(object, "seed", json_integer((json_int_t)a->call.settings.seed));
 }
 
-static json_t *task_json(const asking *a) {
+static json_t *task_json(const task_call *a) {
   const ch_task_evaluation *t = &a->evaluation;
   bool by_path = strchr(a->name, '/') || strstr(a->name, ".json");
   json_t *object = json_pack("{s:s, s:I, s:I}", "task", by_path ? t->task->name : a->name, "n",
@@ -97,20 +97,20 @@ static json_t *task_json(const asking *a) {
 }
 
 static void tell_stage(const char *name, void *context) {
-  asking *a = context;
+  task_call *a = context;
   a->began = 0;
   ch_evaluation_begins(&a->call, name);
 }
 
 static bool tell_progress(int64_t done, int64_t total, void *context) {
-  asking *a = context;
+  task_call *a = context;
   const ch_evaluate_settings *s = &a->call.settings;
   if (a->began <= 0) a->began = ch_clock();
   a->scoring = ch_clock() - a->began;
   return !s->progress || s->progress(done, total, s->user);
 }
 
-static ch_status give_samples(const asking *a, ch_error *error) {
+static ch_status give_samples(const task_call *a, ch_error *error) {
   const ch_evaluate_settings *s = &a->call.settings;
   for (int64_t i = 0; s->sample && i < a->evaluation.items.count; i++) {
     json_t *sample = ch_task_sample(&a->evaluation, i);
@@ -125,7 +125,7 @@ static ch_status give_samples(const asking *a, ch_error *error) {
 }
 
 /* "ruler:vt@4096": the length is taken off the name. */
-static ch_status read_name(asking *a, const char *task, ch_error *error) {
+static ch_status read_name(task_call *a, const char *task, ch_error *error) {
   const char *end = ch_task_name_end(task);
   a->name = strndup(task, (size_t)(end - task));
   if (!a->name) return ch_no_memory(error);
@@ -137,11 +137,11 @@ static ch_status read_name(asking *a, const char *task, ch_error *error) {
   return CH_OK;
 }
 
-static ch_status ask(asking *a, const char *task, ch_error *error) {
+static ch_status ask(task_call *a, const char *task, ch_error *error) {
   ch_rank_group *ranks = a->call.settings.ranks;
   ch_status status = read_name(a, task, error);
   if (status == CH_OK) status = ch_task_open(a->name, &a->task, error);
-  CH_TRY(ch_ranks_agree(ranks, status, error));
+  CH_TRY(ch_agree(ranks, status, error));
   ch_evaluate_settings settings = a->call.settings;
   settings.progress = tell_progress;
   settings.stage = tell_stage;
@@ -149,12 +149,12 @@ static ch_status ask(asking *a, const char *task, ch_error *error) {
   ch_evaluation_begins(&a->call, a->task->name);
   CH_TRY(
       ch_task_evaluate(a->task, &a->call.model, a->call.model.tokenizer, &settings, &a->evaluation, error));
-  return ch_ranks_agree(ranks, give_samples(a, error), error);
+  return ch_agree(ranks, give_samples(a, error), error);
 }
 
 ch_status ch_evaluate_one_task(const ch_model *model, const char *task, const ch_evaluate_settings *settings,
                                char **json, ch_error *error) {
-  asking a = {0};
+  task_call a = {0};
   CH_TRY(
       ch_evaluation_open(model, settings, (ch_evaluated_kind){.name = "evaluating a task"}, &a.call, error));
   ch_status status = ask(&a, task, error);

@@ -41,7 +41,7 @@ static ch_status read_record(const char *path, char **model, ch_error *error) {
 }
 
 /* A control that has begun is continued. */
-static ch_status settle_model(const ch_training *t, ch_training_control *control, char *recorded,
+static ch_status settle_model(const ch_train_job *t, ch_training_control *control, char *recorded,
                               ch_error *error) {
   char whole[PATH_MAX];
   const char *asked = t->settings->model.control;
@@ -69,7 +69,7 @@ static ch_status differ(const ch_training_control *control, const char *key, int
                  control->model, key, (long long)its, (long long)wanted);
 }
 
-static ch_status check_shapes(const ch_training *t, const ch_training_control *control, ch_error *error) {
+static ch_status check_shapes(const ch_train_job *t, const ch_training_control *control, ch_error *error) {
   const ch_config *a = &control->run.config, *b = &t->config;
   if (ch_config_is_vision(a) != ch_config_is_vision(b))
     return ch_fail(error, CH_ERROR_ARGUMENT, "{control}: %s is for %s, but the trained model is for %s",
@@ -107,7 +107,7 @@ static ch_status compare_files(const char *a, const char *b, const char *name, b
 }
 
 /* With another tokenizer, the ids of the text would mean other words. */
-static ch_status check_tokenizer(const ch_training *t, const ch_training_control *control, ch_error *error) {
+static ch_status check_tokenizer(const ch_train_job *t, const ch_training_control *control, ch_error *error) {
   static const char *const names[] = {"tokenizer.json", "tokenizer.bin"};
   const char *from = t->settings->model.init_from;
   bool same = true;
@@ -128,9 +128,9 @@ static ch_status check_weights(const ch_training_control *control, ch_error *err
   return CH_OK;
 }
 
-static ch_status find_control(const ch_training *t, ch_training_control *control, const char *record,
+static ch_status find_control(const ch_train_job *t, ch_training_control *control, const char *record,
                               ch_error *error) {
-  ch_training *run = &control->run;
+  ch_train_job *run = &control->run;
   char *recorded = NULL;
   if (t->settings->model.resume) CH_TRY(read_record(record, &recorded, error));
   CH_TRY(settle_model(t, control, recorded, error));
@@ -146,7 +146,7 @@ static ch_status find_control(const ch_training *t, ch_training_control *control
   return check_weights(control, error);
 }
 
-ch_status ch_training_find_control(const ch_training *t, ch_training_control *control, ch_error *error) {
+ch_status ch_training_find_control(const ch_train_job *t, ch_training_control *control, ch_error *error) {
   const ch_train_settings *s = t->settings;
   *control = (ch_training_control){0};
   if (s->model.control && !s->model.init_from && !t->resumed)
@@ -163,7 +163,7 @@ ch_status ch_training_find_control(const ch_training *t, ch_training_control *co
 
 /* --- its run ----------------------------------------------------------------------------------------------------- */
 
-ch_status ch_training_record_control(const ch_training *t, const ch_training_control *control,
+ch_status ch_training_record_control(const ch_train_job *t, const ch_training_control *control,
                                      ch_error *error) {
   if (!control->model) return CH_OK;
   ch_text text = {0};
@@ -178,8 +178,8 @@ ch_status ch_training_record_control(const ch_training *t, const ch_training_con
   return status;
 }
 
-ch_status ch_training_open_control(const ch_training *t, ch_training_control *control, ch_error *error) {
-  ch_training *run = &control->run;
+ch_status ch_training_open_control(const ch_train_job *t, ch_training_control *control, ch_error *error) {
+  ch_train_job *run = &control->run;
   control->settings = *t->settings;
   control->settings.report.trace = NULL; /* the other run's */
   run->settings = &control->settings;

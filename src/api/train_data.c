@@ -4,13 +4,13 @@
 #include "api/train_private.h"
 
 static bool tell_preparation(void *context, const char *stage, double done, double total) {
-  ch_training *t = context;
+  ch_train_job *t = context;
   ch_training_tell(t, (ch_train_event){.kind = CH_TRAIN_EVENT_PREPARATION,
                                        .as.preparation = {stage, total > 0 ? done / total : 0}});
   return !t->stopped;
 }
 
-static ch_status open_images(ch_training *t, ch_error *error) {
+static ch_status open_images(ch_train_job *t, ch_error *error) {
   const ch_train_settings *s = t->settings;
   double validation = s->text.validation > 0 ? s->text.validation : 0.05;
   CH_TRY(ch_image_data_open(s->vision.images ? s->vision.images : s->text.data, validation, t->out,
@@ -20,7 +20,7 @@ static ch_status open_images(ch_training *t, ch_error *error) {
   return records ? ch_image_data_record(&t->images, t->out, error) : CH_OK;
 }
 
-static ch_status open_training_text(ch_training *t, ch_error *error) {
+static ch_status open_training_text(ch_train_job *t, ch_error *error) {
   const ch_train_settings *s = t->settings;
   ch_data_options o = {.data = s->text.data,
                        .tokenizer = s->text.tokenizer,
@@ -52,25 +52,25 @@ static int64_t usual_eval_every(const ch_train_options *t, const ch_batch_source
   return share > affordable ? share : affordable;
 }
 
-const ch_batch_source *ch_training_source(const ch_training *t) {
+const ch_batch_source *ch_training_source(const ch_train_job *t) {
   return ch_config_is_vision(&t->config) ? &t->images.source : &t->data.source;
 }
 
-int64_t ch_training_epoch(const ch_training *t) {
+int64_t ch_training_epoch(const ch_train_job *t) {
   return ch_config_is_vision(&t->config) ? t->images.info.count[CH_IMAGES_TRAIN]
                                          : t->data.train_sequences * t->options.sequence;
 }
 
 /* The places in sequences that hold so many tokens of the text: more than these where packed documents leave places
  * empty. */
-static int64_t places_for(const ch_training *t, int64_t tokens) {
+static int64_t places_for(const ch_train_job *t, int64_t tokens) {
   int64_t places = ch_training_epoch(t), text = t->data.train_tokens;
   if (!t->options.documents || text <= 0 || text >= places) return tokens;
   return (int64_t)ceil((double)tokens * ((double)places / (double)text));
 }
 
 /* Completes the options that depend on the length of the text or the number of images. */
-static ch_status complete_options(ch_training *t, ch_error *error) {
+static ch_status complete_options(ch_train_job *t, ch_error *error) {
   enum { USUAL_EPOCHS_OF_IMAGES = 10 };
   const ch_train_settings *s = t->settings;
   ch_train_options *o = &t->options;
@@ -92,7 +92,7 @@ static ch_status complete_options(ch_training *t, ch_error *error) {
   return CH_OK;
 }
 
-ch_status ch_training_open_data(ch_training *t, ch_error *error) {
+ch_status ch_training_open_data(ch_train_job *t, ch_error *error) {
   CH_TRY(ch_config_is_vision(&t->config) ? open_images(t, error) : open_training_text(t, error));
   return complete_options(t, error);
 }

@@ -28,12 +28,18 @@ static ch_status check_choices(const ch_train_settings *s, ch_error *error) {
   if (s->workers.engine != CH_ENGINE_NATIVE && s->workers.engine != CH_ENGINE_PYTORCH)
     return ch_fail(error, CH_ERROR_ARGUMENT, "engine is %d; it is CH_ENGINE_NATIVE or CH_ENGINE_PYTORCH",
                    (int)s->workers.engine);
-  if (s->workers.engine == CH_ENGINE_NATIVE && (s->workers.device || s->workers.python || s->workers.prepare))
+  if (s->workers.engine == CH_ENGINE_NATIVE &&
+      (s->workers.device || s->workers.python || s->workers.shard || s->workers.prepare))
     return ch_fail(error, CH_ERROR_ARGUMENT, "{%s} needs {engine} pytorch",
                    s->workers.device   ? "device"
                    : s->workers.python ? "python"
+                   : s->workers.shard  ? "shard"
                                        : "prepare");
-  if (s->workers.engine == CH_ENGINE_PYTORCH && (ch_ranks_count(s->workers.ranks) > 1 || s->report.trace))
+  if (s->workers.shard && !(s->workers.device && strchr(s->workers.device, ',')))
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "{shard} divides the model over several devices; name them with {device}, as cuda:0,cuda:1");
+  if (s->workers.engine == CH_ENGINE_PYTORCH && (ch_rank_count(s->workers.ranks) > 1 || s->report.trace))
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
         s->report.trace
@@ -64,7 +70,7 @@ static ch_status check_lengths(const ch_train_settings *s, ch_error *error) {
 }
 
 /* Training into a directory with other things in it could overwrite them. */
-static ch_status check_out(const ch_training *t, ch_error *error) {
+static ch_status check_out(const ch_train_job *t, ch_error *error) {
   char stranger[64];
   if (!ch_is_directory(t->out)) return CH_OK;
   if (!t->settings->model.resume && !ch_holds_nothing(t->out) && !ch_holds_prepared_text(t->out))
@@ -81,7 +87,7 @@ static ch_status check_out(const ch_training *t, ch_error *error) {
 
 /* --- config and options ------------------------------------------------------------------------------------------ */
 
-static ch_status read_stored(ch_training *t, ch_error *error) {
+static ch_status read_stored(ch_train_job *t, ch_error *error) {
   CH_TRY(ch_checkpoint_read_options(t->checkpoint, &t->options, &t->config, NULL, error));
   if (!t->settings->model.config) return CH_OK;
   int64_t bos = t->config.bos_token_id, eos = t->config.eos_token_id;
@@ -91,7 +97,7 @@ static ch_status read_stored(ch_training *t, ch_error *error) {
   return CH_OK;
 }
 
-static ch_status read_fresh(ch_training *t, ch_error *error) {
+static ch_status read_fresh(ch_train_job *t, ch_error *error) {
   const ch_train_settings *s = t->settings;
   if (s->model.config && s->model.init_from)
     return ch_fail(error, CH_ERROR_ARGUMENT, "{init_from} brings its own config; leave out %s",
@@ -114,7 +120,7 @@ static ch_status read_fresh(ch_training *t, ch_error *error) {
 }
 
 /* Settings that mean nothing to the kind of model that is trained. */
-static ch_status check_kind(const ch_training *t, ch_error *error) {
+static ch_status check_kind(const ch_train_job *t, ch_error *error) {
   const ch_train_settings *s = t->settings;
   const struct {
     const char *setting;
@@ -144,7 +150,7 @@ static ch_status check_kind(const ch_training *t, ch_error *error) {
 }
 
 /* How images are augmented: as requested, or at the start of a run by the default for these images. */
-static void choose_augmentation(ch_training *t) {
+static void choose_augmentation(ch_train_job *t) {
   const ch_train_settings *s = t->settings;
   ch_train_options *o = &t->options;
   bool asked = s->vision.augment != CH_TRAIN_AUGMENT_USUAL;
@@ -157,7 +163,7 @@ static void choose_augmentation(ch_training *t) {
   if (crops && !s->vision.crop) o->crop = (t->config.image_size + 7) / 8;
 }
 
-ch_status ch_training_decide(ch_training *t, ch_error *error) {
+ch_status ch_training_decide(ch_train_job *t, ch_error *error) {
   CH_TRY(check_choices(t->settings, error));
   CH_TRY(check_lengths(t->settings, error));
   t->checkpoint = ch_path_join(t->out, CH_TRAIN_CHECKPOINT);

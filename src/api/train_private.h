@@ -9,7 +9,7 @@
 #include "train/trainer.h"
 
 /* One call of ch_train. */
-typedef struct ch_training {
+typedef struct ch_train_job {
   const ch_train_settings *settings;
   const char *out;
   const char *text; /* the directory with the prepared text or the record of the images */
@@ -28,43 +28,43 @@ typedef struct ch_training {
   double trace_began; /* ch_clock, when all ranks began the step that is traced */
   ch_status traced;   /* whether it could be written, and why not */
   ch_error trace_error;
-} ch_training;
+} ch_train_job;
 
 /* Calls settings->event, if there is one. */
-static inline void ch_training_tell(ch_training *t, ch_train_event event) {
+static inline void ch_training_tell(ch_train_job *t, ch_train_event event) {
   const ch_train_settings *s = t->settings;
   if (s->event && !s->event(&event, s->user)) t->stopped = true;
 }
 
 /* Checks the settings and decides config and options: new, or those of the checkpoint (train_decide.c). */
-ch_status ch_training_decide(ch_training *t, ch_error *error);
+ch_status ch_training_decide(ch_train_job *t, ch_error *error);
 /* The text or the images, and the options that depend on how much there is of them (train_data.c). */
-ch_status ch_training_open_data(ch_training *t, ch_error *error);
-const ch_batch_source *ch_training_source(const ch_training *t);
+ch_status ch_training_open_data(ch_train_job *t, ch_error *error);
+const ch_batch_source *ch_training_source(const ch_train_job *t);
 /* Of text tokens, of images images: what one pass over the data trains on (train_data.c). */
-int64_t ch_training_epoch(const ch_training *t);
+int64_t ch_training_epoch(const ch_train_job *t);
 /* Check that all ranks have the same program, files and options, and later the same data (train_ranks.c). */
-ch_status ch_training_compare_start(const ch_training *t, ch_error *error);
-ch_status ch_training_compare_data(const ch_training *t, ch_error *error);
+ch_status ch_training_compare_start(const ch_train_job *t, ch_error *error);
+ch_status ch_training_compare_data(const ch_train_job *t, ch_error *error);
 /* The model that is trained in the same way (train_control.c). */
 typedef struct ch_training_control {
   char *model;     /* its directory; NULL: there is none */
   char *directory; /* of its run, below that of the other one */
   ch_train_settings settings;
-  ch_training run; /* without data of its own */
+  ch_train_job run; /* without data of its own */
 } ch_training_control;
 
 /* Which it is, by the settings or by what a resumed run's directory says, and whether it can be trained as the other,
  * whose config and options are decided. Release with ch_training_control_free, also after a failure. */
-ch_status ch_training_find_control(const ch_training *t, ch_training_control *control, ch_error *error);
+ch_status ch_training_find_control(const ch_train_job *t, ch_training_control *control, ch_error *error);
 /* Writes down in the run's directory which it is, so that resuming finds it. */
-ch_status ch_training_record_control(const ch_training *t, const ch_training_control *control,
+ch_status ch_training_record_control(const ch_train_job *t, const ch_training_control *control,
                                      ch_error *error);
 /* Makes control->run the run to drive after the other one has ended: its text, options and callbacks. */
-ch_status ch_training_open_control(const ch_training *t, ch_training_control *control, ch_error *error);
+ch_status ch_training_open_control(const ch_train_job *t, ch_training_control *control, ch_error *error);
 void ch_training_control_free(ch_training_control *control);
 /* Traces the run's second step, where the settings ask for it: called before the first step and after each, of which
    `steps_done` is the number (train_trace.c). */
-void ch_training_trace(ch_training *t, int64_t steps_done);
+void ch_training_trace(ch_train_job *t, int64_t steps_done);
 
 #endif

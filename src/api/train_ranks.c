@@ -10,7 +10,7 @@
 #include "text/hash.h"
 #include "train/options_json.h"
 
-static uint64_t hash_options(const ch_training *t) {
+static uint64_t hash_options(const ch_train_job *t) {
   json_t *object = ch_train_options_to_json(&t->options);
   char *text = object ? json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) : NULL;
   const ch_train_settings *s = t->settings;
@@ -23,7 +23,7 @@ static uint64_t hash_options(const ch_training *t) {
   return hash;
 }
 
-static uint64_t hash_config(const ch_training *t) {
+static uint64_t hash_config(const ch_train_job *t) {
   ch_text text = {0};
   ch_config_write(&t->config, &text);
   uint64_t hash = ch_hash_text(text.failed ? NULL : text.data);
@@ -32,14 +32,14 @@ static uint64_t hash_config(const ch_training *t) {
 }
 
 /* The names of the files: what is in them is compared where it is read. */
-static uint64_t hash_names(const ch_training *t) {
+static uint64_t hash_names(const ch_train_job *t) {
   const ch_train_settings *s = t->settings;
   const char *const names[] = {
       t->out, s->text.data, s->vision.images, s->text.tokenizer, s->model.init_from, s->model.control};
   return ch_hash_texts(names, sizeof names / sizeof *names);
 }
 
-ch_status ch_training_compare_start(const ch_training *t, ch_error *error) {
+ch_status ch_training_compare_start(const ch_train_job *t, ch_error *error) {
   const ch_train_settings *s = t->settings;
   if (!s->workers.ranks) return CH_OK;
   const ch_kernels *kernels = ch_kernels_best(ch_train_real(&t->options));
@@ -51,7 +51,7 @@ ch_status ch_training_compare_start(const ch_training *t, ch_error *error) {
   return ch_ranks_compare(s->workers.ranks, facts, sizeof facts / sizeof *facts, error);
 }
 
-ch_status ch_training_compare_data(const ch_training *t, ch_error *error) {
+ch_status ch_training_compare_data(const ch_train_job *t, ch_error *error) {
   const ch_train_settings *s = t->settings;
   if (!s->workers.ranks) return CH_OK;
   const ch_rank_fact facts[] = {

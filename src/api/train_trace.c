@@ -6,7 +6,7 @@
 
 #include "api/train_private.h"
 #include "base/progress.h"
-#include "bench/speed.h"
+#include "bench/speed_limits.h"
 
 /* An event on its way to rank 0, where names have other addresses. */
 typedef struct sent_event {
@@ -46,13 +46,13 @@ static void unpack(lane *l) {
   l->profile.event_count = l->count > 0 ? l->count : 0;
 }
 
-static ch_status write_lanes(const ch_training *t, lane *lanes, int ranks, ch_error *error) {
-  ch_traced *parts = calloc((size_t)ranks, sizeof *parts);
+static ch_status write_lanes(const ch_train_job *t, lane *lanes, int ranks, ch_error *error) {
+  ch_trace_part *parts = calloc((size_t)ranks, sizeof *parts);
   if (!parts) return ch_no_memory(error);
   for (int r = 0; r < ranks; r++) {
     unpack(&lanes[r]);
     snprintf(lanes[r].title, sizeof lanes[r].title, "rank %d", r);
-    parts[r] = (ch_traced){.title = lanes[r].title, .profile = &lanes[r].profile, .from_zero = true};
+    parts[r] = (ch_trace_part){.title = lanes[r].title, .profile = &lanes[r].profile, .from_zero = true};
   }
   ch_status status = ch_trace_write(t->settings->report.trace, ranks, parts, NULL, error);
   free(parts);
@@ -61,7 +61,7 @@ static ch_status write_lanes(const ch_training *t, lane *lanes, int ranks, ch_er
 
 /* --- every rank -------------------------------------------------------------------------------------------------- */
 
-static void pack_events(const ch_training *t, sent_event *events) {
+static void pack_events(const ch_train_job *t, sent_event *events) {
   for (int64_t i = 0; i < t->profile.event_count; i++) {
     events[i].event = t->profile.events[i];
     events[i].event.start -= t->trace_began;
@@ -70,10 +70,10 @@ static void pack_events(const ch_training *t, sent_event *events) {
 }
 
 /* counts [ranks] */
-static ch_status reserve_events(const ch_training *t, lane *lanes, const int64_t *counts, sent_event **own,
+static ch_status reserve_events(const ch_train_job *t, lane *lanes, const int64_t *counts, sent_event **own,
                                 ch_error *error) {
   ch_rank_group *ranks = t->settings->workers.ranks;
-  int count = ch_ranks_count(ranks);
+  int count = ch_rank_count(ranks);
   for (int r = 0; r < count; r++) lanes[r].count = counts[r];
   if (ch_ranks_leads(ranks)) CH_TRY(allocate_lanes(lanes, count, error));
   *own = calloc((size_t)t->profile.event_count + 1, sizeof **own);
@@ -81,13 +81,13 @@ static ch_status reserve_events(const ch_training *t, lane *lanes, const int64_t
 }
 
 /* Brings all events to rank 0. */
-static void collect_lanes(const ch_training *t, lane *lanes, sent_event *own) {
+static void collect_lanes(const ch_train_job *t, lane *lanes, sent_event *own) {
   ch_rank_group *ranks = t->settings->workers.ranks;
-  int self = ch_ranks_rank(ranks);
+  int self = ch_own_rank(ranks);
   ch_transfer transfer = {0};
   pack_events(t, own);
   if (self == 0 && lanes[0].count > 0) memcpy(lanes[0].events, own, (size_t)lanes[0].count * sizeof *own);
-  for (int r = 1; r < ch_ranks_count(ranks); r++) {
+  for (int r = 1; r < ch_rank_count(ranks); r++) {
     size_t bytes = lanes[r].count > 0 ? (size_t)lanes[r].count * sizeof *own : 0;
     if (bytes == 0) continue;
     if (self == r) ch_ranks_send(ranks, 0, TRACE_TAG, own, bytes, &transfer);
@@ -96,17 +96,17 @@ static void collect_lanes(const ch_training *t, lane *lanes, sent_event *own) {
   }
 }
 
-static ch_status write_over_ranks(const ch_training *t, ch_error *error) {
+static ch_status write_over_ranks(const ch_train_job *t, ch_error *error) {
   ch_rank_group *ranks = t->settings->workers.ranks;
-  int count = ch_ranks_count(ranks);
+  int count = ch_rank_count(ranks);
   sent_event *own = NULL;
   lane *lanes = calloc((size_t)count, sizeof *lanes);
   int64_t *counts = calloc((size_t)count, sizeof *counts);
-  ch_status status = ch_ranks_agree(ranks, lanes && counts ? CH_OK : ch_no_memory(error), error);
+  ch_status status = ch_agree(ranks, lanes && counts ? CH_OK : ch_no_memory(error), error);
   if (status == CH_OK) {
-    counts[ch_ranks_rank(ranks)] = t->profile.full ? -1 : t->profile.event_count;
+    counts[ch_own_rank(ranks)] = t->profile.full ? -1 : t->profile.event_count;
     ch_ranks_gather(ranks, counts, sizeof *counts);
-    status = ch_ranks_agree(ranks, reserve_events(t, lanes, counts, &own, error), error);
+    status = ch_agree(ranks, reserve_events(t, lanes, counts, &own, error), error);
   }
   if (status == CH_OK) {
     collect_lanes(t, lanes, own);
@@ -119,15 +119,15 @@ static ch_status write_over_ranks(const ch_training *t, ch_error *error) {
   free(lanes);
   free(counts);
   free(own);
-  return ch_ranks_agree(ranks, status, error);
+  return ch_agree(ranks, status, error);
 }
 
-static ch_status write_alone(const ch_training *t, ch_error *error) {
-  const ch_traced part = {.title = "train", .profile = &t->profile};
+static ch_status write_alone(const ch_train_job *t, ch_error *error) {
+  const ch_trace_part part = {.title = "train", .profile = &t->profile};
   return ch_trace_write(t->settings->report.trace, 1, &part, NULL, error);
 }
 
-void ch_training_trace(ch_training *t, int64_t steps_done) {
+void ch_training_trace(ch_train_job *t, int64_t steps_done) {
   const ch_train_options *options = ch_trainer_options(t->trainer);
   ch_engine *engine = ch_trainer_engine(t->trainer);
   if (!t->settings->report.trace) return;
@@ -142,7 +142,7 @@ void ch_training_trace(ch_training *t, int64_t steps_done) {
   if (steps_done != before) return;
   t->profile.keep_events = true;
   engine->profile = &t->profile;
-  ch_ranks_largest(t->settings->workers.ranks,
-                   0); /* all are here: their lanes begin at the same time, whatever their clocks say */
+  ch_largest_of_ranks(t->settings->workers.ranks,
+                      0); /* all are here: their lanes begin at the same time, whatever their clocks say */
   t->trace_began = ch_clock();
 }

@@ -51,10 +51,10 @@ static ch_status run_team(void *context, ch_error *error) {
 static double rate_of(thread_work one, const void *context, int repeats, ch_limit_kind kind) {
   double seconds[MOST_REPEATS];
   team t = {.one = one, .context = context};
-  ch_timed work = {.context = &t, .once = run_team, .seconds = seconds};
+  ch_timed_work work = {.context = &t, .once = run_team, .seconds = seconds};
   ch_error error;
   if (ch_time(&(ch_timing){.least = repeats, .most = repeats}, 1, &work, &error) != CH_OK) return 0;
-  double taken = kind == CH_LIMIT_BEST ? ch_timed_shortest(&work) : ch_timed_median(&work);
+  double taken = kind == CH_LIMIT_BEST ? ch_shortest_time(&work) : ch_timed_median(&work);
   return t.kept == 0.125 ? 0 : t.done / taken;
 }
 
@@ -132,13 +132,13 @@ double ch_measure_read_bandwidth(ch_limit_kind kind) {
   return rate;
 }
 
-typedef struct cached {
+typedef struct cache_part {
   const char *data;
   int64_t bytes; /* a thread */
-} cached;
+} cache_part;
 
 static double read_again(const void *context, int repeat, double *done) {
-  const cached *c = context;
+  const cache_part *c = context;
   const ch_kernels *kernels = ch_kernels_best(CH_F32);
   const char *own = c->data + c->bytes * omp_get_thread_num();
   double sum = repeat;
@@ -149,7 +149,7 @@ static double read_again(const void *context, int repeat, double *done) {
 
 static double cached_bandwidth(int64_t bytes, ch_limit_kind kind) {
   ch_read_probe probe = open_probe(bytes * ch_team_of(0).threads);
-  cached c = {.data = (const char *)probe.data, .bytes = bytes};
+  cache_part c = {.data = (const char *)probe.data, .bytes = bytes};
   double rate = probe.data ? rate_of(read_again, &c, REPEATS, kind) : 0;
   ch_read_probe_close(&probe);
   return rate;

@@ -28,22 +28,23 @@ static void processor_name(char *name, size_t size) {
   if (file) fclose(file);
 }
 
-void ch_machine_describe(ch_machine *machine) {
+ch_machine ch_machine_here(void) {
   struct utsname system;
-  *machine = (ch_machine){0};
-  processor_name(machine->processor, sizeof machine->processor);
+  ch_machine machine = {0};
+  processor_name(machine.processor, sizeof machine.processor);
   if (uname(&system) == 0) {
     char all[sizeof system.sysname + sizeof system.release + sizeof system.machine + 2];
     snprintf(all, sizeof all, "%s %s %s", system.sysname, system.release, system.machine);
-    copy_plain(machine->system, sizeof machine->system, all);
-    if (!machine->processor[0]) copy_plain(machine->processor, sizeof machine->processor, system.machine);
+    copy_plain(machine.system, sizeof machine.system, all);
+    if (!machine.processor[0]) copy_plain(machine.processor, sizeof machine.processor, system.machine);
   }
   long cores = sysconf(_SC_NPROCESSORS_ONLN), pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  machine->cores = cores > 0 ? cores : 0;
-  machine->threads = ch_team_of(0).threads;
-  machine->memory_bytes = pages > 0 && page > 0 ? (int64_t)pages * page : 0;
+  machine.cores = cores > 0 ? cores : 0;
+  machine.threads = ch_team_of(0).threads;
+  machine.memory_bytes = pages > 0 && page > 0 ? (int64_t)pages * page : 0;
   const ch_kernels *kernels = ch_kernels_best(CH_F32);
-  if (kernels) copy_plain(machine->kernels, sizeof machine->kernels, kernels->name);
+  if (kernels) copy_plain(machine.kernels, sizeof machine.kernels, kernels->name);
+  return machine;
 }
 
 json_t *ch_machine_to_json(const ch_machine *machine) {

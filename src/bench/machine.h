@@ -6,6 +6,9 @@
 
 #include <crosshead/bench.h>
 
+/* The machine that this runs on. */
+ch_machine ch_machine_here(void);
+
 /* A new object; NULL when memory is out. */
 json_t *ch_machine_to_json(const ch_machine *machine);
 

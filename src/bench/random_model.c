@@ -1,8 +1,6 @@
 /* Draws random weights into memory that the model owns. */
 #include "bench/random_model.h"
 
-#include <crosshead/bench.h>
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,21 +99,4 @@ ch_status ch_model_random(const char *path, ch_dtype dtype, uint64_t seed, ch_mo
 ch_status ch_model_random_of(const ch_config *config, ch_dtype dtype, uint64_t seed, ch_model **result,
                              ch_error *error) {
   return make_model("a random model", NULL, config, dtype, seed, result, error);
-}
-
-ch_status ch_model_open_random(const char *path, ch_precision type, uint64_t seed,
-                               const ch_model_settings *settings, ch_model **model, ch_error *error) {
-  static const ch_dtype types[] = {CH_F32, CH_F32, CH_F16, CH_BF16};
-  if (!path || !model) return ch_refuse_null(error, path ? "the model pointer" : "the configuration's name");
-  *model = NULL;
-  if ((unsigned)type >= sizeof types / sizeof *types)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "type is %d; random matrices are F32, F16 or BF16", (int)type);
-  ch_model *made = NULL;
-  CH_TRY(ch_model_random(path, types[type], seed, &made, error));
-  ch_status status = ch_api_choose_form(made, settings && settings->keep_dictionary, error);
-  if (status == CH_OK)
-    *model = made;
-  else
-    ch_model_unload(made);
-  return status;
 }

@@ -3,7 +3,7 @@
 
 #include "base/median.h"
 
-static ch_status run(const ch_timing *timing, ch_timed *work, double *seconds, ch_error *error) {
+static ch_status run(const ch_timing *timing, ch_timed_work *work, double *seconds, ch_error *error) {
   if (work->prepare) CH_TRY(work->prepare(work->context, error));
   double start = ch_clock();
   CH_TRY(work->once(work->context, error));
@@ -13,7 +13,7 @@ static ch_status run(const ch_timing *timing, ch_timed *work, double *seconds, c
   return CH_OK;
 }
 
-static ch_status take_turn(const ch_timing *timing, ch_timed *work, ch_error *error) {
+static ch_status take_turn(const ch_timing *timing, ch_timed_work *work, ch_error *error) {
   double began = ch_clock();
   while (work->count < timing->most) {
     CH_TRY(run(timing, work, &work->seconds[work->count], error));
@@ -23,19 +23,19 @@ static ch_status take_turn(const ch_timing *timing, ch_timed *work, ch_error *er
   return CH_OK;
 }
 
-static bool all_have(int count, const ch_timed *works, int repetitions) {
+static bool all_have(int count, const ch_timed_work *works, int repetitions) {
   for (int w = 0; w < count; w++)
     if (works[w].count < repetitions) return false;
   return true;
 }
 
-static bool is_enough(const ch_timing *timing, int count, const ch_timed *works, double spent) {
+static bool is_enough(const ch_timing *timing, int count, const ch_timed_work *works, double spent) {
   if (all_have(count, works, timing->most)) return true;
   if (timing->most_seconds > 0 && spent >= timing->most_seconds) return true;
   return spent >= timing->enough_seconds && all_have(count, works, timing->least);
 }
 
-ch_status ch_time(const ch_timing *timing, int count, ch_timed *works, ch_error *error) {
+ch_status ch_time(const ch_timing *timing, int count, ch_timed_work *works, ch_error *error) {
   for (int w = 0; w < count; w++) {
     double untimed; /* the first repetition makes plans and touches memory */
     works[w].count = 0;
@@ -48,11 +48,11 @@ ch_status ch_time(const ch_timing *timing, int count, ch_timed *works, ch_error 
   return CH_OK;
 }
 
-double ch_timed_median(ch_timed *work) {
+double ch_timed_median(ch_timed_work *work) {
   return ch_median(work->seconds, work->count);
 }
 
-double ch_timed_shortest(const ch_timed *work) {
+double ch_shortest_time(const ch_timed_work *work) {
   double shortest = work->count ? work->seconds[0] : 0;
   for (int i = 1; i < work->count; i++)
     if (work->seconds[i] < shortest) shortest = work->seconds[i];

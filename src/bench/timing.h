@@ -7,14 +7,14 @@
 #include "base/progress.h"
 
 /* One piece of work, and how long it took. */
-typedef struct ch_timed {
+typedef struct ch_timed_work {
   void *context;
   ch_status (*once)(void *context, ch_error *error);
   /* Runs before every repetition, the untimed one too, and is not timed itself; or NULL. */
   ch_status (*prepare)(void *context, ch_error *error);
   double *seconds; /* [ch_timing.most], the caller's: receives the time of every repetition */
   int count;       /* repetitions timed */
-} ch_timed;
+} ch_timed_work;
 
 /* How often works are repeated. */
 typedef struct ch_timing {
@@ -27,11 +27,11 @@ typedef struct ch_timing {
 } ch_timing;
 
 /* Times `count` works. Errors: those of the works; CH_ERROR_INTERRUPTED when `stop` returned true. */
-ch_status ch_time(const ch_timing *timing, int count, ch_timed *works, ch_error *error);
+ch_status ch_time(const ch_timing *timing, int count, ch_timed_work *works, ch_error *error);
 
 /* The median of the times. Sorts them. */
-double ch_timed_median(ch_timed *work);
+double ch_timed_median(ch_timed_work *work);
 /* The shortest time: the best that the machine can do, as disturbances only add to times. */
-double ch_timed_shortest(const ch_timed *work);
+double ch_shortest_time(const ch_timed_work *work);
 
 #endif

@@ -62,13 +62,13 @@ static void put_left(const json_t *report, bool nonlinear, ch_text *text) {
 }
 
 /* The output: the arguments, and true if knocking remains because it is not linear. */
-typedef struct folded {
+typedef struct absorb_output {
   const arguments *arguments;
   bool nonlinear;
-} folded;
+} absorb_output;
 
 static void put_page(const void *context, const json_t *report, ch_text *text) {
-  const folded *done = context;
+  const absorb_output *done = context;
   const arguments *a = done->arguments;
   ch_text left = {0};
   long long before = ch_report_count(report, "cache_elements_per_token_before"),
@@ -90,7 +90,7 @@ static void put_page(const void *context, const json_t *report, ch_text *text) {
 
 static ch_status run(const void *given, ch_error *error) {
   const arguments *a = given;
-  folded done = {.arguments = a};
+  absorb_output done = {.arguments = a};
   ch_work work;
   ch_absorb_settings settings;
   ch_absorb_defaults(&settings);
@@ -107,28 +107,17 @@ static ch_status run(const void *given, ch_error *error) {
 }
 
 static const ch_option options[] = {
-    {.name = "out",
-     .type = CH_OPTION_PATH,
-     .offset = offsetof(arguments, out),
-     .metavar = "DIR",
-     .required = true,
-     .writes = CH_WRITES_DIRECTORY,
-     .help = "Directory for the plain model."},
-    {.name = "keep-cache",
-     .type = CH_OPTION_FLAG,
-     .offset = offsetof(arguments, keep_cache),
-     .help = "Leave head mixing alone where folding it would enlarge the cache."},
-    {.name = "dtype",
-     .setting = "type",
-     .type = CH_OPTION_CHOICE,
-     .offset = offsetof(arguments, dtype),
-     .metavar = "TYPE",
-     .choices = ch_element_type_names,
-     .help = "Element type to write (default: f32 if something is folded, else the model's own)."},
+    CH_PATH_OPTION("out", offsetof(arguments, out), "DIR", "Directory for the plain model.", .required = true,
+                   .writes = CH_WRITES_DIRECTORY),
+    CH_FLAG_OPTION("keep-cache", offsetof(arguments, keep_cache),
+                   "Leave head mixing alone where folding it would enlarge the cache."),
+    CH_CHOICE_OPTION("dtype", offsetof(arguments, dtype), "TYPE", ch_element_type_names,
+                     "Element type to write (default: f32 if something is folded, else the model's own).",
+                     .setting = "type"),
     CH_JSON_OPTION(offsetof(arguments, json)),
     CH_THREADS_OPTION(offsetof(arguments, threads)),
     CH_FORCE_OPTION(offsetof(arguments, force)),
-    {.name = NULL}};
+    {0}};
 
 const ch_command ch_cmd_absorb = {
     .name = "absorb",

@@ -35,11 +35,11 @@ typedef struct values {
 } values;
 
 /* The profile of a row. */
-typedef struct profiled {
+typedef struct row_profile {
   char title[96];
   ch_profile *profile;
   double steps; /* in it: of prompts, tokens, training steps */
-} profiled;
+} row_profile;
 
 typedef struct bench {
   const arguments *arguments;
@@ -48,7 +48,7 @@ typedef struct bench {
   ch_cache_choice cache;
   ch_speed_matrices matrices;
   ch_speed_limits limits;
-  profiled *profiled; /* one per row, with --profile or --trace */
+  row_profile *profiled; /* one per row, with --profile or --trace */
   int profiled_count;
   ch_progress_line progress;
   json_t *rows; /* {"prefill": [...], ...} */
@@ -135,7 +135,7 @@ static ch_status report(bench *b, const ch_bench_row *r, ch_error *error) {
 
 static ch_status print_profiles(const bench *b, ch_error *error) {
   for (int i = 0; i < b->profiled_count; i++) {
-    const profiled *p = &b->profiled[i];
+    const row_profile *p = &b->profiled[i];
     char *table = NULL;
     CH_TRY(ch_profile_table(p->profile, p->title, p->steps, &b->limits, &table, error));
     printf("\n%s", table);
@@ -146,10 +146,10 @@ static ch_status print_profiles(const bench *b, ch_error *error) {
 
 static ch_status write_trace(const bench *b, ch_error *error) {
   if (!b->arguments->trace) return CH_OK;
-  ch_traced *parts = calloc((size_t)b->profiled_count + 1, sizeof *parts);
+  ch_trace_part *parts = calloc((size_t)b->profiled_count + 1, sizeof *parts);
   if (!parts) return ch_no_memory(error);
   for (int i = 0; i < b->profiled_count; i++)
-    parts[i] = (ch_traced){.title = b->profiled[i].title, .profile = b->profiled[i].profile};
+    parts[i] = (ch_trace_part){.title = b->profiled[i].title, .profile = b->profiled[i].profile};
   ch_status status = ch_trace_write(b->arguments->trace, b->profiled_count, parts, &b->limits, error);
   free(parts);
   return status;
@@ -185,12 +185,12 @@ static ch_speed_settings settings_of(bench *b, int64_t batch, int64_t tokens, in
 static ch_status open_profile(bench *b, ch_bench_row *r, const char *title, ch_error *error) {
   const arguments *a = b->arguments;
   if (!a->profile && !a->trace) return CH_OK;
-  profiled *more = realloc(b->profiled, (size_t)(b->profiled_count + 1) * sizeof *more);
+  row_profile *more = realloc(b->profiled, (size_t)(b->profiled_count + 1) * sizeof *more);
   if (!more) return ch_no_memory(error);
   b->profiled = more;
   CH_TRY(ch_profile_new(a->trace != NULL, &r->settings.profile, error));
-  profiled *p = &b->profiled[b->profiled_count++];
-  *p = (profiled){.profile = r->settings.profile, .steps = (double)a->repeat * ch_bench_steps(r)};
+  row_profile *p = &b->profiled[b->profiled_count++];
+  *p = (row_profile){.profile = r->settings.profile, .steps = (double)a->repeat * ch_bench_steps(r)};
   snprintf(p->title, sizeof p->title, "%s", title);
   return CH_OK;
 }
@@ -314,103 +314,45 @@ done:
   return status;
 }
 
-#define AT(member) .offset = offsetof(arguments, member)
+#define AT(member) offsetof(arguments, member)
 static const ch_option options[] = {
-    {.name = "prompt",
-     .type = CH_OPTION_TEXT,
-     AT(prompt),
-     .metavar = "LIST",
-     .default_value = "128,512",
-     .help = "Prompt lengths to prefill."},
-    {.name = "depth",
-     .type = CH_OPTION_TEXT,
-     AT(depth),
-     .metavar = "LIST",
-     .default_value = "0,4096",
-     .help = "Tokens in the cache when decoding begins; the cache is filled with random states."},
-    {.name = "batch",
-     .type = CH_OPTION_TEXT,
-     AT(batch),
-     .metavar = "LIST",
-     .default_value = "1",
-     .help = "Sequences per batch."},
-    {.name = "max-tokens",
-     .alias = "tokens",
-     .type = CH_OPTION_COUNT,
-     AT(tokens),
-     .metavar = "COUNT",
-     .default_value = "32",
-     .min = 1,
-     .max = 1 << 20,
-     .help = "Tokens to decode per repetition."},
-    {.name = "cache-dtype",
-     .type = CH_OPTION_TEXT,
-     AT(cache_dtype),
-     .metavar = CH_CACHE_TYPES_METAVAR,
-     .default_value = "f32",
-     .help = CH_CACHE_TYPES_HELP},
-    {.name = "dtype",
-     .type = CH_OPTION_CHOICE,
-     AT(dtype),
-     .metavar = "TYPE",
-     .default_value = "f32",
-     .choices = ch_element_type_names,
-     .help = "Type of the random matrices if MODEL is a config.json."},
+    CH_TEXT_OPTION("prompt", AT(prompt), "LIST", "Prompt lengths to prefill.", .default_value = "128,512"),
+    CH_TEXT_OPTION("depth", AT(depth), "LIST",
+                   "Tokens in the cache when decoding begins; the cache is filled with random states.",
+                   .default_value = "0,4096"),
+    CH_TEXT_OPTION("batch", AT(batch), "LIST", "Sequences per batch.", .default_value = "1"),
+    CH_COUNT_OPTION("max-tokens", AT(tokens), "COUNT", 1, 1 << 20, "Tokens to decode per repetition.",
+                    .alias = "tokens", .default_value = "32"),
+    CH_TEXT_OPTION("cache-dtype", AT(cache_dtype), CH_CACHE_TYPES_METAVAR, CH_CACHE_TYPES_HELP,
+                   .default_value = "f32"),
+    CH_CHOICE_OPTION("dtype", AT(dtype), "TYPE", ch_element_type_names,
+                     "Type of the random matrices if MODEL is a config.json.", .default_value = "f32"),
     CH_COMPUTE_OPTION(arguments, compute, NULL),
-    {.name = "train",
-     .type = CH_OPTION_FLAG,
-     AT(train),
-     .help = "Also measure training steps: forward, backward, AdamW."},
-    {.name = "seq",
-     .setting = "sequence",
-     .type = CH_OPTION_COUNT,
-     AT(seq),
-     .metavar = "COUNT",
-     .default_value = "256",
-     .min = 1,
-     .max = 1 << 20,
-     .help = "Length of a training sequence in tokens."},
-    {.name = "repeat",
-     .type = CH_OPTION_COUNT,
-     AT(repeat),
-     .metavar = "COUNT",
-     .default_value = "5",
-     .min = 1,
-     .max = 1000,
-     .help = "Repetitions of each measurement; the median is printed."},
-    {.name = "context-ids",
-     .type = CH_OPTION_PATH,
-     AT(context_ids),
-     .metavar = "FILE",
-     .help = "File of token ids, as tokenize prints them, that fill the cache. The speed of embedding gates "
-             "depends on them (default: random ids with the frequencies of words)."},
-    {.name = "keep-dictionary",
-     .type = CH_OPTION_FLAG,
-     AT(keep_dictionary),
-     .help = "Prefill and decode with the shared atoms of a masa model instead of a matrix for every layer."},
-    {.name = "precompute-gates",
-     .type = CH_OPTION_FLAG,
-     AT(precompute_gates),
-     .help = "Compute embedding gates for the whole vocabulary first (EG-MLA-A)."},
-    {.name = "expand-gates",
-     .type = CH_OPTION_FLAG,
-     AT(expand_gates),
-     .help = "Decode by expanding every gated latent, to compare with grouping equal token ids."},
-    {.name = "profile",
-     .type = CH_OPTION_FLAG,
-     AT(profile),
-     .help = "Also print the time of every operation, its arithmetic, its bytes and its share of the "
-             "machine's limit."},
-    {.name = "trace",
-     .type = CH_OPTION_PATH,
-     AT(trace),
-     .metavar = "FILE",
-     .writes = CH_WRITES_FILE,
-     .help =
-         "Write every operation of each row's last repetition to FILE, for chrome://tracing or Perfetto."},
-    CH_JSON_OPTION(offsetof(arguments, json)),
-    CH_THREADS_OPTION(offsetof(arguments, threads)),
-    CH_FORCE_OPTION(offsetof(arguments, force)),
+    CH_FLAG_OPTION("train", AT(train), "Also measure training steps: forward, backward, AdamW."),
+    CH_COUNT_OPTION("seq", AT(seq), "COUNT", 1, 1 << 20, "Length of a training sequence in tokens.",
+                    .setting = "sequence", .default_value = "256"),
+    CH_COUNT_OPTION("repeat", AT(repeat), "COUNT", 1, 1000,
+                    "Repetitions of each measurement; the median is printed.", .default_value = "5"),
+    CH_PATH_OPTION("context-ids", AT(context_ids), "FILE",
+                   "File of token ids, as tokenize prints them, that fill the cache. The speed of embedding "
+                   "gates depends on them (default: random ids with the frequencies of words)."),
+    CH_FLAG_OPTION(
+        "keep-dictionary", AT(keep_dictionary),
+        "Prefill and decode with the shared atoms of a masa model instead of a matrix for every layer."),
+    CH_FLAG_OPTION("precompute-gates", AT(precompute_gates),
+                   "Compute embedding gates for the whole vocabulary first (EG-MLA-A)."),
+    CH_FLAG_OPTION("expand-gates", AT(expand_gates),
+                   "Decode by expanding every gated latent, to compare with grouping equal token ids."),
+    CH_FLAG_OPTION("profile", AT(profile),
+                   "Also print the time of every operation, its arithmetic, its bytes and its share of the "
+                   "machine's limit."),
+    CH_PATH_OPTION(
+        "trace", AT(trace), "FILE",
+        "Write every operation of each row's last repetition to FILE, for chrome://tracing or Perfetto.",
+        .writes = CH_WRITES_FILE),
+    CH_JSON_OPTION(AT(json)),
+    CH_THREADS_OPTION(AT(threads)),
+    CH_FORCE_OPTION(AT(force)),
     {0}};
 
 const ch_command ch_cmd_bench = {

@@ -39,224 +39,115 @@ static const char *const schedules[] = {"cosine", "constant", NULL};
 #define AT(member) offsetof(arguments, member)
 #define SET(member) AT(lineup.settings.member)
 static const ch_option options[] = {
-    {.name = "data",
-     .type = CH_OPTION_PATH,
-     .offset = SET(text.data),
-     .metavar = "TEXT",
-     .alias = "text",
-     .help = "The text to train on, UTF-8. A part of it is held out for validation."},
-    {.name = "images",
-     .type = CH_OPTION_PATH,
-     .offset = SET(vision.images),
-     .metavar = "DIR",
-     .help = "Images (CIFAR or IDX files) to train Vision Transformers on, instead of --data."},
+    CH_PATH_OPTION("data", SET(text.data), "TEXT",
+                   "The text to train on, UTF-8. A part of it is held out for validation.", .alias = "text"),
+    CH_PATH_OPTION("images", SET(vision.images), "DIR",
+                   "Images (CIFAR or IDX files) to train Vision Transformers on, instead of --data."),
     CH_LINEUP_MECHANISMS(AT(lineup)),
-    {.name = "out",
-     .type = CH_OPTION_PATH,
-     .offset = SET(report.out),
-     .metavar = "DIR",
-     .writes = CH_WRITES_JOB,
-     .default_value = "comparison",
-     .help = "Directory for models and results. The same command continues an interrupted comparison there."},
-    {.name = "json",
-     .type = CH_OPTION_FLAG,
-     .offset = AT(json),
-     .help = "Print the contents of results.json instead of the table."},
-    {.name = "dry-run",
-     .type = CH_OPTION_FLAG,
-     .offset = AT(dry_run),
-     .help = "Time some steps of each model and print how many runs there are, how long they will take and "
-             "how much memory and disk they need. Write nothing."},
-    {.name = "remeasure",
-     .type = CH_OPTION_FLAG,
-     .offset = SET(verdict.remeasure),
-     .help = "Time training and decoding of all models again, also of those that are finished."},
+    CH_PATH_OPTION(
+        "out", SET(report.out), "DIR",
+        "Directory for models and results. The same command continues an interrupted comparison there.",
+        .writes = CH_WRITES_JOB, .default_value = "comparison"),
+    CH_FLAG_OPTION("json", AT(json), "Print the contents of results.json instead of the table."),
+    CH_FLAG_OPTION("dry-run", AT(dry_run),
+                   "Time some steps of each model and print how many runs there are, how long they will take "
+                   "and how much memory and disk they need. Write nothing."),
+    CH_FLAG_OPTION("remeasure", SET(verdict.remeasure),
+                   "Time training and decoding of all models again, also of those that are finished."),
     CH_RUNS_OPTION(AT(runs)),
     CH_THREADS_OPTION(AT(threads)),
     CH_FORCE_OPTION(AT(force)),
-    {.name = "", .help = "Size"},
+    CH_HEADING("Size"),
     CH_LINEUP_SIZE(AT(lineup)),
-    {.name = "patch",
-     .type = CH_OPTION_COUNT,
-     .offset = SET(vision.patch),
-     .metavar = "PIXELS",
-     .min = 1,
-     .max = 4096,
-     .help = "Side length of an image patch (default: gives about 64 patches)."},
-    {.name = "image-size",
-     .type = CH_OPTION_COUNT,
-     .offset = SET(vision.image_size),
-     .metavar = "PIXELS",
-     .min = 1,
-     .max = 4096,
-     .help = "Side length of the images that models see. It is a multiple of the side length in "
-             "the files, whose pixels are repeated (default: as in the files)."},
-    {.name = "", .help = "Text"},
+    CH_COUNT_OPTION("patch", SET(vision.patch), "PIXELS", 1, 4096,
+                    "Side length of an image patch (default: gives about 64 patches)."),
+    CH_COUNT_OPTION("image-size", SET(vision.image_size), "PIXELS", 1, 4096,
+                    "Side length of the images that models see. It is a multiple of the side length in the "
+                    "files, whose pixels are repeated (default: as in the files)."),
+    CH_HEADING("Text"),
     CH_LINEUP_TOKENIZER(AT(lineup)),
     CH_LINEUP_VALIDATION(AT(lineup)),
-    {.name = "eval-tokens",
-     .type = CH_OPTION_COUNT,
-     .offset = SET(training.eval_tokens),
-     .metavar = "N",
-     .min = 1,
-     .max = 0,
-     .help = "Validation tokens per evaluation (default: all, but at most 1/30 of --tokens, or 32768 if that "
-             "is more; images: all)."},
-    {.name = "", .help = "Training"},
+    CH_COUNT_OPTION("eval-tokens", SET(training.eval_tokens), "N", 1, 0,
+                    "Validation tokens per evaluation (default: all, but at most 1/30 of --tokens, or 32768 "
+                    "if that is more; images: all)."),
+    CH_HEADING("Training"),
     CH_LINEUP_TOKENS(AT(lineup)),
-    {.name = "epochs",
-     .type = CH_OPTION_COUNT,
-     .offset = SET(vision.epochs),
-     .metavar = "N",
-     .default_value = "10",
-     .min = 1,
-     .max = 100000,
-     .help = "With --images: passes over all images that each model is trained for."},
-    {.name = "batch",
-     .type = CH_OPTION_COUNT,
-     .offset = SET(training.batch),
-     .metavar = "N",
-     .min = 1,
-     .max = 65536,
-     .help = "Sequences per step (default: 16, or fewer so that there are at least 256 steps), or images "
-             "per step (default: 64)."},
+    CH_COUNT_OPTION("epochs", SET(vision.epochs), "N", 1, 100000,
+                    "With --images: passes over all images that each model is trained for.",
+                    .default_value = "10"),
+    CH_COUNT_OPTION("batch", SET(training.batch), "N", 1, 65536,
+                    "Sequences per step (default: 16, or fewer so that there are at least 256 steps), or "
+                    "images per step (default: 64)."),
     CH_LINEUP_MICRO_BATCH(AT(lineup), "Sequences (images)"),
     CH_LINEUP_SEQ(AT(lineup)),
-    {.name = "lr",
-     .setting = "rates",
-     .type = CH_OPTION_TEXT,
-     .offset = SET(rates.rates),
-     .metavar = "RATE",
-     .help = "Peak learning rate (default: 4e-3; with --parametrization standard 2e-3, for images "
-             "1e-3), or rates of single mechanisms: mla=6e-3,mha=2e-3."},
-    {.name = "tune",
-     .type = CH_OPTION_FLAG,
-     .offset = AT(tune),
-     .help = "Find each mechanism's own learning rate first: three to five runs of each, with the first seed "
-             "and all "
-             "tokens. Runs that are clearly worse are stopped early."},
-    {.name = "schedule",
-     .type = CH_OPTION_CHOICE,
-     .offset = AT(lineup.schedule),
-     .metavar = "NAME",
-     .default_value = "cosine",
-     .choices = schedules,
-     .help = "Learning rate after the warm-up."},
+    CH_TEXT_OPTION("lr", SET(rates.rates), "RATE",
+                   "Peak learning rate (default: 4e-3; with --parametrization standard 2e-3, for images "
+                   "1e-3), or rates of single mechanisms: mla=6e-3,mha=2e-3.",
+                   .setting = "rates"),
+    CH_FLAG_OPTION("tune", AT(tune),
+                   "Find each mechanism's own learning rate first: three to five runs of each, with the "
+                   "first seed and all tokens. Runs that are clearly worse are stopped early."),
+    CH_CHOICE_OPTION("schedule", AT(lineup.schedule), "NAME", schedules, "Learning rate after the warm-up.",
+                     .default_value = "cosine"),
     CH_LINEUP_WARMUP(AT(lineup)),
-    {.name = "seeds",
-     .type = CH_OPTION_COUNT,
-     .offset = SET(training.seeds),
-     .metavar = "N",
-     .default_value = "1",
-     .min = 1,
-     .max = CH_COMPARE_MOST_SEEDS,
-     .help = "Runs of each model, with the seeds --seed, --seed + 1 and so on. The report then shows means, "
-             "standard deviations and which differences exceed the noise. A finished comparison can be "
-             "continued with more seeds."},
-    {.name = "", .help = "Tasks"},
-    {.name = "tasks",
-     .type = CH_OPTION_TEXT,
-     .offset = SET(verdict.tasks),
-     .metavar = "LIST",
-     .help = "Evaluate every trained model on these tasks of `crosshead eval`, separated by "
-             "commas: ruler:vt@256,hellaswag=items.jsonl. RULER's tasks generate their items, "
-             "--seq tokens long unless a length follows an @. Tasks can be added to a finished "
-             "comparison. They do not affect the verdict."},
-    {.name = "task-items",
-     .type = CH_OPTION_COUNT,
-     .offset = SET(verdict.task_items),
-     .metavar = "N",
-     .default_value = "100",
-     .min = 1,
-     .max = 1 << 30,
-     .help = "Evaluate at most N items of each task."},
-    {.name = "", .help = "Larger models"},
-    {.name = "ladder",
-     .type = CH_OPTION_TEXT,
-     .offset = SET(schedule.ladder),
-     .metavar = "SIZES",
-     .bare = "",
-     .help = "Compare at other sizes too, and fit scaling laws of loss against training FLOPs. "
-             "SIZES are numbers of parameters like 100k,200k,400k,800k, trained in addition to --params "
-             "(default: a half, a quarter and an eighth of it). The number of tokens is "
-             "scaled in proportion."},
-    {.name = "target",
-     .type = CH_OPTION_COUNT,
-     .offset = SET(schedule.target),
-     .metavar = "N",
-     .min = 1,
-     .max = 0,
-     .help =
-         "With --ladder: predict the losses of models with N parameters, and how much more compute the first "
-         "mechanism would need for them."},
-    {.name = "", .help = "Several processes"},
+    CH_COUNT_OPTION("seeds", SET(training.seeds), "N", 1, CH_COMPARE_MOST_SEEDS,
+                    "Runs of each model, with the seeds --seed, --seed + 1 and so on. The report then shows "
+                    "means, standard deviations and which differences exceed the noise. A finished "
+                    "comparison can be continued with more seeds.",
+                    .default_value = "1"),
+    CH_HEADING("Tasks"),
+    CH_TEXT_OPTION(
+        "tasks", SET(verdict.tasks), "LIST",
+        "Evaluate every trained model on these tasks of `crosshead eval`, separated by commas: "
+        "ruler:vt@256,hellaswag=items.jsonl. RULER's tasks generate their items, --seq tokens long unless a "
+        "length follows an @. Tasks can be added to a finished comparison. They do not affect the verdict."),
+    CH_COUNT_OPTION("task-items", SET(verdict.task_items), "N", 1, 1 << 30,
+                    "Evaluate at most N items of each task.", .default_value = "100"),
+    CH_HEADING("Larger models"),
+    CH_TEXT_OPTION(
+        "ladder", SET(schedule.ladder), "SIZES",
+        "Compare at other sizes too, and fit scaling laws of loss against training FLOPs. SIZES are numbers "
+        "of parameters like 100k,200k,400k,800k, trained in addition to --params (default: a half, a quarter "
+        "and an eighth of it). The number of tokens is scaled in proportion.",
+        .bare = ""),
+    CH_COUNT_OPTION("target", SET(schedule.target), "N", 1, 0,
+                    "With --ladder: predict the losses of models with N parameters, and how much more "
+                    "compute the first mechanism would need for them."),
+    CH_HEADING("Several processes"),
     CH_LINEUP_RANKS(AT(lineup)),
     CH_LINEUP_ENGINE(AT(lineup)),
-    {.name = "only",
-     .setting = "part",
-     .type = CH_OPTION_TEXT,
-     .offset = AT(only),
-     .metavar = "I/N",
-     .help = "Train only share I of N of the runs, and write no results. All shares take about "
-             "equally long. This is for job arrays whose jobs have the same --out."},
-    {.name = "collect",
-     .type = CH_OPTION_FLAG,
-     .offset = SET(schedule.collect),
-     .help =
-         "Train nothing. Combine the runs of all shares into the results that a single process would write."},
-    {.name = "", .help = "Verdict"},
-    {.name = "cache-budget",
-     .type = CH_OPTION_TEXT,
-     .offset = AT(cache_budget),
-     .metavar = "SIZE",
-     .help = "The largest cache that the answer may have, in bytes per token, as in 200B or 2KiB. With "
-             "--context and --users: in bytes for all users' contexts together, as in 8GB."},
-    {.name = "users",
-     .type = CH_OPTION_COUNT,
-     .offset = SET(verdict.users),
-     .metavar = "N",
-     .min = 1,
-     .max = 1 << 30,
-     .help = "With --cache-budget: users with --context tokens each who share it."},
-    {.name = "until-decided",
-     .type = CH_OPTION_FLAG,
-     .offset = SET(schedule.until_decided),
-     .help = "Add seeds where they lower the answer's risk most, until the risk is at most --risk or the "
-             "--budget is spent."},
-    {.name = "risk",
-     .type = CH_OPTION_NUMBER,
-     .offset = AT(risk),
-     .metavar = "PERCENT",
-     .default_value = "1",
-     .min = 0,
-     .max = 100,
-     .help = "With --until-decided: stop when the answer is, with 95 % confidence, at most PERCENT behind "
-             "the best. "
-             "With --images: PERCENT points."},
-    {.name = "budget",
-     .type = CH_OPTION_TIME,
-     .offset = SET(schedule.budget),
-     .metavar = "TIME",
-     .help = "With --until-decided: the longest time for the training of all runs together, as in "
-             "90s, 30m or 2h."},
-    {.name = "context",
-     .type = CH_OPTION_COUNT,
-     .offset = SET(verdict.context),
-     .metavar = "N",
-     .min = 1,
-     .max = 1 << 30,
-     .help = "Length of text, in tokens, at which caches are compared. It matters with sliding windows: "
-             "their layers cache no more tokens than the window has. (default: --seq)"},
-    {.name = "tolerance",
-     .type = CH_OPTION_NUMBER,
-     .offset = AT(tolerance),
-     .metavar = "PERCENT",
-     .default_value = "1",
-     .min = 0,
-     .max = 100,
-     .help = "The verdict picks the model with the smallest cache among those whose loss is at most PERCENT "
-             "above the lowest. With --images: the model with the fewest attention parameters among those "
-             "whose top-1 accuracy is at most PERCENT points below the highest."},
+    CH_TEXT_OPTION("only", AT(only), "I/N",
+                   "Train only share I of N of the runs, and write no results. All shares take about equally "
+                   "long. This is for job arrays whose jobs have the same --out.",
+                   .setting = "part"),
+    CH_FLAG_OPTION(
+        "collect", SET(schedule.collect),
+        "Train nothing. Combine the runs of all shares into the results that a single process would write."),
+    CH_HEADING("Verdict"),
+    CH_TEXT_OPTION("cache-budget", AT(cache_budget), "SIZE",
+                   "The largest cache that the answer may have, in bytes per token, as in 200B or 2KiB. With "
+                   "--context and --users: in bytes for all users' contexts together, as in 8GB."),
+    CH_COUNT_OPTION("users", SET(verdict.users), "N", 1, 1 << 30,
+                    "With --cache-budget: users with --context tokens each who share it."),
+    CH_FLAG_OPTION("until-decided", SET(schedule.until_decided),
+                   "Add seeds where they lower the answer's risk most, until the risk is at most --risk or "
+                   "the --budget is spent."),
+    CH_NUMBER_OPTION("risk", AT(risk), "PERCENT", 0, 100,
+                     "With --until-decided: stop when the answer is, with 95 % confidence, at most PERCENT "
+                     "behind the best. With --images: PERCENT points.",
+                     .default_value = "1"),
+    CH_TIME_OPTION("budget", SET(schedule.budget), "TIME",
+                   "With --until-decided: the longest time for the training of all runs together, as in 90s, "
+                   "30m or 2h."),
+    CH_COUNT_OPTION("context", SET(verdict.context), "N", 1, 1 << 30,
+                    "Length of text, in tokens, at which caches are compared. It matters with sliding "
+                    "windows: their layers cache no more tokens than the window has. (default: --seq)"),
+    CH_NUMBER_OPTION(
+        "tolerance", AT(tolerance), "PERCENT", 0, 100,
+        "The verdict picks the model with the smallest cache among those whose loss is at most PERCENT above "
+        "the lowest. With --images: the model with the fewest attention parameters among those whose top-1 "
+        "accuracy is at most PERCENT points below the highest.",
+        .default_value = "1"),
     {0},
 };
 
@@ -592,9 +483,9 @@ static ch_status run(const void *given, ch_error *error) {
   if (command.failed) return ch_no_memory(error);
   settings.report.command = command.data;
   d.keeper.labels =
-      (ch_kept_run_labels){.kind = "compare",
-                           .dataset = settings.text.data ? settings.text.data : settings.vision.images,
-                           .command = command.data};
+      (ch_run_labels){.kind = "compare",
+                      .dataset = settings.text.data ? settings.text.data : settings.vision.images,
+                      .command = command.data};
   ch_interrupt_watch(CH_SAVES_WORK);
   ch_progress_begin(&d.progress, leads ? stderr : NULL);
   ch_status status = ch_compare_mechanisms(&settings, &comparison, error);

@@ -42,146 +42,64 @@ static bool show_progress(int64_t done, int64_t total, void *context) {
 
 /* --- options ------------------------------------------------------------------------------------------------ */
 
-#define AT(member) .offset = offsetof(ch_compress_arguments, member)
+#define AT(member) offsetof(ch_compress_arguments, member)
 static const ch_option options[] = {
-    {.name = "cache",
-     .type = CH_OPTION_TEXT,
-     AT(cache),
-     .metavar = "SHARE",
-     .help = "Save this share of a 16-bit cache, as in 50%, in the cheapest way: smaller element types "
-             "first, then fewer heads. Used instead of --method; needs --calibration."},
-    {.name = "method",
-     .type = CH_OPTION_CHOICE,
-     AT(method),
-     .metavar = "METHOD",
-     .choices = ch_compress_method_names,
-     .help =
-         "For a smaller cache: mea, fewer key and value heads. For fewer attention parameters: masa, "
-         "matrices built "
-         "from atoms that groups of layers share; svd-llm and svd, every matrix as a product of two smaller "
-         "ones; basis-sharing, the same, and adjacent layers share the first of the two."},
-    {.name = "out",
-     .type = CH_OPTION_PATH,
-     AT(out),
-     .metavar = "DIR",
-     .writes = CH_WRITES_DIRECTORY,
-     .required = true,
-     .help = "Directory for the smaller model, report.json and report.html."},
-    {.name = "dtype",
-     .setting = "type",
-     .type = CH_OPTION_CHOICE,
-     AT(dtype),
-     .metavar = "TYPE",
-     .choices = ch_element_type_names,
-     .help = "Element type of the new matrices (default: the model's own)."},
-    {.name = "json", .type = CH_OPTION_FLAG, AT(json), .help = "Print the report as one JSON object."},
-    CH_THREADS_OPTION(offsetof(ch_compress_arguments, threads)),
-    CH_FORCE_OPTION(offsetof(ch_compress_arguments, force)),
-    {.name = "", .help = "Text"},
-    {.name = "calibration",
-     .type = CH_OPTION_PATH,
-     AT(calibration),
-     .metavar = "FILE",
-     .help = "Text with typical inputs; the method changes outputs on it least. Without it only the weights "
-             "decide. Without --text, its last fifth is held out to measure perplexity."},
-    {.name = "text",
-     .type = CH_OPTION_PATH,
-     AT(text),
-     .metavar = "FILE",
-     .alias = "data",
-     .help = "Text to measure perplexity on, before and after."},
-    {.name = "calibration-tokens",
-     .type = CH_OPTION_COUNT,
-     AT(calibration_tokens),
-     .metavar = "N",
-     .min = 2,
-     .max = 1e9,
-     .default_value = "64k",
-     .help = "Use the first N tokens of the calibration text."},
-    {.name = "data-free",
-     .type = CH_OPTION_FLAG,
-     AT(data_free),
-     .help = "Let only the weights decide, as the papers do. --profile and --budget still use the "
-             "calibration text."},
-    {.name = "", .help = "Heads (--method mea)"},
-    {.name = "component-heads",
-     .type = CH_OPTION_COUNT,
-     AT(component_heads),
-     .metavar = "N",
-     .min = 0,
-     .max = 65535,
-     .help = "Key and value heads to keep per layer, at most the model's number of them."},
-    {.name = "layers",
-     .type = CH_OPTION_TEXT,
-     AT(layers),
-     .metavar = "A-B",
-     .help = "Layers to compress, from A to B inclusive, counted from 0 (default: all)."},
-    {.name = "budget",
-     .type = CH_OPTION_TEXT,
-     AT(budget),
-     .metavar = "P%",
-     .help =
-         "With --component-heads: the share of layers to compress; those where the loss grows least are "
-         "chosen. Without it: the share of the cache to save; the heads of each layer are chosen so that the "
-         "loss grows least. Needs --calibration."},
-    {.name = "profile",
-     .type = CH_OPTION_FLAG,
-     AT(profile),
-     .help =
-         "Measure how much the loss changes if only one layer is compressed, for each layer, and plot it."},
-    {.name = "", .help = "Parameters (--method masa, svd-llm, svd, basis-sharing)"},
-    {.name = "ratio",
-     .type = CH_OPTION_NUMBER,
-     AT(ratio),
-     .metavar = "R",
-     .min = 0.001,
-     .max = 0.999,
-     .help = "Share of the attention parameters to save: 0.2 removes 20 % of them."},
-    {.name = "keep",
-     .type = CH_OPTION_TEXT,
-     AT(keep),
-     .metavar = "LIST",
-     .help = "Projections to leave unchanged, separated by commas: q,o or q_proj,o_proj."},
-    {.name = "groups",
-     .type = CH_OPTION_COUNT,
-     AT(groups),
-     .metavar = "N",
-     .min = 1,
-     .max = 512,
-     .help = "masa: number of layer groups that share atoms (default: chosen)."},
-    {.name = "atoms",
-     .type = CH_OPTION_COUNT,
-     AT(atoms),
-     .metavar = "N",
-     .min = 1,
-     .max = 512,
-     .help = "masa: atoms per group (default: chosen)."},
-    {.name = "weighting",
-     .type = CH_OPTION_CHOICE,
-     AT(weighting),
-     .metavar = "HOW",
-     .choices = ch_compress_weighting_names,
-     .help =
-         "For masa, and for the others with --ranks searched: how errors are weighted. measured (default): "
-         "by their effect on the residual stream. paper: equally, as in the MASA paper; masa then has ranks "
-         "by projection."},
-    {.name = "ranks",
-     .type = CH_OPTION_CHOICE,
-     AT(ranks),
-     .metavar = "HOW",
-     .choices = ch_compress_rank_names,
-     .help =
-         "share: every matrix keeps the same share of its parameters (default except for masa). projection: "
-         "the same share of the rank it can have. searched: each unit of rank goes where it lowers the "
-         "error most (default of masa)."},
-    {.name = "group-size",
-     .type = CH_OPTION_COUNT,
-     AT(group_size),
-     .metavar = "N",
-     .min = 2,
-     .max = 512,
-     .default_value = "2",
-     .help = "basis-sharing: adjacent layers that share a basis."},
+    CH_TEXT_OPTION("cache", AT(cache), "SHARE",
+                   "Save this share of a 16-bit cache, as in 50%, in the cheapest way: smaller element types "
+                   "first, then fewer heads. Used instead of --method; needs --calibration."),
+    CH_CHOICE_OPTION(
+        "method", AT(method), "METHOD", ch_compress_method_names,
+        "For a smaller cache: mea, fewer key and value heads. For fewer attention parameters: masa, matrices "
+        "built from atoms that groups of layers share; svd-llm and svd, every matrix as a product of two "
+        "smaller ones; basis-sharing, the same, and adjacent layers share the first of the two."),
+    CH_PATH_OPTION("out", AT(out), "DIR", "Directory for the smaller model, report.json and report.html.",
+                   .writes = CH_WRITES_DIRECTORY, .required = true),
+    CH_CHOICE_OPTION("dtype", AT(dtype), "TYPE", ch_element_type_names,
+                     "Element type of the new matrices (default: the model's own).", .setting = "type"),
+    CH_FLAG_OPTION("json", AT(json), "Print the report as one JSON object."),
+    CH_THREADS_OPTION(AT(threads)),
+    CH_FORCE_OPTION(AT(force)),
+    CH_HEADING("Text"),
+    CH_PATH_OPTION("calibration", AT(calibration), "FILE",
+                   "Text with typical inputs; the method changes outputs on it least. Without it only the "
+                   "weights decide. Without --text, its last fifth is held out to measure perplexity."),
+    CH_PATH_OPTION("text", AT(text), "FILE", "Text to measure perplexity on, before and after.",
+                   .alias = "data"),
+    CH_COUNT_OPTION("calibration-tokens", AT(calibration_tokens), "N", 2, 1e9,
+                    "Use the first N tokens of the calibration text.", .default_value = "64k"),
+    CH_FLAG_OPTION("data-free", AT(data_free),
+                   "Let only the weights decide, as the papers do. --profile and --budget still use the "
+                   "calibration text."),
+    CH_HEADING("Heads (--method mea)"),
+    CH_COUNT_OPTION("component-heads", AT(component_heads), "N", 0, 65535,
+                    "Key and value heads to keep per layer, at most the model's number of them."),
+    CH_TEXT_OPTION("layers", AT(layers), "A-B",
+                   "Layers to compress, from A to B inclusive, counted from 0 (default: all)."),
+    CH_TEXT_OPTION("budget", AT(budget), "P%",
+                   "With --component-heads: the share of layers to compress; those where the loss grows "
+                   "least are chosen. Without it: the share of the cache to save; the heads of each layer "
+                   "are chosen so that the loss grows least. Needs --calibration."),
+    CH_FLAG_OPTION(
+        "profile", AT(profile),
+        "Measure how much the loss changes if only one layer is compressed, for each layer, and plot it."),
+    CH_HEADING("Parameters (--method masa, svd-llm, svd, basis-sharing)"),
+    CH_NUMBER_OPTION("ratio", AT(ratio), "R", 0.001, 0.999,
+                     "Share of the attention parameters to save: 0.2 removes 20 % of them."),
+    CH_TEXT_OPTION("keep", AT(keep), "LIST",
+                   "Projections to leave unchanged, separated by commas: q,o or q_proj,o_proj."),
+    CH_COUNT_OPTION("groups", AT(groups), "N", 1, 512,
+                    "masa: number of layer groups that share atoms (default: chosen)."),
+    CH_COUNT_OPTION("atoms", AT(atoms), "N", 1, 512, "masa: atoms per group (default: chosen)."),
+    CH_CHOICE_OPTION("weighting", AT(weighting), "HOW", ch_compress_weighting_names,
+                     "For masa, and for the others with --ranks searched: how errors are weighted. measured "
+                     "(default): by their effect on the residual stream. paper: equally, as in the MASA "
+                     "paper; masa then has ranks by projection."),
+    CH_CHOICE_OPTION("ranks", AT(ranks), "HOW", ch_compress_rank_names,
+                     "share: every matrix keeps the same share of its parameters (default except for masa). "
+                     "projection: the same share of the rank it can have. searched: each unit of rank goes "
+                     "where it lowers the error most (default of masa)."),
+    CH_COUNT_OPTION("group-size", AT(group_size), "N", 2, 512,
+                    "basis-sharing: adjacent layers that share a basis.", .default_value = "2"),
     {0}};
 
 static ch_status run(const void *given, ch_error *error) {

@@ -27,18 +27,14 @@ static ch_status run(const void *given, ch_error *error) {
 }
 
 #define AT(member) offsetof(arguments, member)
-static const ch_option options[] = {{.name = "like",
-                                     .type = CH_OPTION_PATH,
-                                     .offset = AT(like),
-                                     .metavar = "DIR_OR_CONFIG",
-                                     .help =
-                                         "Copy vocabulary, context, activation, normalisation and experts "
-                                         "from this model or config.json, and its "
-                                         "size too unless --params, --layers, --hidden or --heads is given."},
-                                    CH_LINEUP_SIZE(AT(lineup)),
-                                    CH_LINEUP_TOKENIZER(AT(lineup)),
-                                    CH_LINEUP_SEQ(AT(lineup)),
-                                    {.name = NULL}};
+static const ch_option options[] = {
+    CH_PATH_OPTION("like", AT(like), "DIR_OR_CONFIG",
+                   "Copy vocabulary, context, activation, normalisation and experts from this model or "
+                   "config.json, and its size too unless --params, --layers, --hidden or --heads is given."),
+    CH_LINEUP_SIZE(AT(lineup)),
+    CH_LINEUP_TOKENIZER(AT(lineup)),
+    CH_LINEUP_SEQ(AT(lineup)),
+    {0}};
 
 static void set_defaults(void *given) {
   arguments *a = given;

@@ -241,125 +241,61 @@ static ch_status check_task(const arguments *a, ch_error *error) {
   return CH_OK;
 }
 
-#define AT(member) .offset = offsetof(arguments, member)
+#define AT(member) offsetof(arguments, member)
 static const ch_option options[] = {
-    {.name = "text",
-     .type = CH_OPTION_PATH,
-     AT(text),
-     .metavar = "FILE",
-     .alias = "data",
-     .help = "The text to measure perplexity on, UTF-8."},
-    {.name = "task",
-     .type = CH_OPTION_TEXT,
-     AT(task),
-     .metavar = "NAME",
-     .lists = CH_LISTS_ONE,
-     .help =
-         "A task from the list below, ruler for all of RULER's, or the path of a task description (JSON)."},
-    {.name = "task-file",
-     .setting = "items",
-     .type = CH_OPTION_PATH,
-     AT(task_file),
-     .metavar = "PATH",
-     .help = "The task's items: a file, or a directory of files. RULER's tasks generate their "
-             "items; for them PATH is the text around the needles, or documents with questions "
-             "(default: a text that comes with Crosshead)."},
-    {.name = "length",
-     .setting = "lengths",
-     .type = CH_OPTION_TEXT,
-     AT(length),
-     .metavar = "TOKENS",
-     .help = "For RULER's tasks: length of each item in tokens, with the answer; 4k is 4096. "
-             "Several lengths are separated by commas (default: 4096). The name of a task can have "
-             "its own: ruler:vt@4k."},
-    {.name = "seed",
-     .type = CH_OPTION_COUNT,
-     AT(seed),
-     .metavar = "N",
-     .min = 0,
-     .max = 4294967295.0,
-     .default_value = "1",
-     .help = "For RULER's tasks: random seed of the items. RULER's scripts use 42."},
-    {.name = "fewshot",
-     .setting = "examples",
-     .type = CH_OPTION_COUNT,
-     AT(fewshot),
-     .metavar = "K",
-     .min = 0,
-     .max = 1000,
-     .help = "Examples with answers before each question (default: the task's own number, mostly "
-             "0)."},
-    {.name = "fewshot-file",
-     .setting = "example_file",
-     .type = CH_OPTION_PATH,
-     AT(fewshot_file),
-     .metavar = "PATH",
-     .help = "Items from which the examples are taken (default: those of --task-file)."},
-    {.name = "log-samples",
-     .setting = "sample",
-     .type = CH_OPTION_PATH,
-     AT(log_samples),
-     .metavar = "FILE",
-     .writes = CH_WRITES_FILE,
-     .help = "Write every item with the model's answer to FILE, one JSON object per line."},
-    {.name = "images",
-     .type = CH_OPTION_PATH,
-     AT(images),
-     .metavar = "DIR",
-     .help = "For models of images: image files (CIFAR, IDX), or a directory whose test files are used."},
-    {.name = "limit",
-     .type = CH_OPTION_COUNT,
-     AT(limit),
-     .metavar = "N",
-     .min = 1,
-     .max = 1e9,
-     .help = "Evaluate only the first N items or images (default: all). For RULER's tasks: the "
-             "items of each length (default: 100)."},
-    {.name = "window",
-     .type = CH_OPTION_COUNT,
-     AT(window),
-     .metavar = "COUNT",
-     .min = 2,
-     .max = 0,
-     .help = "Tokens that the model sees at once (default: its context, at most 1024)."},
-    {.name = "stride",
-     .type = CH_OPTION_COUNT,
-     AT(stride),
-     .metavar = "COUNT",
-     .min = 1,
-     .max = 0,
-     .help = "Tokens by which the window advances, fewer than --window (default: half of it)."},
-    {.name = "separator",
-     .setting = "documents",
-     .alias = "documents",
-     .type = CH_OPTION_CHOICE,
-     AT(documents),
-     .metavar = "HOW",
-     .default_value = "auto",
-     .choices = separators,
-     .help = "What separates documents: the marker <|endoftext|>, blank lines, or nothing. auto uses the "
-             "marker if the text has one."},
-    {.name = "cache-dtype",
-     .type = CH_OPTION_TEXT,
-     AT(cache_dtype),
-     .metavar = CH_CACHE_TYPES_METAVAR,
-     .help = "Evaluate through a cache of this type, to see what it costs: f32, bf16, f16, q8_0 or q4_0, or "
-             "separately for keys, values and latents, as in k=q8_0,v=q4_0."},
-    {.name = "tokenizer",
-     .type = CH_OPTION_PATH,
-     AT(tokenizer),
-     .metavar = "PATH",
-     .help = "A tokenizer.json, a tokenizer.bin or a directory (default: the model's own tokenizer)."},
-    {.name = "runs",
-     .type = CH_OPTION_PATH,
-     AT(runs),
-     .metavar = "FILE",
-     .help = "File in which the figures are recorded for `crosshead runs` (default: CROSSHEAD_RUNS, else "
-             "nowhere)."},
+    CH_PATH_OPTION("text", AT(text), "FILE", "The text to measure perplexity on, UTF-8.", .alias = "data"),
+    CH_TEXT_OPTION(
+        "task", AT(task), "NAME",
+        "A task from the list below, ruler for all of RULER's, or the path of a task description (JSON).",
+        .lists = CH_LISTS_ONE),
+    CH_PATH_OPTION("task-file", AT(task_file), "PATH",
+                   "The task's items: a file, or a directory of files. RULER's tasks generate their items; "
+                   "for them PATH is the text around the needles, or documents with questions (default: a "
+                   "text that comes with Crosshead).",
+                   .setting = "items"),
+    CH_TEXT_OPTION(
+        "length", AT(length), "TOKENS",
+        "For RULER's tasks: length of each item in tokens, with the answer; 4k is 4096. Several lengths are "
+        "separated by commas (default: 4096). The name of a task can have its own: ruler:vt@4k.",
+        .setting = "lengths"),
+    CH_COUNT_OPTION("seed", AT(seed), "N", 0, 4294967295.0,
+                    "For RULER's tasks: random seed of the items. RULER's scripts use 42.",
+                    .default_value = "1"),
+    CH_COUNT_OPTION("fewshot", AT(fewshot), "K", 0, 1000,
+                    "Examples with answers before each question (default: the task's own number, mostly 0).",
+                    .setting = "examples"),
+    CH_PATH_OPTION("fewshot-file", AT(fewshot_file), "PATH",
+                   "Items from which the examples are taken (default: those of --task-file).",
+                   .setting = "example_file"),
+    CH_PATH_OPTION("log-samples", AT(log_samples), "FILE",
+                   "Write every item with the model's answer to FILE, one JSON object per line.",
+                   .setting = "sample", .writes = CH_WRITES_FILE),
+    CH_PATH_OPTION(
+        "images", AT(images), "DIR",
+        "For models of images: image files (CIFAR, IDX), or a directory whose test files are used."),
+    CH_COUNT_OPTION("limit", AT(limit), "N", 1, 1e9,
+                    "Evaluate only the first N items or images (default: all). For RULER's tasks: the items "
+                    "of each length (default: 100)."),
+    CH_COUNT_OPTION("window", AT(window), "COUNT", 2, 0,
+                    "Tokens that the model sees at once (default: its context, at most 1024)."),
+    CH_COUNT_OPTION("stride", AT(stride), "COUNT", 1, 0,
+                    "Tokens by which the window advances, fewer than --window (default: half of it)."),
+    CH_CHOICE_OPTION("separator", AT(documents), "HOW", separators,
+                     "What separates documents: the marker <|endoftext|>, blank lines, or nothing. auto uses "
+                     "the marker if the text has one.",
+                     .setting = "documents", .alias = "documents", .default_value = "auto"),
+    CH_TEXT_OPTION("cache-dtype", AT(cache_dtype), CH_CACHE_TYPES_METAVAR,
+                   "Evaluate through a cache of this type, to see what it costs: f32, bf16, f16, q8_0 or "
+                   "q4_0, or separately for keys, values and latents, as in k=q8_0,v=q4_0."),
+    CH_PATH_OPTION("tokenizer", AT(tokenizer), "PATH",
+                   "A tokenizer.json, a tokenizer.bin or a directory (default: the model's own tokenizer)."),
+    CH_PATH_OPTION("runs", AT(runs), "FILE",
+                   "File in which the figures are recorded for `crosshead runs` (default: CROSSHEAD_RUNS, "
+                   "else nowhere)."),
     CH_COMPUTE_OPTION(arguments, compute, "dtype"),
-    CH_JSON_OPTION(offsetof(arguments, json)),
-    CH_THREADS_OPTION(offsetof(arguments, threads)),
-    CH_FORCE_OPTION(offsetof(arguments, force)),
+    CH_JSON_OPTION(AT(json)),
+    CH_THREADS_OPTION(AT(threads)),
+    CH_FORCE_OPTION(AT(force)),
     {0}};
 
 static ch_status run(const void *given, ch_error *error) {
@@ -376,10 +312,10 @@ static ch_status run(const void *given, ch_error *error) {
   CH_TRY(ch_job_agree(ch_job_leads() ? ch_run_recorder_begin(&keeper, a->runs, NULL, error) : CH_OK, error));
   ch_text command = {0};
   ch_put_typed("eval", options, a, &command);
-  keeper.labels = (ch_kept_run_labels){.dataset = a->task   ? a->task_file
-                                                  : a->text ? a->text
-                                                            : a->images,
-                                       .command = command.data};
+  keeper.labels = (ch_run_labels){.dataset = a->task   ? a->task_file
+                                             : a->text ? a->text
+                                                       : a->images,
+                                  .command = command.data};
   ch_status status = evaluate(a, &keeper, error);
   ch_text_free(&command);
   if (ch_job_leads()) ch_run_recorder_end(&keeper);

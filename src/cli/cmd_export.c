@@ -79,58 +79,32 @@ static ch_status run(const void *given, ch_error *error) {
 }
 
 static const ch_option options[] = {
-    {.name = "format",
-     .type = CH_OPTION_CHOICE,
-     .offset = offsetof(arguments, format),
-     .metavar = "FORMAT",
-     .choices = formats,
-     .required = true,
-     .help = "transformers: a model directory with its PyTorch code; safetensors: a model directory; gguf: "
-             "one file, "
-             "for llama.cpp."},
-    {.name = "out",
-     .type = CH_OPTION_PATH,
-     .offset = offsetof(arguments, out),
-     .metavar = "PATH",
-     .required = true,
-     .writes = CH_WRITES_DIRECTORY,
-     .help = "Directory (safetensors) or file (gguf) to write."},
-    {.name = "dtype",
-     .setting = "type",
-     .type = CH_OPTION_CHOICE,
-     .offset = offsetof(arguments, dtype),
-     .metavar = "TYPE",
-     .choices = types,
-     .help = "Element type of matrices (default: each one's own). q8_0 is for GGUF only."},
-    {.name = "tokenizer",
-     .type = CH_OPTION_PATH,
-     .offset = offsetof(arguments, tokenizer),
-     .metavar = "FILE",
-     .help = "With --untrained: the tokenizer.json to write, or a directory that has one (default: that of "
-             "the configuration's directory)."},
-    {.name = "no-tokenizer",
-     .type = CH_OPTION_FLAG,
-     .offset = offsetof(arguments, no_tokenizer),
-     .help = "Do not write the tokenizer."},
-    {.name = "expand-heads",
-     .type = CH_OPTION_FLAG,
-     .offset = offsetof(arguments, expand_heads),
-     .help = "Expand virtual heads (gguf only): llama.cpp then needs the cache of all heads."},
-    {.name = "untrained",
-     .type = CH_OPTION_FLAG,
-     .offset = offsetof(arguments, untrained),
-     .help = "Write the code and the configuration without weights, to train the model in PyTorch; MODEL may "
-             "be a "
-             "config.json of any size."},
-    {.name = "own-code",
-     .type = CH_OPTION_FLAG,
-     .offset = offsetof(arguments, own_code),
-     .help = "Write Crosshead's PyTorch code, with its parameter groups and caches, even if a class of "
-             "transformers would suffice (transformers only)."},
+    CH_CHOICE_OPTION("format", offsetof(arguments, format), "FORMAT", formats,
+                     "transformers: a model directory with its PyTorch code; safetensors: a model directory; "
+                     "gguf: one file, for llama.cpp.",
+                     .required = true),
+    CH_PATH_OPTION("out", offsetof(arguments, out), "PATH",
+                   "Directory (safetensors) or file (gguf) to write.", .required = true,
+                   .writes = CH_WRITES_DIRECTORY),
+    CH_CHOICE_OPTION("dtype", offsetof(arguments, dtype), "TYPE", types,
+                     "Element type of matrices (default: each one's own). q8_0 is for GGUF only.",
+                     .setting = "type"),
+    CH_PATH_OPTION("tokenizer", offsetof(arguments, tokenizer), "FILE",
+                   "With --untrained: the tokenizer.json to write, or a directory that has one (default: "
+                   "that of the configuration's directory)."),
+    CH_FLAG_OPTION("no-tokenizer", offsetof(arguments, no_tokenizer), "Do not write the tokenizer."),
+    CH_FLAG_OPTION("expand-heads", offsetof(arguments, expand_heads),
+                   "Expand virtual heads (gguf only): llama.cpp then needs the cache of all heads."),
+    CH_FLAG_OPTION("untrained", offsetof(arguments, untrained),
+                   "Write the code and the configuration without weights, to train the model in PyTorch; "
+                   "MODEL may be a config.json of any size."),
+    CH_FLAG_OPTION("own-code", offsetof(arguments, own_code),
+                   "Write Crosshead's PyTorch code, with its parameter groups and caches, even if a class of "
+                   "transformers would suffice (transformers only)."),
     CH_JSON_OPTION(offsetof(arguments, json)),
     CH_THREADS_OPTION(offsetof(arguments, threads)),
     CH_FORCE_OPTION(offsetof(arguments, force)),
-    {.name = NULL}};
+    {0}};
 
 const ch_command ch_cmd_export = {
     .name = "export",

@@ -76,50 +76,24 @@ static ch_status run(const void *given, ch_error *error) {
 static const char *const choices[] = {"validation", "training", NULL};
 static const char *const laws[] = {"tokens", "size", "chinchilla", NULL};
 
-#define AT(member) .offset = offsetof(arguments, member)
+#define AT(member) offsetof(arguments, member)
 static const ch_option options[] = {
-    {.name = "law",
-     .type = CH_OPTION_CHOICE,
-     AT(law),
-     .metavar = "LAW",
-     .choices = laws,
-     .default_value = "tokens",
-     .help =
-         "tokens: L(D) of each curve. size, chinchilla: L(N, D) of models of several sizes, with their last "
-         "losses."},
-    {.name = "budget",
-     .type = CH_OPTION_COUNT,
-     AT(budget),
-     .metavar = "TOKENS",
-     .min = 1,
-     .max = 0,
-     .help = "Also print the loss that the law predicts after TOKENS tokens."},
-    {.name = "params",
-     .setting = "parameters",
-     .type = CH_OPTION_COUNT,
-     AT(parameters),
-     .metavar = "N",
-     .min = 1,
-     .max = 0,
-     .help = "With --law size or chinchilla and --budget: also print the loss of a model with N parameters, "
-             "embeddings not "
-             "counted."},
-    {.name = "skip",
-     .type = CH_OPTION_COUNT,
-     AT(skip),
-     .metavar = "TOKENS",
-     .min = 0,
-     .max = 0,
-     .help = "Leave out the points up to TOKENS tokens (default: 0 for tables, the first tenth for "
-             "logs and results)."},
-    {.name = "on",
-     .type = CH_OPTION_CHOICE,
-     AT(on),
-     .metavar = "LOSSES",
-     .choices = choices,
-     .default_value = "validation",
-     .help = "Which losses of a log or of results are fitted."},
-    CH_JSON_OPTION(offsetof(arguments, json)),
+    CH_CHOICE_OPTION("law", AT(law), "LAW", laws,
+                     "tokens: L(D) of each curve. size, chinchilla: L(N, D) of models of several sizes, with "
+                     "their last losses.",
+                     .default_value = "tokens"),
+    CH_COUNT_OPTION("budget", AT(budget), "TOKENS", 1, 0,
+                    "Also print the loss that the law predicts after TOKENS tokens."),
+    CH_COUNT_OPTION("params", AT(parameters), "N", 1, 0,
+                    "With --law size or chinchilla and --budget: also print the loss of a model with N "
+                    "parameters, embeddings not counted.",
+                    .setting = "parameters"),
+    CH_COUNT_OPTION("skip", AT(skip), "TOKENS", 0, 0,
+                    "Leave out the points up to TOKENS tokens (default: 0 for tables, the first tenth for "
+                    "logs and results)."),
+    CH_CHOICE_OPTION("on", AT(on), "LOSSES", choices, "Which losses of a log or of results are fitted.",
+                     .default_value = "validation"),
+    CH_JSON_OPTION(AT(json)),
     {0}};
 
 const ch_command ch_cmd_fit = {

@@ -15,13 +15,13 @@ typedef struct arguments {
 } arguments;
 
 /* The output: the arguments, and how many matrices the file holds quantised. */
-typedef struct imported {
+typedef struct import_output {
   const arguments *arguments;
   int64_t blocks;
-} imported;
+} import_output;
 
 static void put_page(const void *context, const json_t *report, ch_text *text) {
-  const imported *done = context;
+  const import_output *done = context;
   const arguments *a = done->arguments;
   char count[32];
   bool tokenizer = json_is_true(json_object_get(report, "tokenizer"));
@@ -41,7 +41,7 @@ static void put_page(const void *context, const json_t *report, ch_text *text) {
 static ch_status run(const void *given, ch_error *error) {
   const arguments *a = given;
   ch_work work;
-  imported done = {.arguments = a};
+  import_output done = {.arguments = a};
   ch_import_settings settings;
   ch_import_defaults(&settings);
   settings.tokenizer = a->tokenizer;
@@ -58,33 +58,19 @@ static ch_status run(const void *given, ch_error *error) {
 }
 
 static const ch_option options[] = {
-    {.name = "out",
-     .type = CH_OPTION_PATH,
-     .offset = offsetof(arguments, out),
-     .metavar = "DIR",
-     .required = true,
-     .writes = CH_WRITES_DIRECTORY,
-     .help = "Directory for the model."},
-    {.name = "tokenizer",
-     .type = CH_OPTION_PATH,
-     .offset = offsetof(arguments, tokenizer),
-     .metavar = "FILE",
-     .help = "A tokenizer.json or a llama2.c tokenizer.bin (default: the model's own tokenizer)."},
-    {.name = "dtype",
-     .setting = "type",
-     .type = CH_OPTION_CHOICE,
-     .offset = offsetof(arguments, dtype),
-     .metavar = "TYPE",
-     .choices = ch_element_type_names,
-     .help = "Element type to write (default: each tensor's own; f32 for quantised tensors)."},
-    {.name = "keep-blocks",
-     .type = CH_OPTION_FLAG,
-     .offset = offsetof(arguments, keep_blocks),
-     .help = "Keep matrices of type Q8_0, Q6_K, Q4_K and Q4_0 quantised."},
+    CH_PATH_OPTION("out", offsetof(arguments, out), "DIR", "Directory for the model.", .required = true,
+                   .writes = CH_WRITES_DIRECTORY),
+    CH_PATH_OPTION("tokenizer", offsetof(arguments, tokenizer), "FILE",
+                   "A tokenizer.json or a llama2.c tokenizer.bin (default: the model's own tokenizer)."),
+    CH_CHOICE_OPTION("dtype", offsetof(arguments, dtype), "TYPE", ch_element_type_names,
+                     "Element type to write (default: each tensor's own; f32 for quantised tensors).",
+                     .setting = "type"),
+    CH_FLAG_OPTION("keep-blocks", offsetof(arguments, keep_blocks),
+                   "Keep matrices of type Q8_0, Q6_K, Q4_K and Q4_0 quantised."),
     CH_JSON_OPTION(offsetof(arguments, json)),
     CH_THREADS_OPTION(offsetof(arguments, threads)),
     CH_FORCE_OPTION(offsetof(arguments, force)),
-    {.name = NULL}};
+    {0}};
 
 const ch_command ch_cmd_import = {
     .name = "import",

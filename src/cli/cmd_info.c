@@ -148,32 +148,16 @@ static ch_status run(const void *given, ch_error *error) {
 
 static const ch_option options[] = {
     CH_JSON_OPTION(offsetof(arguments, json)),
-    {.name = "table",
-     .type = CH_OPTION_FLAG,
-     .offset = offsetof(arguments, table),
-     .help = "Print one line per configuration, side by side."},
-    {.name = "cache-dtype",
-     .type = CH_OPTION_TEXT,
-     .offset = offsetof(arguments, cache_dtype),
-     .metavar = CH_CACHE_TYPES_METAVAR,
-     .default_value = "bf16",
-     .help = CH_CACHE_TYPES_HELP},
-    {.name = "depth",
-     .type = CH_OPTION_COUNT,
-     .offset = offsetof(arguments, depth),
-     .metavar = "N",
-     .default_value = "0",
-     .max = 1e12,
-     .help = "Context length, in tokens, at which FLOPs and the cache of a sequence are counted."},
-    {.name = "ranks",
-     .type = CH_OPTION_COUNT,
-     .offset = offsetof(arguments, ranks),
-     .metavar = "N",
-     .min = 1,
-     .max = 65536,
-     .help = "Also show the memory of each of N processes that train the model together "
-             "(docs/cluster.md)."},
-    {.name = NULL}};
+    CH_FLAG_OPTION("table", offsetof(arguments, table), "Print one line per configuration, side by side."),
+    CH_TEXT_OPTION("cache-dtype", offsetof(arguments, cache_dtype), CH_CACHE_TYPES_METAVAR,
+                   CH_CACHE_TYPES_HELP, .default_value = "bf16"),
+    CH_COUNT_OPTION("depth", offsetof(arguments, depth), "N", 0, 1e12,
+                    "Context length, in tokens, at which FLOPs and the cache of a sequence are counted.",
+                    .default_value = "0"),
+    CH_COUNT_OPTION(
+        "ranks", offsetof(arguments, ranks), "N", 1, 65536,
+        "Also show the memory of each of N processes that train the model together (docs/cluster.md)."),
+    {0}};
 
 const ch_command ch_cmd_info = {
     .name = "info",

@@ -49,29 +49,18 @@ static ch_status run(const void *given, ch_error *error) {
 }
 
 static const ch_option options[] = {
-    {.name = "type",
-     .type = CH_OPTION_CHOICE,
-     .offset = offsetof(arguments, type),
-     .metavar = "TYPE",
-     .choices = types,
-     .required = true,
-     .help = "Type of the stored weights. bf16 and f16 use 16 bits per weight; the GGUF block types q8_0, "
-             "q6_k, q4_k and q4_0 use 8.5, 6.6, 4.5 and 4.5."},
-    {.name = "out",
-     .type = CH_OPTION_PATH,
-     .offset = offsetof(arguments, out),
-     .metavar = "DIR",
-     .required = true,
-     .writes = CH_WRITES_DIRECTORY,
-     .help = "Directory for the quantised model."},
-    {.name = "keep-embedding",
-     .type = CH_OPTION_FLAG,
-     .offset = offsetof(arguments, keep_embedding),
-     .help = "Do not quantise the embedding and the LM head."},
+    CH_CHOICE_OPTION("type", offsetof(arguments, type), "TYPE", types,
+                     "Type of the stored weights. bf16 and f16 use 16 bits per weight; the GGUF block types "
+                     "q8_0, q6_k, q4_k and q4_0 use 8.5, 6.6, 4.5 and 4.5.",
+                     .required = true),
+    CH_PATH_OPTION("out", offsetof(arguments, out), "DIR", "Directory for the quantised model.",
+                   .required = true, .writes = CH_WRITES_DIRECTORY),
+    CH_FLAG_OPTION("keep-embedding", offsetof(arguments, keep_embedding),
+                   "Do not quantise the embedding and the LM head."),
     CH_JSON_OPTION(offsetof(arguments, json)),
     CH_THREADS_OPTION(offsetof(arguments, threads)),
     CH_FORCE_OPTION(offsetof(arguments, force)),
-    {.name = NULL}};
+    {0}};
 
 const ch_command ch_cmd_quantize = {
     .name = "quantize",

@@ -20,7 +20,7 @@ typedef struct arguments {
 /* Runs that were found, and the open file. */
 typedef struct selection {
   ch_runs *file;
-  ch_found_runs *found;
+  ch_run_list *found;
   int64_t count;
 } selection;
 
@@ -35,19 +35,19 @@ static ch_status find(const arguments *a, const char *const *terms, bool curves,
   *s = (selection){0};
   CH_TRY(open_file(a, 0, &s->file, error));
   CH_TRY(ch_runs_find(s->file, &query, &s->found, error));
-  s->count = ch_found_runs_count(s->found);
+  s->count = ch_run_list_count(s->found);
   return CH_OK;
 }
 
 static void release(selection *s) {
   ch_runs_close(s->file);
-  ch_found_runs_free(s->found);
+  ch_run_list_free(s->found);
 }
 
 static ch_status print_runs_json(const selection *s, bool curves, ch_error *error) {
   json_t *list = json_array();
   for (int64_t i = 0; i < s->count; i++)
-    json_array_append_new(list, ch_run_object(ch_found_run(s->found, i), curves));
+    json_array_append_new(list, ch_run_object(ch_run_list_at(s->found, i), curves));
   return ch_print_json(json_pack("{so}", "runs", list), JSON_INDENT(1) | JSON_REAL_PRECISION(9), error);
 }
 
@@ -73,22 +73,13 @@ static ch_status list(const void *given, ch_error *error) {
   return status;
 }
 
-#define AT(member) .offset = offsetof(arguments, member)
+#define AT(member) offsetof(arguments, member)
 #define RUNS_FILE                                                                                            \
-  {                                                                                                          \
-    .name = "runs", .type = CH_OPTION_PATH, AT(runs), .metavar = "FILE",                                     \
-    .help = "The file of runs (CROSSHEAD_RUNS, else runs.sqlite in this directory)."                         \
-  }
+  CH_PATH_OPTION("runs", AT(runs), "FILE",                                                                   \
+                 "The file of runs (CROSSHEAD_RUNS, else runs.sqlite in this directory).")
 #define SORT                                                                                                 \
-  {                                                                                                          \
-    .name = "sort", .type = CH_OPTION_TEXT, AT(sort), .metavar = "KEY",                                      \
-    .help = "Sort by KEY, lowest first. --sort=-KEY sorts highest first."                                    \
-  }
-#define LIMIT                                                                                                \
-  {                                                                                                          \
-    .name = "limit", .type = CH_OPTION_COUNT, AT(limit), .metavar = "N", .min = 1, .max = 1e15,              \
-    .help = "Use only the first N runs."                                                                     \
-  }
+  CH_TEXT_OPTION("sort", AT(sort), "KEY", "Sort by KEY, lowest first. --sort=-KEY sorts highest first.")
+#define LIMIT CH_COUNT_OPTION("limit", AT(limit), "N", 1, 1e15, "Use only the first N runs.")
 
 static const char terms_text[] =
     "A FILTER is the number of a run, or KEY=VALUE with one of = != < <= > >= ~ "
@@ -104,8 +95,8 @@ static const ch_option list_options[] = {
     RUNS_FILE,
     SORT,
     LIMIT,
-    CH_JSON_OPTION(offsetof(arguments, json)),
-    {.name = "curves", .type = CH_OPTION_FLAG, AT(curves), .help = "With --json: print the loss curves too."},
+    CH_JSON_OPTION(AT(json)),
+    CH_FLAG_OPTION("curves", AT(curves), "With --json: print the loss curves too."),
     {0}};
 
 const ch_command ch_cmd_runs = {
@@ -134,7 +125,7 @@ static ch_status show(const void *given, ch_error *error) {
     ch_text text = {0};
     for (int64_t i = 0; i < s.count; i++) {
       if (i) ch_text_puts(&text, "\n");
-      ch_runs_page(ch_found_run(s.found, i), &text);
+      ch_runs_page(ch_run_list_at(s.found, i), &text);
     }
     if (!s.count) ch_text_puts(&text, "No runs.\n");
     status = ch_print_text(&text, error);
@@ -143,8 +134,7 @@ static ch_status show(const void *given, ch_error *error) {
   return status;
 }
 
-static const ch_option show_options[] = {
-    RUNS_FILE, SORT, LIMIT, CH_JSON_OPTION(offsetof(arguments, json)), {0}};
+static const ch_option show_options[] = {RUNS_FILE, SORT, LIMIT, CH_JSON_OPTION(AT(json)), {0}};
 
 const ch_command ch_cmd_runs_show = {
     .name = "runs show",
@@ -195,7 +185,7 @@ static ch_status remove_found(const arguments *a, const selection *s, ch_error *
   ch_text text = {0};
   int64_t *ids = calloc((size_t)s->count + 1, sizeof *ids);
   if (!ids) return ch_no_memory(error);
-  for (int64_t i = 0; i < s->count; i++) ids[i] = ch_found_run(s->found, i)->id;
+  for (int64_t i = 0; i < s->count; i++) ids[i] = ch_run_list_at(s->found, i)->id;
   ch_status status = a->dry_run ? CH_OK : ch_runs_delete(s->file, ids, s->count, error);
   free(ids);
   if (status != CH_OK) return status;
@@ -215,12 +205,10 @@ static ch_status delete_runs(const void *given, ch_error *error) {
   return status;
 }
 
-static const ch_option delete_options[] = {RUNS_FILE,
-                                           {.name = "dry-run",
-                                            .type = CH_OPTION_FLAG,
-                                            AT(dry_run),
-                                            .help = "Print what would be deleted, and delete nothing."},
-                                           {0}};
+static const ch_option delete_options[] = {
+    RUNS_FILE,
+    CH_FLAG_OPTION("dry-run", AT(dry_run), "Print what would be deleted, and delete nothing."),
+    {0}};
 
 const ch_command ch_cmd_runs_delete = {
     .name = "runs delete",
@@ -239,11 +227,11 @@ const ch_command ch_cmd_runs_delete = {
 static ch_status print_added(ch_runs *file, int64_t id, ch_error *error) {
   char term[32];
   const char *terms[] = {term};
-  ch_found_runs *found;
+  ch_run_list *found;
   snprintf(term, sizeof term, "%lld", (long long)id);
   CH_TRY(ch_runs_find(file, &(ch_runs_query){.terms = terms, .count = 1}, &found, error));
-  printf("%s  %s\n", term, ch_found_run(found, 0)->directory);
-  ch_found_runs_free(found);
+  printf("%s  %s\n", term, ch_run_list_at(found, 0)->directory);
+  ch_run_list_free(found);
   return CH_OK;
 }
 
@@ -254,7 +242,7 @@ static ch_status add(const void *given, ch_error *error) {
   ch_status status = CH_OK;
   CH_TRY(open_file(a, CH_RUNS_CREATE, &file, error));
   for (int i = 0; i < CH_POSITIONAL_MAX && a->positional[i] && status == CH_OK; i++) {
-    status = ch_runs_keep(file, a->positional[i], NULL, &id, error);
+    status = ch_runs_record(file, a->positional[i], NULL, &id, error);
     if (status == CH_OK) status = print_added(file, id, error);
   }
   ch_runs_close(file);

@@ -179,28 +179,18 @@ static ch_status run(const void *given, ch_error *error) {
 }
 
 static const ch_option options[] = {
-    {.name = "decode",
-     .type = CH_OPTION_FLAG,
-     .offset = offsetof(arguments, decode),
-     .help = "Turn lines of ids into lines of text."},
-    {.name = "whole",
-     .type = CH_OPTION_FLAG,
-     .offset = offsetof(arguments, whole),
-     .help = "Treat the whole input as one text with its newlines (with --decode: as one list of ids)."},
-    {.name = "add-special",
-     .type = CH_OPTION_FLAG,
-     .offset = offsetof(arguments, add_special),
-     .help =
-         "Add the special tokens that the tokenizer adds to a text by default, such as beginning of text."},
-    {.name = "no-special",
-     .type = CH_OPTION_FLAG,
-     .offset = offsetof(arguments, no_special),
-     .help = "Treat special tokens in the text, such as <|endoftext|>, as plain text."},
-    {.name = "skip-special",
-     .type = CH_OPTION_FLAG,
-     .offset = offsetof(arguments, skip_special),
-     .help = "With --decode: leave special tokens out of the text."},
-    {.name = NULL}};
+    CH_FLAG_OPTION("decode", offsetof(arguments, decode), "Turn lines of ids into lines of text."),
+    CH_FLAG_OPTION(
+        "whole", offsetof(arguments, whole),
+        "Treat the whole input as one text with its newlines (with --decode: as one list of ids)."),
+    CH_FLAG_OPTION(
+        "add-special", offsetof(arguments, add_special),
+        "Add the special tokens that the tokenizer adds to a text by default, such as beginning of text."),
+    CH_FLAG_OPTION("no-special", offsetof(arguments, no_special),
+                   "Treat special tokens in the text, such as <|endoftext|>, as plain text."),
+    CH_FLAG_OPTION("skip-special", offsetof(arguments, skip_special),
+                   "With --decode: leave special tokens out of the text."),
+    {0}};
 
 const ch_command ch_cmd_tokenize = {
     .name = "tokenize",

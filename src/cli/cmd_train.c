@@ -48,10 +48,10 @@ static ch_status check(const ch_training_arguments *a, ch_error *error) {
 static void keep(const ch_training_arguments *a, ch_training_view *view, ch_run_recorder *keeper) {
   ch_text command = {0};
   ch_put_typed("train", ch_training_option_table, a, &command);
-  keeper->labels = (ch_kept_run_labels){.kind = "train",
-                                        .dataset = a->settings.text.data ? a->settings.text.data
-                                                                         : a->settings.vision.images,
-                                        .command = command.data};
+  keeper->labels =
+      (ch_run_labels){.kind = "train",
+                      .dataset = a->settings.text.data ? a->settings.text.data : a->settings.vision.images,
+                      .command = command.data};
   ch_run_recorder_record(keeper, a->out, NULL, &view->line);
   char *control = ch_path_join(a->out, CH_TRAIN_CONTROL);
   if (control && view->start.control) ch_run_recorder_record(keeper, control, NULL, &view->line);

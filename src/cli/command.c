@@ -61,7 +61,7 @@ static void print_unknown(int argc, char **argv) {
 }
 
 /* Applies --threads where it is given. */
-static void set_threads(const ch_command *command, const ch_parsed *parsed) {
+static void set_threads(const ch_command *command, const ch_command_line *parsed) {
   for (int i = 0; command->options && command->options[i].name; i++)
     if (strcmp(command->options[i].name, "threads") == 0 && parsed->given[i])
       ch_cli_threads(

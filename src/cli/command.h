@@ -41,8 +41,7 @@ typedef enum ch_lists {
   CH_LISTS_SEVERAL /* separated by commas */
 } ch_lists;
 
-/* One long option. Its value is stored in the command's argument struct at `offset`. Tables are written with
-   designated initialisers. */
+/* One long option. Its value is stored in the command's argument struct at `offset`. */
 typedef struct ch_option {
   const char *name; /* without the dashes; NULL closes a table; "" is a heading whose text is `help` */
   ch_option_type type;
@@ -62,20 +61,44 @@ typedef struct ch_option {
   ch_lists lists;    /* the names of the command's list that shells complete */
 } ch_option;
 
+/* Rows of a table. Further members follow the help: .default_value = "16". */
+#define CH_HEADING(text)                                                                                     \
+  { .name = "", .help = text }
+#define CH_FLAG_OPTION(option, at, ...)                                                                      \
+  { .name = option, .type = CH_OPTION_FLAG, .offset = at, .help = __VA_ARGS__ }
+#define CH_TEXT_OPTION(option, at, value, ...)                                                               \
+  { .name = option, .type = CH_OPTION_TEXT, .offset = at, .metavar = value, .help = __VA_ARGS__ }
+#define CH_PATH_OPTION(option, at, value, ...)                                                               \
+  { .name = option, .type = CH_OPTION_PATH, .offset = at, .metavar = value, .help = __VA_ARGS__ }
+#define CH_WORDS_OPTION(option, at, value, ...)                                                              \
+  { .name = option, .type = CH_OPTION_WORDS, .offset = at, .metavar = value, .help = __VA_ARGS__ }
+#define CH_TIME_OPTION(option, at, value, ...)                                                               \
+  { .name = option, .type = CH_OPTION_TIME, .offset = at, .metavar = value, .help = __VA_ARGS__ }
+#define CH_COUNT_OPTION(option, at, value, least, most, ...)                                                 \
+  {                                                                                                          \
+    .name = option, .type = CH_OPTION_COUNT, .offset = at, .metavar = value, .min = least, .max = most,      \
+    .help = __VA_ARGS__                                                                                      \
+  }
+#define CH_NUMBER_OPTION(option, at, value, least, most, ...)                                                \
+  {                                                                                                          \
+    .name = option, .type = CH_OPTION_NUMBER, .offset = at, .metavar = value, .min = least, .max = most,     \
+    .help = __VA_ARGS__                                                                                      \
+  }
+#define CH_CHOICE_OPTION(option, at, value, names, ...)                                                      \
+  {                                                                                                          \
+    .name = option, .type = CH_OPTION_CHOICE, .offset = at, .metavar = value, .choices = names,              \
+    .help = __VA_ARGS__                                                                                      \
+  }
+
 /* Rows that many commands have. The program looks after --force and --threads before a command runs. */
-#define CH_FORCE_OPTION(member)                                                                              \
-  {                                                                                                          \
-    .name = "force", .type = CH_OPTION_FLAG, .offset = (member),                                             \
-    .help = "Replace an output that exists already. Only outputs of Crosshead and model "                    \
-            "directories are replaced."                                                                      \
-  }
-#define CH_JSON_OPTION(member)                                                                               \
-  { .name = "json", .type = CH_OPTION_FLAG, .offset = (member), .help = "Print one JSON object." }
-#define CH_THREADS_OPTION(member)                                                                            \
-  {                                                                                                          \
-    .name = "threads", .type = CH_OPTION_COUNT, .offset = (member), .metavar = "N", .min = 1, .max = 1024,   \
-    .help = "Number of threads (default: OMP_NUM_THREADS, else all cores)."                                  \
-  }
+#define CH_FORCE_OPTION(at)                                                                                  \
+  CH_FLAG_OPTION("force", at,                                                                                \
+                 "Replace an output that exists already. Only outputs of Crosshead and model directories "   \
+                 "are replaced.")
+#define CH_JSON_OPTION(at) CH_FLAG_OPTION("json", at, "Print one JSON object.")
+#define CH_THREADS_OPTION(at)                                                                                \
+  CH_COUNT_OPTION("threads", at, "N", 1, 1024,                                                               \
+                  "Number of threads (default: OMP_NUM_THREADS, else all cores).")
 
 typedef struct ch_command {
   const char *name; /* "train", or "tokenizer train" for a command of two words */

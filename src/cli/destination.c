@@ -13,7 +13,7 @@
 
 #include "base/file.h"
 #include "base/file_names.h"
-#include "cli/recognise.h"
+#include "cli/inspect_output.h"
 
 /* --- what may be replaced ----------------------------------------------------------------------------------- */
 
@@ -32,7 +32,7 @@ static ch_status refuse(const char *option, const char *path, const ch_occupant 
 
 /* Refuses an existing output. */
 static ch_status refuse_occupant(const char *option, const char *path, ch_error *error) {
-  ch_occupant s = ch_recognise(path);
+  ch_occupant s = ch_inspect_output(path);
   return refuse(option, path, &s, error);
 }
 
@@ -69,8 +69,8 @@ static ch_status check_inputs(const ch_destination *d, const char *whole, const 
   return CH_OK;
 }
 
-static ch_status check_all_inputs(const ch_destination *d, const ch_command *command, const ch_parsed *parsed,
-                                  ch_error *error) {
+static ch_status check_all_inputs(const ch_destination *d, const ch_command *command,
+                                  const ch_command_line *parsed, ch_error *error) {
   char whole[PATH_MAX];
   const char *const *positional = parsed->arguments;
   if (!realpath(d->place, whole)) return CH_OK;
@@ -101,7 +101,7 @@ static ch_status choose_work(ch_destination *d, ch_error *error) {
     d->work = NULL;
     return ch_no_memory(error);
   }
-  ch_occupant s = ch_recognise(d->work);
+  ch_occupant s = ch_inspect_output(d->work);
   if (s.kind == CH_HOLDS_NOTHING || (!s.stranger[0] && ch_delete_tree(d->work))) return CH_OK;
   ch_fail(error, CH_ERROR_ARGUMENT,
           "%s exists, but the unfinished --%s %s is written there; move it away or give another name",
@@ -125,13 +125,13 @@ static ch_status set_aside(ch_destination *d, ch_error *error) {
 
 /* The rule: what exists is refused, and --force replaces it if all of it carries names or formats that Crosshead
    writes. */
-static ch_status open_one(ch_destination *d, const ch_command *command, const ch_parsed *parsed, bool force,
-                          ch_error *error) {
+static ch_status open_one(ch_destination *d, const ch_command *command, const ch_command_line *parsed,
+                          bool force, ch_error *error) {
   char here[PATH_MAX];
   bool job = d->option->writes == CH_WRITES_JOB, file = d->option->writes == CH_WRITES_FILE;
   d->place = resolve(d->path);
   if (!d->place) return ch_no_memory(error);
-  ch_occupant s = ch_recognise(d->place);
+  ch_occupant s = ch_inspect_output(d->place);
   bool directory = s.kind == CH_HOLDS_DIRECTORY || s.kind == CH_HOLDS_EMPTY_DIRECTORY;
   bool occupied = s.kind == CH_HOLDS_DIRECTORY || s.kind == CH_HOLDS_FILE;
   d->began_empty = s.kind == CH_HOLDS_EMPTY_DIRECTORY;
@@ -151,13 +151,13 @@ static ch_status open_one(ch_destination *d, const ch_command *command, const ch
   return ch_make_directory(d->place, error);
 }
 
-static bool flag(const ch_command *command, const ch_parsed *parsed, const char *name) {
+static bool flag(const ch_command *command, const ch_command_line *parsed, const char *name) {
   for (int i = 0; command->options && command->options[i].name; i++)
     if (strcmp(command->options[i].name, name) == 0) return parsed->given[i];
   return false;
 }
 
-ch_status ch_destinations_open(const ch_command *command, const ch_parsed *parsed, ch_destinations *all,
+ch_status ch_destinations_open(const ch_command *command, const ch_command_line *parsed, ch_destinations *all,
                                ch_error *error) {
   bool force = flag(command, parsed, "force");
   *all = (ch_destinations){0};
@@ -197,7 +197,7 @@ static ch_status put_in_place(ch_destination *d, ch_error *error) {
 
 /* Returns true if a new run has come so far that it can be continued. It is then worth more than the old one. */
 static bool can_be_continued(const ch_destination *d) {
-  const char *what = ch_recognise(d->place).what;
+  const char *what = ch_inspect_output(d->place).what;
   return d->option->writes == CH_WRITES_JOB && what && strcmp(what, "a prepared text") != 0;
 }
 
@@ -220,7 +220,7 @@ static ch_status close_one(ch_destination *d, ch_status status, ch_error *error)
   bool stays = status == CH_OK || can_be_continued(d);
   if (d->old) status = stays ? delete_old(d, status, error) : restore(d, status, error);
   if (d->work && lstat(d->work, &info) == 0) ch_delete_tree(d->work);
-  if (d->began_empty && !stays && !ch_recognise(d->place).stranger[0]) ch_delete_inside(d->place);
+  if (d->began_empty && !stays && !ch_inspect_output(d->place).stranger[0]) ch_delete_inside(d->place);
   return status;
 }
 
@@ -239,7 +239,7 @@ ch_status ch_destinations_close(ch_destinations *all, ch_status status, ch_error
 /* --- jobs --------------------------------------------------------------------------------------------------- */
 
 ch_status ch_check_job(const char *option, const char *path, const char *settings, ch_error *error) {
-  ch_occupant_kind kind = ch_recognise(path).kind;
+  ch_occupant_kind kind = ch_inspect_output(path).kind;
   char *file = settings ? ch_path_join(path, settings) : NULL;
   bool own = file && ch_is_file(file);
   free(file);

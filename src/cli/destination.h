@@ -23,7 +23,7 @@ typedef struct ch_destinations {
 } ch_destinations;
 
 /* Checks every output of the command line before the command runs. Refusals are CH_ERROR_ARGUMENT. */
-ch_status ch_destinations_open(const ch_command *command, const ch_parsed *parsed, ch_destinations *all,
+ch_status ch_destinations_open(const ch_command *command, const ch_command_line *parsed, ch_destinations *all,
                                ch_error *error);
 /* Ends a command. If `status` is CH_OK, renames the outputs to their final paths and deletes the replaced ones;
    otherwise restores these. Returns `status`, or the error of a rename. */

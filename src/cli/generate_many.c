@@ -113,7 +113,7 @@ typedef struct totals {
 static totals sum_up(const batch *b) {
   totals t = {0};
   for (int64_t i = 0; i < b->count; i++) {
-    const ch_generated *result = &b->texts[i].generated;
+    const ch_generation_result *result = &b->texts[i].generated;
     t.prompt_tokens += result->prompt_tokens;
     t.tokens += result->tokens;
     t.prefill_seconds += result->prefill_seconds;

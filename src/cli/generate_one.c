@@ -51,7 +51,7 @@ static bool go_on_reading(int64_t done, int64_t total, void *user) {
   return is_wanted();
 }
 
-static ch_status generate(writer *w, ch_generated *result, ch_error *error) {
+static ch_status generate(writer *w, ch_generation_result *result, ch_error *error) {
   const ch_one_text *one = w->one;
   w->said = (ch_batch_text){.prompt_tokens = one->prompt->ids.data,
                             .prompt_token_count = one->prompt->ids.size,
@@ -68,20 +68,20 @@ static ch_status generate(writer *w, ch_generated *result, ch_error *error) {
   return status;
 }
 
-static ch_status generate_traced(writer *w, ch_generated *result, ch_error *error) {
+static ch_status generate_traced(writer *w, ch_generation_result *result, ch_error *error) {
   ch_profile *profile;
   CH_TRY(ch_profile_new(true, &profile, error));
   ch_session_profile(w->one->session, profile);
   ch_status status = generate(w, result, error);
   ch_session_profile(w->one->session, NULL);
   if (status == CH_OK)
-    status =
-        ch_trace_write(w->one->trace, 1, &(ch_traced){.title = "generate", .profile = profile}, NULL, error);
+    status = ch_trace_write(w->one->trace, 1, &(ch_trace_part){.title = "generate", .profile = profile}, NULL,
+                            error);
   ch_profile_free(profile);
   return status;
 }
 
-static ch_status write_text(writer *w, ch_generated *result, ch_error *error) {
+static ch_status write_text(writer *w, ch_generation_result *result, ch_error *error) {
   const ch_one_text *one = w->one;
   if (one->echo) {
     ch_text echo = {0};
@@ -97,7 +97,7 @@ static ch_status write_text(writer *w, ch_generated *result, ch_error *error) {
 /* --- figures ------------------------------------------------------------------------------------------------ */
 
 /* Returns why the text ended, if it ended early. */
-static void print_end(const writer *w, const ch_generated *result) {
+static void print_end(const writer *w, const ch_generation_result *result) {
   if (result->end == CH_END_FULL)
     fprintf(stderr, "stopped: the context of %lld tokens is full\n",
             (long long)ch_session_capacity(w->one->session));
@@ -109,7 +109,7 @@ static void print_end(const writer *w, const ch_generated *result) {
 /* The type in which `info` gives the size of a cache. */
 static const char info_type[] = "bf16";
 
-static void print_figures(const writer *w, const ch_generated *result) {
+static void print_figures(const writer *w, const ch_generation_result *result) {
   const ch_session *session = w->one->session;
   if (w->text.size == 0 || w->text.data[w->text.size - 1] != '\n') putchar('\n');
   fflush(stdout);
@@ -136,7 +136,7 @@ static void print_figures(const writer *w, const ch_generated *result) {
         w->dictionary.bytes / (1 << 20), w->dictionary.written_bytes / (1 << 20), w->dictionary.slowdown);
 }
 
-static ch_status print_json(const writer *w, const ch_generated *result, ch_error *error) {
+static ch_status print_json(const writer *w, const ch_generation_result *result, ch_error *error) {
   const ch_session *session = w->one->session;
   json_t *figures =
       json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "dtype", w->one->cache_dtype, "elements_per_token",
@@ -160,7 +160,7 @@ static ch_status print_json(const writer *w, const ch_generated *result, ch_erro
 }
 
 /* Prints the figures after the text, also after a failure. */
-static ch_status judge(const ch_generated *result, ch_error *error) {
+static ch_status judge(const ch_generation_result *result, ch_error *error) {
   if (result->end != CH_END_STOPPED || !ch_interrupted()) return CH_OK;
   return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted after %lld %s", (long long)result->tokens,
                  ch_plural(result->tokens, "token", "tokens"));
@@ -168,7 +168,7 @@ static ch_status judge(const ch_generated *result, ch_error *error) {
 
 ch_status ch_generate_one(const ch_one_text *one, ch_error *error) {
   writer w = {.one = one};
-  ch_generated result = {0};
+  ch_generation_result result = {0};
   ch_interrupt_watch(CH_NOTHING_SAVED);
   ch_status status = write_text(&w, &result, error);
   ch_interrupt_release();

@@ -7,7 +7,7 @@
 
 extern struct ch_invocation {
   const ch_command *command; /* NULL before and after it runs */
-  ch_parsed parsed;
+  ch_command_line parsed;
   ch_destinations outputs;
 } ch_invocation;
 

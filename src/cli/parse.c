@@ -165,8 +165,8 @@ static bool is_named(const char *name, const char *word, size_t length) {
 }
 
 /* Reads one option, with its value in the same word or the next; sets *used to the number of words. */
-static ch_status parse_option(const ch_command *command, int argc, char **argv, ch_parsed *parsed, int *used,
-                              ch_error *error) {
+static ch_status parse_option(const ch_command *command, int argc, char **argv, ch_command_line *parsed,
+                              int *used, ch_error *error) {
   const char *word = argv[0], *equals = strchr(word, '=');
   size_t length = equals ? (size_t)(equals - word) - 2 : strlen(word) - 2;
   *used = 1;
@@ -215,7 +215,7 @@ static void positional_name(const ch_command *command, int n, char *name, size_t
 }
 
 /* Refuses missing required options and positional arguments. */
-static ch_status check_complete(const ch_command *command, const ch_parsed *parsed, int positional,
+static ch_status check_complete(const ch_command *command, const ch_command_line *parsed, int positional,
                                 ch_error *error) {
   int least, most;
   ch_positional_count(command, &least, &most);
@@ -245,8 +245,8 @@ static ch_status set_defaults(const ch_command *command, void *arguments, ch_err
 }
 
 /* Refuses an argument for which the command has no place. */
-static ch_status unexpected(const ch_command *command, const char *word, int most, const ch_parsed *parsed,
-                            ch_error *error) {
+static ch_status unexpected(const ch_command *command, const char *word, int most,
+                            const ch_command_line *parsed, ch_error *error) {
   for (int i = 0; command->meant && i < option_count(command); i++)
     if (strcmp(command->options[i].name, command->meant) == 0 && !parsed->given[i])
       return ch_fail(error, CH_ERROR_ARGUMENT, "unexpected argument '%.200s'; did you mean --%s '%.200s'?",
@@ -255,7 +255,7 @@ static ch_status unexpected(const ch_command *command, const char *word, int mos
                  command->name, most ? " " : " [OPTION]...", command->positional);
 }
 
-static ch_status parse_words(const ch_command *command, int argc, char **argv, ch_parsed *parsed,
+static ch_status parse_words(const ch_command *command, int argc, char **argv, ch_command_line *parsed,
                              ch_error *error) {
   CH_TRY(set_defaults(command, parsed->arguments, error));
   int least, most, positional = 0;
@@ -287,11 +287,12 @@ static ch_status parse_words(const ch_command *command, int argc, char **argv, c
   return check_complete(command, parsed, positional, error);
 }
 
-ch_status ch_parse_command_line(const ch_command *command, int argc, char **argv, ch_parsed *parsed,
+ch_status ch_parse_command_line(const ch_command *command, int argc, char **argv, ch_command_line *parsed,
                                 ch_error *error) {
   size_t size = command->arguments_size;
   if (size < CH_POSITIONAL_MAX * sizeof(char *)) size = CH_POSITIONAL_MAX * sizeof(char *);
-  *parsed = (ch_parsed){.arguments = calloc(1, size), .given = calloc((size_t)option_count(command) + 1, 1)};
+  *parsed =
+      (ch_command_line){.arguments = calloc(1, size), .given = calloc((size_t)option_count(command) + 1, 1)};
   ch_status status = CH_OK;
   if (!parsed->arguments || !parsed->given)
     status = ch_no_memory(error);
@@ -301,8 +302,8 @@ ch_status ch_parse_command_line(const ch_command *command, int argc, char **argv
   return status;
 }
 
-void ch_parsed_free(ch_parsed *parsed) {
+void ch_parsed_free(ch_command_line *parsed) {
   free(parsed->arguments);
   free(parsed->given);
-  *parsed = (ch_parsed){0};
+  *parsed = (ch_command_line){0};
 }

@@ -7,16 +7,16 @@
 enum { CH_POSITIONAL_MAX = 4096 };
 
 /* A parsed command line. `arguments` is the command's struct; release with ch_parsed_free. */
-typedef struct ch_parsed {
+typedef struct ch_command_line {
   void *arguments;
   bool *given; /* [options] in table order */
   bool help;   /* --help was given: nothing else is checked */
-} ch_parsed;
+} ch_command_line;
 
 /* Parses the words after the command's name. Every failure is CH_ERROR_ARGUMENT or CH_ERROR_MEMORY. */
-ch_status ch_parse_command_line(const ch_command *command, int argc, char **argv, ch_parsed *parsed,
+ch_status ch_parse_command_line(const ch_command *command, int argc, char **argv, ch_command_line *parsed,
                                 ch_error *error);
-void ch_parsed_free(ch_parsed *parsed);
+void ch_parsed_free(ch_command_line *parsed);
 
 /* Sets the least and largest number of positional arguments of the command. */
 void ch_positional_count(const ch_command *command, int *least, int *most);

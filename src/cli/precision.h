@@ -14,11 +14,9 @@ ch_precision ch_precision_of(const char *name);
 /* --compute: the arithmetic of large products, f32 or bf16, and its row in a command's options. */
 extern const char *const ch_compute_names[];
 #define CH_COMPUTE_OPTION(arguments, member, other)                                                          \
-  {                                                                                                          \
-    .name = "compute", .type = CH_OPTION_CHOICE, .offset = offsetof(arguments, member), .metavar = "TYPE",   \
-    .default_value = "f32", .choices = ch_compute_names, .alias = (other),                                   \
-    .help = "Arithmetic of large matrix products: f32, or bf16 with sums in f32, which is faster on "        \
-            "processors with BF16 instructions."                                                             \
-  }
+  CH_CHOICE_OPTION("compute", offsetof(arguments, member), "TYPE", ch_compute_names,                         \
+                   "Arithmetic of large matrix products: f32, or bf16 with sums in f32, which is faster on " \
+                   "processors with BF16 instructions.",                                                     \
+                   .default_value = "f32", .alias = (other))
 
 #endif

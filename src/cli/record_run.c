@@ -47,12 +47,12 @@ void ch_run_recorder_end(ch_run_recorder *keeper) {
 static ch_status keep(const ch_run_recorder *keeper, const char *directory, const ch_model *model,
                       const char *json, const char *name, ch_error *error) {
   ch_runs *runs = NULL;
-  ch_kept_run_labels labels = keeper->labels;
+  ch_run_labels labels = keeper->labels;
   labels.name = name;
   labels.commit = ch_build_commit;
   CH_TRY(ch_runs_open(keeper->path, CH_RUNS_CREATE, &runs, error));
-  ch_status status = model ? ch_runs_keep_evaluation(runs, model, json, &labels, NULL, error)
-                           : ch_runs_keep(runs, directory, &labels, NULL, error);
+  ch_status status = model ? ch_runs_record_evaluation(runs, model, json, &labels, NULL, error)
+                           : ch_runs_record(runs, directory, &labels, NULL, error);
   ch_runs_close(runs);
   return status;
 }

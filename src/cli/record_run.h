@@ -9,16 +9,14 @@
 
 typedef struct ch_run_recorder {
   char *path; /* NULL: nothing is recorded */
-  ch_kept_run_labels labels;
+  ch_run_labels labels;
 } ch_run_recorder;
 
 /* The option of commands that record runs. */
 #define CH_RUNS_OPTION(member)                                                                               \
-  {                                                                                                          \
-    .name = "runs", .type = CH_OPTION_PATH, .offset = (member), .metavar = "FILE",                           \
-    .help = "File in which the run is recorded for `crosshead runs`; none records nothing (default: "        \
-            "CROSSHEAD_RUNS, else runs.sqlite next to --out)."                                               \
-  }
+  CH_PATH_OPTION("runs", member, "FILE",                                                                     \
+                 "File in which the run is recorded for `crosshead runs`; none records nothing (default: "   \
+                 "CROSSHEAD_RUNS, else runs.sqlite next to --out).")
 
 /* Opens the recorder. `asked` is --runs, or NULL; runs.sqlite next to `output` (--out) is the default, NULL: no
    default. An existing file that holds no runs is an error. */

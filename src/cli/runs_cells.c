@@ -44,15 +44,15 @@ static void flatten(const json_t *object, const char *before, json_t *into) {
   }
 }
 
-json_t *ch_run_object(const ch_kept_run *run, bool curves) {
+json_t *ch_run_object(const ch_run_record *run, bool curves) {
   char *text = NULL;
   json_t *object = NULL;
-  if (ch_kept_run_json(run, curves, &text, NULL) == CH_OK) object = json_loads(text, 0, NULL);
+  if (ch_run_record_json(run, curves, &text, NULL) == CH_OK) object = json_loads(text, 0, NULL);
   ch_free(text);
   return object;
 }
 
-json_t *ch_flat_run(const ch_kept_run *run) {
+json_t *ch_flat_run(const ch_run_record *run) {
   json_t *object = ch_run_object(run, false), *flat = object ? json_object() : NULL;
   if (flat) flatten(object, "", flat);
   json_decref(object);

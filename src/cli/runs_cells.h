@@ -16,8 +16,8 @@ void ch_put_cell(ch_cell to, const char *text);
 void ch_put_json_cell(const json_t *value, ch_cell to);
 
 /* A run as a JSON object; NULL when memory is out. */
-json_t *ch_run_object(const ch_kept_run *run, bool curves);
+json_t *ch_run_object(const ch_run_record *run, bool curves);
 /* Every member of a run that is no object, with its path: "config.attention.type". NULL when memory is out. */
-json_t *ch_flat_run(const ch_kept_run *run);
+json_t *ch_flat_run(const ch_run_record *run);
 
 #endif

@@ -20,7 +20,7 @@ static const int settings[] = {KIND, NAME, MECHANISM, SEED, LR, PARAMETERS, TOKE
 
 /* The list under construction. */
 typedef struct list {
-  const ch_found_runs *runs;
+  const ch_run_list *runs;
   int64_t count;
   ch_cell *rows; /* [count][FIXED] */
   json_t **flat; /* of runs whose row looks like another's; else NULL */
@@ -42,7 +42,7 @@ static void put_count(ch_cell to, int64_t count) {
     strcpy(to, "-");
 }
 
-static void put_row(const ch_kept_run *run, ch_cell *row) {
+static void put_row(const ch_run_record *run, ch_cell *row) {
   snprintf(row[ID], CH_CELL, "%lld", (long long)run->id);
   snprintf(row[FINISHED], CH_CELL, "%.10s %.5s", run->finished,
            strlen(run->finished) > 11 ? run->finished + 11 : "");
@@ -97,7 +97,7 @@ static void add_differences(json_t *keys, const json_t *a, const json_t *b) {
 }
 
 static json_t *flat_at(list *l, int64_t run) {
-  if (!l->flat[run]) l->flat[run] = ch_flat_run(ch_found_run(l->runs, run));
+  if (!l->flat[run]) l->flat[run] = ch_flat_run(ch_run_list_at(l->runs, run));
   return l->flat[run];
 }
 
@@ -143,8 +143,8 @@ static void put_line(list *l, int64_t run, ch_table *table) {
   ch_table_end_row(table);
 }
 
-void ch_runs_table(const ch_found_runs *found, ch_text *text) {
-  int64_t count = ch_found_runs_count(found);
+void ch_runs_table(const ch_run_list *found, ch_text *text) {
+  int64_t count = ch_run_list_count(found);
   list l = {.runs = found,
             .count = count,
             .rows = calloc((size_t)count * FIXED + 1, sizeof *l.rows),
@@ -152,7 +152,7 @@ void ch_runs_table(const ch_found_runs *found, ch_text *text) {
             .more = json_array()};
   bool fine = l.rows && l.flat && l.more;
   for (int64_t i = 0; i < count && fine; i++) {
-    const ch_kept_run *run = ch_found_run(found, i);
+    const ch_run_record *run = ch_run_list_at(found, i);
     put_row(run, &l.rows[i * FIXED]);
     l.with_mechanism |= strcmp(run->name, run->mechanism) != 0;
   }

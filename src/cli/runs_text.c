@@ -14,7 +14,7 @@ enum { MOST_COMPARED_WIDTH = 32 };
 
 /* --- one run ------------------------------------------------------------------------------------------------ */
 
-void ch_runs_page(const ch_kept_run *run, ch_text *text) {
+void ch_runs_page(const ch_run_record *run, ch_text *text) {
   json_t *flat = ch_flat_run(run), *value;
   const char *key;
   int width = 0;
@@ -36,13 +36,13 @@ void ch_runs_page(const ch_kept_run *run, ch_text *text) {
 
 /* --- differences -------------------------------------------------------------------------------------------- */
 
-json_t *ch_runs_differences_json(const ch_found_runs *found) {
-  int64_t count = ch_found_runs_count(found);
+json_t *ch_runs_differences_json(const ch_run_list *found) {
+  int64_t count = ch_run_list_count(found);
   json_t *flats = json_array(), *ids = json_array(), *differences = json_object(), *keys = json_object();
   const char *key;
   json_t *value;
   for (int64_t i = 0; i < count; i++) {
-    const ch_kept_run *run = ch_found_run(found, i);
+    const ch_run_record *run = ch_run_list_at(found, i);
     json_t *flat = ch_flat_run(run);
     json_object_update_missing(keys, flat);
     json_array_append_new(flats, flat);
@@ -65,15 +65,15 @@ json_t *ch_runs_differences_json(const ch_found_runs *found) {
   return json_pack("{so, so}", "runs", ids, "differences", differences);
 }
 
-void ch_runs_differences(const ch_found_runs *found, ch_text *text) {
-  int64_t count = ch_found_runs_count(found);
+void ch_runs_differences(const ch_run_list *found, ch_text *text) {
+  int64_t count = ch_run_list_count(found);
   json_t *all = ch_runs_differences_json(found), *values;
   json_t *differences = json_object_get(all, "differences");
   ch_table table = {.columns = "l", .gap = 2};
   const char *key;
   ch_cell cell;
   ch_table_cell(&table, "run");
-  for (int64_t i = 0; i < count; i++) ch_table_cell(&table, "%lld", (long long)ch_found_run(found, i)->id);
+  for (int64_t i = 0; i < count; i++) ch_table_cell(&table, "%lld", (long long)ch_run_list_at(found, i)->id);
   ch_table_end_row(&table);
   json_object_foreach(differences, key, values) {
     ch_put_cell(cell, key);

@@ -16,15 +16,15 @@
 
 enum { NAME = 160 };
 
-typedef struct folding {
+typedef struct fold_job {
   const ch_model *model; /* with every projection a matrix of its own */
-  ch_absorbed *absorbed;
+  ch_absorption *absorbed;
   ch_gemm *gemm;
   ch_error *error;
   unsigned knocked; /* CH_ON_ bits to fold */
   bool keep_cache;
   int layer; /* being folded */
-} folding;
+} fold_job;
 
 /* --- what folds -------------------------------------------------------------------------------------------------- */
 
@@ -55,21 +55,21 @@ static bool mixing_saves(const ch_config *config, int layer) {
 }
 
 /* Returns true if the mixing of a layer is folded: the projection makes all G heads then, and the cache holds them. */
-static bool mixing_folds(const folding *f, int layer) {
+static bool mixing_folds(const fold_job *f, int layer) {
   const ch_config *c = &f->model->config;
   return components(c, layer) && !(f->keep_cache && mixing_saves(c, layer));
 }
 
 /* Returns true if the state keeps mixing in some layer: maps of single heads then act on what is mixed from the
  * components. */
-static bool mixing_stays(const folding *f, unsigned on) {
+static bool mixing_stays(const fold_job *f, unsigned on) {
   for (int layer = 0; layer < f->model->config.num_hidden_layers; layer++)
     if (ch_mixed_components(&f->model->config, layer, on) && !mixing_folds(f, layer)) return true;
   return false;
 }
 
 /* Returns true if every layer that knocks the state also has the projection that makes it. */
-static bool knocking_folds(const folding *f, unsigned on) {
+static bool knocking_folds(const fold_job *f, unsigned on) {
   const ch_model *model = f->model;
   const ch_knocking *knocking = &model->config.attention.knocking;
   ch_state_rows made[CH_MAX_STATE_ROWS];
@@ -84,9 +84,9 @@ static bool knocking_folds(const folding *f, unsigned on) {
   return true;
 }
 
-static ch_status settle_mixing(folding *f, ch_config *result) {
+static ch_status settle_mixing(fold_job *f, ch_config *result) {
   const ch_config *c = &f->model->config;
-  ch_absorbed *a = f->absorbed;
+  ch_absorption *a = f->absorbed;
   for (int layer = 0; layer < c->num_hidden_layers; layer++) {
     bool folds = mixing_folds(f, layer);
     a->mixed_layers += folds;
@@ -109,7 +109,7 @@ static ch_status settle_mixing(folding *f, ch_config *result) {
   return CH_OK;
 }
 
-static void settle_knocking(folding *f, ch_config *result) {
+static void settle_knocking(fold_job *f, ch_config *result) {
   static const unsigned states[] = {CH_ON_Q, CH_ON_K, CH_ON_V};
   unsigned on = f->model->config.attention.knocking.on;
   for (int i = 0; i < 3; i++)
@@ -151,7 +151,7 @@ void ch_choose_model_type(ch_config *config) {
 /* --- folding ---------------------------------------------------------------------------------------------------- */
 
 /* The numbers of a tensor in F32, in the arena. */
-static float *real(folding *f, const ch_tensor *tensor) {
+static float *real(fold_job *f, const ch_tensor *tensor) {
   const ch_kernels *kernels = ch_kernels_best(CH_F32);
   int64_t count = ch_tensor_count(tensor);
   float *data = ch_arena_alloc(&f->absorbed->arena, (size_t)count * sizeof *data);
@@ -160,7 +160,7 @@ static float *real(folding *f, const ch_tensor *tensor) {
 }
 
 /* rows [heads * stride, columns] from [components * stride, columns]. */
-static ch_status mix_rows(folding *f, const ch_state_rows *p, int mix, ch_tensor *rows) {
+static ch_status mix_rows(fold_job *f, const ch_state_rows *p, int mix, ch_tensor *rows) {
   const ch_tensor *weight = &f->model->weights.tensors[mix];
   int64_t heads = weight->shape[0], inner = weight->shape[1];
   int64_t columns = rows->rank == 2 ? rows->shape[1] : 1, width = p->stride * columns;
@@ -175,7 +175,7 @@ static ch_status mix_rows(folding *f, const ch_state_rows *p, int mix, ch_tensor
 }
 
 /* The `size` rows from `offset` of every head become T times themselves. */
-static ch_status knock_rows(folding *f, const ch_state_rows *p, int knock, ch_tensor *rows) {
+static ch_status knock_rows(fold_job *f, const ch_state_rows *p, int knock, ch_tensor *rows) {
   int64_t columns = rows->rank == 2 ? rows->shape[1] : 1, heads = rows->shape[0] / p->stride;
   const ch_tensor *map = &f->model->weights.tensors[knock];
   const int64_t next = map->rank == 3 ? p->size * p->size : 0; /* a map for each head, or one for all */
@@ -193,7 +193,7 @@ static ch_status knock_rows(folding *f, const ch_state_rows *p, int knock, ch_te
 }
 
 /* Folds the modules of one state into its rows. */
-static ch_status fold_state(folding *f, const ch_state_rows *p, bool *changed, ch_tensor *rows) {
+static ch_status fold_state(fold_job *f, const ch_state_rows *p, bool *changed, ch_tensor *rows) {
   const ch_params *params = &f->model->params;
   int mix = p->on == CH_ON_Q ? -1 : find_layer_param(params, f->layer, letter(p->on), "_mix.weight");
   if (mix >= 0 && mixing_folds(f, f->layer)) {
@@ -207,7 +207,7 @@ static ch_status fold_state(folding *f, const ch_state_rows *p, bool *changed, c
 }
 
 /* One tensor of a projection, through the modules of all states that it makes. */
-static ch_status fold_tensor(folding *f, const ch_state_rows *made, int count, int first,
+static ch_status fold_tensor(fold_job *f, const ch_state_rows *made, int count, int first,
                              const char *suffix) {
   int from = find_layer_param(&f->model->params, f->layer, made[first].name, suffix);
   int to = find_layer_param(&f->absorbed->params, f->layer, made[first].name, suffix);
@@ -223,7 +223,7 @@ static ch_status fold_tensor(folding *f, const ch_state_rows *made, int count, i
   return CH_OK;
 }
 
-static ch_status fold_layer(folding *f) {
+static ch_status fold_layer(fold_job *f) {
   ch_state_rows made[CH_MAX_STATE_ROWS];
   int count = projections_of(&f->model->config, made);
   for (int i = 0; i < count; i++) {
@@ -237,8 +237,8 @@ static ch_status fold_layer(folding *f) {
 }
 
 /* Tensors that keep name and shape stay what they are. */
-static ch_status take_over(folding *f) {
-  ch_absorbed *a = f->absorbed;
+static ch_status take_over(fold_job *f) {
+  ch_absorption *a = f->absorbed;
   a->tensors = ch_arena_alloc(&a->arena, ((size_t)a->params.count + 1) * sizeof *a->tensors);
   if (!a->tensors) return ch_no_memory(f->error);
   for (int i = 0; i < a->params.count; i++) {
@@ -248,8 +248,8 @@ static ch_status take_over(folding *f) {
   return CH_OK;
 }
 
-static ch_status check_shapes(const folding *f) {
-  const ch_absorbed *a = f->absorbed;
+static ch_status check_shapes(const fold_job *f) {
+  const ch_absorption *a = f->absorbed;
   for (int i = 0; i < a->params.count; i++) {
     const ch_param *row = &a->params.rows[i];
     if (!a->tensors[i].data || memcmp(a->tensors[i].shape, row->shape, sizeof row->shape) != 0)
@@ -260,8 +260,8 @@ static ch_status check_shapes(const folding *f) {
   return CH_OK;
 }
 
-static ch_status fold_all(folding *f) {
-  ch_absorbed *a = f->absorbed;
+static ch_status fold_all(fold_job *f) {
+  ch_absorption *a = f->absorbed;
   CH_TRY(settle_mixing(f, &a->config));
   settle_knocking(f, &a->config);
   ch_choose_model_type(&a->config);
@@ -277,9 +277,9 @@ static ch_status fold_all(folding *f) {
   return check_shapes(f);
 }
 
-ch_status ch_absorb(const ch_model *model, const ch_absorb_options *options, ch_absorbed *absorbed,
+ch_status ch_absorb(const ch_model *model, const ch_absorb_options *options, ch_absorption *absorbed,
                     ch_error *error) {
-  *absorbed = (ch_absorbed){0};
+  *absorbed = (ch_absorption){0};
   ch_model dense = *model;
   if (ch_materialise_changes(&model->config, &model->params, CH_MATERIALISE_DENSE)) {
     CH_TRY(ch_model_check_plain(model, "be folded", error));
@@ -293,7 +293,7 @@ ch_status ch_absorb(const ch_model *model, const ch_absorb_options *options, ch_
   absorbed->shared = model->config.sharing.projection_count;
   absorbed->residuals = ch_count_residuals(&model->params);
   const ch_team team = ch_team_of(0);
-  folding f = {.model = &dense, .absorbed = absorbed, .error = error, .keep_cache = options->keep_cache};
+  fold_job f = {.model = &dense, .absorbed = absorbed, .error = error, .keep_cache = options->keep_cache};
   ch_status status = ch_gemm_create(ch_kernels_best(CH_F32), &team, &f.gemm, error);
   if (status == CH_OK) status = fold_all(&f);
   ch_gemm_free(f.gemm);
@@ -301,7 +301,7 @@ ch_status ch_absorb(const ch_model *model, const ch_absorb_options *options, ch_
   return status;
 }
 
-void ch_absorbed_free(ch_absorbed *absorbed) {
+void ch_absorbed_free(ch_absorption *absorbed) {
   ch_materialised_free(&absorbed->dense);
   ch_params_free(&absorbed->params);
   ch_arena_free(&absorbed->arena);

@@ -11,7 +11,7 @@ typedef struct ch_absorb_options {
 
 /* A plainer model that computes the same. Tensors that nothing was folded into are still in the original
    model, which must outlive it. Release with ch_absorbed_free. */
-typedef struct ch_absorbed {
+typedef struct ch_absorption {
   ch_config config; /* of the plainest model type that can express it */
   ch_params params;
   ch_tensor *tensors;                /* [params.count] */
@@ -24,11 +24,11 @@ typedef struct ch_absorbed {
   int64_t residuals;                 /* matrices that absorbed their neighbours */
   ch_materialised dense;             /* their memory */
   ch_arena arena;
-} ch_absorbed;
+} ch_absorption;
 
-ch_status ch_absorb(const ch_model *model, const ch_absorb_options *options, ch_absorbed *absorbed,
+ch_status ch_absorb(const ch_model *model, const ch_absorb_options *options, ch_absorption *absorbed,
                     ch_error *error);
-void ch_absorbed_free(ch_absorbed *absorbed);
+void ch_absorbed_free(ch_absorption *absorbed);
 
 /* Makes one of our own configs one of a family that other programs load, where such a one says the same. */
 void ch_choose_model_type(ch_config *config);

@@ -16,11 +16,11 @@ typedef struct input {
 } input;
 
 /* The meaning of an observed node: the number of an input, or of a block. */
-typedef struct watched {
+typedef struct observed_node {
   int32_t input; /* -1: none, or another node on the same input counts it */
   int32_t block; /* -1: none; its input is the output of that block */
   int32_t joins; /* -1: none; it adds that block's attention to the stream */
-} watched;
+} observed_node;
 
 struct ch_calibration {
   ch_calibration_options options;         /* while text runs */
@@ -43,7 +43,7 @@ typedef struct watch {
   const ch_model *model;
   ch_text_pass *pass;
   const ch_graph *graph; /* that `nodes` is about */
-  watched *nodes;        /* [graph->count] */
+  observed_node *nodes;  /* [graph->count] */
   ch_error *error;
 } watch;
 
@@ -124,7 +124,7 @@ static ch_status look_through(watch *w, const ch_graph *graph) {
   w->graph = graph;
   w->nodes = malloc((size_t)graph->count * sizeof *w->nodes);
   if (!w->nodes) return ch_no_memory(w->error);
-  for (int i = 0; i < graph->count; i++) w->nodes[i] = (watched){-1, -1, -1};
+  for (int i = 0; i < graph->count; i++) w->nodes[i] = (observed_node){-1, -1, -1};
   for (int i = 0; i < graph->count; i++) {
     const ch_node *node = graph->nodes[i];
     if (node->kind != CH_NODE_OP || node->inputs < 2 || !node->in[1]->label) continue;
@@ -192,7 +192,7 @@ static ch_status seen(void *context, const ch_run *run, const ch_node *node) {
   watch *w = context;
   ch_calibration *calibration = w->calibration;
   if (node->graph != w->graph) CH_TRY(look_through(w, node->graph));
-  const watched *found = &w->nodes[node->id];
+  const observed_node *found = &w->nodes[node->id];
   if (found->joins >= 0) {
     const double squares[] = {sum_of_squares(ch_run_value(run, node->in[1]), ch_node_count(node)),
                               sum_of_squares(ch_run_value(run, node), ch_node_count(node))};
@@ -361,7 +361,7 @@ ch_status ch_calibrate(const ch_model *model, const int32_t *tokens, int64_t cou
   calibration->squares = calloc((size_t)calibration->layers, 2 * sizeof(double));
   watch w = {.calibration = calibration, .model = model, .error = error};
   bool room = calibration->names && calibration->input_of && calibration->block_sums && calibration->squares;
-  ch_status status = ch_ranks_agree(options->ranks, room ? CH_OK : ch_no_memory(error), error);
+  ch_status status = ch_agree(options->ranks, room ? CH_OK : ch_no_memory(error), error);
   if (status == CH_OK) status = run_text(&w, tokens, count, error);
   free(w.nodes);
   if (status != CH_OK) {

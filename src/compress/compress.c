@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-void ch_compressed_free(ch_compressed *compressed) {
+void ch_compressed_free(ch_compressed_model *compressed) {
   ch_materialised_free(&compressed->model);
   free(compressed->matrices);
-  *compressed = (ch_compressed){0};
+  *compressed = (ch_compressed_model){0};
 }
 
 void ch_compressed_config(ch_config *config) {

@@ -66,23 +66,23 @@ typedef struct ch_compressed_matrix {
   double whitened_error;
 } ch_compressed_matrix;
 
-typedef struct ch_compressed {
+typedef struct ch_compressed_model {
   ch_materialised model;          /* its tensors may be in the old model's memory, which must outlive it */
   ch_compressed_matrix *matrices; /* [matrix_count], by layer, then projection */
   int matrix_count;
   int64_t before, after; /* attention parameters as `info` counts them; after <= (1 - ratio) before */
   int64_t shared;        /* of them atoms, and bases of several layers */
   int64_t groups, atoms; /* masa, basis sharing: of layers; masa: of all dictionaries */
-} ch_compressed;
+} ch_compressed_model;
 
-void ch_compressed_free(ch_compressed *compressed);
+void ch_compressed_free(ch_compressed_model *compressed);
 
 /* Makes `config`, a copy of the model's, one of our own models': what methods then change is written there. */
 void ch_compressed_config(ch_config *config);
 
 /* A method: calibration may be NULL where the method can do without. */
 typedef ch_status ch_compress_method(const ch_model *model, const ch_calibration *calibration,
-                                     const ch_compress_options *options, ch_compressed *compressed,
+                                     const ch_compress_options *options, ch_compressed_model *compressed,
                                      ch_error *error);
 
 /* virtual_heads.c: fewer key and value heads, mixed (MEA eqs. 23, 36-38): matrices are those of keys and values;

@@ -18,7 +18,7 @@ void ch_first_factor_name(const ch_matrix *matrix, const char *stem, char name[C
 }
 
 /* Writes a factor and reads back its rounded values. */
-static ch_status store(const char *name, int64_t count, double *values, ch_compressed *compressed,
+static ch_status store(const char *name, int64_t count, double *values, ch_compressed_model *compressed,
                        ch_error *error) {
   CH_TRY(ch_compressed_put(compressed, name, 0, count, values, error));
   return ch_compressed_get(compressed, name, 0, count, values, error);
@@ -26,7 +26,7 @@ static ch_status store(const char *name, int64_t count, double *values, ch_compr
 
 /* b [count * out, rank], layer by layer. */
 static ch_status store_second(const ch_matrix *const *matrices, int count, const char *stem, int64_t rank,
-                              double *b, ch_compressed *compressed, ch_error *error) {
+                              double *b, ch_compressed_model *compressed, ch_error *error) {
   for (int l = 0; l < count; l++) {
     char name[CH_TENSOR_NAME_SIZE];
     int64_t size = matrices[l]->out * rank;
@@ -39,8 +39,8 @@ static ch_status store_second(const ch_matrix *const *matrices, int count, const
 }
 
 ch_status ch_write_factors(const ch_matrix *const *matrices, int count, const char *first, const char *stem,
-                           int64_t rank, const ch_autocorrelation *c, double *m, ch_compressed *compressed,
-                           ch_error *error) {
+                           int64_t rank, const ch_autocorrelation *c, double *m,
+                           ch_compressed_model *compressed, ch_error *error) {
   int64_t rows = 0, in = matrices[0]->in;
   for (int l = 0; l < count; l++) rows += matrices[l]->out;
   double *a = malloc((size_t)(rank * in) * sizeof *a), *b = malloc((size_t)(rows * rank) * sizeof *b);
@@ -62,8 +62,8 @@ ch_status ch_write_factors(const ch_matrix *const *matrices, int count, const ch
 }
 
 ch_status ch_note_matrix(const ch_model *model, const ch_matrix *matrix, const double *missing,
-                         const ch_autocorrelation *c, int64_t after, int64_t rank, ch_compressed *compressed,
-                         ch_error *error) {
+                         const ch_autocorrelation *c, int64_t after, int64_t rank,
+                         ch_compressed_model *compressed, ch_error *error) {
   int64_t out = matrix->out, in = matrix->in;
   double *whole = malloc((size_t)(out * in) * sizeof *whole);
   if (!whole) return ch_no_memory(error);

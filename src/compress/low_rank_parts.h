@@ -17,11 +17,11 @@ void ch_first_factor_name(const ch_matrix *matrix, const char *stem, char name[C
    factor a [rank, in] of all of them as the tensor `first`, and each one's second factor b [out, rank] as
    "model.layers.{l}.self_attn.{name}{stem}.b.weight"; M becomes M - b a. */
 ch_status ch_write_factors(const ch_matrix *const *matrices, int count, const char *first, const char *stem,
-                           int64_t rank, const ch_autocorrelation *c, double *m, ch_compressed *compressed,
-                           ch_error *error);
+                           int64_t rank, const ch_autocorrelation *c, double *m,
+                           ch_compressed_model *compressed, ch_error *error);
 /* Adds the row of the report: the matrix against what is missing [out, in] in the end; c may be NULL. */
 ch_status ch_note_matrix(const ch_model *model, const ch_matrix *matrix, const double *missing,
-                         const ch_autocorrelation *c, int64_t after, int64_t rank, ch_compressed *compressed,
-                         ch_error *error);
+                         const ch_autocorrelation *c, int64_t after, int64_t rank,
+                         ch_compressed_model *compressed, ch_error *error);
 
 #endif

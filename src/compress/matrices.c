@@ -209,7 +209,7 @@ static ch_status lay_out_materialised(const ch_model *model, ch_dtype dtype, ch_
 }
 
 ch_status ch_compressed_begin(const ch_model *model, const ch_config *config, ch_shape_list *shapes,
-                              const ch_compress_options *options, ch_compressed *compressed,
+                              const ch_compress_options *options, ch_compressed_model *compressed,
                               ch_error *error) {
   ch_materialised *to = &compressed->model;
   to->config = *config;
@@ -224,7 +224,7 @@ ch_status ch_compressed_begin(const ch_model *model, const ch_config *config, ch
   return lay_out_materialised(model, options->dtype, to, error);
 }
 
-static ch_status tensor_of(const ch_compressed *compressed, const char *name, const ch_tensor **tensor,
+static ch_status tensor_of(const ch_compressed_model *compressed, const char *name, const ch_tensor **tensor,
                            ch_error *error) {
   int row = ch_params_find(&compressed->model.params, name);
   if (row < 0)
@@ -233,7 +233,7 @@ static ch_status tensor_of(const ch_compressed *compressed, const char *name, co
   return CH_OK;
 }
 
-ch_status ch_compressed_put(ch_compressed *compressed, const char *name, int64_t first, int64_t count,
+ch_status ch_compressed_put(ch_compressed_model *compressed, const char *name, int64_t first, int64_t count,
                             const double *values, ch_error *error) {
   const ch_tensor *tensor = NULL;
   CH_TRY(tensor_of(compressed, name, &tensor, error));
@@ -247,15 +247,15 @@ ch_status ch_compressed_put(ch_compressed *compressed, const char *name, int64_t
   return CH_OK;
 }
 
-ch_status ch_compressed_get(const ch_compressed *compressed, const char *name, int64_t first, int64_t count,
-                            double *values, ch_error *error) {
+ch_status ch_compressed_get(const ch_compressed_model *compressed, const char *name, int64_t first,
+                            int64_t count, double *values, ch_error *error) {
   const ch_tensor *tensor = NULL;
   CH_TRY(tensor_of(compressed, name, &tensor, error));
   read_elements(tensor, first, count, values);
   return CH_OK;
 }
 
-ch_status ch_compressed_end(const ch_matrices *matrices, ch_compressed *compressed, ch_error *error) {
+ch_status ch_compressed_end(const ch_matrices *matrices, ch_compressed_model *compressed, ch_error *error) {
   compressed->before = matrices->before;
   compressed->after = 0;
   for (int i = 0; i < compressed->model.params.count; i++) {

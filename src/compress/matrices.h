@@ -50,13 +50,14 @@ void ch_shape_list_free(ch_shape_list *list);
 /* Begins the new model: `config` (its model_type and what our own configs do not have are set here), tensors of other
    shapes in `shapes`, which it sorts. Tensors of the old one's names are reused; memory is allocated for all others. */
 ch_status ch_compressed_begin(const ch_model *model, const ch_config *config, ch_shape_list *shapes,
-                              const ch_compress_options *options, ch_compressed *compressed, ch_error *error);
+                              const ch_compress_options *options, ch_compressed_model *compressed,
+                              ch_error *error);
 /* Writes elements of a tensor, rounded to its type, from element `first` on; and reads them back. */
-ch_status ch_compressed_put(ch_compressed *compressed, const char *name, int64_t first, int64_t count,
+ch_status ch_compressed_put(ch_compressed_model *compressed, const char *name, int64_t first, int64_t count,
                             const double *values, ch_error *error);
-ch_status ch_compressed_get(const ch_compressed *compressed, const char *name, int64_t first, int64_t count,
-                            double *values, ch_error *error);
+ch_status ch_compressed_get(const ch_compressed_model *compressed, const char *name, int64_t first,
+                            int64_t count, double *values, ch_error *error);
 /* Counts, once all is written. */
-ch_status ch_compressed_end(const ch_matrices *matrices, ch_compressed *compressed, ch_error *error);
+ch_status ch_compressed_end(const ch_matrices *matrices, ch_compressed_model *compressed, ch_error *error);
 
 #endif

@@ -102,7 +102,7 @@ static double inverse_length(const ch_atoms *atoms, int s) {
 }
 
 static ch_status write_coefficients(const ch_matrix *matrix, const ch_atoms *atoms, int kept, int l,
-                                    ch_compressed *compressed, ch_error *error) {
+                                    ch_compressed_model *compressed, ch_error *error) {
   char name[160];
   double *c = malloc((size_t)kept * sizeof *c);
   if (!c) return ch_no_memory(error);
@@ -117,7 +117,7 @@ static ch_status write_coefficients(const ch_matrix *matrix, const ch_atoms *ato
 }
 
 ch_status ch_atoms_write(const ch_model *model, const ch_matrix *const *matrices, const ch_atoms *atoms,
-                         int kept, const char *name, ch_compressed *compressed, ch_error *error) {
+                         int kept, const char *name, ch_compressed_model *compressed, ch_error *error) {
   int count = atoms->count;
   int64_t elements = matrices[0]->out * matrices[0]->in;
   double *mix = malloc((size_t)kept * (size_t)count * sizeof *mix),
@@ -142,7 +142,7 @@ ch_status ch_atoms_write(const ch_model *model, const ch_matrix *const *matrices
 }
 
 ch_status ch_atoms_missing_written(const ch_model *model, const ch_matrix *matrix, int kept, const char *name,
-                                   const ch_compressed *compressed, double *missing, ch_error *error) {
+                                   const ch_compressed_model *compressed, double *missing, ch_error *error) {
   char coefficients[160];
   int64_t elements = matrix->out * matrix->in;
   double *c = malloc((size_t)kept * sizeof *c), *piece = malloc(PIECE * sizeof *piece);

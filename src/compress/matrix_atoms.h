@@ -32,9 +32,9 @@ ch_status ch_atoms_missing(const ch_model *model, const ch_matrix *const *matric
                            int kept, int l, double *missing, ch_error *error);
 /* Writes S atoms as `name` and every layer's coefficients. */
 ch_status ch_atoms_write(const ch_model *model, const ch_matrix *const *matrices, const ch_atoms *atoms,
-                         int kept, const char *name, ch_compressed *compressed, ch_error *error);
+                         int kept, const char *name, ch_compressed_model *compressed, ch_error *error);
 /* W_l minus its approximation by the stored atoms and coefficients. */
 ch_status ch_atoms_missing_written(const ch_model *model, const ch_matrix *matrix, int kept, const char *name,
-                                   const ch_compressed *compressed, double *missing, ch_error *error);
+                                   const ch_compressed_model *compressed, double *missing, ch_error *error);
 
 #endif

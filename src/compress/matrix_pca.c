@@ -9,7 +9,7 @@
 
 typedef struct work {
   ch_pca pca;
-  ch_compressed *compressed;
+  ch_compressed_model *compressed;
 } work;
 
 /* --- writing it -------------------------------------------------------------------------------------------------- */
@@ -151,8 +151,9 @@ static ch_status compress_all(work *w) {
 }
 
 ch_status ch_compress_masa(const ch_model *model, const ch_calibration *calibration,
-                           const ch_compress_options *options, ch_compressed *compressed, ch_error *error) {
-  *compressed = (ch_compressed){0};
+                           const ch_compress_options *options, ch_compressed_model *compressed,
+                           ch_error *error) {
+  *compressed = (ch_compressed_model){0};
   work *w = calloc(1, sizeof *w);
   if (!w) return ch_no_memory(error);
   ch_pca *p = &w->pca;

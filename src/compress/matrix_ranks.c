@@ -4,12 +4,12 @@
 #include <math.h>
 #include <stdbool.h>
 
-static double gain(const ch_ranked *m, int64_t budget) {
+static double gain(const ch_ranked_matrix *m, int64_t budget) {
   if (m->rank >= m->most || m->cost > budget) return 0;
   return m->weight * m->values[m->rank] / (double)m->cost;
 }
 
-int64_t ch_allocate_ranks(ch_ranked *matrices, int count, int64_t budget) {
+int64_t ch_allocate_ranks(ch_ranked_matrix *matrices, int count, int64_t budget) {
   for (;;) {
     int best = -1;
     double most = 0;
@@ -25,7 +25,7 @@ int64_t ch_allocate_ranks(ch_ranked *matrices, int count, int64_t budget) {
   }
 }
 
-double ch_error_left(const ch_ranked *matrices, int count) {
+double ch_error_left(const ch_ranked_matrix *matrices, int count) {
   double error = 0;
   for (int i = 0; i < count; i++)
     for (int64_t r = matrices[i].rank; r < matrices[i].most; r++)
@@ -37,11 +37,11 @@ double ch_error_left(const ch_ranked *matrices, int count) {
 
 /* The ranks, not whole, that spend the budget in proportion: those that would have less than `least` have that, those
  * that would have more than all have all, and the others share what is left. */
-static double exact_rank(const ch_ranked *m, double part, double scale, int64_t least) {
+static double exact_rank(const ch_ranked_matrix *m, double part, double scale, int64_t least) {
   return fmin(fmax(scale * part, (double)least), (double)m->most);
 }
 
-static double spent_at(const ch_ranked *matrices, const double *parts, int count, int64_t least,
+static double spent_at(const ch_ranked_matrix *matrices, const double *parts, int count, int64_t least,
                        double scale) {
   double sum = 0;
   for (int i = 0; i < count; i++)
@@ -50,7 +50,7 @@ static double spent_at(const ch_ranked *matrices, const double *parts, int count
 }
 
 /* The largest scale that the budget pays for, by bisection. */
-static double settle_scale(const ch_ranked *matrices, const double *parts, int count, int64_t least,
+static double settle_scale(const ch_ranked_matrix *matrices, const double *parts, int count, int64_t least,
                            int64_t budget) {
   double low = 0, high = 0;
   for (int i = 0; i < count; i++)
@@ -71,7 +71,7 @@ double ch_rank_part(ch_rank_rule rule, int64_t out, int64_t in) {
   return (double)out * (double)in / (double)(out + in);
 }
 
-int64_t ch_proportional_ranks(ch_ranked *matrices, const double *parts, int count, int64_t least,
+int64_t ch_proportional_ranks(ch_ranked_matrix *matrices, const double *parts, int count, int64_t least,
                               int64_t budget) {
   double scale = settle_scale(matrices, parts, count, least, budget);
   for (int i = 0; i < count; i++) {
@@ -82,7 +82,7 @@ int64_t ch_proportional_ranks(ch_ranked *matrices, const double *parts, int coun
     double most = -INFINITY;
     best = -1;
     for (int i = 0; i < count; i++) {
-      const ch_ranked *m = &matrices[i];
+      const ch_ranked_matrix *m = &matrices[i];
       double missing = exact_rank(m, parts[i], scale, least) - (double)m->rank;
       if (m->rank >= m->most || m->cost > budget || missing <= most) continue;
       most = missing;
@@ -103,7 +103,7 @@ static double priced(const ch_ranked_choice *choice, int members, double price, 
   double error = 0;
   *cost = choice->cost;
   for (int i = 0; i < members; i++) {
-    const ch_ranked *m = &choice->members[i];
+    const ch_ranked_matrix *m = &choice->members[i];
     for (int64_t r = 0; r < m->most; r++) {
       double value = m->weight * m->values[r];
       if (value > price * (double)m->cost)
@@ -144,7 +144,7 @@ static void choose_cheapest(ch_ranked_family *families, int count) {
 }
 
 /* The error that is left with the choices as they are, or -1. */
-static double rank(const ch_ranked_family *families, int count, int64_t budget, ch_ranked *members) {
+static double rank(const ch_ranked_family *families, int count, int64_t budget, ch_ranked_matrix *members) {
   int all = 0;
   for (int f = 0; f < count; f++) {
     const ch_ranked_choice *choice = &families[f].choices[families[f].chosen];
@@ -165,7 +165,7 @@ static bool settle_price(ch_ranked_family *families, int count, int64_t budget) 
   for (int f = 0; f < count; f++)
     for (int c = 0; c < families[f].choice_count; c++)
       for (int i = 0; i < families[f].members; i++) {
-        const ch_ranked *m = &families[f].choices[c].members[i];
+        const ch_ranked_matrix *m = &families[f].choices[c].members[i];
         for (int64_t r = 0; r < m->most; r++) high += m->weight * m->values[r];
       }
   if (!(high > 0) || choose_at(families, count, high) > budget) return false;
@@ -181,7 +181,7 @@ static bool settle_price(ch_ranked_family *families, int count, int64_t budget) 
   return choose_at(families, count, high) <= budget;
 }
 
-double ch_choose_and_rank(ch_ranked_family *families, int count, int64_t budget, ch_ranked *members) {
+double ch_choose_and_rank(ch_ranked_family *families, int count, int64_t budget, ch_ranked_matrix *members) {
   if (!settle_price(families, count, budget)) choose_cheapest(families, count);
   double least = rank(families, count, budget, members);
   bool better = least > 0;

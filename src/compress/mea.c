@@ -15,7 +15,7 @@ typedef struct work {
   const ch_model *model;
   const ch_calibration *calibration;
   const ch_compress_options *options;
-  ch_compressed *compressed;
+  ch_compressed_model *compressed;
   unsigned states; /* CH_ON_ bits */
   char *place;     /* in compressed->model.data */
   ch_error *error;
@@ -192,7 +192,7 @@ static ch_status count_attention(const ch_config *config, const ch_params *param
 
 static ch_status compress_all(work *w) {
   const ch_compress_options *o = w->options;
-  ch_compressed *to = w->compressed;
+  ch_compressed_model *to = w->compressed;
   int layers = (int)w->model->config.num_hidden_layers;
   CH_TRY(ch_virtual_heads_check(w->model, &w->states, w->error));
   CH_TRY(check_heads(w));
@@ -212,8 +212,9 @@ static ch_status compress_all(work *w) {
 }
 
 ch_status ch_compress_mea(const ch_model *model, const ch_calibration *calibration,
-                          const ch_compress_options *options, ch_compressed *compressed, ch_error *error) {
-  *compressed = (ch_compressed){0};
+                          const ch_compress_options *options, ch_compressed_model *compressed,
+                          ch_error *error) {
+  *compressed = (ch_compressed_model){0};
   work w = {.model = model,
             .calibration = calibration,
             .options = options,

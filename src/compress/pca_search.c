@@ -19,9 +19,9 @@ static const int alike[] = {1, 2, 4, 3, 6, 8, 12, 16};
 /* A family that was looked at: groupings have some in common. */
 typedef struct looked_at {
   ch_pca_family family;
-  int count;              /* of choices */
-  int kept[MOST_CHOICES]; /* atoms */
-  ch_ranked *members;     /* [count, family.count] */
+  int count;                 /* of choices */
+  int kept[MOST_CHOICES];    /* atoms */
+  ch_ranked_matrix *members; /* [count, family.count] */
   ch_ranked_choice choices[MOST_CHOICES];
 } looked_at;
 
@@ -173,11 +173,11 @@ static ch_status add_to_pool(search *s, const ch_pca_family *family) {
 
 /* The singular values of every member's residual after `kept` atoms. */
 static ch_status look(ch_pca *pca, const ch_pca_family *family, const ch_atoms *atoms, int kept,
-                      ch_ranked *members) {
+                      ch_ranked_matrix *members) {
   for (int l = 0; l < family->count; l++) {
     const ch_matrix *m = pca->sorted[family->first + l];
     ch_truncation t = {0};
-    members[l] = (ch_ranked){.cost = m->out + m->in, .weight = pca->weights[family->first + l]};
+    members[l] = (ch_ranked_matrix){.cost = m->out + m->in, .weight = pca->weights[family->first + l]};
     if (kept == family->count) continue; /* nothing is left */
     CH_TRY(ch_pca_tell(pca, "atoms and residuals"));
     CH_TRY(
@@ -194,7 +194,7 @@ static ch_status look_at(ch_pca *pca, looked_at *l) {
   CH_TRY(ch_pca_atoms(pca, &l->family, &atoms));
   ch_status status = CH_OK;
   for (int c = 0; status == CH_OK && c < l->count; c++) {
-    ch_ranked *members = l->members + (ptrdiff_t)c * l->family.count;
+    ch_ranked_matrix *members = l->members + (ptrdiff_t)c * l->family.count;
     l->choices[c] = (ch_ranked_choice){cost_of_atoms(pca, &l->family, l->kept[c]), members};
     status = look(pca, &l->family, &atoms, l->kept[c], members);
   }
@@ -219,8 +219,8 @@ static int choice_of(const looked_at *l, int atoms) {
 
 /* Every family has `atoms`, and residuals get ranks by the rule: the error that is left, -1 when the budget is too
  * small. */
-static ch_status weigh_alike(const search *s, ch_pca_family *families, int count, int atoms, ch_ranked *ranks,
-                             double *error) {
+static ch_status weigh_alike(const search *s, ch_pca_family *families, int count, int atoms,
+                             ch_ranked_matrix *ranks, double *error) {
   const ch_pca *pca = s->pca;
   int64_t budget = pca->list.budget;
   double *parts = malloc((size_t)pca->list.count * sizeof *parts);
@@ -247,7 +247,7 @@ static ch_status weigh_alike(const search *s, ch_pca_family *families, int count
 
 /* Every family has the number of atoms and every matrix the rank that lower the error most: what is left, or -1. */
 static ch_status weigh_freely(const search *s, ch_pca_family *families, int count, ch_ranked_family *weighed,
-                              ch_ranked *ranks, double *error) {
+                              ch_ranked_matrix *ranks, double *error) {
   for (int f = 0; f < count; f++) {
     const looked_at *l = looked_at_of(s, &families[f]);
     weighed[f] =
@@ -277,7 +277,7 @@ static ch_status out_of_reach(const search *s, int64_t cheapest) {
 
 /* Tries a candidate. It becomes the best if its error is smaller than that of all earlier ones. */
 static ch_status keep_if_better(ch_pca *pca, int groups, const ch_pca_family *families,
-                                const ch_ranked *ranks, double error, double *least) {
+                                const ch_ranked_matrix *ranks, double error, double *least) {
   if (error < 0 || error >= *least) return CH_OK;
   *least = error;
   pca->groups = groups;
@@ -288,7 +288,7 @@ static ch_status keep_if_better(ch_pca *pca, int groups, const ch_pca_family *fa
 }
 
 static ch_status choose_with(const search *s, int groups, ch_pca_family *families, ch_ranked_family *weighed,
-                             ch_ranked *ranks, double *least) {
+                             ch_ranked_matrix *ranks, double *least) {
   ch_pca *pca = s->pca;
   uint16_t spans[CH_MAX_GROUPS][2];
   double error = -1;
@@ -312,7 +312,7 @@ static ch_status choose_components(search *s) {
   size_t most = (size_t)pca->list.count;
   ch_pca_family *families = malloc(most * sizeof *families);
   ch_ranked_family *weighed = malloc(most * sizeof *weighed);
-  ch_ranked *ranks = malloc(most * sizeof *ranks);
+  ch_ranked_matrix *ranks = malloc(most * sizeof *ranks);
   ch_status status = families && weighed && ranks ? CH_OK : ch_no_memory(pca->error);
   double least = INFINITY;
   for (int g = 0; status == CH_OK && g < s->grouping_count; g++)

@@ -29,7 +29,7 @@ typedef struct ch_pca {
   uint16_t spans[CH_MAX_GROUPS][2];
   ch_pca_family *families; /* [family_count], in the order of `sorted` */
   int family_count;
-  ch_ranked *ranks; /* [list.count], as `sorted`; their values are gone */
+  ch_ranked_matrix *ranks; /* [list.count], as `sorted`; their values are gone */
 } ch_pca;
 
 /* Fills what is chosen; fails when no choice meets the ratio. `families` and `ranks` have room for list.count. */

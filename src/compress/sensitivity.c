@@ -112,7 +112,7 @@ static ch_status prepare_probe(probe *p) {
 static ch_status probe_all(probe *p, const int32_t *tokens, int64_t count) {
   const ch_sensitivity_options *o = p->options;
   ch_text_pass_options of_pass = {.window = o->window, .ranks = o->ranks};
-  CH_TRY(ch_ranks_agree(o->ranks, prepare_probe(p), p->error));
+  CH_TRY(ch_agree(o->ranks, prepare_probe(p), p->error));
   CH_TRY(ch_text_pass_create(p->model, tokens, count, &of_pass, &p->pass, p->error));
   p->found->tokens = ch_text_pass_tokens(p->pass);
   CH_TRY(ch_text_pass_run(p->pass, p->tensors, NULL, &p->found->loss, p->error));

@@ -23,16 +23,16 @@ typedef struct work {
   const ch_model *model;
   const ch_calibration *calibration; /* NULL: plain */
   const ch_compress_options *options;
-  ch_compressed *compressed;
+  ch_compressed_model *compressed;
   ch_error *error;
   int64_t group_size; /* 0: nothing is shared */
   ch_matrices list;
   const ch_matrix **members; /* [list.count], family after family */
   family *families;          /* [family_count] */
   int family_count;
-  ch_ranked *ranks;   /* [family_count] */
-  double *matrix;     /* room for the largest stack */
-  double done, total; /* of the work */
+  ch_ranked_matrix *ranks; /* [family_count] */
+  double *matrix;          /* room for the largest stack */
+  double done, total;      /* of the work */
 } work;
 
 /* --- families ---------------------------------------------------------------------------------------------------- */
@@ -127,7 +127,7 @@ static ch_status report_family(work *w, const char *what, const family *f) {
 }
 
 /* Computes how much each unit of rank reduces the error; its weight is the mean of the layers'. */
-static ch_status measure_family(work *w, const family *f, ch_ranked *rank) {
+static ch_status measure_family(work *w, const family *f, ch_ranked_matrix *rank) {
   ch_autocorrelation sum;
   const ch_autocorrelation *c;
   float *own;
@@ -173,7 +173,7 @@ static ch_status choose_ranks(work *w) {
   for (int i = 0; i < w->family_count; i++) {
     const family *f = &w->families[i];
     w->ranks[i] =
-        (ch_ranked){.cost = f->rows + f->in, .most = f->rows < f->in ? f->rows : f->in, .weight = 1};
+        (ch_ranked_matrix){.cost = f->rows + f->in, .most = f->rows < f->in ? f->rows : f->in, .weight = 1};
     parts[i] = ch_rank_part(w->options->ranks, f->rows, f->in);
   }
   ch_status status = CH_OK;
@@ -292,9 +292,9 @@ static ch_status compress_all(work *w) {
 }
 
 static ch_status compress(const ch_model *model, const ch_calibration *calibration,
-                          const ch_compress_options *options, int64_t group_size, ch_compressed *compressed,
-                          ch_error *error) {
-  *compressed = (ch_compressed){0};
+                          const ch_compress_options *options, int64_t group_size,
+                          ch_compressed_model *compressed, ch_error *error) {
+  *compressed = (ch_compressed_model){0};
   work w = {.model = model,
             .calibration = calibration,
             .options = options,
@@ -310,9 +310,9 @@ static ch_status compress(const ch_model *model, const ch_calibration *calibrati
 }
 
 ch_status ch_compress_svd_llm(const ch_model *model, const ch_calibration *calibration,
-                              const ch_compress_options *options, ch_compressed *compressed,
+                              const ch_compress_options *options, ch_compressed_model *compressed,
                               ch_error *error) {
-  *compressed = (ch_compressed){0};
+  *compressed = (ch_compressed_model){0};
   if (!calibration)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "svd-llm needs a text in {calibration}; without one, use the method svd");
@@ -320,15 +320,16 @@ ch_status ch_compress_svd_llm(const ch_model *model, const ch_calibration *calib
 }
 
 ch_status ch_compress_svd(const ch_model *model, const ch_calibration *calibration,
-                          const ch_compress_options *options, ch_compressed *compressed, ch_error *error) {
+                          const ch_compress_options *options, ch_compressed_model *compressed,
+                          ch_error *error) {
   (void)calibration;
   return compress(model, NULL, options, 0, compressed, error);
 }
 
 ch_status ch_compress_basis_sharing(const ch_model *model, const ch_calibration *calibration,
-                                    const ch_compress_options *options, ch_compressed *compressed,
+                                    const ch_compress_options *options, ch_compressed_model *compressed,
                                     ch_error *error) {
-  *compressed = (ch_compressed){0};
+  *compressed = (ch_compressed_model){0};
   if (!calibration)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "basis-sharing needs a text in {calibration}; without one, use the method svd");

@@ -86,7 +86,7 @@ ch_status ch_text_pass_create(const ch_model *model, const int32_t *tokens, int6
                               const ch_text_pass_options *options, ch_text_pass **result, ch_error *error) {
   *result = NULL;
   ch_status status = create(model, tokens, count, options, result, error);
-  status = ch_ranks_agree(options->ranks, status, error);
+  status = ch_agree(options->ranks, status, error);
   if (status == CH_OK) return CH_OK;
   ch_text_pass_free(*result);
   *result = NULL;
@@ -115,7 +115,7 @@ ch_gemm *ch_text_pass_gemm(const ch_text_pass *pass) {
 /* --- over ranks ------------------------------------------------------------------------------------------------- */
 
 static int ranks_of(const ch_text_pass *pass) {
-  return ch_ranks_count(pass->options.ranks);
+  return ch_rank_count(pass->options.ranks);
 }
 
 static int owner_of(const ch_text_pass *pass, int64_t number) {
@@ -135,7 +135,7 @@ void ch_text_pass_share(ch_text_pass *pass, int64_t number, void *data, size_t b
 }
 
 ch_status ch_text_pass_agree(ch_text_pass *pass, ch_status status, ch_error *error) {
-  return ch_ranks_agree(pass->options.ranks, status, error);
+  return ch_agree(pass->options.ranks, status, error);
 }
 
 /* --- running ---------------------------------------------------------------------------------------------------- */
@@ -199,7 +199,7 @@ static ch_status run_rounds(ch_text_pass *pass, const ch_tensor *tensors, const 
   ch_runner_call call = {
       .weights = tensors, .tokens = pass->tokens, .targets = pass->targets, .observer = &both};
   int64_t batches = (pass->windows + pass->sequences - 1) / pass->sequences;
-  int ranks = ranks_of(pass), self = ch_ranks_rank(pass->options.ranks);
+  int ranks = ranks_of(pass), self = ch_own_rank(pass->options.ranks);
   pass->sum = 0;
   pass->first = 0;
   CH_TRY(told(pass, 0, error));

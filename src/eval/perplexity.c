@@ -33,7 +33,7 @@ static ch_status score_all(ch_scorer *scorer, const ch_windows *windows, const c
   double *parts = malloc((size_t)windows->count * sizeof *parts + 1);
   ch_status status = CH_OK;
   if (!parts) status = ch_no_memory(error);
-  status = ch_ranks_agree(settings->ranks, status, error);
+  status = ch_agree(settings->ranks, status, error);
   ch_scorer_share(scorer, settings->ranks);
   if (status == CH_OK)
     status = ch_scorer_run(scorer, windows->data, windows->count, parts, settings->progress, settings->user,
@@ -101,7 +101,7 @@ ch_status ch_token_perplexity_of(ch_scorer *scorer, const ch_tokenizer *tokenize
   ch_ids ids = {0};
   ch_windows windows = {0};
   ch_status status = cut_text(tokenizer, documents, count, end_token, settings, &ids, &windows, error);
-  CH_TRY_GOTO(ch_ranks_agree(settings->ranks, status, error));
+  CH_TRY_GOTO(ch_agree(settings->ranks, status, error));
   CH_TRY_GOTO(score_all(scorer, &windows, settings, &result->nll, error));
   result->tokens = (int64_t)ids.size - 1;
   result->loss = result->nll / (double)result->tokens;
@@ -115,13 +115,13 @@ done:
 /* --- documents ----------------------------------------------------------------------------------------------- */
 
 /* All documents' tokens, each document after its prefix: document i is [start[i], start[i + 1]). */
-typedef struct encoded {
+typedef struct document_tokens {
   ch_ids ids;
   size_t *start; /* [count + 1] */
-} encoded;
+} document_tokens;
 
 static ch_status encode_documents(const ch_tokenizer *tokenizer, const ch_document *documents, int64_t count,
-                                  int32_t prefix, encoded *all, ch_error *error) {
+                                  int32_t prefix, document_tokens *all, ch_error *error) {
   all->start = malloc(((size_t)count + 1) * sizeof *all->start);
   if (!all->start) return ch_no_memory(error);
   ch_encoder *encoder = NULL;
@@ -140,7 +140,7 @@ static ch_status encode_documents(const ch_tokenizer *tokenizer, const ch_docume
 }
 
 static ch_status cut_documents(const ch_tokenizer *tokenizer, const ch_document *documents, int64_t count,
-                               int32_t prefix, const ch_evaluate_settings *settings, encoded *all,
+                               int32_t prefix, const ch_evaluate_settings *settings, document_tokens *all,
                                ch_windows *windows, ch_document_perplexity *result, ch_error *error) {
   CH_TRY(encode_documents(tokenizer, documents, count, prefix, all, error));
   for (int64_t i = 0; i < count; i++) {
@@ -162,11 +162,11 @@ ch_status ch_document_perplexity_of(ch_scorer *scorer, const ch_tokenizer *token
                                     ch_error *error) {
   CH_TRY(check_settings(settings, error));
   *result = (ch_document_perplexity){0};
-  encoded all = {0};
+  document_tokens all = {0};
   ch_windows windows = {0};
   ch_status status =
       cut_documents(tokenizer, documents, count, prefix, settings, &all, &windows, result, error);
-  CH_TRY_GOTO(ch_ranks_agree(settings->ranks, status, error));
+  CH_TRY_GOTO(ch_agree(settings->ranks, status, error));
   CH_TRY_GOTO(score_all(scorer, &windows, settings, &result->nll, error));
   result->word_perplexity = exp(result->nll / (double)result->words);
   result->byte_perplexity = exp(result->nll / (double)result->bytes);

@@ -24,7 +24,7 @@ struct ch_scorer {
 };
 
 /* One call's work. */
-typedef struct scoring {
+typedef struct score_job {
   ch_scorer *scorer;
   const ch_score_window *windows;
   double *nll;
@@ -33,7 +33,7 @@ typedef struct scoring {
   int64_t done, total; /* predictions: of this rank, and of all */
   ch_shared shared;    /* batches over ranks */
   int32_t *owners;     /* [windows] the rank that runs each */
-} scoring;
+} score_job;
 
 ch_status ch_scorer_create(const ch_model *model, ch_scorer **result, ch_error *error) {
   *result = NULL;
@@ -146,50 +146,50 @@ static ch_status sum_losses(const ch_score_window *window, const float *losses, 
   return CH_OK;
 }
 
-static ch_status scoring_interrupted(const scoring *s, int64_t done, ch_error *error) {
+static ch_status scoring_interrupted(const score_job *s, int64_t done, ch_error *error) {
   return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted after %lld of %lld predicted tokens",
                  (long long)done, (long long)s->total);
 }
 
 /* With several ranks, each does about the same amount of work. */
-static ch_status report_scored(scoring *s, int64_t done, ch_error *error) {
-  done *= ch_ranks_count(s->shared.ranks);
+static ch_status report_scored(score_job *s, int64_t done, ch_error *error) {
+  done *= ch_rank_count(s->shared.ranks);
   if (done > s->total) done = s->total;
   bool goes_on = !s->progress || s->progress(done, s->total, s->user);
   return goes_on && !ch_shared_stops(&s->shared) ? CH_OK : scoring_interrupted(s, done, error);
 }
 
 /* Reports progress within a batch: a large model needs minutes for one, and attention alone does in a long window. */
-typedef struct running {
-  scoring *s;
+typedef struct batch_progress {
+  score_job *s;
   int64_t tokens; /* predicted in the batch */
   double share;   /* of the batch that is done */
   ch_error *error;
-} running;
+} batch_progress;
 
-static int64_t done_in(const running *r) {
+static int64_t done_in(const batch_progress *r) {
   return r->s->done + (int64_t)((double)r->tokens * r->share);
 }
 
 static ch_status look_on(void *context, const ch_run *run, const ch_node *node) {
-  running *r = context;
+  batch_progress *r = context;
   ch_model_forget_used(r->s->scorer->model, run, node);
   r->share = ch_run_share(run);
   return report_scored(r->s, done_in(r), r->error);
 }
 
 static bool stops(void *context) {
-  const running *r = context;
+  const batch_progress *r = context;
   return report_scored(r->s, done_in(r), NULL) != CH_OK;
 }
 
 /* Runs windows order[0] ... order[count - 1], all of `rows` padded rows. */
-static ch_status run_batch(scoring *s, const int64_t *order, int64_t count, int64_t rows, ch_error *error) {
+static ch_status run_batch(score_job *s, const int64_t *order, int64_t count, int64_t rows, ch_error *error) {
   ch_scorer *scorer = s->scorer;
   CH_TRY(take_shape(scorer, count, rows, error));
   for (int64_t i = 0; i < count; i++)
     fill_row(&s->windows[order[i]], rows, scorer->tokens + i * rows, scorer->targets + i * rows);
-  running batch = {.s = s, .error = error};
+  batch_progress batch = {.s = s, .error = error};
   for (int64_t i = 0; i < count; i++)
     batch.tokens += s->windows[order[i]].length - s->windows[order[i]].first;
   ch_observer observer = {.seen = look_on, .context = &batch};
@@ -215,18 +215,18 @@ static ch_status run_batch(scoring *s, const int64_t *order, int64_t count, int6
 
 /* --- order --------------------------------------------------------------------------------------------------- */
 
-typedef struct placed {
+typedef struct window_rows {
   int64_t rows, index;
-} placed;
+} window_rows;
 
 /* Longest first, so that memory is reserved once; equal ones in the caller's order. */
 static int longer_first(const void *pa, const void *pb) {
-  const placed *a = pa, *b = pb;
+  const window_rows *a = pa, *b = pb;
   if (a->rows != b->rows) return a->rows < b->rows ? 1 : -1;
   return (a->index > b->index) - (a->index < b->index);
 }
 
-static ch_status run_sorted(scoring *s, const placed *windows, int64_t *order, int64_t count,
+static ch_status run_sorted(score_job *s, const window_rows *windows, int64_t *order, int64_t count,
                             ch_error *error) {
   for (int64_t i = 0; i < count; i++) order[i] = windows[i].index;
   int64_t batch = 0;
@@ -239,8 +239,8 @@ static ch_status run_sorted(scoring *s, const placed *windows, int64_t *order, i
   return CH_OK;
 }
 
-static ch_status run_own(scoring *s, int64_t count, ch_error *error) {
-  placed *sorted = malloc((size_t)count * sizeof *sorted + 1);
+static ch_status run_own(score_job *s, int64_t count, ch_error *error) {
+  window_rows *sorted = malloc((size_t)count * sizeof *sorted + 1);
   int64_t *order = malloc((size_t)count * sizeof *order + 1);
   s->owners = malloc((size_t)count * sizeof *s->owners + 1);
   ch_status status = CH_OK;
@@ -248,7 +248,7 @@ static ch_status run_own(scoring *s, int64_t count, ch_error *error) {
     status = ch_no_memory(error);
   } else {
     for (int64_t i = 0; i < count; i++) {
-      sorted[i] = (placed){padded_rows(s->windows[i].length), i};
+      sorted[i] = (window_rows){padded_rows(s->windows[i].length), i};
       s->total += s->windows[i].length - s->windows[i].first;
     }
     qsort(sorted, (size_t)count, sizeof *sorted, longer_first);
@@ -261,7 +261,7 @@ static ch_status run_own(scoring *s, int64_t count, ch_error *error) {
 
 ch_status ch_scorer_run(ch_scorer *scorer, const ch_score_window *windows, int64_t count, double *nll,
                         ch_progress progress, void *user, ch_error *error) {
-  scoring s = {.scorer = scorer, .windows = windows, .nll = nll, .progress = progress, .user = user};
+  score_job s = {.scorer = scorer, .windows = windows, .nll = nll, .progress = progress, .user = user};
   uint64_t hash = scorer->ranks ? ch_windows_hash(windows, count) : 0;
   ch_status status = ch_shared_begin(&s.shared, scorer->ranks, hash, error);
   if (status == CH_OK) status = ch_shared_agree(&s.shared, run_own(&s, count, error), error);

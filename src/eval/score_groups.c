@@ -29,7 +29,7 @@ typedef struct group {
   int64_t longest;      /* inputs after that in the longest window */
 } group;
 
-typedef struct scoring {
+typedef struct group_scorer {
   const ch_model *model;
   const ch_score_window *windows;
   group *groups;    /* in the caller's order */
@@ -51,7 +51,7 @@ typedef struct scoring {
   ch_shared shared; /* batches over ranks */
   int64_t batches;  /* of which so many have begun */
   int32_t *owners;  /* [windows] the rank that runs each */
-} scoring;
+} group_scorer;
 
 static int64_t round_up(int64_t n, int64_t step) {
   return (n + step - 1) / step * step;
@@ -63,7 +63,7 @@ static int64_t least(int64_t a, int64_t b) {
 
 /* --- passes -------------------------------------------------------------------------------------------------- */
 
-static ch_status find_pass(scoring *s, int64_t sequences, int64_t length, ch_runner **runner,
+static ch_status find_pass(group_scorer *s, int64_t sequences, int64_t length, ch_runner **runner,
                            ch_error *error) {
   const ch_model_graph shape = {.sequences = sequences,
                                 .length = length,
@@ -75,7 +75,7 @@ static ch_status find_pass(scoring *s, int64_t sequences, int64_t length, ch_run
 }
 
 /* Room for the tokens of a pass, which are all padding then. */
-static ch_status clear_tokens(scoring *s, int64_t count, ch_error *error) {
+static ch_status clear_tokens(group_scorer *s, int64_t count, ch_error *error) {
   if (count > s->room) {
     free(s->tokens);
     free(s->targets);
@@ -89,21 +89,21 @@ static ch_status clear_tokens(scoring *s, int64_t count, ch_error *error) {
   return CH_OK;
 }
 
-static ch_status groups_interrupted(const scoring *s, ch_error *error) {
+static ch_status groups_interrupted(const group_scorer *s, ch_error *error) {
   return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted after %lld of %lld tokens", (long long)s->done,
                  (long long)s->total);
 }
 
 /* With several ranks, each does about the same amount of work. */
-static ch_status report_groups(scoring *s, ch_error *error) {
-  int64_t done = least(s->done * ch_ranks_count(s->shared.ranks), s->total);
+static ch_status report_groups(group_scorer *s, ch_error *error) {
+  int64_t done = least(s->done * ch_rank_count(s->shared.ranks), s->total);
   bool goes_on = !s->progress || s->progress(done, s->total, s->user);
   return goes_on && !ch_shared_stops(&s->shared) ? CH_OK : groups_interrupted(s, error);
 }
 
 /* Reports progress within a pass, for which a large model needs minutes. */
 static ch_status look_on(void *context, const ch_run *run, const ch_node *node) {
-  scoring *s = context;
+  group_scorer *s = context;
   ch_model_forget_used(s->model, run, node);
   return report_groups(s, run->error);
 }
@@ -113,7 +113,7 @@ static bool stops(void *context) {
 }
 
 /* Runs the tokens after what the cache holds; scores [sequences, length, 2]. */
-static ch_status run_pass(scoring *s, int64_t sequences, int64_t length, const float **scores,
+static ch_status run_pass(group_scorer *s, int64_t sequences, int64_t length, const float **scores,
                           ch_error *error) {
   ch_runner *runner;
   const void *value = NULL;
@@ -136,7 +136,7 @@ static ch_status run_pass(scoring *s, int64_t sequences, int64_t length, const f
 /* --- the cache ----------------------------------------------------------------------------------------------- */
 
 /* A cache of at least so many sequences, and so many tokens per sequence. */
-static ch_status take_cache(scoring *s, int64_t sequences, int64_t capacity, ch_error *error) {
+static ch_status take_cache(group_scorer *s, int64_t sequences, int64_t capacity, ch_error *error) {
   if (s->cache && s->cache->sequences >= sequences && s->cache->capacity >= capacity) return CH_OK;
   const ch_cache_types types = ch_cache_of(CH_F32);
   ch_cache_free(s->cache);
@@ -144,7 +144,7 @@ static ch_status take_cache(scoring *s, int64_t sequences, int64_t capacity, ch_
 }
 
 /* Returns the bytes of a token in the cache. */
-static ch_status measure_cache(scoring *s, ch_error *error) {
+static ch_status measure_cache(group_scorer *s, ch_error *error) {
   CH_TRY(take_cache(s, 1, 1, error));
   s->sequence_bytes = ch_fixed_state_bytes(&s->model->config);
   s->token_bytes = (int64_t)s->cache->bytes - s->sequence_bytes + 1;
@@ -154,7 +154,7 @@ static ch_status measure_cache(scoring *s, ch_error *error) {
 }
 
 /* The tokens that every sequence holds before a pass; sequences that are not part of it hold none. */
-static void set_lengths(scoring *s, group *const *batch, int64_t count, bool behind_beginning) {
+static void set_lengths(group_scorer *s, group *const *batch, int64_t count, bool behind_beginning) {
   for (int64_t i = 0; i < s->cache->sequences; i++)
     s->cache->length[i] = i >= count ? 0 : (int32_t)(behind_beginning ? batch[i]->shared : s->prefix);
 }
@@ -165,7 +165,7 @@ static void copy_prefix_to_all(ch_cache *cache, int64_t count) {
   for (int64_t i = 1; i < cache->sequences; i++) ch_cache_copy(cache, 0, i, (int32_t)count);
 }
 
-static ch_status run_prefix(scoring *s, const int32_t *tokens, ch_error *error) {
+static ch_status run_prefix(group_scorer *s, const int32_t *tokens, ch_error *error) {
   set_lengths(s, NULL, 0, false);
   for (int64_t first = 0; first < s->prefix; first += PREFIX_CHUNK) {
     const float *scores;
@@ -181,7 +181,7 @@ static ch_status run_prefix(scoring *s, const int32_t *tokens, ch_error *error) 
 /* --- a batch ------------------------------------------------------------------------------------------------- */
 
 /* The beginnings of the groups, into the cache. */
-static ch_status run_beginnings(scoring *s, group *const *batch, int64_t count, ch_error *error) {
+static ch_status run_beginnings(group_scorer *s, group *const *batch, int64_t count, ch_error *error) {
   int64_t rows = 0;
   const float *scores;
   for (int64_t i = 0; i < count; i++)
@@ -199,7 +199,7 @@ static ch_status run_beginnings(scoring *s, group *const *batch, int64_t count, 
   return run_pass(s, count, rows, &scores, error);
 }
 
-static ch_status read_scores(scoring *s, const group *g, int64_t index, const float *scores,
+static ch_status read_scores(group_scorer *s, const group *g, int64_t index, const float *scores,
                              ch_error *error) {
   const ch_score_window *w = &s->windows[index];
   ch_continuation_score sum = {.greedy = true};
@@ -215,7 +215,7 @@ static ch_status read_scores(scoring *s, const group *g, int64_t index, const fl
 }
 
 /* Continuation `place` of every group that has so many: the first `count` of the batch. */
-static ch_status run_continuations(scoring *s, group *const *batch, int64_t count, const int64_t *member,
+static ch_status run_continuations(group_scorer *s, group *const *batch, int64_t count, const int64_t *member,
                                    ch_error *error) {
   int64_t rows = 0;
   const float *scores;
@@ -242,7 +242,7 @@ static ch_status run_continuations(scoring *s, group *const *batch, int64_t coun
 }
 
 /* The window of a group whose place is `place` when the longest comes first. */
-static int64_t by_length(const scoring *s, const group *g, int64_t place) {
+static int64_t by_length(const group_scorer *s, const group *g, int64_t place) {
   for (int64_t i = 0; i < g->count; i++) {
     int64_t length = s->windows[g->first + i].length, before = 0;
     for (int64_t j = 0; j < g->count; j++) {
@@ -255,7 +255,7 @@ static int64_t by_length(const scoring *s, const group *g, int64_t place) {
 }
 
 /* Groups with many continuations come first. */
-static ch_status run_batch(scoring *s, group *const *batch, int64_t count, ch_error *error) {
+static ch_status run_batch(group_scorer *s, group *const *batch, int64_t count, ch_error *error) {
   CH_TRY(run_beginnings(s, batch, count, error));
   for (int64_t place = 0; place < batch[0]->count; place++) {
     int64_t have = 0;
@@ -286,7 +286,7 @@ static int more_first(const void *pa, const void *pb) {
 }
 
 /* How many groups from `order` on make a batch. */
-static int64_t batch_size(const scoring *s, group *const *order, int64_t count) {
+static int64_t batch_size(const group_scorer *s, group *const *order, int64_t count) {
   int64_t rows = order[0]->shared - s->prefix, longest = 0, i = 0;
   if (rows < 1) rows = 1;
   for (; i < count && i < MOST_SEQUENCES; i++) {
@@ -300,7 +300,7 @@ static int64_t batch_size(const scoring *s, group *const *order, int64_t count) 
 }
 
 /* The cache that the batches of a run need: sequences, and tokens per sequence. */
-static void measure_batches(const scoring *s, int64_t count, int64_t *sequences, int64_t *capacity) {
+static void measure_batches(const group_scorer *s, int64_t count, int64_t *sequences, int64_t *capacity) {
   for (int64_t first = 0, size; first < count; first += size) {
     size = batch_size(s, s->order + first, count - first);
     if (size > *sequences) *sequences = size;
@@ -318,14 +318,14 @@ static void measure_batches(const scoring *s, int64_t count, int64_t *sequences,
 }
 
 /* Notes who runs a batch. */
-static void give_to_owner(scoring *s, group *const *batch, int64_t count) {
+static void give_to_owner(group_scorer *s, group *const *batch, int64_t count) {
   for (int64_t i = 0; i < count; i++)
     for (int64_t w = 0; w < batch[i]->count; w++)
       s->owners[batch[i]->first + w] = ch_shared_owner(&s->shared, s->batches);
 }
 
 /* The groups order[0] ... order[count - 1], which all begin with `prefix` tokens. */
-static ch_status run_ordered(scoring *s, int64_t count, int64_t prefix, ch_error *error) {
+static ch_status run_ordered(group_scorer *s, int64_t count, int64_t prefix, ch_error *error) {
   int64_t sequences = 1, capacity = 1;
   if (count == 0) return CH_OK;
   qsort(s->order, (size_t)count, sizeof *s->order, longer_first);
@@ -354,7 +354,7 @@ static int64_t common(const int32_t *a, const int32_t *b, int64_t most) {
 }
 
 /* How many groups from g on share a prefix, and its tokens. */
-static int64_t find_run(const scoring *s, int64_t g, int64_t groups, int64_t *prefix) {
+static int64_t find_run(const group_scorer *s, int64_t g, int64_t groups, int64_t *prefix) {
   const int32_t *tokens = s->windows[s->groups[g].first].tokens;
   int64_t shared = s->groups[g].shared, i = g + 1;
   for (; i < groups; i++) {
@@ -367,7 +367,7 @@ static int64_t find_run(const scoring *s, int64_t g, int64_t groups, int64_t *pr
   return i - g;
 }
 
-static ch_status run_groups(scoring *s, int64_t groups, ch_error *error) {
+static ch_status run_groups(group_scorer *s, int64_t groups, ch_error *error) {
   int64_t alone = 0, prefix;
   group **others = malloc(((size_t)groups + 1) * sizeof *others); /* that share with no neighbour */
   ch_status status = CH_OK;
@@ -392,7 +392,7 @@ static ch_status run_groups(scoring *s, int64_t groups, ch_error *error) {
 
 /* --- all ----------------------------------------------------------------------------------------------------- */
 
-static void describe_group(scoring *s, group *g) {
+static void describe_group(group_scorer *s, group *g) {
   const ch_score_window *w = &s->windows[g->first];
   /* A state of constant size cannot go back to the end of a beginning: every window is read from its first token on. */
   g->shared = s->cache_goes_back ? w->first - 1 : 0;
@@ -405,7 +405,7 @@ static void describe_group(scoring *s, group *g) {
   }
 }
 
-static ch_status prepare_groups(scoring *s, const int64_t *starts, int64_t groups, ch_error *error) {
+static ch_status prepare_groups(group_scorer *s, const int64_t *starts, int64_t groups, ch_error *error) {
   s->groups = calloc((size_t)groups + 1, sizeof *s->groups);
   s->order = malloc(((size_t)groups + 1) * sizeof *s->order);
   s->members = malloc(MOST_SEQUENCES * sizeof *s->members);
@@ -422,11 +422,11 @@ static ch_status prepare_groups(scoring *s, const int64_t *starts, int64_t group
 }
 
 /* The scores of all ranks, and how many tokens went through the model. */
-static ch_status join_windows(scoring *s, int64_t windows, ch_error *error) {
+static ch_status join_windows(group_scorer *s, int64_t windows, ch_error *error) {
   ch_rank_group *ranks = s->shared.ranks;
   CH_TRY(ch_shared_join(&s->shared, s->owners, windows, s->scores, sizeof *s->scores, error));
-  int64_t *room = calloc((size_t)ch_ranks_count(ranks), sizeof *room);
-  CH_TRY(ch_ranks_agree(ranks, room ? CH_OK : ch_no_memory(error), error));
+  int64_t *room = calloc((size_t)ch_rank_count(ranks), sizeof *room);
+  CH_TRY(ch_agree(ranks, room ? CH_OK : ch_no_memory(error), error));
   ch_ranks_sum(ranks, &s->computed, 1, room);
   free(room);
   return CH_OK;
@@ -436,12 +436,12 @@ ch_status ch_score_groups(const ch_model *model, ch_rank_group *ranks, const ch_
                           const int64_t *starts, int64_t groups, ch_continuation_score *scores,
                           int64_t *computed, ch_progress progress, void *user, ch_error *error) {
   CH_TRY(ch_config_needs_text(&model->config, "scoring text", error));
-  scoring s = {.model = model,
-               .windows = windows,
-               .scores = scores,
-               .progress = progress,
-               .user = user,
-               .cache_goes_back = ch_linear_layers(&model->config) == 0};
+  group_scorer s = {.model = model,
+                    .windows = windows,
+                    .scores = scores,
+                    .progress = progress,
+                    .user = user,
+                    .cache_goes_back = ch_linear_layers(&model->config) == 0};
   ch_status status =
       ch_shared_begin(&s.shared, ranks, ranks ? ch_windows_hash(windows, starts[groups]) : 0, error);
   if (status == CH_OK) {

@@ -15,11 +15,11 @@ enum { MOST_SCORED = 256 };
 typedef enum part { PART_VALUE, PART_INPUT, PART_SCORES } part;
 
 /* The measured quantity of a node: its value, its input, or its scores. */
-typedef struct watched {
+typedef struct observed_node {
   int activation; /* -1: nothing */
   part part;
   float *first; /* [count] of the first pass */
-} watched;
+} observed_node;
 
 /* A node may be a projection and the end of a block. */
 enum { MOST_OF_NODE = 2 };
@@ -32,10 +32,10 @@ struct ch_activations {
   ch_activation list[CH_MOST_ACTIVATIONS];
   int layers[CH_MOST_ACTIVATIONS]; /* nodes that were added up in this pass */
   int count;
-  const ch_graph *graph;          /* that `nodes` is about */
-  watched (*nodes)[MOST_OF_NODE]; /* [graph->count] */
-  float *scores;                  /* of one attention */
-  int64_t score_count;            /* room for so many */
+  const ch_graph *graph;                /* that `nodes` is about */
+  observed_node (*nodes)[MOST_OF_NODE]; /* [graph->count] */
+  float *scores;                        /* of one attention */
+  int64_t score_count;                  /* room for so many */
   bool measured;
   ch_error *error;
 };
@@ -108,9 +108,9 @@ static int find_or_add_activation(ch_activations *a, const char *name, bool of_s
 
 static void watch(ch_activations *a, const ch_node *node, part measured, const char *name, bool of_stream) {
   for (int i = 0; i < MOST_OF_NODE; i++) {
-    watched *slot = &a->nodes[node->id][i];
+    observed_node *slot = &a->nodes[node->id][i];
     if (slot->activation >= 0) continue;
-    *slot = (watched){.activation = find_or_add_activation(a, name, of_stream), .part = measured};
+    *slot = (observed_node){.activation = find_or_add_activation(a, name, of_stream), .part = measured};
     return;
   }
 }
@@ -148,7 +148,7 @@ static ch_status allocate_sums(ch_activations *a, const ch_graph *graph) {
   if (!a->nodes) return ch_no_memory(a->error);
   a->graph = graph;
   for (int i = 0; i < graph->count; i++)
-    for (int k = 0; k < MOST_OF_NODE; k++) a->nodes[i][k] = (watched){.activation = -1};
+    for (int k = 0; k < MOST_OF_NODE; k++) a->nodes[i][k] = (observed_node){.activation = -1};
   return CH_OK;
 }
 
@@ -199,7 +199,7 @@ static double root_mean_square(const float *x, const float *minus, int64_t count
   return sqrt(sum / (double)count);
 }
 
-static ch_status add_values(ch_activations *a, watched *w, const float *x, int64_t count) {
+static ch_status add_values(ch_activations *a, observed_node *w, const float *x, int64_t count) {
   ch_activation *activation = &a->list[w->activation];
   if (!w->first) {
     w->first = malloc((size_t)count * sizeof *w->first);
@@ -217,7 +217,7 @@ static ch_status seen(void *context, const ch_run *run, const ch_node *node) {
   if (!a->graph) CH_TRY(allocate_sums(a, node->graph));
   if (!a->measured) look_at(a, node, ch_plan_root(run->plan));
   for (int i = 0; i < MOST_OF_NODE; i++) {
-    watched *w = &a->nodes[node->id][i];
+    observed_node *w = &a->nodes[node->id][i];
     if (w->activation < 0) continue;
     const ch_node *of = w->part == PART_INPUT ? node->in[0] : node;
     const float *x = ch_run_value(run, of);

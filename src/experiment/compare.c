@@ -23,14 +23,14 @@ typedef struct planned_run {
 } planned_run;
 
 /* The comparison in progress, on rank 0. */
-typedef struct comparing {
+typedef struct comparison_job {
   ch_compare_setup *setup;
   const ch_compare_outside *outside;
   planned_run *runs; /* [setup->comparison->planned], in the comparison's arena */
   bool *untuned;     /* [models]: no rate was found for it */
-  int *listed;       /* the runs, or models, that the pieces of crew work belong to */
+  int *listed;       /* the runs, or models, that the pieces of work belong to */
   ch_scheduler_failures failures;
-} comparing;
+} comparison_job;
 
 /* --- results ----------------------------------------------------------------------------------------------------- */
 
@@ -45,7 +45,7 @@ ch_status ch_compare_write(const ch_compare_settings *settings, const ch_compare
 }
 
 /* The finished runs in the order of the plan, whichever process trained them. */
-static void collect_runs(const comparing *c) {
+static void collect_runs(const comparison_job *c) {
   ch_comparison *comparison = c->setup->comparison;
   comparison->count = 0;
   for (int i = 0; i < comparison->planned; i++)
@@ -58,12 +58,12 @@ static bool in_shares(const ch_compare_setup *setup) {
 
 /* Results are written now, so that those of finished models can be read while others train. With --only, they are
    written by --collect instead. */
-static ch_status write_results(const comparing *c, ch_error *error) {
+static ch_status write_results(const comparison_job *c, ch_error *error) {
   if (in_shares(c->setup)) return CH_OK;
   return ch_compare_write(&c->setup->settings, c->outside, c->setup->comparison, error);
 }
 
-static ch_status run_finished(comparing *c, planned_run *run, bool earlier, ch_error *error) {
+static ch_status run_finished(comparison_job *c, planned_run *run, bool earlier, ch_error *error) {
   run->done = true;
   c->setup->began = true;
   collect_runs(c);
@@ -73,11 +73,11 @@ static ch_status run_finished(comparing *c, planned_run *run, bool earlier, ch_e
   return !earlier || last ? write_results(c, error) : CH_OK;
 }
 
-static ch_status read_made(comparing *c, planned_run *run, ch_error *error) {
+static ch_status read_made(comparison_job *c, planned_run *run, ch_error *error) {
   bool found = false;
   double begin = ch_clock();
   do CH_TRY(ch_compare_read_run(c->setup, run->model, run->seed, &run->result, &found, error));
-  while (!found && ch_scheduler_has_patience(&c->setup->crew, begin));
+  while (!found && ch_scheduler_has_patience(&c->setup->scheduler, begin));
   if (found) return CH_OK;
   return ch_fail(error, CH_ERROR_IO,
                  "%s was trained, and its " CH_COMPARE_RESULT
@@ -90,7 +90,7 @@ static ch_status read_made(comparing *c, planned_run *run, ch_error *error) {
 /* How a rank works on a piece; its context. */
 typedef struct maker {
   ch_compare_setup *setup;
-  const comparing *list; /* on the rank that leads */
+  const comparison_job *list; /* on the rank that leads */
 } maker;
 
 static int run_index(const maker *m, const ch_assignment *piece) {
@@ -110,22 +110,22 @@ static ch_status make_piece(void *context, const ch_assignment *piece, bool *beg
 }
 
 static ch_status make_on_lead(void *context, const ch_assignment *piece, bool *began, ch_error *error) {
-  comparing *c = context;
+  comparison_job *c = context;
   maker m = {.setup = c->setup, .list = c};
   return make_piece(&m, piece, began, error);
 }
 
-static void note_failure(comparing *c, int at, const ch_assignment *piece, const ch_outcome *outcome) {
+static void note_failure(comparison_job *c, int at, const ch_assignment *piece, const ch_outcome *outcome) {
   ch_compare_setup *setup = c->setup;
   ch_scheduler_note_failure(&c->failures, at, outcome);
-  if (ch_scheduler_is_alone(&setup->crew)) return;
+  if (ch_scheduler_is_alone(&setup->scheduler)) return;
   const char *name = setup->plan.models[piece->model].name;
   ch_compare_tell(setup, (ch_compare_event){.kind = CH_COMPARE_EVENT_FAILED,
                                             .as.failed = {name, piece->seed, &outcome->error}});
 }
 
 /* Hands out pieces; listed [count]: the run, or the model whose rates are tried, of each. */
-static ch_status hand_out(comparing *c, int *listed, int count, bool tunes,
+static ch_status hand_out(comparison_job *c, int *listed, int count, bool tunes,
                           ch_status (*made)(void *, int, const ch_outcome *, ch_error *), ch_error *error) {
   ch_compare_setup *setup = c->setup;
   ch_assignment *pieces = calloc((size_t)count + 1, sizeof *pieces);
@@ -141,7 +141,7 @@ static ch_status hand_out(comparing *c, int *listed, int count, bool tunes,
   }
   c->listed = listed;
   ch_status status = ch_order_pieces(setup, pieces, listed, count, error);
-  if (status == CH_OK) status = ch_scheduler_make(&setup->crew, &work, error);
+  if (status == CH_OK) status = ch_scheduler_make(&setup->scheduler, &work, error);
   free(pieces);
   c->listed = NULL;
   return status;
@@ -150,7 +150,7 @@ static ch_status hand_out(comparing *c, int *listed, int count, bool tunes,
 /* --- runs -------------------------------------------------------------------------------------------------------- */
 
 static ch_status on_made(void *context, int index, const ch_outcome *outcome, ch_error *error) {
-  comparing *c = context;
+  comparison_job *c = context;
   planned_run *run = &c->runs[c->listed[index]];
   c->setup->began |= outcome->began;
   if (outcome->status == CH_OK) {
@@ -164,14 +164,14 @@ static ch_status on_made(void *context, int index, const ch_outcome *outcome, ch
 }
 
 /* "mha, gqa (seed 2)" */
-static void name_missing(const comparing *c, const planned_run *run, ch_text *names) {
+static void name_missing(const comparison_job *c, const planned_run *run, ch_text *names) {
   ch_text_printf(names, "%s%s", names->size ? ", " : "", c->setup->plan.models[run->model].name);
   if (c->setup->settings.training.seeds > 1)
     ch_text_printf(names, " (seed %llu)", (unsigned long long)run->seed);
 }
 
 /* Says which runs are not finished. */
-static ch_status check_complete(const comparing *c, ch_error *error) {
+static ch_status check_complete(const comparison_job *c, ch_error *error) {
   const ch_comparison *comparison = c->setup->comparison;
   ch_text names = {0};
   int missing = 0;
@@ -192,7 +192,7 @@ static ch_status check_complete(const comparing *c, ch_error *error) {
 }
 
 /* Finishes the runs from number `first` on: those of earlier calls are read, the others are trained. */
-static ch_status make_runs(comparing *c, int first, ch_error *error) {
+static ch_status make_runs(comparison_job *c, int first, ch_error *error) {
   const ch_comparison *comparison = c->setup->comparison;
   int count = 0, *list = calloc((size_t)comparison->planned + 1, sizeof *list);
   ch_status status = CH_OK;
@@ -219,7 +219,7 @@ done:
 /* --- learning rates ---------------------------------------------------------------------------------------------- */
 
 static ch_status on_tuned(void *context, int index, const ch_outcome *outcome, ch_error *error) {
-  comparing *c = context;
+  comparison_job *c = context;
   (void)error;
   int model = c->listed[index];
   c->setup->began |= outcome->began;
@@ -231,14 +231,14 @@ static ch_status on_tuned(void *context, int index, const ch_outcome *outcome, c
 }
 
 /* A model whose runs all belong to another part is not tuned here. */
-static bool is_elsewhere(const comparing *c, int model) {
+static bool is_elsewhere(const comparison_job *c, int model) {
   for (int i = 0; i < c->setup->comparison->planned; i++)
     if (c->runs[i].model == model && !c->runs[i].elsewhere) return false;
   return true;
 }
 
 /* The rates that other groups found are read from their runs. */
-static ch_status tune_models(comparing *c, ch_error *error) {
+static ch_status tune_models(comparison_job *c, ch_error *error) {
   ch_compare_plan *plan = &c->setup->plan;
   int list[CH_COMPARE_MOST] = {0}, count = 0;
   for (int m = 0; m < plan->count; m++)
@@ -292,14 +292,14 @@ static ch_status plan_round(const ch_compare_setup *setup, int seeds, seed_round
 }
 
 /* One more run for each model in the round. */
-static void add_round(comparing *c, const seed_round *next, uint64_t seed) {
+static void add_round(comparison_job *c, const seed_round *next, uint64_t seed) {
   ch_compare_setup *setup = c->setup;
   for (int i = 0; i < setup->plan.count; i++)
     if (next->needs[i]) c->runs[setup->comparison->planned++] = (planned_run){.model = i, .seed = seed};
 }
 
 /* Adds seed after seed until the risk is small enough or the budget does not suffice for the next one. */
-static ch_status decide(comparing *c, ch_error *error) {
+static ch_status decide(comparison_job *c, ch_error *error) {
   const ch_compare_settings *s = &c->setup->settings;
   for (int seed = (int)s->training.seeds; seed < CH_COMPARE_MOST_SEEDS && c->failures.count == 0; seed++) {
     seed_round next;
@@ -327,7 +327,7 @@ static ch_status comparison_interrupted(const ch_compare_setup *setup, ch_error 
 }
 
 /* Allocates room for the most runs that are possible, and adds the first ones. */
-static ch_status plan_runs(comparing *c, ch_error *error) {
+static ch_status plan_runs(comparison_job *c, ch_error *error) {
   ch_compare_setup *setup = c->setup;
   const ch_compare_settings *s = &setup->settings;
   ch_arena *arena = &setup->comparison->arena;
@@ -347,7 +347,7 @@ static ch_status plan_runs(comparing *c, ch_error *error) {
 }
 
 /* The part of rank 0. */
-static ch_status compare_all(comparing *c, ch_error *error) {
+static ch_status compare_all(comparison_job *c, ch_error *error) {
   ch_compare_setup *setup = c->setup;
   ch_comparison *comparison = setup->comparison;
   bool until_decided = setup->settings.schedule.until_decided;
@@ -364,7 +364,7 @@ static ch_status compare_all(comparing *c, ch_error *error) {
   return CH_OK;
 }
 
-static ch_status time_in_turns(comparing *c, ch_error *error) {
+static ch_status time_in_turns(comparison_job *c, ch_error *error) {
   ch_compare_setup *setup = c->setup;
   bool changed;
   if (in_shares(setup)) return CH_OK;
@@ -372,7 +372,7 @@ static ch_status time_in_turns(comparing *c, ch_error *error) {
   return changed ? write_results(c, error) : CH_OK;
 }
 
-static ch_status ask_tasks(comparing *c, ch_error *error) {
+static ch_status ask_tasks(comparison_job *c, ch_error *error) {
   bool asked;
   if (in_shares(c->setup)) return CH_OK;
   ch_status status = ch_compare_ask_tasks(c->setup, c->outside->ask, &asked, error);
@@ -381,10 +381,10 @@ static ch_status ask_tasks(comparing *c, ch_error *error) {
 
 /* Speeds are measured after all other ranks have finished training. */
 static ch_status lead(ch_compare_setup *setup, const ch_compare_outside *outside, ch_error *error) {
-  comparing c = {.setup = setup, .outside = outside};
+  comparison_job c = {.setup = setup, .outside = outside};
   ch_status status = ch_compare_check_tasks(setup, outside->check, error);
   if (status == CH_OK) status = compare_all(&c, error);
-  ch_scheduler_dismiss(&setup->crew);
+  ch_scheduler_dismiss(&setup->scheduler);
   if (status == CH_OK) status = time_in_turns(&c, error);
   if (status == CH_OK) status = ask_tasks(&c, error);
   if (status == CH_OK) status = ch_compare_setup_keep(setup, error);
@@ -399,11 +399,11 @@ ch_status ch_compare(const ch_compare_settings *settings, const ch_compare_outsi
   ch_status status = ch_compare_prepare(settings, CH_EXPERIMENT_COMPARISON, false, comparison, &setup, error);
   if (status == CH_OK) {
     maker follower = {.setup = &setup};
-    if (ch_scheduler_leads(&setup.crew))
+    if (ch_scheduler_leads(&setup.scheduler))
       status = lead(&setup, outside, error);
     else
-      ch_scheduler_follow(&setup.crew, make_piece, &follower);
-    status = ch_scheduler_conclude(&setup.crew, status, error);
+      ch_scheduler_follow(&setup.scheduler, make_piece, &follower);
+    status = ch_scheduler_conclude(&setup.scheduler, status, error);
   } else if (status == CH_ERROR_INTERRUPTED) {
     status = comparison_interrupted(&setup, error);
   }

@@ -12,21 +12,10 @@
 #include "config/initial_std.h"
 #include "experiment/activation_sizes.h"
 #include "experiment/findings/comparison_json.h"
+#include "experiment/trial/settings.h"
 #include "experiment/trial/setup.h"
 
 enum { MOST_MEASURED_TOKENS = 1024, NARROWEST = 8, WIDEST = 65536, MOST_POINTS = 16 };
-
-void ch_coordinates_defaults(ch_coordinate_settings *settings) {
-  *settings = (ch_coordinate_settings){.mechanisms = "mha,gqa,mqa",
-                                       .widths = "64,128,256,512",
-                                       .layers = 4,
-                                       .parametrization = CH_PARAMETRIZATION_SPECTRAL,
-                                       .batch = 4,
-                                       .sequence = 64,
-                                       .steps = 10,
-                                       .seed = 1,
-                                       .seeds = 3};
-}
 
 /* --- settings --------------------------------------------------------------------------------------------------- */
 
@@ -61,8 +50,7 @@ static ch_status read_widths(const char *text, width_list *list, ch_error *error
 
 /* The runs of a check as a comparison has them. */
 static ch_compare_settings runs_of(const ch_coordinate_settings *given) {
-  ch_compare_settings runs;
-  ch_compare_defaults(&runs);
+  ch_compare_settings runs = ch_compare_usual;
   runs.lineup = (ch_compare_lineup){.mechanisms = given->mechanisms,
                                     .layers = given->layers,
                                     .heads = given->heads,

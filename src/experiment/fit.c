@@ -9,13 +9,12 @@
 #include "experiment/findings/curve_file.h"
 #include "experiment/findings/comparison_json.h"
 #include "experiment/findings/sweep_results.h"
-
-void ch_fit_defaults(ch_fit_settings *settings) {
-  *settings = (ch_fit_settings){.skip = -1};
-}
+#include "laws/loss_spikes.h"
+#include "laws/scaling_law.h"
+#include "laws/size_law.h"
 
 /* All points of a table are used; of a run's log, those after the first tenth, as in a sweep. */
-static int first_point(const ch_fit_settings *settings, const ch_read_curve *curve, bool table) {
+static int first_point(const ch_fit_settings *settings, const ch_loss_curve *curve, bool table) {
   double skip = settings->skip >= 0      ? (double)settings->skip
                 : table || !curve->count ? 0
                                          : curve->tokens[curve->count - 1] / 10;
@@ -24,21 +23,21 @@ static int first_point(const ch_fit_settings *settings, const ch_read_curve *cur
   return first;
 }
 
-static ch_status fit_one(const ch_fit_settings *settings, const ch_read_curve *curve,
-                         const ch_read_curve *training, bool table, ch_arena *arena, ch_curve_fit *fitted,
+static ch_status fit_one(const ch_fit_settings *settings, const ch_loss_curve *curve,
+                         const ch_loss_curve *training, bool table, ch_arena *arena, ch_curve_fit *fitted,
                          ch_error *error) {
   int first = first_point(settings, curve, table);
   ch_error why = {0};
   *fitted = (ch_curve_fit){.name = curve->name, .points = curve->count};
-  ch_stability_judge(training->losses, training->count, &fitted->stability);
-  fitted->has_law = ch_scaling_law_fit(curve->tokens + first, curve->losses + first, curve->count - first,
+  fitted->stability = ch_judge_stability(training->losses, training->count);
+  fitted->has_law = ch_fit_scaling_law(curve->tokens + first, curve->losses + first, curve->count - first,
                                        (double)settings->budget, &fitted->law, &why) == CH_OK;
   fitted->no_law = ch_arena_strdup(arena, fitted->has_law ? "" : why.message);
   return fitted->no_law ? CH_OK : ch_no_memory(error);
 }
 
 ch_status ch_fit_curves(const char *path, const ch_fit_settings *settings, ch_fits *fits, ch_error *error) {
-  ch_read_curve *curves, *training;
+  ch_loss_curve *curves, *training;
   int count, others;
   bool table;
   *fits = (ch_fits){0};
@@ -107,10 +106,10 @@ json_t *ch_fits_to_json(const ch_fits *fits) {
 
 static ch_status fit_models(const char *path, const ch_fit_settings *settings, ch_arena *arena,
                             ch_size_law *law, ch_error *error) {
-  ch_read_models models;
+  ch_sized_models models;
   CH_TRY(ch_read_sized_models(path, !settings->training, arena, &models, error));
   ch_error why = {0};
-  ch_status status = ch_size_law_fit(settings->form, models.sizes, models.tokens, models.losses, models.count,
+  ch_status status = ch_fit_size_law(settings->form, models.sizes, models.tokens, models.losses, models.count,
                                      (double)settings->parameters, (double)settings->budget, law, &why);
   if (status == CH_ERROR_ARGUMENT) status = CH_ERROR_FORMAT; /* the file is at fault */
   if (status == CH_OK) return CH_OK;

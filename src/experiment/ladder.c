@@ -12,6 +12,7 @@
 #include "experiment/lineup/ladder_sizes.h"
 #include "experiment/trial/prepare.h"
 #include "experiment/findings/summary.h"
+#include "laws/ladder_laws.h"
 
 enum { FLOPS_OF_TRAINING = 3 };
 
@@ -205,7 +206,7 @@ static ch_status climb(const ch_compare_settings *settings, int64_t base, const 
                        "interrupted before the models of %lld parameters; the same command continues it",
                        (long long)ladder->sizes[i]);
     rung = (ch_comparison){0};
-    status = ch_ranks_agree(settings->workers.ranks, status, error);
+    status = ch_agree(settings->workers.ranks, status, error);
     if (status == CH_OK) status = ch_compare(&own, outside, &rung, error);
     if (status == CH_OK && rung.data.vocab_size != comparison->data.vocab_size)
       status = ch_fail(
@@ -213,7 +214,7 @@ static ch_status climb(const ch_compare_settings *settings, int64_t base, const 
           "%s has a vocabulary of %lld, but the comparison has %lld; remove it and repeat the command",
           directory, (long long)rung.data.vocab_size, (long long)comparison->data.vocab_size);
     if (status == CH_OK && has_results(settings)) status = take_rung(&rung, i, ladder, error);
-    status = ch_ranks_agree(settings->workers.ranks, status, error);
+    status = ch_agree(settings->workers.ranks, status, error);
     ch_arena_free(&rung.arena);
     free(directory);
     CH_TRY(status);

@@ -16,6 +16,7 @@
 #include "base/median.h"
 #include "base/progress.h"
 #include "experiment/trial/model_record.h"
+#include "experiment/trial/settings.h"
 #include "experiment/trial/shares.h"
 #include "tensor/kernels.h"
 #include "text/hash.h"
@@ -27,23 +28,11 @@ enum { MOST_JOBS = 64, LEAST_EVALUATED = 16384, BUDGET_TO_EVALUATED = 100, MOST_
 static const double usual_extrapolation = 10; /* times the tokens trained on */
 static const double usable_memory = 0.7;      /* of the machine's */
 
-void ch_sweep_defaults(ch_sweep_settings *settings) {
-  ch_compare_settings usual;
-  ch_compare_defaults(&usual);
-  *settings = (ch_sweep_settings){.lineup = usual.lineup,
-                                  .training = usual.training,
-                                  .workers = usual.workers,
-                                  .lr = "3e-4,1e-3,3e-3,1e-2,3e-2"};
-  settings->training.schedule = CH_TRAIN_CONSTANT;
-  settings->training.evaluations = 30;
-}
-
 /* --- settings ---------------------------------------------------------------------------------------------------- */
 
 /* The runs of a sweep as a comparison has them, without the learning rate. */
 static ch_compare_settings runs_of(const ch_sweep_settings *settings) {
-  ch_compare_settings runs;
-  ch_compare_defaults(&runs);
+  ch_compare_settings runs = ch_compare_usual;
   runs.lineup = settings->lineup;
   runs.text = settings->text;
   runs.training = settings->training;
@@ -154,8 +143,8 @@ static ch_status choose_jobs(pool *p, ch_error *error) {
     ch_trainer_free(trainer);
   }
   int64_t threads = ch_team_of(0).threads, jobs = p->settings->jobs ? p->settings->jobs : threads;
-  if (!ch_scheduler_is_alone(&p->setup.crew)) {
-    p->sweep->jobs = p->setup.crew.groups;
+  if (!ch_scheduler_is_alone(&p->setup.scheduler)) {
+    p->sweep->jobs = p->setup.scheduler.groups;
     p->sweep->threads = threads;
     return CH_OK;
   }
@@ -188,11 +177,13 @@ static void send_sweep_event(pool *p, ch_sweep_event event) {
   if (s->event && ch_ranks_leads(s->workers.ranks) && !s->event(&event, s->user)) p->setup.stopped = true;
 }
 
-static void on_started(void *context, int64_t step) {
+static void on_started(void *context, int64_t step, const ch_trained_on *on) {
   worker *w = context;
   w->began = true;
   pthread_mutex_lock(&w->pool->lock);
   w->pool->setup.began = true;
+  if (!ch_trained_on_copy(on, &w->pool->sweep->about.arena, &w->run->swept.trained_on))
+    w->failed = ch_no_memory(&w->error);
   pthread_mutex_unlock(&w->pool->lock);
   ch_progress_record record;
   ch_trainer_progress(w->trainer, &record);
@@ -205,8 +196,8 @@ static void on_step(void *context, const ch_step_report *report) {
   pool *p = w->pool;
   if (ch_stability_loss(&w->watch, report->loss)) w->hopeless = true;
   if (w->times.taken < w->times.room) w->times.seconds[w->times.taken++] = report->seconds;
-  if (w->failed == CH_OK && ch_scheduler_leads(&p->setup.crew))
-    w->failed = ch_scheduler_settle(&p->setup.crew, &w->error);
+  if (w->failed == CH_OK && ch_scheduler_leads(&p->setup.scheduler))
+    w->failed = ch_scheduler_settle(&p->setup.scheduler, &w->error);
   ch_train_step step;
   ch_train_step_of(report, p->setup.training.steps, &step);
   pthread_mutex_lock(&p->lock);
@@ -216,7 +207,8 @@ static void on_step(void *context, const ch_step_report *report) {
 
 static bool on_interrupted(void *context) {
   worker *w = context;
-  bool stops = ch_scheduler_stops(&w->pool->setup.crew); /* called in any case: it also serves other ranks */
+  bool stops =
+      ch_scheduler_stops(&w->pool->setup.scheduler); /* called in any case: it also serves other ranks */
   return stops || w->hopeless || w->failed != CH_OK;
 }
 
@@ -252,7 +244,8 @@ static ch_status train(worker *w, const char *directory, ch_error *error) {
   const ch_worker trains = {.python = s->workers.python,
                             .device = device,
                             .text = s->report.out,
-                            .micro_batch = s->training.micro_batch};
+                            .micro_batch = s->training.micro_batch,
+                            .shard = s->workers.shard};
   ch_train_events events = {.worker = s->workers.engine == CH_ENGINE_PYTORCH ? &trains : NULL,
                             .context = w,
                             .started = on_started,
@@ -265,7 +258,7 @@ static ch_status train(worker *w, const char *directory, ch_error *error) {
   ch_data_reseed(&w->data, training.seed);
   ch_stability_begin(&w->watch, training.steps);
   const ch_trainer_start start = {
-      .ranks = p->setup.crew.own, .stop = events.interrupted, .stop_context = events.context};
+      .ranks = p->setup.scheduler.own, .stop = events.interrupted, .stop_context = events.context};
   ch_status status =
       ch_trainer_create_over(&start, &w->run->model->config, &training, &w->data.source, &w->trainer, error);
   bool made = status == CH_OK;
@@ -281,7 +274,7 @@ static ch_status train(worker *w, const char *directory, ch_error *error) {
   }
   ch_trainer_free(w->trainer);
   w->trainer = NULL;
-  if (status == CH_OK && finite && !w->run->swept.stopped && ch_scheduler_writes(&p->setup.crew))
+  if (status == CH_OK && finite && !w->run->swept.stopped && ch_scheduler_writes(&p->setup.scheduler))
     status = ch_data_give_tokenizer(&w->data, directory, error);
   return status;
 }
@@ -330,15 +323,15 @@ static ch_status make_run(worker *w, planned_run *run, ch_error *error) {
   char *directory = NULL, *result = NULL;
   w->run = run;
   ch_status status = find_run(p, run, &directory, &result, error);
-  CH_TRY_GOTO(ch_ranks_agree(p->setup.crew.own, status, error));
+  CH_TRY_GOTO(ch_agree(p->setup.scheduler.own, status, error));
   pthread_mutex_lock(&p->lock);
   send_sweep_event(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_BEGIN, .as.begin = {&run->swept}});
   pthread_mutex_unlock(&p->lock);
   status = train(w, directory, error);
   if (w->failed != CH_OK) status = ch_fail_as(error, w->failed, &w->error);
-  if (status == CH_OK && ch_scheduler_writes(&p->setup.crew))
+  if (status == CH_OK && ch_scheduler_writes(&p->setup.scheduler))
     status = ch_write_json(result, ch_sweep_result_to_json(&run->swept, false), CH_DIGITS_EXACT, error);
-  status = ch_ranks_agree(p->setup.crew.own, status, error);
+  status = ch_agree(p->setup.scheduler.own, status, error);
 done:
   if (status != CH_OK && status != CH_ERROR_INTERRUPTED) ch_fail_in(error, run->swept.directory);
   free(directory);
@@ -403,8 +396,8 @@ static void *work(void *context) {
   ch_status status = open_own_data(&w, &error);
   planned_run *run;
   while (status == CH_OK && (run = next_run(p)) != NULL)
-    status = ch_scheduler_stops(&p->setup.crew) ? ch_fail(&error, CH_ERROR_INTERRUPTED, "interrupted")
-                                                : take_run(&w, run, &error);
+    status = ch_scheduler_stops(&p->setup.scheduler) ? ch_fail(&error, CH_ERROR_INTERRUPTED, "interrupted")
+                                                     : take_run(&w, run, &error);
   if (status != CH_OK) {
     pthread_mutex_lock(&p->lock);
     if (p->status == CH_OK || (p->status == CH_ERROR_INTERRUPTED && status != CH_ERROR_INTERRUPTED)) {
@@ -469,7 +462,7 @@ static ch_status on_made(void *context, int index, const ch_outcome *outcome, ch
   bool found;
   double begin = ch_clock();
   do CH_TRY(read_run(p, run, &found, error));
-  while (!found && ch_scheduler_has_patience(&p->setup.crew, begin));
+  while (!found && ch_scheduler_has_patience(&p->setup.scheduler, begin));
   if (found) return finished(p, run, false, error);
   return ch_fail(error, CH_ERROR_IO,
                  "%s was trained, and its " CH_COMPARE_RESULT
@@ -496,7 +489,7 @@ static ch_status hand_out(worker *w, ch_assignment *pieces, int *listed, ch_erro
   ch_scheduler_work work = {
       .pieces = pieces, .count = count, .make = make_piece, .made = on_made, .context = w};
   CH_TRY(ch_order_pieces(&p->setup, pieces, listed, count, error));
-  CH_TRY(ch_scheduler_make(&p->setup.crew, &work, error));
+  CH_TRY(ch_scheduler_make(&p->setup.scheduler, &work, error));
   return ch_scheduler_report_failures(&p->failures, error);
 }
 
@@ -505,7 +498,7 @@ static ch_status lead(worker *w, ch_error *error) {
   ch_assignment *pieces = calloc(room, sizeof *pieces);
   int *listed = calloc(room, sizeof *listed);
   ch_status status = pieces && listed ? hand_out(w, pieces, listed, error) : ch_no_memory(error);
-  ch_scheduler_dismiss(&w->pool->setup.crew);
+  ch_scheduler_dismiss(&w->pool->setup.scheduler);
   free(pieces);
   free(listed);
   return status;
@@ -513,12 +506,12 @@ static ch_status lead(worker *w, ch_error *error) {
 
 static ch_status work_over_ranks(pool *p, ch_error *error) {
   worker w = {.pool = p};
-  ch_scheduler *crew = &p->setup.crew;
-  ch_status status = ch_ranks_agree(crew->all, open_own_data(&w, error), error);
-  if (status == CH_OK && ch_scheduler_leads(crew))
+  ch_scheduler *scheduler = &p->setup.scheduler;
+  ch_status status = ch_agree(scheduler->all, open_own_data(&w, error), error);
+  if (status == CH_OK && ch_scheduler_leads(scheduler))
     status = lead(&w, error);
   else if (status == CH_OK)
-    ch_scheduler_follow(crew, make_piece, &w);
+    ch_scheduler_follow(scheduler, make_piece, &w);
   ch_data_close(&w.data);
   free(w.times.seconds);
   return status;
@@ -542,7 +535,7 @@ static ch_status compare_grids(const pool *p, ch_error *error) {
   const ch_rank_fact facts[] = {
       {"other options",
        ch_hash_bytes(grid->rates, (size_t)grid->count * sizeof *grid->rates, (uint64_t)p->settings->budget)}};
-  return ch_ranks_compare(p->setup.crew.all, facts, 1, error);
+  return ch_ranks_compare(p->setup.scheduler.all, facts, 1, error);
 }
 
 static ch_status plan(pool *p, ch_error *error) {
@@ -565,19 +558,19 @@ static ch_status sweep_interrupted(const pool *p, ch_error *error) {
 static ch_status run_pool(pool *p, const ch_compare_settings *runs, ch_error *error) {
   ch_sweep *sweep = p->sweep;
   CH_TRY(ch_compare_prepare(runs, CH_EXPERIMENT_SWEEP, false, &sweep->about, &p->setup, error));
-  ch_scheduler *crew = &p->setup.crew;
+  ch_scheduler *scheduler = &p->setup.scheduler;
   int64_t tokens = p->setup.training.steps * ch_train_step_tokens(&p->setup.training);
   int64_t warmup = ch_schedule_warmup(&p->setup.training) * ch_train_step_tokens(&p->setup.training);
   sweep->budget =
       p->settings->budget > 0 ? (double)p->settings->budget : usual_extrapolation * (double)tokens;
   sweep->skip = warmup > tokens / 10 ? warmup : tokens / 10;
   CH_TRY(compare_grids(p, error));
-  CH_TRY(ch_ranks_agree(crew->all, plan(p, error), error));
+  CH_TRY(ch_agree(scheduler->all, plan(p, error), error));
   tell_outline(p);
-  ch_status status = ch_scheduler_is_alone(crew) ? work_all(p, error) : work_over_ranks(p, error);
-  if (status == CH_OK && ch_scheduler_leads(crew)) status = write_results(p, error);
+  ch_status status = ch_scheduler_is_alone(scheduler) ? work_all(p, error) : work_over_ranks(p, error);
+  if (status == CH_OK && ch_scheduler_leads(scheduler)) status = write_results(p, error);
   if (status == CH_ERROR_INTERRUPTED) status = sweep_interrupted(p, error);
-  return ch_scheduler_conclude(crew, status, error);
+  return ch_scheduler_conclude(scheduler, status, error);
 }
 
 /* The events of a setup that a sweep has too. */
@@ -606,7 +599,7 @@ ch_status ch_sweep_make(const ch_sweep_settings *settings, ch_sweep_written writ
   *sweep = (ch_sweep){0};
   ch_status status = ch_sweep_settings_check(settings, error);
   if (status == CH_OK) status = ch_rate_grid_read(settings->lr, &p.grid, error);
-  CH_TRY(ch_ranks_agree(settings->workers.ranks, status, error));
+  CH_TRY(ch_agree(settings->workers.ranks, status, error));
   runs.rates.lr = p.grid.rates[0];
   if (runs.training.eval_tokens == 0)
     runs.training.eval_tokens = runs.training.tokens / BUDGET_TO_EVALUATED > LEAST_EVALUATED

@@ -93,7 +93,7 @@ ch_status ch_generate_text(ch_session *session, ch_batch_text *text, ch_error *e
 }
 
 ch_status ch_generate(ch_session *session, const char *prompt, int64_t max_tokens, ch_sampler *sampler,
-                      ch_text_sink sink, void *user, ch_generated *result, ch_error *error) {
+                      ch_text_sink sink, void *user, ch_generation_result *result, ch_error *error) {
   ch_batch_text text = {
       .prompt = prompt, .max_tokens = max_tokens, .sampler = sampler, .sink = sink, .user = user};
   ch_status status = ch_generate_text(session, &text, error);

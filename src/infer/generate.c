@@ -82,7 +82,7 @@ static ch_status reserve_ids(const writing *w, const ch_generation_text *text, c
 static ch_status check(writing *w, ch_error *error) {
   for (ch_generation_text *text = w->texts; text < w->last; text++) {
     const ch_generation_request request = request_of(text);
-    text->asked->generated = (ch_generated){.end = CH_END_STOPPED, .stop_string = -1};
+    text->asked->generated = (ch_generation_result){.end = CH_END_STOPPED, .stop_string = -1};
     text->asked->status = CH_OK;
     text->own = w;
     ch_status status = ch_generation_check(w->generation, &request, error);

@@ -31,7 +31,7 @@ static bool call_sink(const ch_queued_request *r, ch_event *event) {
 
 /* Says that a choice is over; with a text that was begun, the place's. */
 static void report_end(ch_queued_request *r, int32_t choice, const ch_text_place *p, ch_event *event) {
-  const ch_generated none = {.end = CH_END_STOPPED, .stop_string = -1};
+  const ch_generation_result none = {.end = CH_END_STOPPED, .stop_string = -1};
   event->kind = CH_EVENT_END;
   event->choice = choice;
   event->cached = r->cached;
@@ -574,7 +574,7 @@ static void settle(ch_generation *g, ch_text_place *p, ch_queued_request *r, int
   p->request = r;
   p->choice = choice;
   p->status = CH_OK;
-  p->generated = (ch_generated){.end = CH_END_STOPPED, .stop_string = -1};
+  p->generated = (ch_generation_result){.end = CH_END_STOPPED, .stop_string = -1};
   p->last_use = ++g->clock;
   p->figures = (ch_generation_place){
       .request = r->id, .choice = choice, .prompt_tokens = prompt->count, .cached_tokens = length};
@@ -660,7 +660,7 @@ static void fail_all(ch_generation *g, ch_status status, const ch_error *error) 
     p->error = *error;
     end_text(g, p, CH_END_ERROR);
   }
-  const ch_generated failed = {.end = CH_END_ERROR, .stop_string = -1};
+  const ch_generation_result failed = {.end = CH_END_ERROR, .stop_string = -1};
   for (ch_queued_request *r = g->first; r; r = r->next)
     for (int32_t c = 0; c < r->asked.choices; c++) {
       ch_event event = {.generated = &failed, .status = status, .message = error->message};

@@ -49,7 +49,7 @@ typedef struct ch_text_place {
   ch_sampler sampler;
   ch_token_count *counts; /* [count_capacity] with penalties */
   int32_t count_size, count_capacity;
-  ch_generated generated;
+  ch_generation_result generated;
   double began; /* writing */
   /* The last choice. */
   int32_t token;

@@ -16,7 +16,7 @@
  * variance of a group that is noisier than all others is too small, by less with more blocks. So widened, simulated
  * statements (bench/coverage.c) about five groups, one of them three times as noisy, have at least 94 % confidence, and
  * more elsewhere. Two groups have one difference, for which Student's t is exact. */
-static double widening(const ch_blocked *fit) {
+static double widening(const ch_block_means *fit) {
   static const double always = 1.02, of_few = 0.15;
   static const int few = 5, many = 9;
   if (fit->groups <= 2) return 1;
@@ -25,7 +25,7 @@ static double widening(const ch_blocked *fit) {
   return always + of_few * fewness * fmin(2 / blocks_less_one, 1);
 }
 
-static ch_status find_margins(const ch_blocked *fit, double error, ch_arena *arena, ch_best *best,
+static ch_status find_margins(const ch_block_means *fit, double error, ch_arena *arena, ch_best *best,
                               ch_error *failure) {
   int n = fit->groups;
   double wider = widening(fit);
@@ -48,17 +48,17 @@ static ch_status find_margins(const ch_blocked *fit, double error, ch_arena *are
   return CH_OK;
 }
 
-bool ch_best_tied(const ch_blocked *fit, const ch_best *best, int a, int b) {
+bool ch_best_tied(const ch_block_means *fit, const ch_best *best, int a, int b) {
   return fabs(fit->means[a] - fit->means[b]) <= best->tie[a * fit->groups + b];
 }
 
-static bool may_be_best(const ch_blocked *fit, const ch_best *best, int group) {
+static bool may_be_best(const ch_block_means *fit, const ch_best *best, int group) {
   for (int i = 0; i < fit->groups; i++)
     if (fit->means[group] - fit->means[i] > best->margin[group * fit->groups + i]) return false;
   return true;
 }
 
-ch_status ch_best_compare(const ch_blocked *fit, double error, ch_arena *arena, ch_best *best,
+ch_status ch_best_compare(const ch_block_means *fit, double error, ch_arena *arena, ch_best *best,
                           ch_error *failure) {
   size_t n = (size_t)fit->groups;
   double *room = ch_arena_alloc(arena, (2 * n * n + 2 * n + 1) * sizeof *room);

@@ -3,7 +3,7 @@
 #ifndef CH_LAWS_BEST_H
 #define CH_LAWS_BEST_H
 
-#include "laws/blocked.h"
+#include "laws/block_means.h"
 
 typedef struct ch_best {
   int groups;
@@ -16,10 +16,10 @@ typedef struct ch_best {
 } ch_best;
 
 /* error: the probability that an interval is wrong, as 0.05. The arrays go into `arena`. */
-ch_status ch_best_compare(const ch_blocked *fit, double error, ch_arena *arena, ch_best *best,
+ch_status ch_best_compare(const ch_block_means *fit, double error, ch_arena *arena, ch_best *best,
                           ch_error *failure);
 
 /* True if the means of a and b differ by no more than chance may explain. */
-bool ch_best_tied(const ch_blocked *fit, const ch_best *best, int a, int b);
+bool ch_best_tied(const ch_block_means *fit, const ch_best *best, int a, int b);
 
 #endif

@@ -283,7 +283,7 @@ static ch_status prepare_points(const ch_ladder_curve *curves, int count, int ba
   if (!l->tables || !l->laws) return ch_no_memory(error);
   *shares = fit_all(l, left_out);
   if (!(l->fit.degrees > 0)) return CH_OK;
-  l->ranges = ch_ladder_ranges_new(&(ch_ladder_fitted){count, l->data, l->tables, l->laws, l->fit});
+  l->ranges = ch_ladder_ranges_new(&(ch_ladder_solution){count, l->data, l->tables, l->laws, l->fit});
   return l->ranges ? CH_OK : ch_no_memory(error);
 }
 
@@ -346,15 +346,15 @@ static ch_status check_curve(const ch_ladder_curve *c, ch_error *error) {
   return CH_OK;
 }
 
-ch_status ch_ladder_fit(const ch_ladder_curve *curves, int32_t count, int32_t baseline, ch_ladder_laws **laws,
+ch_status ch_ladder_fit(const ch_ladder_curve *curves, int count, int baseline, ch_ladder_laws **laws,
                         ch_error *error) {
   *laws = NULL;
   if (count < 1 || count > CH_LADDER_MOST_CURVES)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "there are %d curves; laws are fitted to 1 to %d", (int)count,
+    return ch_fail(error, CH_ERROR_ARGUMENT, "there are %d curves; laws are fitted to 1 to %d", count,
                    CH_LADDER_MOST_CURVES);
   if (baseline < 0 || baseline >= count)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "the baseline is curve %d; it is one from 0 to %d",
-                   (int)baseline, (int)count - 1);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "the baseline is curve %d; it is one from 0 to %d", baseline,
+                   count - 1);
   for (int m = 0; m < count; m++) CH_TRY(check_curve(&curves[m], error));
   ch_ladder_laws *made = calloc(1, sizeof *made);
   if (!made) return ch_no_memory(error);
@@ -372,24 +372,6 @@ void ch_ladder_laws_free(ch_ladder_laws *laws) {
   free(laws);
 }
 
-const ch_ladder_law *ch_ladder_laws_at(const ch_ladder_laws *laws, int32_t index) {
-  return index >= 0 && index < laws->count ? &laws->laws[index] : NULL;
-}
-
-int32_t ch_ladder_laws_count(const ch_ladder_laws *laws) {
-  return laws->count;
-}
-
-const ch_ladder_crossing *ch_ladder_crossing_at(const ch_ladder_laws *laws, int32_t index) {
-  return index >= 0 && index < laws->crossing_count ? &laws->crossings[index] : NULL;
-}
-
-void ch_ladder_basis_of(const ch_ladder_laws *laws, ch_ladder_basis *basis) {
-  *basis = laws->basis;
-}
-
-double ch_ladder_loss(const ch_ladder_laws *laws, int32_t index, double flops) {
-  return index >= 0 && index < laws->count && flops > 0
-             ? ch_compute_law_loss(&laws->fitted[index], log(flops))
-             : NAN;
+double ch_ladder_loss(const ch_ladder_laws *laws, int index, double flops) {
+  return ch_compute_law_loss(&laws->fitted[index], log(flops));
 }

@@ -26,7 +26,7 @@ typedef struct group {
 } group;
 
 struct ch_ladder_ranges {
-  ch_ladder_fitted fitted;
+  ch_ladder_solution fitted;
   double room, critical; /* t^2 s^2, and t */
   int groups;
   group *group;        /* [groups] */
@@ -46,7 +46,7 @@ typedef struct search {
 
 /* How much the sum of squares rises where the laws of a group have this floor; a run's losses at all shares count
  * once. */
-static double rise(const ch_ladder_fitted *f, const group *g, double floor, ch_compute_law *laws) {
+static double rise(const ch_ladder_solution *f, const group *g, double floor, ch_compute_law *laws) {
   double squares = ch_ladder_fit_at_floor(f->tables, f->data, g->first, g->end, floor, laws);
   return fmax(0, squares - g->least) / f->data[0].shares;
 }
@@ -56,7 +56,7 @@ static bool is_allowed(void *context, double floor) {
   return rise(&s->ranges->fitted, s->group, floor, s->laws) <= s->ranges->room;
 }
 
-static double lowest_loss(const ch_ladder_fitted *f, const group *g) {
+static double lowest_loss(const ch_ladder_solution *f, const group *g) {
   double lowest = INFINITY;
   for (int m = g->first; m < g->end; m++)
     for (int k = 0; k < f->data[m].shares; k++)
@@ -65,7 +65,7 @@ static double lowest_loss(const ch_ladder_fitted *f, const group *g) {
 }
 
 static void hold_floors(const ch_ladder_ranges *r, group *g) {
-  const ch_ladder_fitted *f = &r->fitted;
+  const ch_ladder_solution *f = &r->fitted;
   int count = g->end - g->first;
   double best = f->laws[g->first].floor, lowest = lowest_loss(f, g), highest = lowest * (1 - nearest);
   search s = {r, g, &g->laws[count]};
@@ -85,7 +85,7 @@ static void hold_floors(const ch_ladder_ranges *r, group *g) {
 
 /* Returns false when memory is out. */
 static bool allow_own_floors(ch_ladder_ranges *r) {
-  ch_ladder_fitted own = r->fitted;
+  ch_ladder_solution own = r->fitted;
   if (!own.fit.one_floor || own.count == 1) return true;
   own.laws = r->own_laws = calloc((size_t)own.count, sizeof *r->own_laws);
   if (!r->own_laws) return false;
@@ -95,7 +95,7 @@ static bool allow_own_floors(ch_ladder_ranges *r) {
   return r->own != NULL;
 }
 
-ch_ladder_ranges *ch_ladder_ranges_new(const ch_ladder_fitted *fitted) {
+ch_ladder_ranges *ch_ladder_ranges_new(const ch_ladder_solution *fitted) {
   int count = fitted->count, groups = fitted->fit.one_floor ? 1 : count;
   ch_ladder_ranges *r = calloc(1, sizeof *r);
   if (!r) return NULL;
@@ -174,46 +174,48 @@ typedef struct view {
 } view;
 
 /* A quantity and its variance, in units of the noise's; NaN: these laws do not have it. */
-typedef struct measured {
+typedef struct value_and_variance {
   double value, variance;
-} measured;
-typedef measured measure(const view *v);
+} value_and_variance;
+typedef value_and_variance measure(const view *v);
 
-static measured floor_of(const view *v) {
-  return (measured){v->a->floor, 0};
+static value_and_variance floor_of(const view *v) {
+  return (value_and_variance){v->a->floor, 0};
 }
 
-static measured alpha_of(const view *v) {
-  return (measured){v->a->alpha, sway_of(v->data_a, v->a).alpha};
+static value_and_variance alpha_of(const view *v) {
+  return (value_and_variance){v->a->alpha, sway_of(v->data_a, v->a).alpha};
 }
 
 /* The logarithm of A. */
-static measured amplitude_of(const view *v) {
+static value_and_variance amplitude_of(const view *v) {
   sway s = sway_of(v->data_a, v->a);
   double a = v->a->amplitude[0], turn = s.slope + v->a->origin;
-  return (measured){log(a) + v->a->alpha * v->a->origin, s.amplitude / (a * a) + turn * turn * s.alpha};
+  return (value_and_variance){log(a) + v->a->alpha * v->a->origin,
+                              s.amplitude / (a * a) + turn * turn * s.alpha};
 }
 
-static measured measured_loss(const view *v) {
+static value_and_variance measured_loss(const view *v) {
   sway s = sway_of(v->data_a, v->a);
-  return (measured){ch_compute_law_loss(v->a, v->place), loss_variance(v->a, &s, v->place) + 1};
+  return (value_and_variance){ch_compute_law_loss(v->a, v->place), loss_variance(v->a, &s, v->place) + 1};
 }
 
 /* The logarithm of how many times its compute law b needs. */
-static measured multiplier_of(const view *v) {
+static value_and_variance multiplier_of(const view *v) {
   sway a = sway_of(v->data_a, v->a), b = sway_of(v->data_b, v->b);
   double loss = ch_compute_law_loss(v->a, v->place), needed = ch_compute_law_inverse(v->b, loss);
   double variance = loss_variance(v->a, &a, v->place) + loss_variance(v->b, &b, needed);
   double fall = v->b->alpha * (loss - v->b->floor); /* of b's loss, for each unit of log C */
-  return (measured){needed - v->place, variance / (fall * fall)};
+  return (value_and_variance){needed - v->place, variance / (fall * fall)};
 }
 
-static measured crossing_of(const view *v) {
+static value_and_variance crossing_of(const view *v) {
   double at = ch_compute_law_crossing(v->a, v->b, v->place, v->end);
   sway a = sway_of(v->data_a, v->a), b = sway_of(v->data_b, v->b);
   double closing = v->b->alpha * (ch_compute_law_loss(v->b, at) - v->b->floor) -
                    v->a->alpha * (ch_compute_law_loss(v->a, at) - v->a->floor);
-  return (measured){at, (loss_variance(v->a, &a, at) + loss_variance(v->b, &b, at)) / (closing * closing)};
+  return (value_and_variance){at, (loss_variance(v->a, &a, at) + loss_variance(v->b, &b, at)) /
+                                      (closing * closing)};
 }
 
 /* --- ranges ------------------------------------------------------------------------------------------------------ */
@@ -224,7 +226,7 @@ static const group *mechanism_group(const ch_ladder_ranges *r, int m) {
 
 /* Widens a range by the laws that use `left` of the room. `own_error`: relative, of a factor that is known apart from
  * the losses. */
-static void widen_range(const ch_ladder_ranges *r, double left, measured m, double own_error,
+static void widen_range(const ch_ladder_ranges *r, double left, value_and_variance m, double own_error,
                         ch_estimate *range) {
   double room = r->room - left, share = r->room > 0 ? room / r->room : 1;
   if (isnan(m.value) || room < 0) return;
@@ -236,10 +238,10 @@ static void widen_range(const ch_ladder_ranges *r, double left, measured m, doub
 
 static ch_estimate range_of(const ch_ladder_ranges *r, measure *quantity, int a, int b, double place,
                             double end, double own_error) {
-  const ch_ladder_fitted *f = &r->fitted;
+  const ch_ladder_solution *f = &r->fitted;
   const group *ga = mechanism_group(r, a), *gb = mechanism_group(r, b);
   view v = {&f->data[a], &f->data[b], &f->laws[a], &f->laws[b], place, end};
-  measured best = quantity(&v);
+  value_and_variance best = quantity(&v);
   ch_estimate range = {best.value, INFINITY, -INFINITY};
   widen_range(r, 0, best, own_error, &range);
   for (int i = 0; i < ga->held; i++)

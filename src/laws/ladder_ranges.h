@@ -5,17 +5,17 @@
 #include "laws/ladder_fit.h"
 
 /* Fitted laws, and the scale of their noise. */
-typedef struct ch_ladder_fitted {
+typedef struct ch_ladder_solution {
   int count;
   const ch_rung_losses *data; /* [count] */
   const ch_ladder_tables *tables;
   const ch_compute_law *laws; /* [count] */
   ch_law_fit fit;             /* with a degree of freedom */
-} ch_ladder_fitted;
+} ch_ladder_solution;
 
 /* Opens the ranges of a fit; NULL when memory is out. Release with ch_ladder_ranges_free. */
 typedef struct ch_ladder_ranges ch_ladder_ranges;
-ch_ladder_ranges *ch_ladder_ranges_new(const ch_ladder_fitted *fitted);
+ch_ladder_ranges *ch_ladder_ranges_new(const ch_ladder_solution *fitted);
 void ch_ladder_ranges_free(ch_ladder_ranges *ranges);
 
 /* Of law `m`. */

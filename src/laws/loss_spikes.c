@@ -98,15 +98,12 @@ ch_stability ch_stability_end(const ch_stability_watch *w, bool finite) {
   return found;
 }
 
-const char *ch_stability_name(ch_stability_verdict verdict) {
-  static const char *const names[] = {"stable", "not_finite", "unrecovered_spike", "rising", "stuck"};
-  return names[verdict];
-}
+const char *const ch_stability_names[] = {"stable", "not_finite", "unrecovered_spike", "rising", "stuck"};
 
-void ch_stability_judge(const double *losses, int64_t n, ch_stability *stability) {
+ch_stability ch_judge_stability(const double *losses, int64_t n) {
   ch_stability_watch watch;
   int64_t steps = 0;
   ch_stability_begin(&watch, n);
   while (steps < n && isfinite(losses[steps])) ch_stability_loss(&watch, losses[steps++]);
-  *stability = ch_stability_end(&watch, steps == n);
+  return ch_stability_end(&watch, steps == n);
 }

@@ -27,4 +27,10 @@ bool ch_stability_loss(ch_stability_watch *watch, double loss);
 /* The verdict on the losses so far; `finite` false: the next step had a loss or gradient that was not finite. */
 ch_stability ch_stability_end(const ch_stability_watch *watch, bool finite);
 
+/* Judges the training losses [n] of every step of a run; losses after one that is not finite do not count. */
+ch_stability ch_judge_stability(const double *losses, int64_t n);
+
+/* By verdict. */
+extern const char *const ch_stability_names[];
+
 #endif

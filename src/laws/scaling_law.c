@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/median.h"
 #include "laws/robust.h"
+#include "laws/scaling_law.h"
 
 enum { MOST_POINTS = 400, GRID = 24, ROUNDS = 40, PARAMETERS = 3, SMOOTH = 3 };
 static const double least_alpha = 0.01, most_alpha = 5;
@@ -382,13 +383,13 @@ static ch_status fit(curve *c, double budget, ch_scaling_law *law, ch_error *err
                           .amplitude = best.amplitude};
   for (int i = 0; i < c->n; i++) law->outliers += c->weight[i] < 0.5 * c->precision[i];
   constraint at = {.what = LOSS, .log_tokens = budget > 0 ? log(budget) - c->unit : 0};
-  if (budget > 0) law->at = estimate_loss(c, &t, at, ch_scaling_law_loss(law, budget), highest);
+  if (budget > 0) law->at = estimate_loss(c, &t, at, ch_predict_loss(law, budget), highest);
   set_residuals(c, &best);
   law->systematic = systematic_part(c, &best, scale);
   return isnan(law->systematic) ? ch_no_memory(error) : CH_OK;
 }
 
-ch_status ch_scaling_law_fit(const double *tokens, const double *losses, int n, double budget,
+ch_status ch_fit_scaling_law(const double *tokens, const double *losses, int n, double budget,
                              ch_scaling_law *law, ch_error *error) {
   CH_TRY(check_curve(tokens, losses, n, budget, error));
   double *memory = calloc((size_t)n * 6, sizeof *memory);
@@ -405,6 +406,6 @@ ch_status ch_scaling_law_fit(const double *tokens, const double *losses, int n, 
   return status;
 }
 
-double ch_scaling_law_loss(const ch_scaling_law *law, double tokens) {
+double ch_predict_loss(const ch_scaling_law *law, double tokens) {
   return law->amplitude * exp(-law->alpha.value * (log(tokens) - law->log_unit)) + law->floor.value;
 }

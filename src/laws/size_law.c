@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "laws/robust.h"
 #include "laws/size_forms.h"
+#include "laws/size_law.h"
 
 enum { NUMBERS = CH_SIZE_NUMBERS, SMOOTH = 7, STEPS = 60, ROUNDS = 60, LEAST_KINDS = 3 };
 static const double least_alpha = 1e-3, most_alpha = 10;
@@ -348,7 +349,7 @@ static ch_status fit(points *p, double *columns, ch_size_law *law, ch_error *err
   return CH_OK;
 }
 
-ch_status ch_size_law_fit(ch_size_form form, const double *sizes, const double *tokens, const double *losses,
+ch_status ch_fit_size_law(ch_size_form form, const double *sizes, const double *tokens, const double *losses,
                           int32_t n, double at_size, double at_tokens, ch_size_law *law, ch_error *error) {
   *law = (ch_size_law){.form = form, .at = {NAN, NAN, NAN}, .at_size = at_size, .at_tokens = at_tokens};
   if (form != CH_SIZE_FORM_RATIO && form != CH_SIZE_FORM_SUM)
@@ -373,11 +374,4 @@ ch_status ch_size_law_fit(ch_size_form form, const double *sizes, const double *
   ch_status status = fit(&p, memory + 5 * (size_t)n, law, error);
   free(memory);
   return status;
-}
-
-double ch_size_law_loss(const ch_size_law *law, double size, double tokens) {
-  double n = law->alpha_size.value, d = law->alpha_tokens.value;
-  if (law->form == CH_SIZE_FORM_SUM)
-    return law->floor.value + law->size.value * pow(size, -n) + law->tokens.value * pow(tokens, -d);
-  return pow(pow(law->size.value / size, n / d) + law->tokens.value / tokens, d);
 }

@@ -21,14 +21,14 @@ enum { SIZE = 32 };
 static const double most_bytes = 9e18;
 
 /* Shared by all steps. */
-typedef struct asked {
+typedef struct plan_request {
   const ch_capacity_settings *settings;
   ch_capacity_question question;
   ch_compare_plan named; /* what `mechanisms` names */
   ch_config like;        /* the shape of candidates that are not files */
   bool from_file;        /* it is a file's */
   int64_t parameters;    /* that it has */
-} asked;
+} plan_request;
 
 /* --- settings ---------------------------------------------------------------------------------------------------- */
 
@@ -56,7 +56,7 @@ static ch_status check_numbers(const ch_capacity_settings *s, ch_error *error) {
   return CH_OK;
 }
 
-static ch_counted counted_by(const ch_capacity_settings *s) {
+static ch_count_kind counted_by(const ch_capacity_settings *s) {
   return s->match == CH_MATCH_ACTIVE ? CH_COUNT_ACTIVE : CH_COUNT_ALL;
 }
 
@@ -91,7 +91,7 @@ static ch_status resolve_types(const ch_capacity_settings *s, ch_capacity_questi
 
 /* --- the shape of named mechanisms ------------------------------------------------------------------------------- */
 
-static ch_status shape_from_file(const char *path, asked *a, ch_error *error) {
+static ch_status shape_from_file(const char *path, plan_request *a, ch_error *error) {
   ch_config config;
   CH_TRY(ch_config_read_stored(path, &config, error));
   CH_TRY(ch_config_needs_text(&config, "plan", error));
@@ -101,7 +101,7 @@ static ch_status shape_from_file(const char *path, asked *a, ch_error *error) {
   return CH_OK;
 }
 
-static ch_status shape_from_sizes(asked *a, ch_error *error) {
+static ch_status shape_from_sizes(plan_request *a, ch_error *error) {
   const ch_capacity_settings *s = a->settings;
   ch_shape_wishes wishes = {.params = s->parameters,
                             .match = s->match,
@@ -122,7 +122,7 @@ static ch_status shape_from_sizes(asked *a, ch_error *error) {
   return ch_base_shape(&wishes, &a->like, error);
 }
 
-static ch_status find_shape(asked *a, ch_error *error) {
+static ch_status find_shape(plan_request *a, ch_error *error) {
   const ch_capacity_settings *s = a->settings;
   bool sizes = s->parameters || s->layers || s->hidden || s->heads || s->vocab, needed = false;
   const char *file = s->model_count ? s->models[0] : NULL;
@@ -149,7 +149,7 @@ static ch_status find_shape(asked *a, ch_error *error) {
 
 /* A matched width. If the rows of the shape's own FFN are whole blocks of quantised types, it is rounded so that they
    stay whole blocks: to the largest such step that changes it by less than a fortieth. */
-static int64_t round_width(const asked *a, int64_t width) {
+static int64_t round_width(const plan_request *a, int64_t width) {
   int64_t own = ch_matched_width(&a->like);
   for (int64_t step = 256; step >= 32; step /= 2)
     if ((!a->from_file || own % step == 0) && 20 * step <= width) return (width + step / 2) / step * step;
@@ -157,7 +157,7 @@ static int64_t round_width(const asked *a, int64_t width) {
 }
 
 /* The mechanism `name` in the shape, with about as many parameters as the shape has. */
-static ch_status apply_name(const asked *a, const char *name, ch_config *config, ch_error *error) {
+static ch_status apply_name(const plan_request *a, const char *name, ch_config *config, ch_error *error) {
   int64_t parameters;
   *config = a->like;
   if (config->max_position_embeddings < a->settings->context) /* nothing is trained yet */
@@ -208,7 +208,7 @@ static void copy_sizes(const ch_capacity_sizes *sizes, const ch_capacity_questio
 
 /* Why the memory does not suffice; "" if it does. */
 static const char *lack_of_memory(const ch_capacity_sizes *sizes, const ch_capacity_question *q,
-                                  const ch_capacity_expected *e, ch_arena *arena) {
+                                  const ch_capacity_estimate *e, ch_arena *arena) {
   char a[SIZE], b[SIZE], c[SIZE];
   double memory = (double)e->memory, needed = ch_capacity_needed(sizes, (double)q->users, (double)q->context);
   if (needed <= memory) return "";
@@ -232,8 +232,9 @@ static const char *lack_of_memory(const ch_capacity_sizes *sizes, const ch_capac
 }
 
 /* A candidate on a device. */
-static void expect(const asked *a, const ch_capacity_sizes *sizes, const ch_capacity_candidate *candidate,
-                   const ch_device *device, ch_arena *arena, ch_capacity_expected *e) {
+static void expect(const plan_request *a, const ch_capacity_sizes *sizes,
+                   const ch_capacity_candidate *candidate, const ch_device *device, ch_arena *arena,
+                   ch_capacity_estimate *e) {
   const ch_capacity_question *q = &a->question;
   e->memory = a->settings->memory ? a->settings->memory : device->memory;
   e->users = ch_capacity_users(sizes, q->context, (double)e->memory);
@@ -247,7 +248,7 @@ static void expect(const asked *a, const ch_capacity_sizes *sizes, const ch_capa
 }
 
 /* The memory of each rank, if several train it. */
-static ch_status measure_training(const asked *a, const ch_config *config, const char *path,
+static ch_status measure_training(const plan_request *a, const ch_config *config, const char *path,
                                   ch_train_memory *memory, ch_error *error) {
   const ch_capacity_settings *s = a->settings;
   ch_train_options options;
@@ -263,7 +264,7 @@ static ch_status measure_training(const asked *a, const ch_config *config, const
                            error);
 }
 
-static ch_status measure_candidate(const asked *a, const ch_config *config, const char *path,
+static ch_status measure_candidate(const plan_request *a, const ch_config *config, const char *path,
                                    ch_capacity *capacity, ch_error *error) {
   ch_capacity_candidate *candidate = &capacity->candidates[capacity->count];
   ch_capacity_sizes sizes;
@@ -278,7 +279,7 @@ static ch_status measure_candidate(const asked *a, const ch_config *config, cons
   candidate->excluded = end_of_context(config, a->question.context, &capacity->arena);
   if (!candidate->mechanism || !candidate->weights || !candidate->excluded) return ch_no_memory(error);
   for (int32_t d = 0; d < capacity->device_count; d++) {
-    ch_capacity_expected *e = &capacity->expected[d * CH_CAPACITY_MOST + capacity->count];
+    ch_capacity_estimate *e = &capacity->expected[d * CH_CAPACITY_MOST + capacity->count];
     expect(a, &sizes, candidate, &capacity->devices[d], &capacity->arena, e);
     if (!e->excluded) return ch_no_memory(error);
   }
@@ -293,7 +294,7 @@ static ch_status exclude(const char *reason, ch_capacity *capacity, ch_error *er
   if (!candidate->excluded) return ch_no_memory(error);
   for (int32_t d = 0; d < capacity->device_count; d++)
     capacity->expected[d * CH_CAPACITY_MOST + capacity->count] =
-        (ch_capacity_expected){.excluded = candidate->excluded, .bound = ""};
+        (ch_capacity_estimate){.excluded = candidate->excluded, .bound = ""};
   return CH_OK;
 }
 
@@ -306,7 +307,7 @@ static ch_status begin_candidate(const char *name, ch_capacity *capacity, ch_err
   return candidate->name ? CH_OK : ch_no_memory(error);
 }
 
-static ch_status add_file(const asked *a, const char *path, ch_capacity *capacity, ch_error *error) {
+static ch_status add_file(const plan_request *a, const char *path, ch_capacity *capacity, ch_error *error) {
   ch_config config;
   CH_TRY(begin_candidate(path, capacity, error));
   CH_TRY(ch_config_read_stored(path, &config, error));
@@ -318,7 +319,7 @@ static ch_status add_file(const asked *a, const char *path, ch_capacity *capacit
   return CH_OK;
 }
 
-static ch_status add_named(const asked *a, const char *name, ch_capacity *capacity, ch_error *error) {
+static ch_status add_named(const plan_request *a, const char *name, ch_capacity *capacity, ch_error *error) {
   ch_config config;
   ch_error reason = {0};
   CH_TRY(begin_candidate(name, capacity, error));
@@ -334,7 +335,7 @@ static ch_status add_named(const asked *a, const char *name, ch_capacity *capaci
 
 /* --- all of them ------------------------------------------------------------------------------------------------- */
 
-static void name_types(const asked *a, ch_capacity *capacity) {
+static void name_types(const plan_request *a, ch_capacity *capacity) {
   static const char *const letters[] = {"k=", ",v=", ",latent="};
   const ch_dtype *of = a->question.cache.of;
   size_t used = 0;
@@ -349,7 +350,7 @@ static void name_types(const asked *a, ch_capacity *capacity) {
 }
 
 /* The element type of all candidates' weights, or how they differ. */
-static void name_weights(const asked *a, ch_capacity *capacity) {
+static void name_weights(const plan_request *a, ch_capacity *capacity) {
   capacity->weights = a->question.typed ? type_name(&capacity->arena, a->question.weights) : NULL;
   for (int32_t i = 0; i < capacity->count && !a->question.typed; i++) {
     const char *type = capacity->candidates[i].weights;
@@ -382,7 +383,7 @@ static ch_status allocate_capacity(const ch_capacity_settings *s, ch_capacity *c
   return CH_OK;
 }
 
-static ch_status answer(asked *a, ch_capacity *capacity, ch_error *error) {
+static ch_status answer(plan_request *a, ch_capacity *capacity, ch_error *error) {
   const ch_capacity_settings *s = a->settings;
   if (s->mechanisms) CH_TRY(ch_compare_plan_names(s->mechanisms, &a->named, error));
   CH_TRY(find_shape(a, error));
@@ -398,7 +399,8 @@ static ch_status answer(asked *a, ch_capacity *capacity, ch_error *error) {
 }
 
 ch_status ch_capacity_answer(const ch_capacity_settings *settings, ch_capacity *capacity, ch_error *error) {
-  asked a = {.settings = settings, .question = {.context = settings->context, .users = settings->users}};
+  plan_request a = {.settings = settings,
+                    .question = {.context = settings->context, .users = settings->users}};
   CH_TRY(check_numbers(settings, error));
   CH_TRY(check_lists(settings, error));
   CH_TRY(resolve_types(settings, &a.question, error));

@@ -19,7 +19,7 @@ struct ch_capacity {
   const ch_device *devices; /* [device_count] a copy */
   int32_t device_count;
   ch_capacity_candidate *candidates; /* [count] */
-  ch_capacity_expected *expected;    /* [device_count, CH_CAPACITY_MOST] */
+  ch_capacity_estimate *expected;    /* [device_count, CH_CAPACITY_MOST] */
   int32_t count;
   ch_arena arena;
 };

@@ -6,7 +6,7 @@
 
 #include "attention/registry.h"
 #include "base/file.h"
-#include "bench/speed.h"
+#include "bench/speed_limits.h"
 #include "compress/quantise.h"
 #include "infer/session.h"
 #include "model/transformer.h"
@@ -34,12 +34,8 @@ static ch_dtype weight_type(const ch_param *row, ch_dtype asked) {
 /* The type of a tensor in files: its own; what is written out of others has the type that most of them have. */
 static ch_dtype stored_type(const ch_param *row, const ch_model *stored) {
   int index = ch_params_find(&stored->params, row->name);
-  ch_speed_matrices matrices;
-  ch_dtype type = CH_F32;
   if (index >= 0) return stored->weights.tensors[index].dtype;
-  ch_speed_matrices_of(stored, &matrices);
-  ch_dtype_parse(matrices.type, &type);
-  return weight_type(row, type);
+  return weight_type(row, ch_matrix_type(stored));
 }
 
 static void place_tensors(const ch_capacity_question *question, const ch_model *stored, ch_model *model) {
@@ -81,13 +77,11 @@ static void free_hollow(ch_model *model) {
 
 static void size_weights(const ch_model *model, const ch_capacity_question *question, int64_t pass_tokens,
                          ch_capacity_sizes *sizes) {
-  ch_speed_matrices matrices;
   for (int i = 0; i < model->params.count; i++)
     sizes->weights += (double)ch_tensor_bytes(&model->weights.tensors[i]);
   sizes->step_weights = ch_speed_matrix_bytes(model, question->users);
   sizes->pass_weights = ch_speed_matrix_bytes(model, pass_tokens);
-  ch_speed_matrices_of(model, &matrices);
-  ch_dtype_parse(matrices.type, &sizes->type);
+  sizes->type = ch_matrix_type(model);
 }
 
 /* --- cache and work memory --------------------------------------------------------------------------------------- */
@@ -260,7 +254,7 @@ static const char *largest_part(double weights, double cache, double arithmetic,
 
 /* A step of all users with full contexts. */
 static void expect_step(const ch_capacity_sizes *sizes, const ch_capacity_question *question,
-                        const ch_device *device, ch_capacity_expected *expected) {
+                        const ch_device *device, ch_capacity_estimate *expected) {
   double users = (double)question->users;
   const ch_flops *decode = &sizes->account.decode;
   const ch_account *account = &sizes->account;
@@ -284,7 +278,7 @@ static void expect_step(const ch_capacity_sizes *sizes, const ch_capacity_questi
 
 /* A prompt of the context's length, pass by pass. */
 static void expect_prompt(const ch_capacity_sizes *sizes, const ch_device *device,
-                          ch_capacity_expected *expected) {
+                          ch_capacity_estimate *expected) {
   double passes = (double)sizes->passes, attention = sizes->prompt_attention_flops;
   double rate = device->reading * device_rate(device, sizes->pass_weights);
   double computing =
@@ -295,7 +289,7 @@ static void expect_prompt(const ch_capacity_sizes *sizes, const ch_device *devic
 }
 
 void ch_capacity_speed(const ch_capacity_sizes *sizes, const ch_capacity_question *question,
-                       const ch_device *device, ch_capacity_expected *expected) {
+                       const ch_device *device, ch_capacity_estimate *expected) {
   expect_step(sizes, question, device, expected);
   expect_prompt(sizes, device, expected);
 }

@@ -52,6 +52,6 @@ int64_t ch_capacity_context(const ch_capacity_sizes *sizes, int64_t users, doubl
 
 /* Fills the speeds of *expected, and `bound`. */
 void ch_capacity_speed(const ch_capacity_sizes *sizes, const ch_capacity_question *question,
-                       const ch_device *device, ch_capacity_expected *expected);
+                       const ch_device *device, ch_capacity_estimate *expected);
 
 #endif

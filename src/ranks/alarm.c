@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 ch_status ch_alarm_create(ch_alarm *alarm, ch_rank_group *ranks, int tag, ch_error *error) {
-  size_t count = (size_t)ch_ranks_count(ranks);
+  size_t count = (size_t)ch_rank_count(ranks);
   *alarm = (ch_alarm){.ranks = ranks, .tag = tag};
   if (!ranks) return CH_OK;
   alarm->out = calloc(count, sizeof *alarm->out);
@@ -28,8 +28,8 @@ void ch_alarm_raise(ch_alarm *alarm) {
   static const char nothing = 0;
   if (!alarm->ranks || alarm->raised || alarm->heard) return;
   alarm->raised = true;
-  for (int rank = 0; rank < ch_ranks_count(alarm->ranks); rank++)
-    if (rank != ch_ranks_rank(alarm->ranks))
+  for (int rank = 0; rank < ch_rank_count(alarm->ranks); rank++)
+    if (rank != ch_own_rank(alarm->ranks))
       ch_ranks_send(alarm->ranks, rank, alarm->tag, &nothing, sizeof nothing, &alarm->out[rank]);
 }
 
@@ -40,7 +40,7 @@ bool ch_alarm_rings(ch_alarm *alarm) {
 
 /* Receives the messages that are left of this work, so that they are not mistaken for those of another. */
 static void silence(ch_alarm *alarm) {
-  int self = ch_ranks_rank(alarm->ranks), count = ch_ranks_count(alarm->ranks);
+  int self = ch_own_rank(alarm->ranks), count = ch_rank_count(alarm->ranks);
   alarm->raisers[self] = alarm->raised;
   ch_ranks_gather(alarm->ranks, alarm->raisers, sizeof *alarm->raisers);
   for (int rank = 0; rank < count; rank++) {
@@ -56,7 +56,7 @@ static void silence(ch_alarm *alarm) {
 ch_status ch_alarm_agree(ch_alarm *alarm, ch_status status, ch_error *error) {
   if (!alarm->ranks) return status;
   if (status == CH_ERROR_INTERRUPTED && alarm->heard && !alarm->raised) status = CH_OK;
-  status = ch_ranks_agree(alarm->ranks, status, error);
+  status = ch_agree(alarm->ranks, status, error);
   if (status != CH_OK) silence(alarm);
   return status;
 }

@@ -24,7 +24,7 @@ void ch_alarm_reset(ch_alarm *alarm);
 void ch_alarm_raise(ch_alarm *alarm);
 /* Returns true if another rank has raised it. */
 bool ch_alarm_rings(ch_alarm *alarm);
-/* ch_ranks_agree on the status of all ranks. Aborting because another rank failed does not count as this rank's failure. */
+/* ch_agree on the status of all ranks. Aborting because another rank failed does not count as this rank's failure. */
 ch_status ch_alarm_agree(ch_alarm *alarm, ch_status status, ch_error *error);
 
 #endif

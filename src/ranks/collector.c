@@ -12,7 +12,7 @@ static ch_status interrupted(ch_error *error) {
 
 ch_status ch_collector_create(ch_collector *collector, ch_rank_group *ranks, int tag, ch_stop_test stop,
                               void *context, ch_error *error) {
-  size_t count = (size_t)ch_ranks_count(ranks);
+  size_t count = (size_t)ch_rank_count(ranks);
   *collector = (ch_collector){.ranks = ranks, .tag = tag, .stop = stop, .context = context};
   if (!ranks) return CH_OK;
   collector->sent = calloc(count * (count + 1), sizeof *collector->sent);
@@ -37,11 +37,11 @@ static ch_status give(ch_collector *c, int to, const void *data, size_t bytes, s
   memcpy(c->slots[slot].data, &header, HEADER);
   memcpy(c->slots[slot].data + HEADER, data, bytes);
   memset(c->slots[slot].data + HEADER + bytes, 0, most - bytes);
-  ch_ranks_send(c->ranks, to, c->tag + ch_ranks_rank(c->ranks), c->slots[slot].data, HEADER + most,
+  ch_ranks_send(c->ranks, to, c->tag + ch_own_rank(c->ranks), c->slots[slot].data, HEADER + most,
                 &c->slots[slot].out);
   c->next = (slot + 1) % CH_COLLECTOR_SLOTS;
-  int64_t *row = c->sent + ch_ranks_rank(c->ranks) * (ch_ranks_count(c->ranks) + 1),
-          *largest = row + ch_ranks_count(c->ranks);
+  int64_t *row = c->sent + ch_own_rank(c->ranks) * (ch_rank_count(c->ranks) + 1),
+          *largest = row + ch_rank_count(c->ranks);
   row[to]++;
   if (*largest < (int64_t)(HEADER + most)) *largest = (int64_t)(HEADER + most);
   return CH_OK;
@@ -67,7 +67,7 @@ static ch_status take_from(ch_collector *c, int from, size_t most, ch_collector_
 
 ch_status ch_collect(ch_collector *c, int to, int givers, const void *data, size_t bytes, size_t most,
                      ch_collector_take *take, void *context, ch_error *error) {
-  int self = ch_ranks_rank(c->ranks);
+  int self = ch_own_rank(c->ranks);
   if (to != self) return self < givers ? give(c, to, data, bytes, most, error) : CH_OK;
   for (int rank = 0; rank < givers; rank++)
     CH_TRY(rank == self ? take(context, data, bytes, error) : take_from(c, rank, most, take, context, error));
@@ -76,7 +76,7 @@ ch_status ch_collect(ch_collector *c, int to, int givers, const void *data, size
 
 /* Receives what was sent to this rank and not taken. */
 static void drop_rest(ch_collector *c) {
-  int count = ch_ranks_count(c->ranks), self = ch_ranks_rank(c->ranks);
+  int count = ch_rank_count(c->ranks), self = ch_own_rank(c->ranks);
   ch_ranks_gather(c->ranks, c->sent, (size_t)(count + 1) * sizeof *c->sent);
   for (int from = 0; from < count; from++) {
     const int64_t *row = c->sent + from * (count + 1);

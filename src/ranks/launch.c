@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "ranks/launch.h"
 #include "ranks/ranks.h"
 
 /* Where the build or the installation put the module; "" in a build without MPI. */
@@ -37,7 +38,7 @@ static int expected_count(void) {
   return getenv("PMIX_RANK") ? number_in(tasks, 1) : 1;
 }
 
-int ch_ranks_expected_rank(void) {
+int ch_launched_rank(void) {
   static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", NULL};
   return expected_count() > 1 ? number_in(ranks, 0) : 0;
 }
@@ -80,7 +81,7 @@ static ch_status no_module(int count, ch_error *error) {
                  count, reason ? reason : module_name);
 }
 
-ch_status ch_ranks_join(ch_rank_group **ranks, ch_error *error) {
+ch_status ch_join_ranks(ch_rank_group **ranks, ch_error *error) {
   *ranks = NULL;
   int expected = expected_count(), rank = 0, count = 0;
   if (expected < 2) return CH_OK;

@@ -39,7 +39,7 @@ ch_status ch_ranks_create(const ch_transport *transport, void *context, int rank
   return CH_OK;
 }
 
-void ch_ranks_leave(ch_rank_group *ranks) {
+void ch_close_ranks(ch_rank_group *ranks) {
   if (!ranks) return;
   ranks->transport->leave(ranks->context);
   free(ranks->votes);
@@ -47,16 +47,16 @@ void ch_ranks_leave(ch_rank_group *ranks) {
   free(ranks);
 }
 
-int ch_ranks_rank(const ch_rank_group *ranks) {
+int ch_own_rank(const ch_rank_group *ranks) {
   return ranks ? ranks->rank : 0;
 }
 
-int ch_ranks_count(const ch_rank_group *ranks) {
+int ch_rank_count(const ch_rank_group *ranks) {
   return ranks ? ranks->count : 1;
 }
 
 bool ch_ranks_leads(const ch_rank_group *ranks) {
-  return ch_ranks_rank(ranks) == 0;
+  return ch_own_rank(ranks) == 0;
 }
 
 ch_traffic ch_ranks_traffic(const ch_rank_group *ranks) {
@@ -177,7 +177,7 @@ void ch_ranks_sum(ch_rank_group *ranks, int64_t *values, int64_t n, int64_t *roo
     for (int64_t i = 0; i < n; i++) values[i] += room[r * n + i];
 }
 
-int ch_ranks_largest(ch_rank_group *ranks, int number) {
+int ch_largest_of_ranks(ch_rank_group *ranks, int number) {
   if (!ranks) return number;
   ranks->votes[ranks->rank] = number;
   ch_ranks_gather(ranks, ranks->votes, sizeof *ranks->votes);
@@ -205,7 +205,7 @@ static int spokesman(const ch_rank_group *ranks) {
   return first;
 }
 
-ch_status ch_ranks_agree(ch_rank_group *ranks, ch_status status, ch_error *error) {
+ch_status ch_agree(ch_rank_group *ranks, ch_status status, ch_error *error) {
   if (!ranks) return status;
   ranks->votes[ranks->rank] = (int32_t)status;
   ch_ranks_gather(ranks, ranks->votes, sizeof *ranks->votes);

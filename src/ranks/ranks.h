@@ -11,13 +11,21 @@
 #include "base/progress.h"
 #include "ranks/transport.h"
 
+/* What <crosshead/ranks.h> offers to users, with its meaning: ch_ranks_rank, ch_ranks_count and ch_ranks_leave, and among
+ * the functions that every rank calls ch_ranks_agree and ch_ranks_largest. */
+int ch_own_rank(const ch_rank_group *ranks);
+int ch_rank_count(const ch_rank_group *ranks);
+void ch_close_ranks(ch_rank_group *ranks);
+ch_status ch_agree(ch_rank_group *ranks, ch_status status, ch_error *error);
+int ch_largest_of_ranks(ch_rank_group *ranks, int number);
+
 /* The traffic of a rank since it began: bytes sent and received, and the time spent waiting for others. */
 typedef struct ch_traffic {
   double sent, received; /* bytes */
   double waited;         /* seconds */
 } ch_traffic;
 
-/* Makes ranks of a transport that has been opened. Release with ch_ranks_leave. */
+/* Makes ranks of a transport that has been opened. Release with ch_close_ranks. */
 ch_status ch_ranks_create(const ch_transport *transport, void *context, int rank, int count,
                           ch_rank_group **ranks, ch_error *error);
 /* Returns true if this is rank 0, which writes files and speaks for all. */

@@ -9,16 +9,16 @@ enum { ALARM_TAG = 1, DONE_TAG = 2 };
 ch_status ch_shared_begin(ch_shared *shared, ch_rank_group *ranks, uint64_t hash, ch_error *error) {
   const ch_rank_fact fact = {"another text, model or other options", hash};
   *shared = (ch_shared){.ranks = ranks};
-  CH_TRY(ch_ranks_agree(ranks, ch_alarm_create(&shared->alarm, ranks, ALARM_TAG, error), error));
+  CH_TRY(ch_agree(ranks, ch_alarm_create(&shared->alarm, ranks, ALARM_TAG, error), error));
   return ch_ranks_compare(ranks, &fact, 1, error);
 }
 
 int ch_shared_owner(const ch_shared *shared, int64_t piece) {
-  return (int)(piece % ch_ranks_count(shared->ranks));
+  return (int)(piece % ch_rank_count(shared->ranks));
 }
 
 bool ch_shared_is_own(const ch_shared *shared, int64_t piece) {
-  return ch_shared_owner(shared, piece) == ch_ranks_rank(shared->ranks);
+  return ch_shared_owner(shared, piece) == ch_own_rank(shared->ranks);
 }
 
 bool ch_shared_stops(ch_shared *shared) {
@@ -48,8 +48,8 @@ ch_status ch_shared_join(ch_shared *shared, const int32_t *owners, int64_t count
   if (!shared->ranks) return CH_OK;
   char *packed = malloc((size_t)count * bytes_each + 1);
   ch_status status = packed ? CH_OK : ch_no_memory(error);
-  status = ch_ranks_agree(shared->ranks, status, error);
-  for (int rank = 0; status == CH_OK && rank < ch_ranks_count(shared->ranks); rank++) {
+  status = ch_agree(shared->ranks, status, error);
+  for (int rank = 0; status == CH_OK && rank < ch_rank_count(shared->ranks); rank++) {
     size_t size = pack(owners, count, rank, items, bytes_each, packed, false);
     if (size == 0) continue;
     ch_ranks_broadcast(shared->ranks, rank, packed, size);
@@ -61,7 +61,7 @@ ch_status ch_shared_join(ch_shared *shared, const int32_t *owners, int64_t count
 
 static void tell_all(ch_rank_group *ranks) {
   char nothing = 0;
-  for (int rank = 1; rank < ch_ranks_count(ranks); rank++) {
+  for (int rank = 1; rank < ch_rank_count(ranks); rank++) {
     ch_transfer out = {0};
     ch_ranks_send(ranks, rank, DONE_TAG, &nothing, sizeof nothing, &out);
     ch_ranks_wait(ranks, &out, NULL, NULL);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "ranks/ranks.h"
+#include "ranks/launch.h"
 
 enum { MOST_BYTES = 1 << 16, GATHER_TAG = -1, BROADCAST_TAG = -2 };
 
@@ -179,8 +180,7 @@ static const ch_transport transport = {.send = send_to,
                                        .split = split,
                                        .leave = leave};
 
-ch_status ch_ranks_over_sockets(int rank, int count, const int *sockets, ch_rank_group **ranks,
-                                ch_error *error) {
+ch_status ch_connect_ranks(int rank, int count, const int *sockets, ch_rank_group **ranks, ch_error *error) {
   *ranks = NULL;
   if (count < 1 || rank < 0 || rank >= count)
     return ch_fail(error, CH_ERROR_ARGUMENT, "rank %d of %d does not exist; ranks count from 0", rank, count);

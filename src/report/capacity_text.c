@@ -9,7 +9,7 @@
 
 enum { SIZE = 32, NO_DEVICE = -1 };
 
-static const ch_capacity_expected *expected_at(const ch_capacity *c, int32_t device, int32_t index) {
+static const ch_capacity_estimate *expected_at(const ch_capacity *c, int32_t device, int32_t index) {
   return &c->expected[device * CH_CAPACITY_MOST + index];
 }
 
@@ -21,7 +21,7 @@ static bool is_before(const ch_capacity *c, int32_t device, int32_t a, int32_t b
   const ch_capacity_candidate *of = c->candidates;
   if (!of[a].needed_bytes != !of[b].needed_bytes) return of[a].needed_bytes > 0;
   if (device != NO_DEVICE) {
-    const ch_capacity_expected *x = expected_at(c, device, a), *y = expected_at(c, device, b);
+    const ch_capacity_estimate *x = expected_at(c, device, a), *y = expected_at(c, device, b);
     if (!*x->excluded != !*y->excluded) return !*x->excluded;
     if (!*x->excluded && x->tokens_per_second > y->tokens_per_second) return true;
     if (!*x->excluded && x->tokens_per_second < y->tokens_per_second) return false;
@@ -153,7 +153,7 @@ static void put_speeds(const ch_capacity *c, int32_t device, const int32_t *orde
   ch_table_row(&table, above, COLUMNS);
   ch_table_row(&table, below, COLUMNS);
   for (int32_t i = 0; i < possible; i++) {
-    const ch_capacity_expected *e = expected_at(c, device, order[i]);
+    const ch_capacity_estimate *e = expected_at(c, device, order[i]);
     ch_table_cell(&table, "%s", c->candidates[order[i]].name);
     ch_table_cell(&table, "%lld", (long long)e->users);
     ch_table_cell(&table, "%lld", (long long)e->context);
@@ -229,7 +229,7 @@ static json_t *candidate_json(const ch_capacity_candidate *k) {
   return json;
 }
 
-static json_t *expected_json(const char *name, const ch_capacity_expected *e) {
+static json_t *expected_json(const char *name, const ch_capacity_estimate *e) {
   json_t *json = json_pack("{s:s, s:s}", "name", name, "excluded", e->excluded);
   if (!*e->bound) return json;
   json_object_set_new(json, "users_that_fit", json_integer((json_int_t)e->users));

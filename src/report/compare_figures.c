@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "experiment/findings/group_law.h"
+#include "laws/scaling_law.h"
 
 static bool on_images(const ch_summary *summary) {
   return summary->count && summary->groups[0].runs[0]->images;
@@ -172,7 +173,7 @@ static json_t *law_series(const ch_group *group, int colour, const ch_comparison
   for (int i = 0; i < group->runs[0]->curve_points; i++) {
     double tokens = (double)group->runs[0]->curve[i].tokens;
     if (tokens >= law.first)
-      json_array_append_new(points, json_pack("[f, f]", tokens, ch_scaling_law_loss(&law, tokens)));
+      json_array_append_new(points, json_pack("[f, f]", tokens, ch_predict_loss(&law, tokens)));
   }
   return json_pack("{s:s, s:i, s:s, s:s, s:o}", "name", group->name, "colour", colour, "group", "fitted law",
                    "style", "dashed", "points", points);

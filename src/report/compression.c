@@ -44,7 +44,7 @@ static json_t *profile_json(const ch_sensitivity *s) {
   return json_pack("{sf sI so}", "loss", s->loss, "tokens", (json_int_t)s->tokens, "layers", rows);
 }
 
-static json_t *matrices_json(const ch_compressed *compressed) {
+static json_t *matrices_json(const ch_compressed_model *compressed) {
   json_t *rows = json_array();
   for (int i = 0; i < compressed->matrix_count; i++) {
     const ch_compressed_matrix *m = &compressed->matrices[i];
@@ -77,7 +77,7 @@ static json_t *heads_json(const ch_compression_report *r) {
 }
 
 json_t *ch_compression_to_json(const ch_compression_report *r) {
-  const ch_compressed *c = r->compressed;
+  const ch_compressed_model *c = r->compressed;
   json_t *object = json_object();
   if (!object) return NULL;
   json_object_set_new(object, "method", json_string(r->method));
@@ -245,7 +245,7 @@ static void put_profile(const ch_sensitivity *s, ch_text *text) {
     }
 }
 
-static void put_matrices(const ch_compressed *c, ch_text *text) {
+static void put_matrices(const ch_compressed_model *c, ch_text *text) {
   if (!c->matrix_count) return;
   ch_table table = {.columns = "r5l11r4r10r10l", .gap = 2};
   static const char *const headings[] = {"layer",   "projection", "rank",

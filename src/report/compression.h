@@ -43,7 +43,7 @@ typedef struct ch_compression_report {
   const int64_t *component_heads;    /* [layers] mea: h' of each; else NULL */
   int64_t layers, groups;            /* G */
   const ch_sensitivity *sensitivity; /* or NULL */
-  const ch_compressed *compressed;
+  const ch_compressed_model *compressed;
   double seconds;
   ch_machine machine;
 } ch_compression_report;

@@ -124,7 +124,7 @@ static void put_profile(const ch_compression_report *r, ch_text *html) {
 /* --- matrices ---------------------------------------------------------------------------------------------------- */
 
 static void put_matrices(const ch_compression_report *r, ch_text *html) {
-  const ch_compressed *c = r->compressed;
+  const ch_compressed_model *c = r->compressed;
   if (!c->matrix_count) return;
   ch_text_puts(
       html,

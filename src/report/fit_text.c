@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "laws/loss_spikes.h"
 #include "report/sweep_text.h"
 
 enum { MOST_SPIKES = 5 };
@@ -21,7 +22,7 @@ static void put_spikes(const ch_stability *s, ch_text *text) {
                    (long long)s->list[i].last, s->list[i].height,
                    s->list[i].recovered ? "" : ", not recovered");
   ch_text_printf(text, "%s\n  %-22s %s\n", s->spikes > MOST_SPIKES ? "; ..." : "", "verdict",
-                 ch_stability_name(s->verdict));
+                 ch_stability_names[s->verdict]);
 }
 
 /* Each line of the warnings, indented; the warnings are released. */

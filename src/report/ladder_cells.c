@@ -1,4 +1,5 @@
 #include "report/ladder_cells.h"
+#include "laws/ladder_laws.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -68,27 +69,26 @@ ch_table ch_ladder_losses(const ch_ladder *ladder) {
 
 ch_table ch_ladder_predictions(const ch_ladder *ladder) {
   ch_table table = {.columns = "lr", .gap = 2};
-  ch_ladder_basis basis;
+  const ch_ladder_basis *basis = &ladder->laws->basis;
   bool target = ladder->target > 0;
   double largest = (double)ladder->sizes[ladder->rungs - 1];
   char size[32];
-  ch_ladder_basis_of(ladder->laws, &basis);
   ch_table_cell(&table, "law");
   ch_table_cell(&table, "%s predicted", ch_format_count(largest, size, sizeof size));
   ch_table_cell(&table, "actual");
   ch_table_cell(&table, "alpha");
   if (target) ch_table_cell(&table, "loss at %s", ch_format_count((double)ladder->target, size, sizeof size));
-  ch_table_cell(&table, "FLOPs of %s", ch_ladder_laws_at(ladder->laws, basis.baseline)->name);
-  ch_table_cell(&table, "time of %s", ch_ladder_laws_at(ladder->laws, basis.baseline)->name);
+  ch_table_cell(&table, "FLOPs of %s", ladder->laws->laws[basis->baseline].name);
+  ch_table_cell(&table, "time of %s", ladder->laws->laws[basis->baseline].name);
   ch_table_end_row(&table);
   for (int m = 0; m < ladder->count; m++) {
-    const ch_ladder_law *law = ch_ladder_laws_at(ladder->laws, m);
+    const ch_ladder_law *law = &ladder->laws->laws[m];
     ch_table_cell(&table, "%s", law->name);
     put_estimate_cell(&law->top, &plain, &table);
     ch_table_cell(&table, "%.3f", law->top_loss);
     put_estimate_cell(&law->alpha, &plain, &table);
     if (target) put_estimate_cell(&law->target, &plain, &table);
-    if (m == basis.baseline) {
+    if (m == basis->baseline) {
       ch_table_cell(&table, "1×");
       ch_table_cell(&table, "1×");
     } else {

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "laws/ladder_laws.h"
 #include "report/figure.h"
 #include "report/ladder_cells.h"
 

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/table.h"
+#include "laws/ladder_laws.h"
 #include "report/ladder_cells.h"
 
 enum { COUNT = 32 };
@@ -17,7 +18,7 @@ static void put_test(const ch_ladder *ladder, ch_text *text) {
   int within = 0, known = 0;
   char size[COUNT];
   for (int m = 0; m < ladder->count; m++) {
-    const ch_ladder_law *law = ch_ladder_laws_at(ladder->laws, m);
+    const ch_ladder_law *law = &ladder->laws->laws[m];
     if (isnan(law->top.low)) continue;
     known++;
     within += law->top.low <= law->top_loss && law->top_loss <= law->top.high;
@@ -35,8 +36,8 @@ static void put_test(const ch_ladder *ladder, ch_text *text) {
 }
 
 static void put_crossings(const ch_ladder *ladder, ch_text *text) {
-  const ch_ladder_crossing *c;
-  for (int i = 0; (c = ch_ladder_crossing_at(ladder->laws, i)) != NULL; i++) {
+  for (int i = 0; i < ladder->laws->crossing_count; i++) {
+    const ch_ladder_crossing *c = &ladder->laws->crossings[i];
     char parameters[COUNT];
     ch_text_printf(
         text, "%s overtakes %s at %.2g FLOPs, with models of about %s parameters",
@@ -56,28 +57,27 @@ static void put_crossings(const ch_ladder *ladder, ch_text *text) {
 }
 
 void ch_ladder_sentences_write(const ch_ladder *ladder, ch_text *text) {
-  ch_ladder_basis basis;
-  ch_ladder_basis_of(ladder->laws, &basis);
+  const ch_ladder_basis *basis = &ladder->laws->basis;
   char first[COUNT], last[COUNT];
-  const ch_estimate *floor = &ch_ladder_laws_at(ladder->laws, 0)->floor;
+  const ch_estimate *floor = &ladder->laws->laws[0].floor;
   ch_text_printf(text,
                  "The law L = E + A C^-alpha of the loss against the FLOPs of training, fitted to %d sizes "
                  "from %s to %s",
                  ladder->rungs, ch_format_count((double)ladder->sizes[0], first, COUNT),
                  put_largest(ladder, last));
-  if (basis.shares) ch_text_printf(text, " and to %d earlier points of each run", (int)basis.shares);
-  if (basis.one_floor && !isnan(floor->low))
+  if (basis->shares) ch_text_printf(text, " and to %d earlier points of each run", (int)basis->shares);
+  if (basis->one_floor && !isnan(floor->low))
     ch_text_printf(text, ", with one E of %.2f (%.2f to %.2f)", floor->value, floor->low, floor->high);
-  else if (basis.one_floor)
+  else if (basis->one_floor)
     ch_text_printf(text, ", with one E of %.2f", floor->value);
   else
     ch_text_puts(text, ", each mechanism with its own E");
-  if (isfinite(basis.noise)) ch_text_printf(text, ". Losses differ from it by %.4f nats", basis.noise);
+  if (isfinite(basis->noise)) ch_text_printf(text, ". Losses differ from it by %.4f nats", basis->noise);
   ch_text_puts(text, ".\n");
   put_test(ladder, text);
   put_crossings(ladder, text);
   for (int m = 0; m < ladder->count; m++)
-    if (ch_ladder_laws_at(ladder->laws, m)->says_nothing)
+    if (ladder->laws->laws[m].says_nothing)
       ch_text_printf(text,
                      "Warning: the law of %s says nothing: its losses do not bound alpha. Train longer, on "
                      "more text, or "

@@ -1,5 +1,6 @@
 /* How a comparison came about: data, training, machine, commands. */
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -69,12 +70,28 @@ void ch_page_put_training(const ch_page *p, ch_text *html) {
              (unsigned long long)training->seed);
 }
 
+/* Puts every value that a member of the runs' trained_on has, once. Runs may have had several machines. */
+static void put_trained_on(const ch_comparison *c, const char *term, size_t member, ch_text *html) {
+  ch_text values = {0};
+  for (int i = 0; i < c->count; i++) {
+    const char *value = *(const char *const *)(const void *)((const char *)&c->models[i].trained_on + member);
+    if (value && (!values.data || !strstr(values.data, value)))
+      ch_text_printf(&values, "%s%s", values.size ? ", " : "", value);
+  }
+  if (values.size && !values.failed) put_fact(html, term, "%s", values.data);
+  html->failed |= values.failed;
+  ch_text_free(&values);
+}
+
 void ch_page_put_machine(const ch_page *p, ch_text *html) {
   const ch_machine *machine = &p->comparison->machine;
   const bool native = p->comparison->engine == CH_ENGINE_NATIVE;
   const char *device = p->comparison->device ? p->comparison->device : "the first GPU, else the CPU";
   put_fact(html, "engine", "%s, Crosshead %s", native ? "native" : "PyTorch", p->comparison->version);
   if (!native) put_fact(html, "trained on", "%s", device);
+  put_trained_on(p->comparison, "device", offsetof(ch_trained_on, device_name), html);
+  put_trained_on(p->comparison, "PyTorch", offsetof(ch_trained_on, torch), html);
+  put_trained_on(p->comparison, "Python", offsetof(ch_trained_on, python), html);
   if (machine->processor[0]) put_fact(html, "processor", "%s", machine->processor);
   put_fact(html, "cores", "%lld, %lld %s used", (long long)machine->cores, (long long)machine->threads,
            ch_plural(machine->threads, "thread", "threads"));

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "experiment/findings/verdict.h"
+#include "laws/scaling_law.h"
 #include "report/compare_figures.h"
 #include "report/labels.h"
 #include "report/sweep_text.h"
@@ -71,15 +72,14 @@ static json_t *fitted(const ch_sweep_result *run, const char *name, int colour) 
   double ratio = law->budget / law->first;
   for (int i = 0; i < LAW_POINTS; i++) {
     double tokens = law->first * pow(ratio, (double)i / (LAW_POINTS - 1));
-    json_array_append_new(points, json_pack("[f, f]", tokens, ch_scaling_law_loss(law, tokens)));
+    json_array_append_new(points, json_pack("[f, f]", tokens, ch_predict_loss(law, tokens)));
   }
   json_t *series = json_pack("{s:s, s:i, s:s, s:s, s:o}", "name", name, "colour", colour, "group", "law",
                              "style", "dashed", "points", points);
   if (isfinite(law->at.low) && isfinite(law->at.high))
     json_object_set_new(series, "band",
-                        json_pack("[[f, f, f], [f, f, f]]", law->last, ch_scaling_law_loss(law, law->last),
-                                  ch_scaling_law_loss(law, law->last), law->budget, law->at.low,
-                                  law->at.high));
+                        json_pack("[[f, f, f], [f, f, f]]", law->last, ch_predict_loss(law, law->last),
+                                  ch_predict_loss(law, law->last), law->budget, law->at.low, law->at.high));
   return series;
 }
 

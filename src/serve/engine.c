@@ -80,7 +80,7 @@ static void note_token(ch_exchange *exchange, ch_prompt *prompt, const ch_event 
 static void note_end(ch_exchange *exchange, ch_prompt *prompt, const ch_event *event) {
   ch_writing *writing = exchange->writing;
   ch_choice *choice = &prompt->choices[event->choice];
-  const ch_generated *generated = event->generated;
+  const ch_generation_result *generated = event->generated;
   writing->newline |= event->size > 0 && memchr(event->text, '\n', event->size);
   ch_text_put(&choice->written.text, event->text, event->size);
   if (choice->written.count > 0)

@@ -1,8 +1,8 @@
 /* Jinja templates, for task descriptions and for chat templates.
  *
  * A template is parsed once and filled many times. Values are JSON's. Both dialects share one language:
- * expressions with filters, tests and methods; set, for, if, macro, break, continue, raw; comments; white
- * space control. docs/tasks.md lists it. There are no includes, no inheritance, no call blocks and no
+ * expressions with filters, tests and methods; set, for, if, macro, filter, break, continue, raw; comments;
+ * white space control. docs/tasks.md lists it. There are no includes, no inheritance, no call blocks and no
  * assignments to anything but names and namespaces. Work is bounded (template_limits.h), because templates
  * come from anywhere. */
 #ifndef CH_TEMPLATE_TEMPLATE_H

@@ -45,22 +45,26 @@ static json_t *undefined_or(filling *f, const char *format, const char *name) {
 static const char *const functions[] = {"range", "namespace", "dict", "raise_exception", "strftime_now"};
 enum { FUNCTIONS = sizeof functions / sizeof *functions, FUNCTIONS_OF_TASKS = 3 };
 
-static bool is_callable(const filling *f, const char *name) {
+static bool is_function(const filling *f, const char *name) {
   int count = f->template->dialect == CH_TEMPLATE_CHAT ? FUNCTIONS : FUNCTIONS_OF_TASKS;
   for (int i = 0; i < count; i++)
     if (strcmp(functions[i], name) == 0) return true;
-  for (int i = 0; i < f->macro_count; i++)
-    if (strcmp(f->macros[i]->names[0], name) == 0) return true;
   return false;
 }
 
-static json_t *name_value(filling *f, const char *name) {
+json_t *ch_template_variable(const filling *f, const char *name) {
   json_t *value = NULL;
   for (int i = f->frame_count - 1; i >= f->first_frame && !value; i--)
     value = json_object_get(f->frames[i], name);
   if (!value) value = json_object_get(f->frames[0], name);
-  if (!value) value = json_object_get(f->scope->fields, name);
-  if (!value && is_callable(f, name)) return ch_template_callable();
+  for (int i = f->macro_count - 1; i >= 0 && !value; i--)
+    if (strcmp(f->macros[i]->names[0], name) == 0) value = (json_t *)(uintptr_t)&f->macros[i]->value;
+  return value ? value : json_object_get(f->scope->fields, name);
+}
+
+static json_t *name_value(filling *f, const char *name) {
+  json_t *value = ch_template_variable(f, name);
+  if (!value && is_function(f, name)) value = ch_template_callable();
   return value ? json_incref(value) : undefined_or(f, "the item has no field \"%.60s\"", name);
 }
 
@@ -354,6 +358,10 @@ static json_t *dict_value(filling *f, const ch_expression *e) {
 
 /* The arguments of a call, in[e->count]; false with the status set, and nothing to release. */
 static bool arguments(filling *f, const ch_expression *e, json_t **in) {
+  if (e->spread) {
+    ch_template_wrong(f, CH_ERROR_FORMAT, "only a macro can be called with *");
+    return false;
+  }
   for (int i = 0; i < e->count; i++) {
     if ((in[i] = ch_template_evaluate(f, e->in[i]))) continue;
     while (i > 0) json_decref(in[--i]);
@@ -464,7 +472,9 @@ static json_t *function_value(filling *f, const ch_expression *e) {
   char message[128];
   json_t *in[CH_TEMPLATE_ARGUMENTS], *result = ch_template_call_macro(f, e);
   bool chat = f->template->dialect == CH_TEMPLATE_CHAT;
-  if (result || f->status != CH_OK || !arguments(f, e, in)) return result;
+  if (result || f->status != CH_OK) return result;
+  if (!e->name) return ch_template_wrong(f, CH_ERROR_FORMAT, "the value that is called is no macro");
+  if (!arguments(f, e, in)) return NULL;
   if (strcmp(e->name, "range") == 0) {
     result = range(f, in, e->count);
   } else if (strcmp(e->name, "namespace") == 0 || strcmp(e->name, "dict") == 0) {

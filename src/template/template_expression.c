@@ -139,7 +139,7 @@ static ch_expression *parse_unary(parser *p, bool with_filters);
 typedef struct values {
   ch_expression *in[CH_TEMPLATE_ARGUMENTS];
   const char *keywords[CH_TEMPLATE_ARGUMENTS];
-  int count;
+  int count, spread;
   bool named;
 } values;
 
@@ -152,7 +152,8 @@ static void add_value(parser *p, values *v, const char *keyword, ch_expression *
     ch_template_fail(p, message);
     return;
   }
-  if (!keyword && v->named) ch_template_fail(p, "an argument without a name follows one with a name");
+  if (!keyword && (v->named || v->spread))
+    ch_template_fail(p, "an argument without a name follows one with a name, or *");
   v->named |= keyword != NULL;
   v->keywords[v->count] = keyword;
   v->in[v->count++] = value;
@@ -162,6 +163,7 @@ static void add_value(parser *p, values *v, const char *keyword, ch_expression *
 static ch_expression *give_values(parser *p, ch_expression *e, const values *v) {
   if (!e || p->status != CH_OK) return NULL;
   e->count = v->count;
+  e->spread = v->spread;
   if (v->count == 0) return e;
   e->in = ch_template_allocate(p, (size_t)v->count * sizeof *e->in);
   if (v->named) e->keywords = ch_template_allocate(p, (size_t)v->count * sizeof *e->keywords);
@@ -191,12 +193,14 @@ static const char *take_keyword(parser *p) {
   return NULL;
 }
 
-/* Values up to the closing bracket. */
-static ch_expression *parse_values(parser *p, const char *closing, bool keywords, ch_expression *e) {
+/* Values up to the closing bracket; in calls they may have keywords, and one may be *list. */
+static ch_expression *parse_values(parser *p, const char *closing, bool call, ch_expression *e) {
   values v = {.count = 0};
   while (p->status == CH_OK && !ch_template_take(p, closing)) {
-    const char *keyword = keywords ? take_keyword(p) : NULL;
+    const bool spread = call && ch_template_take(p, "*");
+    const char *keyword = call && !spread ? take_keyword(p) : NULL;
     add_value(p, &v, keyword, ch_template_expression(p));
+    if (spread) v.spread = v.count;
     if (p->status != CH_OK || ch_template_take(p, closing)) break;
     ch_template_need(p, ",");
   }
@@ -287,7 +291,7 @@ static ch_expression *parse_index(parser *p, ch_expression *a) {
   return e;
 }
 
-/* a.name, a.name(...) and a[...] after a value. */
+/* a.name, a.name(...), a[...] and a[...](...) after a value. */
 static ch_expression *parse_postfix(parser *p, ch_expression *e) {
   while (e && p->status == CH_OK) {
     if (ch_template_take(p, ".")) {
@@ -303,6 +307,8 @@ static ch_expression *parse_postfix(parser *p, ch_expression *e) {
       }
     } else if (ch_template_take(p, "[")) {
       e = parse_index(p, e);
+    } else if (e->kind == CH_INDEX && ch_template_take(p, "(")) {
+      e = parse_values(p, ")", true, new_expression(p, CH_FUNCTION, NULL, e, NULL));
     } else {
       break;
     }
@@ -339,12 +345,17 @@ static ch_expression *parse_test(parser *p, ch_expression *a) {
   return e && negated ? new_expression(p, CH_NOT, NULL, e, NULL) : e;
 }
 
+/* The filter behind "|". */
+static ch_expression *parse_filter(parser *p, ch_expression *a) {
+  ch_expression *e = new_expression(p, CH_FILTER, ch_template_take_name(p), a, NULL);
+  e = e ? check_name(p, e, ch_template_knows(e->name), "filter or method", ch_template_functions) : NULL;
+  return e && ch_template_take(p, "(") ? parse_values(p, ")", true, e) : e;
+}
+
 static ch_expression *parse_filters(parser *p, ch_expression *e) {
   while (e && p->status == CH_OK) {
     if (ch_template_take(p, "|")) {
-      e = new_expression(p, CH_FILTER, ch_template_take_name(p), e, NULL);
-      e = e ? check_name(p, e, ch_template_knows(e->name), "filter or method", ch_template_functions) : NULL;
-      if (e && ch_template_take(p, "(")) e = parse_values(p, ")", true, e);
+      e = parse_filter(p, e);
     } else if (ch_template_take(p, "is")) {
       e = parse_test(p, e);
     } else {
@@ -352,6 +363,10 @@ static ch_expression *parse_filters(parser *p, ch_expression *e) {
     }
   }
   return p->status == CH_OK ? e : NULL;
+}
+
+ch_expression *ch_template_body_filters(parser *p) {
+  return parse_filters(p, parse_filter(p, new_expression(p, CH_NAME, CH_TEMPLATE_BODY, NULL, NULL)));
 }
 
 /* Returns true if closing brackets follow: a sign before them is theirs. */

@@ -174,6 +174,15 @@ static void run_if(filling *f, const ch_statement *s) {
   json_decref(condition);
 }
 
+static void run_filtered(filling *f, const ch_statement *s) {
+  if (!push_frame(f)) return;
+  json_t *body = captured(f, s->body);
+  if (body) give_name(f, CH_TEMPLATE_BODY, body);
+  json_decref(body);
+  if (f->status == CH_OK) put_value(f, s);
+  pop_frame(f);
+}
+
 static void add_macro(filling *f, const ch_statement *s) {
   const ch_statement **more = realloc(f->macros, (size_t)(f->macro_count + 1) * sizeof *more);
   if (more) f->macros = more;
@@ -203,6 +212,9 @@ static void run_one(filling *f, const ch_statement *s) {
   case CH_MACRO:
     add_macro(f, s);
     break;
+  case CH_FILTERED:
+    run_filtered(f, s);
+    break;
   case CH_BREAK:
     f->leaving = true;
     break;
@@ -223,25 +235,58 @@ static void run(filling *f, const ch_statement *first) {
 
 /* --- macros --------------------------------------------------------------------------------------------- */
 
-/* Gives the parameters of a macro their values: arguments are evaluated outside, defaults inside. */
-static void give_arguments(filling *f, const ch_statement *macro, json_t *const *in,
-                           const ch_expression *call) {
+/* The arguments of a call, evaluated. */
+typedef struct arguments {
+  json_t *in[CH_TEMPLATE_ARGUMENTS];
+  const char *keywords[CH_TEMPLATE_ARGUMENTS]; /* NULL for one without */
+  int count;
+} arguments;
+
+/* Takes over the value's reference. */
+static void add_argument(filling *f, arguments *g, const char *keyword, json_t *value) {
+  if (!value) return;
+  if (g->count == CH_TEMPLATE_ARGUMENTS) {
+    ch_template_wrong(f, CH_ERROR_FORMAT, "a macro is called with too many arguments");
+    json_decref(value);
+    return;
+  }
+  g->keywords[g->count] = keyword;
+  g->in[g->count++] = value;
+}
+
+static void evaluate_arguments(filling *f, const ch_expression *call, arguments *g) {
+  for (int k = 0; k < call->count && f->status == CH_OK; k++) {
+    json_t *value = ch_template_evaluate(f, call->in[k]);
+    if (k + 1 != call->spread) {
+      add_argument(f, g, call->keywords ? call->keywords[k] : NULL, value);
+      continue;
+    }
+    json_t *list = value ? ch_template_elements(value, f->error) : NULL;
+    if (value && !list) ch_template_wrong_in(f);
+    for (size_t i = 0; f->status == CH_OK && i < json_array_size(list); i++)
+      add_argument(f, g, NULL, json_incref(json_array_get(list, i)));
+    json_decref(list);
+    json_decref(value);
+  }
+}
+
+/* Gives the parameters of a macro their values; defaults are evaluated inside it. */
+static void give_arguments(filling *f, const ch_statement *macro, const arguments *g) {
   for (int i = 1; i < macro->name_count && f->status == CH_OK; i++) {
     json_t *value = NULL;
-    for (int k = 0; k < call->count; k++) {
-      const char *keyword = call->keywords ? call->keywords[k] : NULL;
-      if (keyword ? strcmp(keyword, macro->names[i]) == 0 : k == i - 1) value = json_incref(in[k]);
-    }
+    for (int k = 0; k < g->count; k++)
+      if (g->keywords[k] ? strcmp(g->keywords[k], macro->names[i]) == 0 : k == i - 1)
+        value = json_incref(g->in[k]);
     if (!value && macro->defaults[i]) value = ch_template_evaluate(f, macro->defaults[i]);
     if (f->status == CH_OK) give_name(f, macro->names[i], value ? value : ch_template_undefined());
     json_decref(value);
   }
 }
 
-static bool check_arguments(filling *f, const ch_statement *macro, const ch_expression *call) {
+static bool check_arguments(filling *f, const ch_statement *macro, const arguments *g) {
   char message[128];
-  for (int k = 0; k < call->count; k++) {
-    const char *keyword = call->keywords ? call->keywords[k] : NULL;
+  for (int k = 0; k < g->count; k++) {
+    const char *keyword = g->keywords[k];
     bool known = !keyword && k < macro->name_count - 1;
     for (int i = 1; keyword && i < macro->name_count; i++) known |= strcmp(keyword, macro->names[i]) == 0;
     if (known) continue;
@@ -253,24 +298,31 @@ static bool check_arguments(filling *f, const ch_statement *macro, const ch_expr
   return true;
 }
 
-json_t *ch_template_call_macro(filling *f, const ch_expression *call) {
+/* The macro that is called; NULL: the value is none. */
+static const ch_statement *macro_of(filling *f, const ch_expression *call) {
   const ch_statement *macro = NULL;
-  json_t *in[CH_TEMPLATE_ARGUMENTS], *result = NULL;
-  int count = 0;
+  json_t *value = call->a ? ch_template_evaluate(f, call->a) : ch_template_variable(f, call->name);
   for (int i = 0; i < f->macro_count; i++)
-    if (strcmp(f->macros[i]->names[0], call->name) == 0) macro = f->macros[i];
-  if (!macro || !check_arguments(f, macro, call)) return NULL;
-  for (; count < call->count; count++)
-    if (!(in[count] = ch_template_evaluate(f, call->in[count]))) break;
+    if (value == &f->macros[i]->value) macro = f->macros[i];
+  if (call->a) json_decref(value);
+  return macro;
+}
+
+json_t *ch_template_call_macro(filling *f, const ch_expression *call) {
+  const ch_statement *macro = macro_of(f, call);
+  arguments g = {.count = 0};
+  json_t *result = NULL;
+  if (!macro || f->status != CH_OK) return NULL;
+  evaluate_arguments(f, call, &g);
   int outer = f->first_frame;
-  if (count == call->count && push_frame(f)) {
+  if (f->status == CH_OK && check_arguments(f, macro, &g) && push_frame(f)) {
     f->first_frame = f->frame_count - 1;
-    give_arguments(f, macro, in, call);
+    give_arguments(f, macro, &g);
     if (f->status == CH_OK) result = captured(f, macro->body);
     f->first_frame = outer;
     pop_frame(f);
   }
-  while (count > 0) json_decref(in[--count]);
+  while (g.count > 0) json_decref(g.in[--g.count]);
   return result;
 }
 

@@ -101,8 +101,8 @@ static void put_text(parser *p, ch_statement ***tail, const char *until) {
 
 /* --- statements ----------------------------------------------------------------------------------------- */
 
-static const char *const endings[] = {"endfor", "elif",     "else",         "endif",
-                                      "endset", "endmacro", "endgeneration"};
+static const char *const endings[] = {"endfor", "elif",     "else",      "endif",
+                                      "endset", "endmacro", "endfilter", "endgeneration"};
 typedef enum ending {
   ENDS_FOR,
   ENDS_ELIF,
@@ -110,6 +110,7 @@ typedef enum ending {
   ENDS_IF,
   ENDS_SET,
   ENDS_MACRO,
+  ENDS_FILTER,
   ENDS_GENERATION,
   ENDS_TEXT
 } ending;
@@ -219,7 +220,13 @@ static void parse_macro(parser *p, ch_statement *s) {
   memcpy(s->names, names, (size_t)count * sizeof *names);
   memcpy(s->defaults, defaults, (size_t)count * sizeof *defaults);
   s->name_count = count;
+  s->value = *ch_template_callable();
   parse_block(p, &s->body, ENDS_MACRO);
+}
+
+static void parse_filtered(parser *p, ch_statement *s) {
+  s->expression = ch_template_body_filters(p);
+  parse_block(p, &s->body, ENDS_FILTER);
 }
 
 /* Behind "{% raw": text up to {% endraw %}, with brackets in it. It begins with the line break behind {% raw
@@ -251,9 +258,13 @@ static bool parse_statement(parser *p, ch_statement ***tail, ending *end) {
     const char *word;
     ch_statement_kind kind;
     void (*parse)(parser *p, ch_statement *s);
-  } statements[] = {{"set", CH_SET, parse_set}, {"for", CH_FOR, parse_for},
-                    {"if", CH_IF, parse_if},    {"macro", CH_MACRO, parse_macro},
-                    {"break", CH_BREAK, NULL},  {"continue", CH_CONTINUE, NULL}};
+  } statements[] = {{"set", CH_SET, parse_set},
+                    {"for", CH_FOR, parse_for},
+                    {"if", CH_IF, parse_if},
+                    {"macro", CH_MACRO, parse_macro},
+                    {"break", CH_BREAK, NULL},
+                    {"continue", CH_CONTINUE, NULL},
+                    {"filter", CH_FILTERED, parse_filtered}};
   for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
     if (ch_template_take(p, endings[i])) {
       *end = (ending)i;
@@ -274,7 +285,7 @@ static bool parse_statement(parser *p, ch_statement ***tail, ending *end) {
     ch_statement *s = add(p, tail, CH_IF);
     if (s) parse_block(p, &s->body, ENDS_GENERATION);
   } else {
-    ch_template_fail(p, "unknown statement; use set, for, if, macro, break, continue or raw");
+    ch_template_fail(p, "unknown statement; use set, for, if, macro, filter, break, continue or raw");
   }
   return false;
 }

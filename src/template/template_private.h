@@ -16,7 +16,7 @@ typedef enum ch_expression_kind {
   CH_INDEX,    /* a[b] */
   CH_SLICE,    /* a[b:c:d], each may be missing */
   CH_CALL,     /* a.name(in ...) */
-  CH_FUNCTION, /* name(in ...) */
+  CH_FUNCTION, /* name(in ...), or a(in ...) for a macro that is a value */
   CH_FILTER,   /* a | name(in ...) */
   CH_TEST,     /* a is name(in ...) */
   CH_LIST,     /* [in ...] */
@@ -35,16 +35,18 @@ typedef struct ch_expression {
   struct ch_expression **in; /* arguments or elements, [count] */
   const char **keywords;     /* of the arguments, NULL for one without; NULL if none has one */
   int count;
+  int spread; /* in[spread - 1] is *list: its elements are arguments; 0: none is */
   int height; /* of the tree below: 0 for a leaf */
 } ch_expression;
 
 typedef enum ch_statement_kind {
   CH_TEXT,
   CH_OUTPUT,
-  CH_SET,   /* names = expression, or a namespace's member, or the text of the body */
-  CH_FOR,   /* for names in expression if condition */
-  CH_IF,    /* without an expression: the body always runs */
-  CH_MACRO, /* names[0] is its own name, the others its parameters */
+  CH_SET,      /* names = expression, or a namespace's member, or the text of the body */
+  CH_FOR,      /* for names in expression if condition */
+  CH_IF,       /* without an expression: the body always runs */
+  CH_MACRO,    /* names[0] is its own name, the others its parameters */
+  CH_FILTERED, /* the value of the expression, in which CH_TEMPLATE_BODY names the text of the body */
   CH_BREAK,
   CH_CONTINUE
 } ch_statement_kind;
@@ -59,10 +61,14 @@ typedef struct ch_statement {
   ch_expression *expression;          /* CH_SET without one: of the body's text */
   ch_expression *condition;           /* CH_FOR; or NULL */
   ch_expression **defaults;           /* CH_MACRO: of each name, NULL without one */
+  json_t value;                       /* CH_MACRO: what its name is, recognised by its address */
   struct ch_statement *body, *orelse; /* first of a list */
   bool uses_loop;                     /* CH_FOR: the body names `loop` */
   struct ch_statement *next;
 } ch_statement;
+
+/* A name that no template can spell. */
+#define CH_TEMPLATE_BODY " body"
 
 struct ch_template {
   ch_arena arena;
@@ -97,6 +103,8 @@ const char *ch_template_take_name(ch_template_parser *p);
 /* An expression; NULL with the status set. The second form also reads a tuple without brackets. */
 ch_expression *ch_template_expression(ch_template_parser *p);
 ch_expression *ch_template_tuple(ch_template_parser *p);
+/* Filters applied to CH_TEMPLATE_BODY, as in {% filter trim | upper %}. */
+ch_expression *ch_template_body_filters(ch_template_parser *p);
 /* An expression without "if", for what {% for %} runs over. */
 ch_expression *ch_template_expression_before_if(ch_template_parser *p);
 
@@ -128,6 +136,8 @@ json_t *ch_template_no_memory(ch_template_filling *f);
 json_t *ch_template_wrong_in(ch_template_filling *f);
 /* Counts a step; false with the status set when there were too many. */
 bool ch_template_step(ch_template_filling *f);
+/* The value of a variable's, macro's or field's name, borrowed; NULL if there is none. */
+json_t *ch_template_variable(const ch_template_filling *f, const char *name);
 /* Calls a macro; a new string, or NULL with the status set. NULL with f->status CH_OK if there is none of
    that name. */
 json_t *ch_template_call_macro(ch_template_filling *f, const ch_expression *call);
@@ -188,8 +198,9 @@ extern const char *const ch_template_tests[]; /* NULL-terminated */
 /* The value of undefined names: a JSON null other than json_null(), recognised by its address. Not counted,
    never freed. */
 json_t *ch_template_undefined(void);
-/* The value of the names of functions and macros. As for undefined. */
+/* The value of the names of functions. As for undefined. A macro's is its statement's. */
 json_t *ch_template_callable(void);
+bool ch_template_is_callable(const json_t *value);
 /* The key of an object for a text or a whole number; NULL for other values. Whole numbers become a text in
    `buffer` that no text of a template equals. */
 enum { CH_TEMPLATE_KEY = 24 };

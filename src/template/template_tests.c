@@ -28,16 +28,16 @@ static int test_type(const char *name, const json_t *value) {
       {"undefined", undefined},
       {"none", json_is_null(value) && !undefined},
       {"string", string},
-      {"number", json_is_number(value) || (json_is_boolean(value) && value != ch_template_callable())},
+      {"number", json_is_number(value) || (json_is_boolean(value) && !ch_template_is_callable(value))},
       {"integer", json_is_integer(value)},
       {"float", json_is_real(value)},
-      {"boolean", json_is_boolean(value) && value != ch_template_callable()},
-      {"true", json_is_true(value) && value != ch_template_callable()},
+      {"boolean", json_is_boolean(value) && !ch_template_is_callable(value)},
+      {"true", json_is_true(value) && !ch_template_is_callable(value)},
       {"false", json_is_false(value)},
       {"mapping", json_is_object(value)},
       {"iterable", string || array || json_is_object(value) || undefined},
       {"sequence", string || array || json_is_object(value) || undefined},
-      {"callable", value == ch_template_callable()}};
+      {"callable", ch_template_is_callable(value)}};
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
     if (strcmp(types[i].name, name) == 0) return types[i].holds;
   return -1;

@@ -20,6 +20,10 @@ json_t *ch_template_callable(void) {
   return (json_t *)(uintptr_t)&callable;
 }
 
+bool ch_template_is_callable(const json_t *value) {
+  return json_is_true(value) && value != json_true();
+}
+
 /* A byte that begins the keys of whole numbers. */
 static const char whole_key = 1;
 
@@ -55,7 +59,7 @@ bool ch_template_order(const json_t *a, const json_t *b, double *order) {
 
 /* Numbers and booleans, which are numbers in Python. */
 static bool is_numeric(const json_t *value) {
-  return json_is_number(value) || (json_is_boolean(value) && value != ch_template_callable());
+  return json_is_number(value) || (json_is_boolean(value) && !ch_template_is_callable(value));
 }
 
 static double number_of(const json_t *value) {

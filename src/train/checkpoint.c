@@ -171,12 +171,12 @@ static void give_the_rest(saving *s) {
 
 ch_status ch_trainer_save(const ch_trainer *trainer, const char *path, ch_error *error) {
   saving s;
-  ch_status status = ch_ranks_agree(trainer->ranks, prepare_saving(trainer, &s, error), error);
+  ch_status status = ch_agree(trainer->ranks, prepare_saving(trainer, &s, error), error);
   if (status == CH_OK) {
     if (ch_ranks_leads(trainer->ranks))
       status = ch_safetensors_write_made(path, s.list, s.count, s.metadata, give_tensor, &s, error);
     give_the_rest(&s);
-    status = ch_ranks_agree(trainer->ranks, status, error);
+    status = ch_agree(trainer->ranks, status, error);
   }
   forget_saving(&s);
   return status;
@@ -418,5 +418,5 @@ static ch_status resume(ch_trainer *trainer, const char *path, ch_error *error) 
 }
 
 ch_status ch_trainer_resume(ch_trainer *trainer, const char *path, ch_error *error) {
-  return ch_ranks_agree(trainer->ranks, resume(trainer, path, error), error);
+  return ch_agree(trainer->ranks, resume(trainer, path, error), error);
 }

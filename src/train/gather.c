@@ -23,7 +23,7 @@ void ch_gather_tensor(const ch_trainer *trainer, ch_parameter_group group, int p
     return;
   }
   ch_parameter_piece_join(set, p, 0, own->data, whole);
-  for (int rank = 1; rank < ch_ranks_count(ranks); rank++) {
+  for (int rank = 1; rank < ch_rank_count(ranks); rank++) {
     size_t bytes = (size_t)ch_parameter_piece_of(set, p, rank).count * ch_dtype_size(set->dtype);
     if (bytes == 0) continue;
     ch_ranks_receive(ranks, rank, tag, room, bytes, &transfer);
@@ -66,7 +66,7 @@ static ch_status reserve(const ch_trainer *trainer, ch_gathered *g, void **room,
 ch_status ch_gather_weights(const ch_trainer *trainer, ch_gathered *g, ch_error *error) {
   void *room = NULL;
   *g = (ch_gathered){0};
-  ch_status status = ch_ranks_agree(trainer->ranks, reserve(trainer, g, &room, error), error);
+  ch_status status = ch_agree(trainer->ranks, reserve(trainer, g, &room, error), error);
   for (int p = 0; p < trainer->params.count && status == CH_OK; p++)
     if (ch_is_divided(trainer, CH_WEIGHTS, p))
       ch_gather_tensor(trainer, CH_WEIGHTS, p, g->made ? g->made[p] : NULL, room);

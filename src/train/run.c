@@ -43,7 +43,7 @@ static bool leads(const run *r) {
 }
 
 static ch_status agree(const run *r, ch_status status, ch_error *error) {
-  return ch_ranks_agree(r->ranks, status, error);
+  return ch_agree(r->ranks, status, error);
 }
 
 /* --- the directory -------------------------------------------------------------------------------------- */
@@ -234,7 +234,7 @@ static ch_status drive(run *r, bool resume, ch_error *error) {
   if (leads(r))
     ch_remove_leftovers(r->directory, written_files); /* nobody else writes here: the log is locked */
   if (done && r->saved_step == r->options->steps) {
-    if (r->events->started) r->events->started(r->events->context, r->saved_step);
+    if (r->events->started) r->events->started(r->events->context, r->saved_step, &(ch_trained_on){0});
     return CH_OK;
   }
   if (r->events->worker) {
@@ -244,7 +244,7 @@ static ch_status drive(run *r, bool resume, ch_error *error) {
   ch_status status = leads(r) ? begin_files(r, error) : CH_OK;
   CH_TRY(agree(r, status, error));
   r->last_saved = ch_clock();
-  if (r->events->started) r->events->started(r->events->context, progress_of(r).step);
+  if (r->events->started) r->events->started(r->events->context, progress_of(r).step, &(ch_trained_on){0});
   status = go_on(r, error);
   return status == CH_OK ? finish(r, error) : stop(r, status, error);
 }

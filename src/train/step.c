@@ -72,7 +72,7 @@ static ch_status fetch(ch_trainer *trainer, ch_stop_test stop, void *stop_contex
   *found = (contents){0};
   if (trainer->ranks && stop && stop(stop_context)) status = interrupted(error, step);
   if (status == CH_OK) status = fetch_own(trainer, found, error);
-  CH_TRY(ch_ranks_agree(trainer->ranks, status, error));
+  CH_TRY(ch_agree(trainer->ranks, status, error));
   int64_t sums[] = {found->predicted, found->tokens};
   ch_ranks_sum(trainer->ranks, sums, 2, trainer->relay.load_room);
   *found = (contents){sums[0], sums[1]};
@@ -135,7 +135,7 @@ static ch_status agree(ch_trainer *trainer, ch_status status, int64_t predicted,
                        ch_error *error) {
   ch_relay *relay = &trainer->relay;
   ch_expert_balance *balance = &trainer->balance;
-  bool whole = ch_ranks_rank(trainer->ranks) + 1 == ch_ranks_count(trainer->ranks);
+  bool whole = ch_own_rank(trainer->ranks) + 1 == ch_rank_count(trainer->ranks);
   status = ch_relay_end_step(relay, status, error);
   gather_squares(trainer);
   if (status == CH_OK && whole)
@@ -153,7 +153,7 @@ static void gather_weights(ch_trainer *trainer) {
   const ch_parameter_region *real = &trainer->set.regions[CH_KEPT_WHOLE],
                             *rounded = &trainer->set.regions[CH_KEPT_ROUNDED];
   if (!trainer->ranks) return;
-  double start = ch_clock(), others = (double)(ch_ranks_count(trainer->ranks) - 1);
+  double start = ch_clock(), others = (double)(ch_rank_count(trainer->ranks) - 1);
   size_t bytes = (size_t)real->part * ch_dtype_size(trainer->set.dtype),
          rounded_bytes = (size_t)rounded->part * ch_dtype_size(CH_BF16);
   ch_round_own_weights(&trainer->set, trainer->engine.kernels, &trainer->engine.team);
@@ -192,7 +192,7 @@ ch_status ch_trainer_step(ch_trainer *trainer, ch_stop_test stop, void *stop_con
   int64_t predicted = found.predicted;
   ch_relay_begin(&trainer->relay, ch_trainer_micro_batches(trainer), stop, stop_context);
   ch_shards_begin(&trainer->relay.shards, ch_trainer_micro_batches(trainer), trainer->batch.tokens, true);
-  ch_trainer_watch(trainer, ch_trainer_micro_batches(trainer) / ch_ranks_count(trainer->ranks));
+  ch_trainer_watch(trainer, ch_trainer_micro_batches(trainer) / ch_rank_count(trainer->ranks));
   ch_status status = differentiate(trainer, predicted, stop, stop_context, &step.sums, error);
   ch_trainer_unwatch(trainer);
   CH_TRY(agree(trainer, status, predicted, &step, error));

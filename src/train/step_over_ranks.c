@@ -26,7 +26,7 @@ int ch_relay_moment_tag(const ch_relay *relay) {
 /* --- the ring of ranks ---------------------------------------------------------------------------------- */
 
 static int ranks_of(const ch_relay *relay) {
-  return ch_ranks_count(relay->ranks);
+  return ch_rank_count(relay->ranks);
 }
 
 static int owner_of(const ch_relay *relay, int64_t micro_batch) {
@@ -34,7 +34,7 @@ static int owner_of(const ch_relay *relay, int64_t micro_batch) {
 }
 
 int64_t ch_relay_first(const ch_relay *relay) {
-  return ch_ranks_rank(relay->ranks);
+  return ch_own_rank(relay->ranks);
 }
 
 int64_t ch_relay_stride(const ch_relay *relay) {
@@ -136,7 +136,7 @@ static char *piece_data(const ch_relay *relay, int parameter, ch_parameter_piece
 static void final(void *context, int parameter) {
   ch_relay *relay = context;
   double start = ch_clock(), sent = 0;
-  int self = ch_ranks_rank(relay->ranks), ranks = ranks_of(relay);
+  int self = ch_own_rank(relay->ranks), ranks = ranks_of(relay);
   if (!travels(relay, parameter)) return;
   relay->handed_out[parameter] = true;
   for (int rank = 0; rank < ranks; rank++) {
@@ -275,7 +275,7 @@ ch_status ch_relay_end_step(ch_relay *relay, ch_status status, ch_error *error) 
   double start = ch_clock(), received = 0;
   for (int s = 0; s < relay->count; s++) status = await_telling(relay, &relay->sums[s].out, status, error);
   status = await_telling(relay, &relay->giving, status, error);
-  bool last = owner_of(relay, relay->micro_batches - 1) == ch_ranks_rank(relay->ranks);
+  bool last = owner_of(relay, relay->micro_batches - 1) == ch_own_rank(relay->ranks);
   if (!last) receive_pieces(relay);
   int pieces = relay->set->params->count * (last ? ranks_of(relay) : 1);
   for (int i = 0; i < pieces; i++) status = await_telling(relay, &relay->pieces[i], status, error);
@@ -313,8 +313,8 @@ ch_status ch_relay_create(ch_relay *relay, ch_rank_group *ranks, const ch_engine
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "training over several ranks needs weights in the processor's own memory");
   const ch_gradient_sum *sums = ch_runner_gradient_sums(runner, &relay->count);
-  size_t params = (size_t)set->params->count, count = (size_t)ch_ranks_count(ranks);
-  bool last = ch_ranks_rank(ranks) + 1 == (int)count;
+  size_t params = (size_t)set->params->count, count = (size_t)ch_rank_count(ranks);
+  bool last = ch_own_rank(ranks) + 1 == (int)count;
   relay->sums = calloc((size_t)relay->count + 1, sizeof *relay->sums);
   relay->pieces = calloc(params * (last ? count : 1) + 1, sizeof *relay->pieces);
   relay->handed_out = calloc(params + 1, sizeof *relay->handed_out);
@@ -347,7 +347,7 @@ void ch_relay_free(ch_relay *relay) {
 
 double ch_relay_step_bytes(const ch_relay *relay) {
   const ch_parameter_set *set = relay->set;
-  int rank = ch_ranks_rank(relay->ranks), ranks = ranks_of(relay);
+  int rank = ch_own_rank(relay->ranks), ranks = ranks_of(relay);
   double sums = 0, pieces = 0, parts = 0, size = (double)ch_dtype_size(set->dtype);
   int64_t own = relay->micro_batches / ranks;
   for (int s = 0; s < relay->count; s++) sums += (double)relay->sums[s].bytes;

@@ -116,8 +116,8 @@ static ch_status create_set(ch_trainer *trainer, ch_error *error) {
   ch_status status = find_keeping(trainer, &keeping, error);
   if (status == CH_OK)
     status = ch_parameter_set_create_part(&trainer->set, &trainer->params, trainer->engine.kernels,
-                                          ch_ranks_rank(trainer->ranks), ch_ranks_count(trainer->ranks),
-                                          keeping, error);
+                                          ch_own_rank(trainer->ranks), ch_rank_count(trainer->ranks), keeping,
+                                          error);
   if (status == CH_OK && trainer->rank_count > 1) ch_gemm_by_panels(trainer->engine.gemm);
   free(keeping);
   return status;
@@ -126,7 +126,7 @@ static ch_status create_set(ch_trainer *trainer, ch_error *error) {
 /* Every rank has as many micro-batches of a step as the others. */
 static ch_status check_shares(const ch_trainer *trainer, ch_error *error) {
   const ch_train_options *o = &trainer->options;
-  int ranks = ch_ranks_count(trainer->ranks);
+  int ranks = ch_rank_count(trainer->ranks);
   int64_t each = o->micro_batch, all = o->batch * o->accumulate / each;
   if (all % ranks == 0) return CH_OK;
   for (int64_t m = each; m >= 1; m--)
@@ -265,7 +265,7 @@ static ch_status create(const ch_trainer_start *start, const ch_config *config,
   trainer->options = *options;
   trainer->source = *source;
   trainer->ranks = start->ranks;
-  trainer->rank_count = ch_ranks_count(start->ranks);
+  trainer->rank_count = ch_rank_count(start->ranks);
   return set_up(trainer, start, error);
 }
 
@@ -274,7 +274,7 @@ ch_status ch_trainer_create_over(const ch_trainer_start *start, const ch_config 
                                  ch_trainer **result, ch_error *error) {
   *result = NULL;
   ch_status status = create(start, config, options, source, result, error);
-  status = ch_ranks_agree(start->ranks, status, error);
+  status = ch_agree(start->ranks, status, error);
   if (status == CH_OK) return CH_OK;
   ch_trainer_free(*result);
   *result = NULL;
@@ -371,7 +371,7 @@ static ch_status load_weights(ch_trainer *trainer, const char *directory, ch_err
 }
 
 ch_status ch_trainer_load_weights(ch_trainer *trainer, const char *directory, ch_error *error) {
-  return ch_ranks_agree(trainer->ranks, load_weights(trainer, directory, error), error);
+  return ch_agree(trainer->ranks, load_weights(trainer, directory, error), error);
 }
 
 /* --- what others may see -------------------------------------------------------------------------------- */
@@ -398,7 +398,7 @@ ch_status ch_trainer_export(const ch_trainer *trainer, const char *directory, ch
     status = ch_model_write(directory, &trainer->config, &trainer->params, whole.tensors,
                             ch_train_real(&trainer->options), error);
   ch_gathered_free(&whole);
-  return ch_ranks_agree(trainer->ranks, status, error);
+  return ch_agree(trainer->ranks, status, error);
 }
 
 ch_status ch_trainer_read_weights(const ch_trainer *trainer, ch_host_tensors *host, ch_error *error) {

@@ -58,9 +58,9 @@ static ch_status write_code(const ch_trainer *trainer, const char *directory, ch
 
 static ch_status write_settings(const ch_worker *worker, const char *directory, ch_error *error) {
   char *path = ch_path_join(directory, CH_WORKER_SETTINGS), *text = realpath(worker->text, NULL);
-  json_t *settings =
-      json_pack("{ss ss ss* sI}", "version", CH_VERSION_STRING, "text", text ? text : worker->text, "device",
-                worker->device, "micro_batch", (json_int_t)worker->micro_batch);
+  json_t *settings = json_pack("{ss ss ss* sI sb}", "version", CH_VERSION_STRING, "text",
+                               text ? text : worker->text, "device", worker->device, "micro_batch",
+                               (json_int_t)worker->micro_batch, "shard", worker->shard);
   char *dump = settings ? ch_json_dump(settings, JSON_INDENT(2)) : NULL;
   ch_status status = path && dump ? ch_write_file(path, dump, strlen(dump), error) : ch_no_memory(error);
   json_decref(settings);
@@ -72,7 +72,7 @@ static ch_status write_settings(const ch_worker *worker, const char *directory, 
 
 /* --- its start ------------------------------------------------------------------------------------------ */
 
-char *ch_python_of(const char *given) {
+char *ch_find_python(const char *given) {
   const char *named = given ? given : getenv("CROSSHEAD_PYTHON"), *environment = getenv("VIRTUAL_ENV");
   if (named && *named) return strdup(named);
   if (environment && *environment) return ch_path_join(environment, "bin/python");
@@ -125,6 +125,13 @@ static const char *text_of(const json_t *object, const char *key) {
   return text ? text : "";
 }
 
+static void report_start(const process *p, const json_t *object) {
+  const ch_trained_on on = {.device_name = text_of(object, "name"),
+                            .torch = text_of(object, "torch"),
+                            .python = text_of(object, "python")};
+  if (p->events->started) p->events->started(p->events->context, whole_of(object, "step"), &on);
+}
+
 static void report_step(process *p, const json_t *object) {
   const ch_step_report report = {.step = whole_of(object, "step"),
                                  .tokens = whole_of(object, "tokens"),
@@ -159,8 +166,8 @@ static void keep_failure(process *p, const json_t *object) {
 static void take_line(process *p, const char *line, size_t size) {
   json_t *object = json_loadb(line, size, 0, NULL);
   const char *event = text_of(object, "event");
-  if (strcmp(event, "started") == 0 && p->events->started)
-    p->events->started(p->events->context, whole_of(object, "step"));
+  if (strcmp(event, "started") == 0)
+    report_start(p, object);
   else if (strcmp(event, "step") == 0)
     report_step(p, object);
   else if (strcmp(event, "evaluation") == 0)
@@ -239,7 +246,7 @@ ch_status ch_worker_train(const ch_worker *worker, ch_trainer *trainer, const ch
                .directory = directory,
                .step = trainer->step,
                .room = LONGEST_LINE};
-  char *python = ch_python_of(worker->python), *checkpoint = ch_path_join(directory, CH_TRAIN_CHECKPOINT);
+  char *python = ch_find_python(worker->python), *checkpoint = ch_path_join(directory, CH_TRAIN_CHECKPOINT);
   ch_status status = CH_OK;
   p.python = python;
   p.line = malloc(p.room);

@@ -16,8 +16,12 @@ typedef struct ch_worker {
                             NULL: PyTorch's accelerator, else the CPU */
   const char *text;    /* directory with the prepared text, or the record of the images */
   int64_t micro_batch; /* sequences computed at a time; 0: the most that fit into memory */
+  bool shard;          /* each device holds a part of the model */
   bool prepare;        /* write its files and do not start it */
 } ch_worker;
+
+/* The interpreter that is started where settings name this one (or NULL); the caller's, NULL if out of memory. */
+char *ch_find_python(const char *given);
 
 /* Trains the run in `directory` to its end: writes the worker's files there, starts it, and passes what it
    reports to `events`. checkpoint.safetensors must hold the trainer's state. Then the trainer loads the

@@ -157,7 +157,7 @@ static void a_profile_of_a_text_becomes_a_table_and_a_trace(void **state) {
   int file = mkstemp(path);
   assert_true(file >= 0);
   close(file);
-  must(ch_trace_write(path, 1, &(ch_traced){.title = "a text", .profile = profile}, NULL, &error));
+  must(ch_trace_write(path, 1, &(ch_trace_part){.title = "a text", .profile = profile}, NULL, &error));
   json_t *trace = json_load_file(path, 0, &problem);
   json_array_foreach(json_object_get(trace, "traceEvents"), i, row) {
     const char *kind = json_string_value(json_object_get(row, "cat"));

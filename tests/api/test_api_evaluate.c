@@ -193,16 +193,17 @@ static void an_evaluation_is_kept(void **state) {
   write_file(at("story.txt"), story);
   must(ch_evaluate_text(model, at("story.txt"), NULL, &json, &error));
   must(ch_runs_open(kept, CH_RUNS_CREATE, &runs, &error));
-  must(ch_runs_keep_evaluation(runs, model, json, NULL, &id, &error));
+  must(ch_runs_record_evaluation(runs, model, json, NULL, &id, &error));
   assert_int_equal(id, 1);
-  ch_kept_run_labels labels = {.name = "text", .dataset = "story.txt"};
+  ch_run_labels labels = {.name = "text", .dataset = "story.txt"};
   nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL); /* runs are distinguished by their millisecond */
-  must(ch_runs_keep_evaluation(runs, model, json, &labels, &id, &error));
+  must(ch_runs_record_evaluation(runs, model, json, &labels, &id, &error));
   assert_int_equal(id, 2);
   ch_free(json);
-  assert_int_equal(ch_runs_keep_evaluation(runs, model, "no figures", &labels, &id, &error), CH_ERROR_FORMAT);
-  assert_int_equal(ch_runs_keep_evaluation(runs, NULL, "{}", &labels, &id, &error), CH_ERROR_ARGUMENT);
-  assert_int_equal(ch_runs_keep(runs, MODEL, &labels, &id, &error), CH_ERROR_IO); /* it has no log */
+  assert_int_equal(ch_runs_record_evaluation(runs, model, "no figures", &labels, &id, &error),
+                   CH_ERROR_FORMAT);
+  assert_int_equal(ch_runs_record_evaluation(runs, NULL, "{}", &labels, &id, &error), CH_ERROR_ARGUMENT);
+  assert_int_equal(ch_runs_record(runs, MODEL, &labels, &id, &error), CH_ERROR_IO); /* it has no log */
   ch_runs_close(runs);
   assert_int_not_equal(ch_runs_open(at("story.txt"), 0, &runs, &error), CH_OK);
   assert_null(runs);

@@ -164,19 +164,19 @@ static void times_follow_from_bytes_and_flops(void **state) {
   double weights = (double)of.step_weight_bytes, cache = (double)of.cache_bytes;
   assert_true(fabs(of.decode_flops - gqa_products - scores) < 1e-6 * of.decode_flops);
   double step = hypot(weights / 1e9, USERS * gqa_products / 1e12) + hypot(cache / 1e9, USERS * scores / 1e12);
-  const ch_capacity_expected *e = ch_capacity_expected_at(capacity, 0, 0);
+  const ch_capacity_estimate *e = ch_capacity_estimate_at(capacity, 0, 0);
   assert_true(fabs(e->step_seconds - step) < 1e-6 * step);
   assert_true(fabs(e->tokens_per_second - USERS / step) < 1e-6 * USERS / step);
   assert_true(fabs(e->user_tokens_per_second - 1 / step) < 1e-6 / step);
   assert_string_equal(e->bound, "weights");
 
-  e = ch_capacity_expected_at(capacity, 0, 1);
+  e = ch_capacity_estimate_at(capacity, 0, 1);
   step = hypot(weights / 0.5e9, USERS * gqa_products / 0.25e12) +
          hypot(cache / 0.5e9, USERS * scores / 0.25e12) + LAYERS * 1e-3;
   assert_true(fabs(e->step_seconds - step) < 1e-6 * step);
   assert_string_equal(e->bound, "layers");
 
-  e = ch_capacity_expected_at(capacity, 0, 2);
+  e = ch_capacity_estimate_at(capacity, 0, 2);
   double rate = 3e9 - 2e9 * log((weights + cache) / 1e3) / log(1e6);
   step = hypot(weights / rate, USERS * gqa_products / 1e12) + hypot(cache / rate, USERS * scores / 1e12);
   assert_true(fabs(e->step_seconds - step) < 1e-6 * step);
@@ -184,22 +184,22 @@ static void times_follow_from_bytes_and_flops(void **state) {
   /* the prompt is one pass: tokens look back at 50 others on average, and only the last one needs the head */
   double prompt = CONTEXT * (gqa_products - 2.0 * VOCABULARY * 64 + LAYERS * 2.0 * 50 * 8 * (8 + 8)) +
                   2.0 * VOCABULARY * 64;
-  e = ch_capacity_expected_at(capacity, 0, 0);
+  e = ch_capacity_estimate_at(capacity, 0, 0);
   assert_true(fabs(of.prefill_flops - prompt) < 1e-6 * prompt);
   assert_true(fabs(e->prompt_seconds - hypot(weights / 1e9, prompt / 1e12)) < 1e-6 * e->prompt_seconds);
-  e = ch_capacity_expected_at(capacity, 0, 1);
+  e = ch_capacity_estimate_at(capacity, 0, 1);
   assert_true(fabs(e->prompt_seconds - hypot(weights / 0.5e9, prompt / 0.125e12) - LAYERS * 1e-3) <
               1e-6 * e->prompt_seconds);
-  assert_null(ch_capacity_expected_at(capacity, 0, 3));
+  assert_null(ch_capacity_estimate_at(capacity, 0, 3));
   assert_null(ch_capacity_candidate_at(capacity, 1));
   ch_capacity_free(capacity);
 }
 
-static ch_capacity_expected expected_with(const char *path, int64_t memory, char *reason, size_t size) {
+static ch_capacity_estimate expected_with(const char *path, int64_t memory, char *reason, size_t size) {
   ch_capacity_settings settings = settings_of(&path, 1);
   settings.memory = memory;
   ch_capacity *capacity = plan(&settings);
-  ch_capacity_expected e = *ch_capacity_expected_at(capacity, 0, 0);
+  ch_capacity_estimate e = *ch_capacity_estimate_at(capacity, 0, 0);
   snprintf(reason, size, "%s", e.excluded);
   e.excluded = e.bound = "";
   ch_capacity_free(capacity);
@@ -214,7 +214,7 @@ static void as_much_fits_as_the_memory_holds(void **state) {
     ch_capacity_candidate of = sizes_of(configs[i], CH_PRECISION_DEFAULT, CH_PRECISION_DEFAULT);
     const char *path = at("config.json");
     write_file(path, configs[i]);
-    ch_capacity_expected e = expected_with(path, of.needed_bytes, reason, sizeof reason);
+    ch_capacity_estimate e = expected_with(path, of.needed_bytes, reason, sizeof reason);
     assert_string_equal(reason, "");
     assert_int_equal(e.users, USERS);
     assert_int_equal(e.context, CONTEXT);
@@ -242,17 +242,17 @@ static void what_excludes_a_candidate_is_told(void **state) {
   settings.mechanisms = "gqa:3,mqa";
   ch_capacity *capacity = plan(&settings);
   assert_int_equal(ch_capacity_count(capacity), 4);
-  assert_non_null(strstr(ch_capacity_expected_at(capacity, 0, 0)->excluded, "positions end at 512 tokens"));
-  assert_non_null(strstr(ch_capacity_expected_at(capacity, 1, 0)->excluded, "model of images"));
-  assert_non_null(strstr(ch_capacity_expected_at(capacity, 2, 0)->excluded, "use 1, 2, 4 or 8"));
-  assert_string_equal(ch_capacity_expected_at(capacity, 3, 0)->excluded,
+  assert_non_null(strstr(ch_capacity_estimate_at(capacity, 0, 0)->excluded, "positions end at 512 tokens"));
+  assert_non_null(strstr(ch_capacity_estimate_at(capacity, 1, 0)->excluded, "model of images"));
+  assert_non_null(strstr(ch_capacity_estimate_at(capacity, 2, 0)->excluded, "use 1, 2, 4 or 8"));
+  assert_string_equal(ch_capacity_estimate_at(capacity, 3, 0)->excluded,
                       ""); /* a model that is still to be trained */
   ch_capacity_free(capacity);
 
   settings = settings_of(paths, 1);
   settings.least_speed = 1e9;
   capacity = plan(&settings);
-  assert_non_null(strstr(ch_capacity_expected_at(capacity, 0, 0)->excluded, "below the required 1e+09"));
+  assert_non_null(strstr(ch_capacity_estimate_at(capacity, 0, 0)->excluded, "below the required 1e+09"));
   ch_capacity_free(capacity);
 }
 

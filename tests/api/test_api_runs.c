@@ -9,7 +9,7 @@ static ch_runs *open_runs(const char *name) {
 
 static int64_t put(ch_runs *runs, const char *name, double loss) {
   const ch_curve_point curve[] = {{100, 5.5}, {200, NAN}};
-  ch_kept_run run = {.kind = "train", .name = name, .directory = "/somewhere", .started = name};
+  ch_run_record run = {.kind = "train", .name = name, .directory = "/somewhere", .started = name};
   run.seed = -1;
   run.tokens = 200;
   run.parameters = 12;
@@ -29,13 +29,13 @@ static void runs_are_found_and_read(void **state) {
   int64_t better = put(runs, "a", 2.5), worse = put(runs, "b", 3.5);
   assert_true(better > 0 && worse > better);
   const char *terms[] = {"config.hidden_size=64", "loss<10"};
-  ch_found_runs *found;
+  ch_run_list *found;
   ch_runs_query query = {.terms = terms, .count = 2, .sort = "-loss", .curves = true};
   must(ch_runs_find(runs, &query, &found, &error));
-  assert_int_equal(ch_found_runs_count(found), 2);
-  assert_null(ch_found_run(found, -1));
-  assert_null(ch_found_run(found, 2));
-  const ch_kept_run *run = ch_found_run(found, 0);
+  assert_int_equal(ch_run_list_count(found), 2);
+  assert_null(ch_run_list_at(found, -1));
+  assert_null(ch_run_list_at(found, 2));
+  const ch_run_record *run = ch_run_list_at(found, 0);
   assert_int_equal(run->id, worse);
   assert_string_equal(run->name, "b");
   assert_string_equal(run->dataset, "");
@@ -46,26 +46,26 @@ static void runs_are_found_and_read(void **state) {
   ch_runs_close(runs); /* what was found stays */
 
   char *text;
-  must(ch_kept_run_json(ch_found_run(found, 1), true, &text, &error));
+  must(ch_run_record_json(ch_run_list_at(found, 1), true, &text, &error));
   json_t *json = read_json(text);
   assert_true(number_of(json, "validation_loss") == 2.5 && number_of(json, "id") == (double)better);
   assert_true(json_is_null(json_object_get(json, "lr")) && json_is_null(json_object_get(json, "seed")));
   assert_true(number_of(json_object_get(json, "config"), "hidden_size") == 64);
   assert_int_equal(json_array_size(json_object_get(json, "curve")), 2);
   json_decref(json);
-  must(ch_kept_run_json(ch_found_run(found, 1), false, &text, &error));
+  must(ch_run_record_json(ch_run_list_at(found, 1), false, &text, &error));
   json = read_json(text);
   assert_null(json_object_get(json, "curve"));
   json_decref(json);
-  ch_found_runs_free(found);
+  ch_run_list_free(found);
 
   must(ch_runs_open(at("runs.sqlite"), 0, &runs, &error));
   must(ch_runs_delete(runs, &worse, 1, &error));
   must(ch_runs_find(runs, NULL, &found, &error));
-  assert_int_equal(ch_found_runs_count(found), 1);
-  assert_int_equal(ch_found_run(found, 0)->id, better);
-  assert_int_equal(ch_found_run(found, 0)->curve_points, 0);
-  ch_found_runs_free(found);
+  assert_int_equal(ch_run_list_count(found), 1);
+  assert_int_equal(ch_run_list_at(found, 0)->id, better);
+  assert_int_equal(ch_run_list_at(found, 0)->curve_points, 0);
+  ch_run_list_free(found);
   ch_runs_close(runs);
 }
 
@@ -76,29 +76,29 @@ static void a_directory_and_an_evaluation_become_runs(void **state) {
   char log[300];
   assert_int_equal(mkdir(at("model"), 0777), 0);
   snprintf(log, sizeof log, "%s/log.jsonl", at("model"));
-  assert_int_equal(ch_runs_keep(runs, at("model"), NULL, &id, &error), CH_ERROR_IO);
+  assert_int_equal(ch_runs_record(runs, at("model"), NULL, &id, &error), CH_ERROR_IO);
   write_file(
       log,
       "{\"event\": \"start\", \"time\": \"2026-01-01T00:00:00Z\", \"version\": \"x\", \"parameters\": 7, "
       "\"options\": {\"lr\": 0.5, \"seed\": \"3\"}, \"config\": {\"attention\": {\"type\": \"mla\"}}}\n"
       "{\"event\": \"step\", \"tokens\": 64, \"loss\": 4.5, \"seconds\": 1}\n");
-  must(ch_runs_keep(runs, at("model"), NULL, &id, &error));
-  must(ch_runs_keep(runs, at("model"), &(ch_kept_run_labels){.dataset = "a.txt", .status = "stopped"}, &again,
-                    &error));
+  must(ch_runs_record(runs, at("model"), NULL, &id, &error));
+  must(ch_runs_record(runs, at("model"), &(ch_run_labels){.dataset = "a.txt", .status = "stopped"}, &again,
+                      &error));
   assert_int_equal(again, id); /* the same run, more of it known */
 
   ch_model *model;
   must(ch_model_open(MODEL, &model, &error));
-  const ch_kept_run_labels labels = {.name = "text", .dataset = "b.txt"};
-  assert_int_equal(ch_runs_keep_evaluation(runs, model, "[1]", &labels, NULL, &error), CH_ERROR_FORMAT);
-  must(ch_runs_keep_evaluation(runs, model, "{\"tokens\": 9, \"loss\": 2, \"seconds\": 3}", &labels, &again,
-                               &error));
+  const ch_run_labels labels = {.name = "text", .dataset = "b.txt"};
+  assert_int_equal(ch_runs_record_evaluation(runs, model, "[1]", &labels, NULL, &error), CH_ERROR_FORMAT);
+  must(ch_runs_record_evaluation(runs, model, "{\"tokens\": 9, \"loss\": 2, \"seconds\": 3}", &labels, &again,
+                                 &error));
   ch_model_close(model);
 
-  ch_found_runs *found;
+  ch_run_list *found;
   must(ch_runs_find(runs, NULL, &found, &error));
-  assert_int_equal(ch_found_runs_count(found), 2);
-  const ch_kept_run *trained = ch_found_run(found, 0), *evaluated = ch_found_run(found, 1);
+  assert_int_equal(ch_run_list_count(found), 2);
+  const ch_run_record *trained = ch_run_list_at(found, 0), *evaluated = ch_run_list_at(found, 1);
   assert_string_equal(trained->kind, "train");
   assert_string_equal(trained->name, "model");
   assert_string_equal(trained->mechanism, "mla");
@@ -111,7 +111,7 @@ static void a_directory_and_an_evaluation_become_runs(void **state) {
   json_t *results = json_loads(evaluated->results, 0, NULL);
   assert_true(number_of(results, "tokens") == 9);
   json_decref(results);
-  ch_found_runs_free(found);
+  ch_run_list_free(found);
   ch_runs_close(runs);
 }
 
@@ -124,7 +124,7 @@ static void errors_say_what_to_do(void **state) {
   assert_int_equal(ch_runs_open(at("text"), 0, &runs, &error), CH_ERROR_FORMAT);
   assert_string_equal(error.setting, "runs");
   runs = open_runs("empty.sqlite");
-  ch_found_runs *found;
+  ch_run_list *found;
   const char *const wrong[] = {"los=3", "7", "loss"};
   for (int i = 0; i < 3; i++) {
     ch_runs_query query = {.terms = &wrong[i], .count = 1};
@@ -134,7 +134,7 @@ static void errors_say_what_to_do(void **state) {
   }
   ch_runs_close(runs);
   ch_runs_close(NULL);
-  ch_found_runs_free(NULL);
+  ch_run_list_free(NULL);
   char *beside = ch_runs_beside("/tmp/none/model");
   assert_string_equal(beside, "/tmp/none/" CH_RUNS_FILE);
   ch_free(beside);

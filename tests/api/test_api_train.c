@@ -385,9 +385,9 @@ static void a_model_of_images_is_trained_and_measured(void **state) {
   ch_runs *runs;
   int64_t id;
   must(ch_runs_open(at("runs.sqlite"), CH_RUNS_CREATE, &runs, &error));
-  must(ch_runs_keep(runs, at("images"), NULL, &id, &error));
+  must(ch_runs_record(runs, at("images"), NULL, &id, &error));
   assert_int_equal(id, 1);
-  must(ch_runs_keep(runs, at("images"), NULL, &id, &error)); /* the same run */
+  must(ch_runs_record(runs, at("images"), NULL, &id, &error)); /* the same run */
   assert_int_equal(id, 1);
   ch_runs_close(runs);
 

@@ -46,7 +46,7 @@ static void works_take_turns_after_one_untimed_repetition_each(void **state) {
   (void)state;
   char names[2] = {'a', 'b'};
   double seconds[2][MOST] = {{0}};
-  ch_timed works[2] = {
+  ch_timed_work works[2] = {
       {.context = &names[0], .once = once, .prepare = prepare, .seconds = seconds[0]},
       {.context = &names[1], .once = once, .prepare = prepare, .seconds = seconds[1]},
   };
@@ -58,7 +58,7 @@ static void works_take_turns_after_one_untimed_repetition_each(void **state) {
   for (int w = 0; w < 2; w++) {
     assert_int_equal(works[w].count, 3);
     assert_true(seconds[w][3] == 0);
-    for (int i = 0; i < 3; i++) assert_true(ch_timed_shortest(&works[w]) <= seconds[w][i]);
+    for (int i = 0; i < 3; i++) assert_true(ch_shortest_time(&works[w]) <= seconds[w][i]);
   }
 }
 
@@ -66,7 +66,7 @@ static void time_ends_it_only_where_there_are_enough_repetitions(void **state) {
   (void)state;
   char name = 'a';
   double seconds[MOST];
-  ch_timed work = {.context = &name, .once = once, .seconds = seconds};
+  ch_timed_work work = {.context = &name, .once = once, .seconds = seconds};
   ch_error error;
   const struct {
     ch_timing timing;
@@ -91,12 +91,12 @@ static void failures_and_interrupts_end_it(void **state) {
   char name = 'a';
   double seconds[MOST];
   ch_error error = {0};
-  ch_timed failing = {.context = &calls, .once = fail_third, .seconds = seconds};
+  ch_timed_work failing = {.context = &calls, .once = fail_third, .seconds = seconds};
   assert_int_equal(ch_time(&(ch_timing){.least = 5, .most = 5}, 1, &failing, &error), CH_ERROR_IO);
   assert_string_equal(error.message, "it broke");
   assert_int_equal(failing.count, 1);
   calls = 0;
-  ch_timed stopped = {.context = &name, .once = once, .seconds = seconds};
+  ch_timed_work stopped = {.context = &name, .once = once, .seconds = seconds};
   ch_timing timing = {.least = 5, .most = 5, .stop = stop_fourth, .stop_context = &calls};
   assert_int_equal(ch_time(&timing, 1, &stopped, &error), CH_ERROR_INTERRUPTED);
   assert_int_equal(calls, 4);

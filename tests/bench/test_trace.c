@@ -13,7 +13,7 @@
 // clang-format on
 
 #include "bench/random_model.h"
-#include "bench/speed.h"
+#include "bench/speed_limits.h"
 
 static const char *const CONFIGS[] = {TEST_DATA "/reference/llama_gqa/config.json",
                                       TEST_DATA "/reference/deepseek_v2/config.json"};
@@ -38,7 +38,7 @@ static json_t *written(const ch_profile *profile, const ch_speed_limits *of) {
   assert_true(descriptor >= 0);
   close(descriptor);
   ch_error error = {0};
-  const ch_traced part = {.title = "a \"quoted\" title", .profile = profile};
+  const ch_trace_part part = {.title = "a \"quoted\" title", .profile = profile};
   assert_int_equal(ch_trace_write(path, 1, &part, of, &error), CH_OK);
   json_t *events = events_of(path);
   unlink(path);
@@ -90,7 +90,7 @@ static void a_trace_says_what_was_noted(void **state) {
 static void a_trace_that_lacks_events_is_not_written(void **state) {
   (void)state;
   const ch_profile profile = {.full = true};
-  const ch_traced part = {.title = "decode", .profile = &profile};
+  const ch_trace_part part = {.title = "decode", .profile = &profile};
   ch_error error = {0};
   assert_int_equal(ch_trace_write("/tmp/crosshead_no_trace.json", 1, &part, NULL, &error), CH_ERROR_MEMORY);
   assert_int_equal(access("/tmp/crosshead_no_trace.json", F_OK), -1);
@@ -165,7 +165,7 @@ static void the_arithmetic_of_a_step_is_that_of_its_operations(void **state) {
     ch_error error = {0};
     const ch_speed_settings options = {.batch = 2, .tokens = TOKENS, .repeat = 1, .profile = &profile};
     int last = (int)model->config.num_hidden_layers - 1;
-    assert_int_equal(ch_speed_train_config(&model->config, &options, &speed, &error), CH_OK);
+    assert_int_equal(ch_speed_train(CONFIGS[c], &options, &speed, &error), CH_OK);
     json_t *events = written(&profile, NULL);
     totals sum = check_order(events, last);
     check_close(sum.flops, speed.flops);
@@ -182,7 +182,6 @@ static void the_arithmetic_of_a_step_is_that_of_its_operations(void **state) {
 static void products_of_bf16_are_told_from_those_of_f32(void **state) {
   (void)state;
   for (int rounded = 0; rounded < 2; rounded++) {
-    ch_model *model = random_model(CONFIGS[0], CH_F32);
     ch_profile profile = {0};
     ch_speed speed;
     ch_error error = {0};
@@ -191,7 +190,7 @@ static void products_of_bf16_are_told_from_those_of_f32(void **state) {
                                        .repeat = 1,
                                        .compute = rounded ? CH_PRECISION_BF16 : CH_PRECISION_F32,
                                        .profile = &profile};
-    assert_int_equal(ch_speed_train_config(&model->config, &options, &speed, &error), CH_OK);
+    assert_int_equal(ch_speed_train(CONFIGS[0], &options, &speed, &error), CH_OK);
     bool found = false;
     for (int i = 0; i < profile.rows; i++) {
       if (strcmp(profile.row[i].matrix, "up_proj") != 0) continue;
@@ -199,7 +198,6 @@ static void products_of_bf16_are_told_from_those_of_f32(void **state) {
       assert_int_equal(profile.row[i].dtype, rounded ? CH_BF16 : CH_F32);
     }
     assert_true(found);
-    ch_model_unload(model);
   }
 }
 

@@ -65,7 +65,7 @@ static const ch_command command = {.name = "try",
 
 enum { MOST = 12 };
 
-static ch_status parse(const char *const *words, ch_parsed *parsed, ch_error *error) {
+static ch_status parse(const char *const *words, ch_command_line *parsed, ch_error *error) {
   int count = 0;
   while (words[count]) count++;
   return ch_parse_command_line(&command, count, (char **)(uintptr_t)words, parsed, error);
@@ -73,7 +73,7 @@ static ch_status parse(const char *const *words, ch_parsed *parsed, ch_error *er
 
 static void values_are_taken_from_the_next_word_or_after_an_equals_sign(void **state) {
   (void)state;
-  ch_parsed parsed;
+  ch_command_line parsed;
   ch_error error;
   const char *const words[] = {
       "m",      "--tokens=1.5M", "--prompt", "-x -- y",    "--out",    "d",        "f",
@@ -92,7 +92,7 @@ static void values_are_taken_from_the_next_word_or_after_an_equals_sign(void **s
 
 static void defaults_stand_as_if_typed_and_are_not_given(void **state) {
   (void)state;
-  ch_parsed parsed;
+  ch_command_line parsed;
   ch_error error;
   const char *const words[] = {"--out=d", "m", NULL};
   assert_int_equal(parse(words, &parsed, &error), CH_OK);
@@ -107,7 +107,7 @@ static void defaults_stand_as_if_typed_and_are_not_given(void **state) {
 
 static void an_alias_is_the_same_option(void **state) {
   (void)state;
-  ch_parsed parsed;
+  ch_command_line parsed;
   ch_error error;
   const char *const words[] = {"--out=d", "m", "--max-tokens", "3", NULL};
   assert_int_equal(parse(words, &parsed, &error), CH_OK);
@@ -117,7 +117,7 @@ static void an_alias_is_the_same_option(void **state) {
 
 static void two_dashes_end_the_options_and_one_dash_is_an_argument(void **state) {
   (void)state;
-  ch_parsed parsed;
+  ch_command_line parsed;
   ch_error error;
   const char *const words[] = {"--out=d", "-", "--", "--json", NULL};
   assert_int_equal(parse(words, &parsed, &error), CH_OK);
@@ -130,7 +130,7 @@ static void two_dashes_end_the_options_and_one_dash_is_an_argument(void **state)
 
 static void the_last_of_repeated_options_counts(void **state) {
   (void)state;
-  ch_parsed parsed;
+  ch_command_line parsed;
   ch_error error;
   const char *const words[] = {"m", "--out=a", "--out=b", NULL};
   assert_int_equal(parse(words, &parsed, &error), CH_OK);
@@ -140,7 +140,7 @@ static void the_last_of_repeated_options_counts(void **state) {
 
 static void help_wins_over_what_is_missing(void **state) {
   (void)state;
-  ch_parsed parsed;
+  ch_command_line parsed;
   ch_error error;
   const char *const words[] = {"--help", NULL};
   assert_int_equal(parse(words, &parsed, &error), CH_OK);
@@ -180,7 +180,7 @@ static void wrong_usage_is_one_sentence_that_says_what_is_right(void **state) {
       {{"m", "--out=d", "--", "f", "--json", NULL}, "unexpected argument '--json'"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    ch_parsed parsed;
+    ch_command_line parsed;
     ch_error error = {0};
     assert_int_equal(parse(cases[i].words, &parsed, &error), CH_ERROR_ARGUMENT);
     if (!strstr(error.message, cases[i].part)) fail_msg("case %zu: %s", i, error.message);
@@ -195,7 +195,7 @@ static void an_unknown_option_of_any_length_is_an_error(void **state) {
   word[0] = word[1] = '-';
   word[sizeof word - 1] = 0;
   const char *const words[] = {"m", word, NULL};
-  ch_parsed parsed;
+  ch_command_line parsed;
   ch_error error;
   assert_int_equal(parse(words, &parsed, &error), CH_ERROR_ARGUMENT);
 }
@@ -251,7 +251,7 @@ static void every_command_is_well_formed(void **state) {
           fail_msg("%s has --%s twice", one->name, o->name);
     }
     char *help[] = {"--help"};
-    ch_parsed parsed;
+    ch_command_line parsed;
     ch_error error = {0};
     if (ch_parse_command_line(one, 1, help, &parsed, &error) != CH_OK)
       fail_msg("%s: %s", one->name, error.message);

@@ -36,7 +36,7 @@ static inline float *tensor_of(const ch_model *model, const char *stem, const ch
 }
 
 /* A view of a method's model, for ch_forward. */
-static inline ch_model as_model(const ch_compressed *compressed) {
+static inline ch_model as_model(const ch_compressed_model *compressed) {
   ch_model model = {.config = compressed->model.config, .params = compressed->model.params};
   model.weights.tensors = compressed->model.tensors;
   return model;

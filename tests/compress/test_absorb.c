@@ -120,7 +120,7 @@ static const folded_case cases[] = {
 
 static void check(const folded_case *c) {
   ch_model *model = random_model(c->sizes, c->attention), *folded;
-  ch_absorbed a;
+  ch_absorption a;
   must(ch_absorb(model, &(ch_absorb_options){.keep_cache = c->keep_cache}, &a, &failure));
   if (strcmp(a.config.model_type, c->model_type) != 0)
     fail_msg("%s: a %s model where %s is right", c->attention, a.config.model_type, c->model_type);
@@ -148,7 +148,7 @@ static void folded_models_say_the_same(void **state) {
 static void what_is_folded_twice_stays_as_it_is(void **state) {
   (void)state;
   ch_model *model = random_model(FOUR_TWO, "'type': 'gqa', " LINEAR), *folded;
-  ch_absorbed a;
+  ch_absorption a;
   must(ch_absorb(model, &(ch_absorb_options){0}, &a, &failure));
   must(ch_model_write(directory, &a.config, &a.params, a.tensors, CH_F32, &failure));
   ch_absorbed_free(&a);
@@ -187,7 +187,7 @@ static void write_with_residual(void) {
 static void a_residual_is_something_to_fold(void **state) {
   (void)state;
   ch_model *model;
-  ch_absorbed absorbed;
+  ch_absorption absorbed;
   write_with_residual();
   must(ch_model_load(directory, CH_WEIGHTS_MAPPED, &model, &failure));
   must(ch_absorb(model, &(ch_absorb_options){0}, &absorbed, &failure));

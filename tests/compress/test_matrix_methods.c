@@ -164,8 +164,8 @@ static void groups_are_cut_where_layers_drift(void **state) {
 static void ranks_go_where_a_parameter_helps_most(void **state) {
   (void)state;
   const double cheap[] = {6, 1, 0.5}, dear[] = {20, 14, 1};
-  ch_ranked m[] = {{.cost = 2, .most = 3, .values = cheap, .weight = 1},
-                   {.cost = 5, .most = 3, .values = dear, .weight = 1}};
+  ch_ranked_matrix m[] = {{.cost = 2, .most = 3, .values = cheap, .weight = 1},
+                          {.cost = 5, .most = 3, .values = dear, .weight = 1}};
   assert_int_equal(ch_allocate_ranks(m, 2, 13), 1); /* 20/5, 6/2, 14/5: 12 parameters */
   assert_true(m[0].rank == 1 && m[1].rank == 2);
   assert_true(fabs(ch_error_left(m, 2) - 2.5) < 1e-12);
@@ -203,7 +203,7 @@ static void with_no_limit_every_method_is_exact(void **state) {
       for (int unweighted = 0; unweighted < 2; unweighted++) {
         ch_compress_options options = {
             .ratio = 0, .dtype = CH_F32, .group_size = 2, .unweighted = unweighted};
-        ch_compressed made;
+        ch_compressed_model made;
         must(methods[i].run(model, calibration, &options, &made, &failure));
         ch_model view = as_model(&made);
         assert_same_logits(model, &view, 1e-5, methods[i].name);
@@ -225,7 +225,7 @@ static void never_more_than_asked_and_hardly_less(void **state) {
       for (int keep = 0; keep < 2; keep++) {
         ch_compress_options options = {
             .ratio = ratios[r], .dtype = CH_F32, .keep = kept, .keep_count = keep, .group_size = 2};
-        ch_compressed made;
+        ch_compressed_model made;
         if (ratios[r] > (i == 0 ? 0.3 : 0.5) && (keep || i == 0))
           continue; /* one atom is a third of a group */
         must(methods[i].run(model, calibration, &options, &made, &failure));
@@ -257,7 +257,7 @@ static void every_rule_for_ranks_keeps_to_the_budget(void **state) {
       for (int unweighted = 0; unweighted < 2; unweighted++) {
         ch_compress_options options = {
             .ratio = 0.3, .dtype = CH_F32, .group_size = 2, .ranks = rules[rule], .unweighted = unweighted};
-        ch_compressed made;
+        ch_compressed_model made;
         must(methods[i].run(model, calibration, &options, &made, &failure));
         int64_t limit = (int64_t)(0.7 * (double)made.before + 1e-6), own = made.shared;
         for (int m = 0; m < made.matrix_count; m++) own += made.matrices[m].after - made.matrices[m].before;
@@ -277,7 +277,7 @@ static void ranks_by_projection_are_a_share_of_the_rank_there_can_be(void **stat
   ch_model *model = random_model(GROUPED, GQA);
   for (double ratio = 0.1; ratio < 0.6; ratio += 0.1) {
     ch_compress_options options = {.ratio = ratio, .dtype = CH_F32, .ranks = CH_RANK_BY_PROJECTION};
-    ch_compressed made;
+    ch_compressed_model made;
     must(ch_compress_svd(model, NULL, &options, &made, &failure));
     double budget = (1 - ratio) * (double)made.before,
            exact = budget / (LAYERS * (2 * 24 * 56 + 2 * 16 * 40));
@@ -296,7 +296,7 @@ static void ranks_by_projection_are_a_share_of_the_rank_there_can_be(void **stat
 static void ranks_in_proportion_respect_what_is_least_and_most(void **state) {
   (void)state;
   const double parts[] = {1, 10, 4};
-  ch_ranked m[] = {{.cost = 10, .most = 20}, {.cost = 10, .most = 6}, {.cost = 20, .most = 20}};
+  ch_ranked_matrix m[] = {{.cost = 10, .most = 20}, {.cost = 10, .most = 6}, {.cost = 20, .most = 20}};
   /* The second can have 6. The 200 left pay for 2.2 and 8.9 of the others: 2 and 8, and then one more of the third. */
   assert_int_equal(ch_proportional_ranks(m, parts, 3, 0, 260), 0);
   assert_true(m[0].rank == 2 && m[1].rank == 6 && m[2].rank == 9);
@@ -312,7 +312,7 @@ static void layers_of_a_group_have_one_basis_but_for_the_output(void **state) {
   ch_model *model = random_model(GROUPED, GQA);
   ch_calibration *calibration = calibrate(model);
   ch_compress_options options = {.ratio = 0.3, .dtype = CH_F32, .group_size = 2};
-  ch_compressed made;
+  ch_compressed_model made;
   must(ch_compress_basis_sharing(model, calibration, &options, &made, &failure));
   const ch_sharing *sharing = &made.model.config.sharing;
   assert_true(sharing->type == CH_SHARING_LOW_RANK && sharing->group_count == 2 && made.groups == 2);
@@ -337,7 +337,7 @@ static void svd_takes_the_same_share_of_every_matrix(void **state) {
   ch_model *model = random_model(GROUPED, GQA);
   for (double ratio = 0.1; ratio < 0.6; ratio += 0.07) {
     ch_compress_options options = {.ratio = ratio, .dtype = CH_F32};
-    ch_compressed made;
+    ch_compressed_model made;
     must(ch_compress_svd(model, NULL, &options, &made, &failure));
     for (int i = 0; i < made.matrix_count; i++) {
       const ch_compressed_matrix *m = &made.matrices[i];
@@ -356,7 +356,7 @@ static void calibration_lowers_the_error_of_outputs(void **state) {
   ch_model *model = random_model(GROUPED, GQA);
   ch_calibration *calibration = calibrate(model);
   ch_compress_options options = {.ratio = 0.4, .dtype = CH_F32};
-  ch_compressed whitened, plain;
+  ch_compressed_model whitened, plain;
   must(ch_compress_svd_llm(model, calibration, &options, &whitened, &failure));
   must(ch_compress_svd(model, calibration, &options, &plain, &failure));
   for (int i = 0; i < plain.matrix_count; i++) {
@@ -381,7 +381,7 @@ static void what_two_atoms_can_say_they_say(void **state) {
   static const char *const kept[] = {"k_proj", "v_proj", "o_proj"};
   ch_compress_options options = {
       .ratio = 0.05, .groups = 1, .atoms = 2, .dtype = CH_F32, .keep = kept, .keep_count = 3};
-  ch_compressed made;
+  ch_compressed_model made;
   must(ch_compress_masa(model, NULL, &options, &made, &failure));
   assert_true(made.groups == 1 && made.atoms == 2 && made.shared == 2 * 32 * 24);
   ch_model view = as_model(&made);
@@ -415,7 +415,7 @@ static void what_cannot_be_is_said_in_a_sentence(void **state) {
   };
   ch_model *model = random_model(GROUPED, GQA);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    ch_compressed made;
+    ch_compressed_model made;
     ch_error error = {0};
     if (cases[i].run(model, NULL, &cases[i].options, &made, &error) == CH_OK ||
         !strstr(error.message, cases[i].words))
@@ -437,7 +437,7 @@ static void stopping_anywhere_leaves_nothing(void **state) {
     for (int left = 0; i != 1 && left < 40; left += 7) {
       int steps = left;
       ch_compress_options options = {.ratio = 0.3, .dtype = CH_F32, .step = stop, .context = &steps};
-      ch_compressed made;
+      ch_compressed_model made;
       ch_status status = methods[i].run(model, NULL, &options, &made, &failure);
       if (status == CH_OK) ch_compressed_free(&made);
       assert_true(status == CH_OK || status == CH_ERROR_INTERRUPTED);

@@ -91,7 +91,7 @@ static void inputs_of_a_text_are_those_of_numpy(void **state) {
 static const char *const kept[] = {"k_proj", "v_proj", "o_proj"};
 
 static void compress(const ch_model *model, const ch_calibration *calibration, ch_compress_method *method,
-                     ch_compress_options options, ch_compressed *made, ch_model *view) {
+                     ch_compress_options options, ch_compressed_model *made, ch_model *view) {
   options.dtype = CH_F32;
   options.keep = kept;
   options.keep_count = 3;
@@ -112,7 +112,7 @@ static void svd_llm_is_that_of_numpy(void **state) {
   (void)state;
   ch_model *model = model_by_formula(), view;
   ch_calibration *calibration = calibrate(model);
-  ch_compressed made;
+  ch_compressed_model made;
   double got[ROWS * WIDTH] = {0};
   compress(model, calibration, ch_compress_svd_llm, (ch_compress_options){.ratio = 0.1388}, &made, &view);
   assert_int_equal(made.after, 384 + 112);
@@ -129,7 +129,7 @@ static void basis_sharing_is_that_of_numpy(void **state) {
   (void)state;
   ch_model *model = model_by_formula(), view;
   ch_calibration *calibration = calibrate(model);
-  ch_compressed made;
+  ch_compressed_model made;
   double got[2 * ROWS * WIDTH] = {0};
   compress(model, calibration, ch_compress_basis_sharing,
            (ch_compress_options){.ratio = 0.1805, .group_size = 2}, &made, &view);
@@ -169,7 +169,7 @@ static void check_atoms(const ch_model *view) {
 /* Two atoms and their coefficients have 104, residuals of rank 1 by projection 56. */
 static void check_pca(const ch_calibration *calibration, const ch_model *model, const double *expected) {
   ch_model view;
-  ch_compressed made;
+  ch_compressed_model made;
   double got[ROWS * WIDTH] = {0};
   compress(model, calibration, ch_compress_masa,
            (ch_compress_options){.ratio = 0.0555, .groups = 1, .atoms = 2, .unweighted = true}, &made, &view);
@@ -200,7 +200,7 @@ static void matrix_pca_without_weights_is_that_of_numpy(void **state) {
 static void measured_weights_give_other_atoms(void **state) {
   (void)state;
   ch_model *model = model_by_formula(), view;
-  ch_compressed made;
+  ch_compressed_model made;
   for (int i = 0; i < ROWS * WIDTH; i++)
     tensor_of(model, "model.layers.%d.self_attn.q_proj.weight", 3)[i] *= 4;
   double lost[2];

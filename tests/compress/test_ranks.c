@@ -13,7 +13,7 @@ enum { FAMILIES = 3, CHOICES = 3, MEMBERS = 2, MOST = 4 };
 
 typedef struct problem {
   double values[FAMILIES][CHOICES][MEMBERS][MOST];
-  ch_ranked members[FAMILIES][CHOICES][MEMBERS];
+  ch_ranked_matrix members[FAMILIES][CHOICES][MEMBERS];
   ch_ranked_choice choices[FAMILIES][CHOICES];
   ch_ranked_family families[FAMILIES];
 } problem;
@@ -30,10 +30,10 @@ static void make(problem *p, uint64_t stream) {
           p->values[f][c][i][r] = value;
           value *= ch_random_uniform(&random);
         }
-        p->members[f][c][i] = (ch_ranked){.cost = 2 + f,
-                                          .most = c == CHOICES - 1 ? 0 : MOST,
-                                          .values = p->values[f][c][i],
-                                          .weight = 1 + (double)f};
+        p->members[f][c][i] = (ch_ranked_matrix){.cost = 2 + f,
+                                                 .most = c == CHOICES - 1 ? 0 : MOST,
+                                                 .values = p->values[f][c][i],
+                                                 .weight = 1 + (double)f};
       }
       p->choices[f][c] = (ch_ranked_choice){2 + 7 * c + f, p->members[f][c]};
     }
@@ -46,7 +46,7 @@ static void make(problem *p, uint64_t stream) {
 static double best_ranks(const problem *p, const int *chosen, int at, int64_t left) {
   if (left < 0) return INFINITY;
   if (at == FAMILIES * MEMBERS) return 0;
-  const ch_ranked *m = &p->members[at / MEMBERS][chosen[at / MEMBERS]][at % MEMBERS];
+  const ch_ranked_matrix *m = &p->members[at / MEMBERS][chosen[at / MEMBERS]][at % MEMBERS];
   double least = INFINITY;
   for (int64_t rank = 0; rank <= m->most; rank++) {
     double here = 0;
@@ -73,7 +73,7 @@ static void choices_and_ranks_are_nearly_the_best_there_are(void **state) {
   int best = 0, tries = 0;
   for (uint64_t stream = 0; stream < 12; stream++) {
     problem p;
-    ch_ranked members[FAMILIES * MEMBERS];
+    ch_ranked_matrix members[FAMILIES * MEMBERS];
     make(&p, stream);
     for (int64_t budget = 9; budget < 60; budget += 6, tries++) {
       double least = best_of_all(&p, budget), got = ch_choose_and_rank(p.families, FAMILIES, budget, members);
@@ -94,7 +94,7 @@ static void choices_and_ranks_are_nearly_the_best_there_are(void **state) {
 static void a_budget_below_the_cheapest_choices_is_told(void **state) {
   (void)state;
   problem p;
-  ch_ranked members[FAMILIES * MEMBERS];
+  ch_ranked_matrix members[FAMILIES * MEMBERS];
   make(&p, 1);
   assert_true(ch_choose_and_rank(p.families, FAMILIES, 8, members) == -1);
   assert_true(ch_choose_and_rank(p.families, FAMILIES, 9, members) > 0); /* 2 + 3 + 4 */

@@ -143,7 +143,7 @@ static void with_calibration_outputs_lose_least(void **state) {
 /* Compresses all layers to `components` and compares logits with those of the model with the rebuilt matrices. */
 static void check_model(const char *sizes, const char *attention, const int64_t *components, double most) {
   ch_model *model = random_model(sizes, attention);
-  ch_compressed compressed;
+  ch_compressed_model compressed;
   ch_compress_options options = {.component_heads = components, .dtype = CH_F32};
   must(ch_compress_mea(model, NULL, &options, &compressed, &failure));
   for (int layer = 0; layer < LAYERS; layer++)
@@ -177,7 +177,7 @@ static void all_heads_kept_is_the_model_itself(void **state) {
   (void)state;
   static const int64_t all[] = {4, 4, 4};
   ch_model *model = random_model(biased, "'type': 'gqa', 'qk_norm': true");
-  ch_compressed compressed;
+  ch_compressed_model compressed;
   ch_compress_options options = {.component_heads = all, .dtype = CH_F32};
   must(ch_compress_mea(model, NULL, &options, &compressed, &failure));
   assert_int_equal(compressed.model.config.attention.head_mix.on, 0);
@@ -218,7 +218,7 @@ static void heads_that_are_alike_or_zero_need_no_more_components(void **state) {
 
 static void refused(const char *sizes, const char *attention, const int64_t *components, const char *word) {
   ch_model *model = random_model(sizes, attention);
-  ch_compressed compressed;
+  ch_compressed_model compressed;
   ch_compress_options options = {.component_heads = components, .dtype = CH_F32};
   assert_int_not_equal(ch_compress_mea(model, NULL, &options, &compressed, &failure), CH_OK);
   if (!strstr(failure.message, word)) fail_msg("no '%s' in: %s", word, failure.message);

@@ -55,8 +55,8 @@ static void singular_values_are_those_that_numpy_finds(void **state) {
 }
 
 /* E|(W - B A) x|^2 / E|W x|^2 of one matrix as it was written, by plain loops over tr(D C D^T). */
-static double output_error(const ch_model *model, const ch_compressed *made, const ch_compressed_matrix *row,
-                           const ch_autocorrelation *c) {
+static double output_error(const ch_model *model, const ch_compressed_model *made,
+                           const ch_compressed_matrix *row, const ch_autocorrelation *c) {
   char stem[80];
   snprintf(stem, sizeof stem, "model.layers.%d.self_attn.%s", row->layer, row->projection);
   ch_model small = as_model(made);
@@ -85,7 +85,7 @@ static void every_matrix_of_svd_llm_loses_less_of_its_outputs_than_that_of_svd(v
   static const double ratios[] = {0.2, 0.3, 0.5};
   for (int r = 0; r < 3; r++) {
     ch_compress_options options = {.ratio = ratios[r], .dtype = CH_F32};
-    ch_compressed whitened, plain;
+    ch_compressed_model whitened, plain;
     int compared = 0;
     must(ch_compress_svd_llm(model, calibration, &options, &whitened, &failure));
     must(ch_compress_svd(model, calibration, &options, &plain, &failure));
@@ -111,7 +111,7 @@ static void every_matrix_of_svd_llm_loses_less_of_its_outputs_than_that_of_svd(v
 }
 
 /* The relative loss of all outputs, times the layer's share; o_proj counts three times, k_proj twice. */
-static double weighed_error(const ch_compressed *made, const double *shares) {
+static double weighed_error(const ch_compressed_model *made, const double *shares) {
   double sum = 0;
   for (int i = 0; i < made->matrix_count; i++) {
     const ch_compressed_matrix *m = &made->matrices[i];
@@ -129,7 +129,7 @@ static void masa_loses_less_than_svd_llm_of_what_it_weighs(void **state) {
   static const double ratios[] = {0.1, 0.2, 0.3, 0.4};
   for (int r = 0; r < 4; r++) {
     ch_compress_options options = {.ratio = ratios[r], .dtype = CH_F32};
-    ch_compressed masa, llm;
+    ch_compressed_model masa, llm;
     must(ch_compress_masa(model, calibration, &options, &masa, &failure));
     must(ch_compress_svd_llm(model, calibration, &options, &llm, &failure));
     double here = weighed_error(&masa, shares), there = weighed_error(&llm, shares);
@@ -142,7 +142,7 @@ static void masa_loses_less_than_svd_llm_of_what_it_weighs(void **state) {
 }
 
 /* The errors that a search of ranks minimises: weighted, or not. */
-static double searched_error(const ch_model *model, const ch_compressed *made,
+static double searched_error(const ch_model *model, const ch_compressed_model *made,
                              const ch_calibration *calibration, bool unweighted) {
   if (!unweighted) return weighed_error(made, ch_calibration_shares(calibration));
   double sum = 0;
@@ -171,7 +171,7 @@ static void searched_ranks_lose_less_than_the_same_share_of_every_matrix(void **
     for (int unweighted = 0; unweighted < 2; unweighted++) {
       ch_compress_options options = {
           .ratio = 0.3, .dtype = CH_F32, .group_size = 2, .unweighted = unweighted};
-      ch_compressed shares, searched;
+      ch_compressed_model shares, searched;
       must(both[i](model, calibration, &options, &shares, &failure));
       options.ranks = CH_RANK_SEARCHED;
       must(both[i](model, calibration, &options, &searched, &failure));
@@ -192,7 +192,7 @@ static void no_number_of_groups_and_atoms_that_is_asked_for_is_better_than_the_c
   ch_calibration *calibration = calibrate(model);
   const double *shares = ch_calibration_shares(calibration);
   ch_compress_options options = {.ratio = 0.25, .dtype = CH_F32};
-  ch_compressed chosen, asked;
+  ch_compressed_model chosen, asked;
   must(ch_compress_masa(model, calibration, &options, &chosen, &failure));
   int tried = 0;
   for (options.atoms = 1; options.atoms <= LAYERS; options.atoms++) {

@@ -189,7 +189,7 @@ static void named_mixtures_are_matched_like_others(void **state) {
     ch_shape_wishes wishes = {.params = 2000000, .match = matches[m], .vocab = 512, .context = 64};
     assert_int_equal(ch_compare_plan_names("gqa,kha-mlp+moe,mfa+masa-qkvo+moe:16", &plan, &error), CH_OK);
     if (ch_compare_plan_shapes(&plan, &wishes, 2000000, &error) != CH_OK) fail_msg("%s", error.message);
-    ch_counted counted = matches[m] == CH_MATCH_ACTIVE ? CH_COUNT_ACTIVE : CH_COUNT_ALL;
+    ch_count_kind counted = matches[m] == CH_MATCH_ACTIVE ? CH_COUNT_ACTIVE : CH_COUNT_ALL;
     int64_t first, other;
     ch_count_parameters(&plan.models[0].config, counted, &first, &error);
     for (int i = 1; i < plan.count; i++) {

@@ -14,7 +14,7 @@ enum { HEADS = 4, HEAD = 64 };
 
 static void export_model(const char *model, const char *path) {
   ch_model *from;
-  ch_absorbed plain;
+  ch_absorption plain;
   const char *loss;
   must(ch_model_load(model, CH_WEIGHTS_MAPPED, &from, &problem));
   must(ch_absorb(from, &(ch_absorb_options){0}, &plain, &problem));

@@ -12,7 +12,7 @@
 typedef struct desk {
   char directory[64], path[96], back[96];
   ch_model *model;
-  ch_absorbed plain;
+  ch_absorption plain;
   const char *loss;
 } desk;
 

@@ -18,7 +18,7 @@ static void check(const ch_estimate *e) {
   if (!(e->low <= e->value && e->value <= e->high)) abort();
 }
 
-static void judge(const ch_read_curve *curve) {
+static void judge(const ch_loss_curve *curve) {
   ch_stability_watch watch;
   ch_scaling_law law;
   ch_stability_begin(&watch, curve->count);
@@ -33,7 +33,7 @@ static void judge(const ch_read_curve *curve) {
   if (law.tokens.value < INFINITY && law.tokens.value > 0) check(&law.tokens);
 }
 
-static void judge_models(const ch_read_models *models) {
+static void judge_models(const ch_sized_models *models) {
   ch_size_law law;
   for (int form = 0; form < 2 && models->count <= MOST_POINTS; form++) {
     if (ch_size_law_fit((ch_size_form)form, models->sizes, models->tokens, models->losses, models->count, 1e9,
@@ -49,8 +49,8 @@ static void judge_models(const ch_read_models *models) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   char path[64];
   ch_arena arena = {0};
-  ch_read_curve *curves;
-  ch_read_models models;
+  ch_loss_curve *curves;
+  ch_sized_models models;
   int count, file = memfd_create("curves", 0);
   if (file < 0) return 0;
   snprintf(path, sizeof path, "/proc/self/fd/%d", file);

@@ -269,7 +269,7 @@ static void generating_writes_the_text_of_the_tokens_it_takes(void **state) {
   ch_sampler_defaults(&sampler, 0);
   sampler.temperature = 0;
   collected got = {.size = 0};
-  ch_generated result;
+  ch_generation_result result;
   assert_int_equal(ch_generate(session, prompt, 50, &sampler, collect, &got, &result, &error), CH_OK);
   /* The reference writes four tokens and then ends the text. */
   char *text = NULL;
@@ -290,7 +290,7 @@ static void generating_stops_when_told_when_full_and_at_the_limit(void **state) 
   const char story[] = "One day, a boy";
   ch_session *session = create(model, 64, 1, 0);
   collected got = {.stop_after = 3};
-  ch_generated result;
+  ch_generation_result result;
   assert_int_equal(ch_generate(session, story, 50, NULL, collect, &got, &result, &error), CH_OK);
   assert_int_equal(got.calls, 3);
   ch_session_reset(session);

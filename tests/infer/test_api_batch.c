@@ -70,7 +70,7 @@ static void close_desk(desk *d) {
 }
 
 /* Text i alone, in an empty session of one sequence. */
-static void write_alone(desk *d, int i, ch_generated *done) {
+static void write_alone(desk *d, int i, ch_generation_result *done) {
   ch_session_reset(d->session);
   ch_batch_text *t = &d->texts[i];
   if (ch_generate(d->session, t->prompt, t->max_tokens, t->sampler, t->sink, t->user, done, &error) != CH_OK)
@@ -85,7 +85,7 @@ static void check_with(int32_t sequences, ch_precision cache) {
     fail_msg("%s", error.message);
   int64_t fed = 0;
   for (int i = 0; i < TEXTS; i++) {
-    ch_generated one, *many = &together.texts[i].generated;
+    ch_generation_result one, *many = &together.texts[i].generated;
     write_alone(&alone, i, &one);
     assert_string_equal(together.pages[i].text, alone.pages[i].text);
     assert_int_equal(many->tokens, one.tokens);

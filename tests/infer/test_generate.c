@@ -26,7 +26,7 @@ typedef struct desk {
   ch_sampler sampler;
   const int32_t *end_tokens;
   int end_token_count;
-  ch_generated result;
+  ch_generation_result result;
   int32_t ids[MOST];
   int64_t count;
   int64_t stop_after; /* tokens; 0 = never */

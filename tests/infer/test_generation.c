@@ -27,7 +27,7 @@ typedef struct said {
   char text[ROOM];
   size_t size;
   int64_t cached;
-  ch_generated generated;
+  ch_generation_result generated;
   ch_status status;
   int stop_after; /* tokens, or 0 */
 } said;

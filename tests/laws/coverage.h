@@ -34,21 +34,21 @@ typedef struct coverage {
       earlier; /* mean length of the intervals, and of those of the method before: Bonferroni over all pairs */
 } coverage;
 
-static inline void coverage_draw(const coverage_truth *t, ch_random *random, ch_blocked_value *values) {
+static inline void coverage_draw(const coverage_truth *t, ch_random *random, ch_block_value *values) {
   for (int s = 0; s < t->seeds; s++) {
     double effect = 5 * ch_random_normal(random);
     for (int g = 0; g < t->groups; g++) {
       double noise =
           t->noise == NOISE_SKEWED ? -log(1 - ch_random_uniform(random)) - 1 : ch_random_normal(random);
       if (t->noise == NOISE_UNEQUAL && g == t->noisy) noise *= 3;
-      values[s * t->groups + g] = (ch_blocked_value){g, s, t->means[g] + effect + noise};
+      values[s * t->groups + g] = (ch_block_value){g, s, t->means[g] + effect + noise};
     }
   }
 }
 
 /* The mean length of the intervals that Bonferroni's correction over all pairs gives, with the larger of a pair's own
    and the pooled variance. */
-static inline double coverage_earlier(const coverage_truth *t, const ch_blocked_value *values) {
+static inline double coverage_earlier(const coverage_truth *t, const ch_block_value *values) {
   int n = t->groups, s = t->seeds;
   double variance[COVERAGE_MOST_GROUPS][COVERAGE_MOST_GROUPS],
       mean[COVERAGE_MOST_GROUPS][COVERAGE_MOST_GROUPS];
@@ -84,17 +84,17 @@ static inline bool coverage_measure(const coverage_truth *t, int draws, uint64_t
   for (int g = 0; g < n; g++) least = fmin(least, t->means[g]);
   *c = (coverage){0};
   for (int d = 0; d < draws; d++) {
-    ch_blocked_value values[COVERAGE_MOST_GROUPS * COVERAGE_MOST_SEEDS];
+    ch_block_value values[COVERAGE_MOST_GROUPS * COVERAGE_MOST_SEEDS];
     ch_random random;
     ch_arena arena = {0};
-    ch_blocked fit;
+    ch_block_means fit;
     ch_best best;
     ch_error error;
     bool bounds = true, front = true;
     double lowest = INFINITY;
     ch_random_seed(&random, (uint64_t)d, stream);
     coverage_draw(t, &random, values);
-    if (ch_blocked_fit(values, n * t->seeds, n, t->seeds, &arena, &fit, &error) != CH_OK ||
+    if (ch_fit_block_means(values, n * t->seeds, n, t->seeds, &arena, &fit, &error) != CH_OK ||
         ch_best_compare(&fit, 0.05, &arena, &best, &error) != CH_OK)
       return false;
     uint64_t key = ch_random_u64(&random);

@@ -35,15 +35,15 @@ static void critical_values_are_those_of_the_tables(void **state) {
 }
 
 typedef struct fitted {
-  ch_blocked fit;
+  ch_block_means fit;
   ch_best best;
   ch_arena arena;
 } fitted;
 
-static void analyse(const ch_blocked_value *values, int count, int groups, int blocks, fitted *f) {
+static void analyse(const ch_block_value *values, int count, int groups, int blocks, fitted *f) {
   ch_error error = {0};
   *f = (fitted){0};
-  if (ch_blocked_fit(values, count, groups, blocks, &f->arena, &f->fit, &error) != CH_OK ||
+  if (ch_fit_block_means(values, count, groups, blocks, &f->arena, &f->fit, &error) != CH_OK ||
       ch_best_compare(&f->fit, 0.05, &f->arena, &f->best, &error) != CH_OK)
     fail_msg("%s", error.message);
 }
@@ -52,11 +52,11 @@ static void analyse(const ch_blocked_value *values, int count, int groups, int b
 static void two_groups_are_paired(void **state) {
   (void)state;
   static const double a[] = {3.41, 3.73, 3.10}, b[] = {3.40, 3.71, 3.095};
-  ch_blocked_value values[6];
+  ch_block_value values[6];
   fitted f;
   for (int s = 0; s < 3; s++) {
-    values[2 * s] = (ch_blocked_value){0, s, a[s]};
-    values[2 * s + 1] = (ch_blocked_value){1, s, b[s]};
+    values[2 * s] = (ch_block_value){0, s, a[s]};
+    values[2 * s + 1] = (ch_block_value){1, s, b[s]};
   }
   analyse(values, 6, 2, 3, &f);
   assert_float_equal(f.fit.means[0] - f.fit.means[1], 0.0116667, 1e-6);
@@ -71,13 +71,13 @@ static void two_groups_are_paired(void **state) {
 static void seeds_are_blocks(void **state) {
   (void)state;
   enum { GROUPS = 5, SEEDS = 4 };
-  ch_blocked_value values[GROUPS * SEEDS];
+  ch_block_value values[GROUPS * SEEDS];
   ch_random random;
   double of_group[GROUPS] = {0}, of_seed[SEEDS] = {0}, all = 0, squares = 0;
   fitted f;
   ch_random_seed(&random, 1, 2);
   for (int i = 0; i < GROUPS * SEEDS; i++) {
-    values[i] = (ch_blocked_value){i % GROUPS, i / GROUPS, 3 * (i / GROUPS) + ch_random_normal(&random)};
+    values[i] = (ch_block_value){i % GROUPS, i / GROUPS, 3 * (i / GROUPS) + ch_random_normal(&random)};
     of_group[i % GROUPS] += values[i].value / SEEDS;
     of_seed[i / GROUPS] += values[i].value / GROUPS;
     all += values[i].value / (GROUPS * SEEDS);
@@ -102,15 +102,14 @@ static void missing_seeds_are_adjusted_for(void **state) {
   (void)state;
   fitted f;
   /* No noise at all: group 2 has only the third seed, which is 9 harder. */
-  static const ch_blocked_value values[] = {{0, 0, 1}, {1, 0, 2},  {0, 1, 4},
-                                            {1, 1, 5}, {1, 2, 11}, {2, 2, 12}};
+  static const ch_block_value values[] = {{0, 0, 1}, {1, 0, 2}, {0, 1, 4}, {1, 1, 5}, {1, 2, 11}, {2, 2, 12}};
   analyse(values, 6, 3, 3, &f);
   assert_float_equal(f.fit.degrees, 1, 1e-9);
   assert_float_equal(f.fit.means[2] - f.fit.means[0], 2, 1e-9);
   assert_float_equal(f.fit.means[1] - f.fit.means[0], 1, 1e-9);
   ch_arena_free(&f.arena);
   /* Nothing connects group 2. */
-  static const ch_blocked_value apart[] = {{0, 0, 1}, {1, 0, 2}, {0, 1, 4}, {1, 1, 5.5}, {2, 2, 12}};
+  static const ch_block_value apart[] = {{0, 0, 1}, {1, 0, 2}, {0, 1, 4}, {1, 1, 5.5}, {2, 2, 12}};
   analyse(apart, 5, 3, 3, &f);
   assert_true(isinf(f.fit.errors[2]) && isfinite(f.fit.errors[1]));
   assert_true(ch_best_tied(&f.fit, &f.best, 0, 2) && isinf(f.best.high[2]));

@@ -11,6 +11,7 @@
 #include <crosshead/ladder.h>
 
 #include "base/random.h"
+#include "laws/ladder_laws.h"
 #include "laws/statistics.h"
 #include "sanitized.h"
 

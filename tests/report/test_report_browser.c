@@ -77,11 +77,12 @@ static const char *heatmap_page(void) {
   ch_page_begin(&head, &html);
   ch_page_figure(
       json_pack("{s:s, s:s, s:s, s:[{s:s, s:i, s:i, s:s}, {s:s, s:i, s:i, s:s}], s:i, s:[{s:s, s:o}, {s:s, "
-                "s:[[f, f], [f, f]], s:i}]}",
+                "s:[[f, f], [f, f]], s:i}, {s:s, s:[[f]]}]}",
                 "id", "heat", "kind", "heatmaps", "title", "Learned", "scales", "name", "clipped", "low", 0,
                 "high", 1, "scheme", "viridis", "name", "gates", "low", -1, "high", 1, "scheme", "blueorange",
-                "columns", 2, "panels", "title", "layer 0: v_knock.up", "values", large, "title",
-                "layer 0: v_knock.gate", "values", 0.5, -0.5, 0.0, 1.0, "scale", 1),
+                "columns", 3, "panels", "title", "layer 0: v_knock.up", "values", large, "title",
+                "layer 0: v_knock.gate", "values", 0.5, -0.5, 0.0, 1.0, "scale", 1, "title",
+                "layer 0: v_knock.down, head 1", "values", 0.5),
       &html);
   ch_page_figure(json_pack("{s:s, s:s, s:s, s:{s:s}, s:[{s:s, s:i, s:f}, {s:s, s:i, s:f}]}", "id", "change",
                            "kind", "bars", "title", "Change", "x", "title", "change", "bars", "name", "less",
@@ -334,7 +335,7 @@ static void heatmaps_are_saved_with_their_pictures(void **state) {
   browser_open(&chromium, heatmap_page());
   char *text = saved("heat", "SVG");
   assert_non_null(strstr(text, "data:image/png;base64,"));
-  assert_non_null(strstr(text, "layer 0: v_knock.gate"));
+  assert_non_null(strstr(text, "v_knock.gate"));
   free(text);
   text = saved("heat", "CSV");
   assert_non_null(
@@ -482,8 +483,14 @@ static void pages_fit_a_phone(void **state) {
                                         "s.getBoundingClientRect().right))") <= 390);
   assert_true(browser_number(&chromium, "Math.min(...[...document.querySelectorAll('.plot svg')].map((s) => "
                                         "s.getBoundingClientRect().width))") > 250);
-  browser_do(&chromium, "Emulation.clearDeviceMetricsOverride", NULL);
   assert_quiet(comparison_page());
+  browser_open(&chromium, heatmap_page());
+  char *titles = browser_text(
+      &chromium,
+      "[...document.querySelectorAll('#heat-heading ~ .plot svg text')].map((t) => t.textContent).join('|')");
+  assert_non_null(strstr(titles, "v_knock.down,head 1")); /* in lines, not cut */
+  free(titles);
+  browser_do(&chromium, "Emulation.clearDeviceMetricsOverride", NULL);
 }
 
 static int start(void **state) {

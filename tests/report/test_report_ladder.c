@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "report/ladder_page.h"
+#include "laws/ladder_laws.h"
 #include "report/ladder_text.h"
 
 enum { RUNGS = 4 };

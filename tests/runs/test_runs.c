@@ -6,8 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runs/collect.h"
-#include "runs/store.h"
+#include "api/runs_private.h"
+#include "runs/collect_run.h"
 #include "scratch.h"
 
 static ch_runs *open_runs(const char *path) {
@@ -16,53 +16,53 @@ static ch_runs *open_runs(const char *path) {
   return runs;
 }
 
-static ch_kept_run sample(const char *name, const char *started) {
+static ch_run_record sample(const char *name, const char *started) {
   static const ch_curve_point curve[] = {{100, 5.5}, {200, 4.25}, {300, NAN}}, validation[] = {{300, 4.5}};
-  return (ch_kept_run){.kind = "train",
-                       .name = name,
-                       .directory = "/somewhere/model",
-                       .status = "done",
-                       .mechanism = "gqa",
-                       .dataset = "story.txt",
-                       .seed = 7,
-                       .tokens = 300,
-                       .parameters = 12345,
-                       .lr = 1.0 / 300,
-                       .loss = 4.25,
-                       .validation_loss = 4.5,
-                       .seconds = 1.5,
-                       .started = started,
-                       .finished = "2026-11-20T12:00:00Z",
-                       .version = "0.1.0",
-                       .config = "{\"hidden_size\":64}",
-                       .options = "{\"batch\":8}",
-                       .results = "{\"spikes\":2,\"verdict\":\"stable\"}",
-                       .curve = curve,
-                       .curve_points = 3,
-                       .validation_curve = validation,
-                       .validation_points = 1};
+  return (ch_run_record){.kind = "train",
+                         .name = name,
+                         .directory = "/somewhere/model",
+                         .status = "done",
+                         .mechanism = "gqa",
+                         .dataset = "story.txt",
+                         .seed = 7,
+                         .tokens = 300,
+                         .parameters = 12345,
+                         .lr = 1.0 / 300,
+                         .loss = 4.25,
+                         .validation_loss = 4.5,
+                         .seconds = 1.5,
+                         .started = started,
+                         .finished = "2026-11-20T12:00:00Z",
+                         .version = "0.1.0",
+                         .config = "{\"hidden_size\":64}",
+                         .options = "{\"batch\":8}",
+                         .results = "{\"spikes\":2,\"verdict\":\"stable\"}",
+                         .curve = curve,
+                         .curve_points = 3,
+                         .validation_curve = validation,
+                         .validation_points = 1};
 }
 
 static int64_t found_by(ch_runs *runs, const char *term) {
-  ch_found_runs *found;
+  ch_run_list *found;
   ch_runs_query query = {.terms = &term, .count = term != NULL};
   assert_ok(ch_runs_find(runs, &query, &found, &failure));
-  int64_t count = ch_found_runs_count(found);
-  ch_found_runs_free(found);
+  int64_t count = ch_run_list_count(found);
+  ch_run_list_free(found);
   return count;
 }
 
 static void a_run_is_read_as_it_was_written(void **state) {
   (void)state;
   ch_runs *runs = open_runs(in_root("one.sqlite"));
-  ch_kept_run run = sample("gqa:4", "2026-11-20T11:00:00Z");
-  ch_found_runs *all;
+  ch_run_record run = sample("gqa:4", "2026-11-20T11:00:00Z");
+  ch_run_list *all;
   int64_t id;
   assert_ok(ch_runs_put(runs, &run, &id, &failure));
   assert_ok(ch_runs_find(runs, &(ch_runs_query){.curves = true}, &all, &failure));
-  assert_int_equal(ch_found_runs_count(all), 1);
-  const ch_kept_run *found = ch_found_run(all, 0);
-  assert_null(ch_found_run(all, 1));
+  assert_int_equal(ch_run_list_count(all), 1);
+  const ch_run_record *found = ch_run_list_at(all, 0);
+  assert_null(ch_run_list_at(all, 1));
   assert_int_equal(found->id, id);
   assert_string_equal(found->name, "gqa:4");
   assert_string_equal(found->commit, "");
@@ -74,7 +74,7 @@ static void a_run_is_read_as_it_was_written(void **state) {
   assert_int_equal(found->curve[1].tokens, 200);
   assert_true(found->curve[1].loss == 4.25 && isnan(found->curve[2].loss));
   assert_int_equal(found->validation_points, 1);
-  ch_found_runs_free(all);
+  ch_run_list_free(all);
   /* A continued run is recognised by directory and start. */
   run.status = "interrupted";
   run.name = run.dataset = "";
@@ -83,16 +83,16 @@ static void a_run_is_read_as_it_was_written(void **state) {
   assert_ok(ch_runs_put(runs, &run, &again, &failure));
   assert_int_equal(again, id);
   assert_ok(ch_runs_find(runs, &(ch_runs_query){.curves = true}, &all, &failure));
-  assert_int_equal(ch_found_runs_count(all), 1);
-  found = ch_found_run(all, 0);
+  assert_int_equal(ch_run_list_count(all), 1);
+  found = ch_run_list_at(all, 0);
   assert_string_equal(found->status, "interrupted");
   assert_string_equal(found->name, "gqa:4");
   assert_string_equal(found->dataset, "story.txt");
   assert_int_equal(found->curve_points, 1);
-  json_t *object = ch_kept_run_to_json(found, true);
+  json_t *object = ch_run_record_to_json(found, true);
   assert_int_equal(json_integer_value(json_object_get(json_object_get(object, "results"), "spikes")), 2);
   json_decref(object);
-  ch_found_runs_free(all);
+  ch_run_list_free(all);
   /* Numbers go on where they were. */
   run.started = "later";
   assert_ok(ch_runs_put(runs, &run, &again, &failure));
@@ -107,7 +107,7 @@ static void terms_find_what_they_say(void **state) {
     char name[8], started[32];
     snprintf(name, sizeof name, "%s%d", i % 2 ? "mqa" : "gqa:", i);
     snprintf(started, sizeof started, "2026-11-20T11:00:0%dZ", i);
-    ch_kept_run run = sample(name, started);
+    ch_run_record run = sample(name, started);
     run.seed = i;
     run.tokens = i * 1000;
     run.validation_loss = i == 5 ? NAN : 4 - 0.5 * i;
@@ -137,19 +137,19 @@ static void terms_find_what_they_say(void **state) {
       fail_msg("%s finds %lld", terms[i].term, (long long)found_by(runs, terms[i].term));
   const char *wrong[] = {"sed=3", "seed", "99", "=3", "seed<", "config.a\"b=1", "results=3"};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-    ch_found_runs *found;
+    ch_run_list *found;
     ch_error error = {0};
     ch_runs_query query = {.terms = &wrong[i], .count = 1};
     assert_int_equal(ch_runs_find(runs, &query, &found, &error), CH_ERROR_ARGUMENT);
     assert_null(found);
     assert_true(strlen(error.message) > 10);
   }
-  ch_found_runs *found;
+  ch_run_list *found;
   assert_ok(ch_runs_find(runs, &(ch_runs_query){.sort = "validation_loss", .limit = 2}, &found, &failure));
-  assert_int_equal(ch_found_runs_count(found), 2);
-  assert_int_equal(ch_found_run(found, 0)->seed, 4);
-  assert_int_equal(ch_found_run(found, 1)->seed, 3);
-  ch_found_runs_free(found);
+  assert_int_equal(ch_run_list_count(found), 2);
+  assert_int_equal(ch_run_list_at(found, 0)->seed, 4);
+  assert_int_equal(ch_run_list_at(found, 1)->seed, 3);
+  ch_run_list_free(found);
   int64_t ids[] = {1, 2};
   assert_ok(ch_runs_delete(runs, ids, 2, &failure));
   assert_int_equal(found_by(runs, NULL), 4);
@@ -163,7 +163,7 @@ static void write_runs(const char *path, int writer, int most) {
     char name[32];
     ch_error error;
     snprintf(name, sizeof name, "w%d-%d", writer, i);
-    ch_kept_run run = sample(name, name);
+    ch_run_record run = sample(name, name);
     if (ch_runs_open(path, CH_RUNS_CREATE, &runs, &error) != CH_OK ||
         ch_runs_put(runs, &run, NULL, &error) != CH_OK) {
       fprintf(stderr, "%s\n", error.message);
@@ -210,7 +210,7 @@ static void a_killed_writer_loses_nothing_it_had_kept(void **state) {
       for (int i = 0;; i++) {
         char name[32];
         snprintf(name, sizeof name, "r%d-%d", round, i);
-        ch_kept_run run = sample(name, name);
+        ch_run_record run = sample(name, name);
         if (ch_runs_put(runs, &run, NULL, &error) != CH_OK || write(told[1], "x", 1) != 1) _exit(1);
       }
     }
@@ -270,7 +270,7 @@ static void damaged_files_are_refused_or_read(void **state) {
   (void)state;
   const char *path = in_root("damaged.sqlite");
   ch_runs *runs = open_runs(in_root("whole.sqlite"));
-  ch_kept_run run = sample("gqa", "2026-11-20T11:00:00Z");
+  ch_run_record run = sample("gqa", "2026-11-20T11:00:00Z");
   for (int i = 0; i < 30; i++) {
     char started[16];
     snprintf(started, sizeof started, "%d", i);
@@ -291,7 +291,7 @@ static void damaged_files_are_refused_or_read(void **state) {
       assert_ok(ch_write_file(path, bad, size, &failure));
       free(bad);
       ch_error error = {0};
-      ch_found_runs *found = NULL;
+      ch_run_list *found = NULL;
       ch_status status = ch_runs_open(path, CH_RUNS_CREATE, &runs, &error);
       if (status == CH_OK) {
         status = ch_runs_find(runs, &(ch_runs_query){.curves = true}, &found, &error);
@@ -301,7 +301,7 @@ static void damaged_files_are_refused_or_read(void **state) {
       if (status != CH_OK) assert_true(strlen(error.message) > 10);
       refused += status != CH_OK;
       ch_runs_close(runs);
-      ch_found_runs_free(found);
+      ch_run_list_free(found);
     }
   assert_true(refused > 3);
   free(whole);
@@ -324,10 +324,9 @@ static void a_training_run_is_collected_from_its_directory(void **state) {
   ch_progress_record record;
   ch_trainer_progress(trainer, &record);
   ch_arena arena = {0};
-  ch_kept_run run;
-  assert_ok(ch_kept_run_collect(in_root("model"),
-                                &(ch_kept_run_labels){.dataset = "made up", .commit = "abc"}, &arena, &run,
-                                &failure));
+  ch_run_record run;
+  assert_ok(ch_collect_run(in_root("model"), &(ch_run_labels){.dataset = "made up", .commit = "abc"}, &arena,
+                           &run, &failure));
   assert_string_equal(run.status, "done");
   assert_string_equal(run.name, "model");
   assert_string_equal(run.mechanism, "gqa");
@@ -343,7 +342,7 @@ static void a_training_run_is_collected_from_its_directory(void **state) {
   ch_arena_free(&arena);
   ch_trainer_free(trainer);
   ch_error error = {0};
-  assert_int_equal(ch_kept_run_collect(root, &(ch_kept_run_labels){0}, &arena, &run, &error), CH_ERROR_IO);
+  assert_int_equal(ch_collect_run(root, &(ch_run_labels){0}, &arena, &run, &error), CH_ERROR_IO);
   assert_non_null(strstr(error.message, "a run's directory has a log"));
   ch_arena_free(&arena);
 }

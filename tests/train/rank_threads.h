@@ -169,7 +169,7 @@ static inline void run_ranks(int count, void (*run)(rank_thread *self), void *co
     assert_int_equal(pthread_create(&threads[r], NULL, start_rank_thread, &self[r]), 0);
   }
   for (int r = 0; r < count; r++) pthread_join(threads[r], NULL);
-  for (int r = 0; r < count; r++) ch_ranks_leave(self[r].ranks);
+  for (int r = 0; r < count; r++) ch_close_ranks(self[r].ranks);
   assert_null(all.first);
 }
 

@@ -63,7 +63,7 @@ static bool stops(void *context) {
 }
 
 static ch_status train(job *j, ch_rank_group *ranks, int index) {
-  rank_place place = {.job = j, .rank = ch_ranks_rank(ranks)};
+  rank_place place = {.job = j, .rank = ch_own_rank(ranks)};
   ch_batch_source source = made_up_source();
   ch_error *error = &j->errors[index];
   double loss;

@@ -11,6 +11,7 @@ checkpoint. docs/gpu.md explains both.
     loss.py     LM head and cross entropy, a chunk of tokens at a time
     balance.py  what keeps the choices of experts and heads even
     ranks.py    the processes that train a run together, one on each device
+    shards.py   a model divided over those processes
     step.py     a training step: gradient, clipping, AdamW, schedule
     run.py      steps, evaluations and checkpoints in their order
 """

@@ -25,6 +25,7 @@ class Run:
         try:
             with safe_open(self.file(CHECKPOINT), "pt") as file:
                 self.metadata = file.metadata() or {}
+                curves = {key: file.get_tensor(key).tolist() for key in ("losses", "validation") if key in file.keys()}
         except (OSError, SafetensorError) as error:
             raise Refused("io", f"{self.file(CHECKPOINT)} cannot be read ({error}); `crosshead train --engine pytorch "
                                 f"--out {path}` prepares a run") from error
@@ -35,7 +36,7 @@ class Run:
         self.step, self.seconds = int(self.metadata["step"]), float(self.metadata["seconds"])
         self.unit = "images" if self.config["model_type"] == "crosshead_vit" else "tokens"
         self.tokens = int(self.metadata["tokens"])  # (or images), without what fills sequences up
-        self.losses, self.validation = [], []
+        self.losses, self.validation = curves.get("losses", []), curves.get("validation", [])
 
     def _read_settings(self):
         try:
@@ -58,19 +59,11 @@ class Run:
 
     # ---- The checkpoint ----
 
-    def load(self, device, dtype):
-        """{"weight": {name: tensor}, "m": …, "v": …}; curves become the run's."""
-        groups = {"weight": {}, "m": {}, "v": {}}
+    def load(self, group, place):
+        """{name: place(name, tensor)} of the group "weight", or of the optimizer's moments "m" and "v"."""
         with safe_open(self.file(CHECKPOINT), "pt") as file:
-            for key in file.keys():
-                group, _, name = key.partition(".")
-                if name and group in groups:
-                    groups[group][name] = file.get_tensor(key).to(device, dtype)
-            if "losses" in file.keys():
-                self.losses = file.get_tensor("losses").tolist()
-            if "validation" in file.keys():
-                self.validation = file.get_tensor("validation").tolist()
-        return groups
+            names = [key.partition(".")[2] for key in file.keys() if key.startswith(group + ".")]
+            return {name: place(name, file.get_tensor(f"{group}.{name}")) for name in names}
 
     def save(self, groups):
         """Replaces the checkpoint by one with these tensors and the run's step and curves."""

@@ -25,8 +25,8 @@ def import_code(folder):
     return importlib.import_module(name + ".configuration_crosshead"), importlib.import_module(name + ".modeling_crosshead")
 
 
-def construct(folder, device, dtype):
-    """The model whose code and config.json a folder holds, on a device, without values."""
+def construct(folder, device, dtype, place=None):
+    """The model whose code and config.json a folder holds, for a device, without values. place: where its tensors are at first."""
     configuration, modeling = import_code(folder)
     with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
         members = json.load(file)
@@ -42,14 +42,14 @@ def construct(folder, device, dtype):
         torch.backends.cuda.enable_cudnn_sdp(False)  # its backward pass fails where values are narrower than keys
     with torch.device("meta"):
         model = (modeling.CrossheadForImageClassification if vision else modeling.CrossheadForCausalLM)(config)
-    model.to_empty(device=device).to(dtype)
+    model.to_empty(device=place or device).to(dtype)
     model.tie_weights()
     return model.train()
 
 
-def build(run, weights, device, dtype):
-    """The run's model with these weights {name: tensor}."""
-    model = construct(run.file(CODE), device, dtype)
+def build(run, device, dtype, place):
+    """The run's model with its weights."""
+    model, weights = construct(run.file(CODE), device, dtype, place), run.load("weight", lambda _, tensor: tensor)
     named = state_of(model)
     if named.keys() != weights.keys():
         strange = sorted(named.keys() ^ weights.keys())[0]

@@ -73,15 +73,20 @@ class Ranks:
                 return f"process {rank + 1} of {self.count} that train this run {how}; resume from the last checkpoint"
         return None
 
+    def cause(self, error):
+        """The error to report in place of one that communication raised: another process has failed, or it is that one."""
+        deadline = time.monotonic() + 1
+        while self.siblings and not self._failed() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return Refused("io", self._failed()) if self._failed() else error
+
     def _reduce(self, tensor, operation=dist.ReduceOp.SUM, group=None):
         try:
             dist.all_reduce(tensor, operation, group=group)
         except RuntimeError as error:
-            deadline = time.monotonic() + 1
-            while not self._failed() and time.monotonic() < deadline:
-                time.sleep(0.05)
-            raise Refused("io", self._failed() or "another process of this run has ended; resume from the last "
-                                                  "checkpoint") from error
+            cause = self.cause(error)
+            raise cause if cause is not error else Refused("io", "another process of this run has ended; resume from the last "
+                                                                 "checkpoint") from error
 
     def abandon(self):
         """Ends the other processes at once."""

@@ -3,6 +3,7 @@
 
 import collections
 import math
+import platform
 import signal
 import time
 
@@ -13,6 +14,7 @@ from crosshead.worker.files import Log, NoLog, Run
 from crosshead.worker.messages import Refused, say
 from crosshead.worker.model import build, state_of
 from crosshead.worker.ranks import Ranks
+from crosshead.worker.shards import Shards, Whole
 from crosshead.worker.step import Trainer, rate
 
 CHECKPOINT_SECONDS = 600
@@ -89,12 +91,20 @@ class Driver:
             torch.set_float32_matmul_precision("highest")
         self.batches = Batches(self.run, self.device.type == "cuda")
         dtype = torch.float64 if options["dtype"] == "F64" else torch.float32
-        groups = self.run.load(self.device, dtype)
-        self.model = build(self.run, groups["weight"], self.device, dtype)
-        del groups["weight"]
+        self.divided = self.ranks.count > 1 and self.run.settings.get("shard", False)  # else every process holds the model
+        self.shards = Shards(self.ranks) if self.divided else Whole()
+        self.model = build(self.run, self.device, dtype, "cpu" if self.divided else self.device)
+        if self.divided:
+            self.shards.divide(self.model, self.device)
+        shapes = {name: tensor.shape for name, tensor in state_of(self.model).items()}
+
+        def place(name, moment):
+            return self.shards.own(moment.view(shapes[name])).to(self.device, dtype)
+
+        moments = {group: self.run.load(group, place) for group in "mv"}
+        self.saved = set(moments["m"])  # names of tensors; the model may have buffers besides
         compiled = self.device.type == "cuda" and self.run.settings.get("compile", True)
-        self.frozen = {name: tensor for name, tensor in groups["m"].items()}
-        self.trainer = Trainer(self.model, self.run, groups, self.device, compiled, self.ranks)
+        self.trainer = Trainer(self.model, self.run, moments, self.device, compiled, self.ranks, self.shards)
         self.log = Log(self.run) if self.ranks.leads else NoLog()
         self.clock, self.pending = Clock(self.device), collections.deque()
         self.stopping, self.last_saved, self.saved_step = False, time.monotonic(), self.run.step
@@ -114,7 +124,7 @@ class Driver:
             try:
                 loss = self.trainer.differentiate(batch, predicted)
             except torch.OutOfMemoryError:
-                pass
+                self._refuse_divided()
             if not self.ranks.any(loss is None):
                 break
             self.trainer.forget()
@@ -129,6 +139,12 @@ class Driver:
             results = results.to("cpu", non_blocking=True)
         ended = self.clock.mark()
         self.pending.append((self.run.step, tokens, results, began, ended))
+
+    def _refuse_divided(self):
+        """The other processes of a divided model wait for this one within the step: they cannot try again together."""
+        if self.divided:
+            raise Refused("memory", f"{self.device} has too little memory for {self.trainer.micro_batch} sequences at a time; give a "
+                                    f"smaller --micro-batch, or more devices")
 
     def report(self, wait):
         """Logs the steps that the device has finished; all of them with `wait`, which is for the time between steps."""
@@ -150,7 +166,7 @@ class Driver:
             say("step", step=step, tokens=self.run.tokens, step_tokens=tokens, loss=loss, lr=lr, grad_norm=norm, seconds=seconds)
 
     def _not_finite(self, step, loss, norm):
-        weight = next((name for name, tensor in state_of(self.model).items() if not torch.isfinite(tensor).all()), None)
+        weight = next((name for name, tensor in state_of(self.model).items() if not torch.isfinite(self.shards.own(tensor)).all()), None)
         if weight:
             return f"step {step}: the loss is {loss:g} because the weight {weight} holds a value that is not finite"
         if not math.isfinite(loss):
@@ -180,9 +196,9 @@ class Driver:
             batch = self.batches.validate(begin, micro)
             batch["targets"][max(0, total - begin):] = -1
             try:
-                found = self._evaluate(trainer.place(batch, slice(None)))
+                found = self.shards.call(self._evaluate, trainer.place(batch, slice(None)))
             except torch.OutOfMemoryError:
-                pass
+                self._refuse_divided()
             if self.ranks.any(found is None):
                 trainer.forget()
                 if not trainer.halve():
@@ -228,19 +244,24 @@ class Driver:
             return False
         if run.step == run.options["steps"]:
             return True
-        return run.step % every == 0 if every > 0 else time.monotonic() - self.last_saved >= CHECKPOINT_SECONDS
+        return run.step % every == 0 if every > 0 else self.ranks.any(time.monotonic() - self.last_saved >= CHECKPOINT_SECONDS)
 
     def save(self):
         self.report(wait=True)
         self.saved_step, self.last_saved = self.run.step, time.monotonic()
+        weights = self.weights()
+        m, v = self.trainer.optimizer.moments()
         if not self.ranks.leads:
             return
-        m, v = self.trainer.optimizer.moments()
-        weights = {name: tensor for name, tensor in state_of(self.model).items() if name in self.frozen}
         for moments in (m, v):
             for name in weights.keys() - moments.keys():  # what the optimizer leaves alone
                 moments[name] = torch.zeros_like(weights[name])
         self.run.save({"weight": weights, "m": m, "v": v})
+
+    def weights(self):
+        """{name: whole tensor}, for a file."""
+        self.shards.reshard()
+        return {name: self.shards.whole(tensor) for name, tensor in state_of(self.model).items() if name in self.saved}
 
     # ---- The whole run ----
 
@@ -256,8 +277,9 @@ class Driver:
         run = self.run
         parameters = sum(tensor.numel() for tensor in state_of(self.model).values())
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else self.device.type
-        self.log.start(parameters, 16 * parameters, self.device, name)
-        say("started", step=run.step, device=str(self.device), name=name, torch=torch.__version__)
+        self.log.start(parameters, 16 * parameters // (self.ranks.count if self.divided else 1), self.device, name)
+        say("started", step=run.step, device=str(self.device), name=name, torch=torch.__version__,
+            python=platform.python_version())
         ahead = Ahead(self.batches, run.step, run.options["steps"], run.step_sequences)
         try:
             self._take_steps(ahead)
@@ -267,13 +289,15 @@ class Driver:
                 self.save()
             self.log.write("interrupted", step=run.step)
             return 130
-        except Refused as refused:
-            self.log.write("error", step=run.step, message=str(refused))
-            raise
+        except (Refused, RuntimeError) as error:
+            cause = self.ranks.cause(error) if self.divided and isinstance(error, RuntimeError) else error
+            self.log.write("error", step=run.step, message=str(cause))
+            raise cause from error
         finally:
             ahead.close()
+        weights = self.weights()
         if self.ranks.leads:
-            run.save_model({name: tensor for name, tensor in state_of(self.model).items() if name in self.frozen})
+            run.save_model(weights)
         self.log.write("done", step=run.step)
         say("done", step=run.step)
         return 0

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from crosshead.worker.balance import Balance
 from crosshead.worker.loss import Head
 from crosshead.worker.messages import say
+from crosshead.worker.shards import Whole
 
 
 # Numbers of modules that differ from layer to layer. As tensors they are inputs of compiled code; as numbers they would be
@@ -35,16 +36,20 @@ def rate(options, step):
 class Optimizer:
     """AdamW with each tensor's own rate and decay, over PyTorch's fused kernel, which also clips."""
 
-    def __init__(self, model, options, moments, step):
-        self.options, groups = options, {}
+    def __init__(self, model, options, moments, step, shards):
+        self.options, self.shards, groups = options, shards, {}
         self.keeps = False
-        self.identities = []  # matrices that decay towards the identity, with their rate
+        self.identities = []  # diagonals of matrices that decay towards the identity
         self.names = dict(model.named_parameters())  # a tied matrix once
-        for name, parameter in self.names.items():
+        self.own = {name: shards.own(parameter) for name, parameter in self.names.items()}
+        for name, own in self.own.items():
             row = model.config.tensor(name)
-            groups.setdefault((row["rate"], bool(row["decay"])), []).append(parameter)
+            if not own.numel():
+                continue  # fewer rows than processes
+            groups.setdefault((row["rate"], bool(row["decay"])), []).append(own)
             if row.get("decay_to_identity"):
-                self.identities.append(parameter)
+                first = shards.first(self.names[name].shape[0]) if own.dim() == 2 else 0
+                self.identities.append(own.detach().diagonal(first, -2, -1))
         # Decay is rate · weight_decay a step, whatever the tensor's own rate; PyTorch multiplies by the latter.
         self.adamw = torch.optim.AdamW(
             [
@@ -53,42 +58,46 @@ class Optimizer:
             ],
             lr=options["lr"], betas=(options["beta1"], options["beta2"]), eps=options["eps"], fused=True,
         )
-        for name, parameter in self.names.items():
-            self.adamw.state[parameter] = {
-                "step": torch.tensor(float(step), device=parameter.device),
-                "exp_avg": moments["m"][name].view_as(parameter),
-                "exp_avg_sq": moments["v"][name].view_as(parameter),
+        for name, own in self.own.items():
+            self.adamw.state[own] = {
+                "step": torch.tensor(float(step), device=own.device),
+                "exp_avg": moments["m"][name],
+                "exp_avg_sq": moments["v"][name],
             }
 
     def moments(self):
-        states = {name: self.adamw.state[parameter] for name, parameter in self.names.items()}
-        return ({name: state["exp_avg"] for name, state in states.items()},
-                {name: state["exp_avg_sq"] for name, state in states.items()})
+        """{name: first moment} and {name: second}, whole."""
+        return ({name: self.shards.gather(self.adamw.state[own][key], self.names[name].shape[0]) for name, own in self.own.items()}
+                for key in ("exp_avg", "exp_avg_sq"))
 
     def gradients(self):
-        """The gradients of all parameters. What no sequence used has zeros."""
-        for parameter in self.names.values():
+        """The gradients of this process's rows of all parameters. What no sequence used has zeros."""
+        for name, parameter in self.names.items():
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
-        return [parameter.grad for parameter in self.names.values()]
+            self.own[name].grad = self.shards.own(parameter.grad)
+        return [own.grad for own in self.own.values()]
 
     @torch.no_grad()
     def step(self, lr):
         """One update; the gradient's norm before clipping. A gradient that is not finite changes nothing."""
-        parameters, gradients = list(self.names.values()), self.gradients()
-        wide = torch.float64 if parameters[0].device.type == "cpu" else None  # GPUs add in a tree, which is exact enough
-        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients, 2, wide)))
+        gradients = self.gradients()
+        wide = torch.float64 if gradients[0].device.type == "cpu" else None  # GPUs add in a tree, which is exact enough
+        norm = self.shards.norm(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients, 2, wide))))
         clip = self.options["clip"]
         largest = torch.clamp(norm / clip, min=1.0) if clip > 0 else torch.ones_like(norm)
-        # The fused kernel divides gradients by grad_scale and does nothing where found_inf is 1.
+        # The fused kernel divides gradients by grad_scale, in F32, and does nothing where found_inf is 1.
         self.adamw.grad_scale = largest.float()
+        if gradients[0].dtype == torch.float64:
+            torch._foreach_div_(gradients, largest)
+            self.adamw.grad_scale = None
         self.adamw.found_inf = (~torch.isfinite(norm)).float()
         for group in self.adamw.param_groups:
             group["lr"] = lr * group["factor"]
         self.adamw.step()
         pull = lr * self.options["weight_decay"] * (1 - self.adamw.found_inf)
-        for parameter in self.identities:
-            parameter.diagonal(dim1=-2, dim2=-1).add_(pull.to(parameter.dtype))
+        for diagonal in self.identities:
+            diagonal.add_(pull.to(diagonal.dtype))
         self.forget_gradients()
         return norm
 
@@ -102,8 +111,8 @@ class Optimizer:
         if self.keeps:
             torch._foreach_zero_([parameter.grad for parameter in self.names.values()])
             return
-        for parameter in self.names.values():
-            parameter.grad = None
+        for tensor in (*self.names.values(), *self.own.values()):
+            tensor.grad = None
 
 
 def compile_layers(model, device):
@@ -141,16 +150,17 @@ class Graph:
 class Trainer:
     """The model, its optimizer, and what a step does with a batch."""
 
-    def __init__(self, model, run, groups, device, compiled, ranks):
-        self.model, self.run, self.device, self.ranks = model, run, device, ranks
+    def __init__(self, model, run, moments, device, compiled, ranks, shards):
+        self.model, self.run, self.device, self.ranks, self.shards = model, run, device, ranks, shards
         self.sequences = run.step_sequences // ranks.count  # of a step, in this process
         self.dtype = {"BF16": torch.bfloat16, "F64": torch.float64}.get(run.options["dtype"], torch.float32)
-        self.optimizer = Optimizer(model, run.options, groups, run.step)
+        self.weights = next(model.parameters()).dtype
+        self.optimizer = Optimizer(model, run.options, moments, run.step, shards)
         self.balance = Balance(model, run.config)
         self.vision = run.unit == "images"
         self.head = Head(self.dtype, compiled)
         self.micro_batch = run.settings.get("micro_batch") or self._first_micro_batch()
-        self.graphs, self.graph, self.seen = compiled, None, 0
+        self.graphs, self.graph, self.seen = compiled and isinstance(shards, Whole), None, 0
         if compiled:
             compile_layers(model, device)
 
@@ -190,7 +200,7 @@ class Trainer:
         self.balance.begin()
         for part in self.parts(begin, begin + self.sequences):
             micro = self.place(batch, part)
-            micro["scale"] = torch.full((), 1 / predicted, device=self.device)
+            micro["scale"] = torch.full((), self.shards.means / predicted, dtype=self.weights, device=self.device)
             loss += self._captured(micro) if self.graphs else self._passes(micro)
         return loss / predicted
 
@@ -212,8 +222,8 @@ class Trainer:
 
     def _passes(self, micro):
         """The summed loss of a micro-batch, whose gradient is added to the parameters'."""
-        loss, objective = self._micro_loss(micro)
-        term = self.balance.term(self.micro_batch, micro.get("text"), self.run.step_sequences)
+        loss, objective = self.shards.call(self._micro_loss, micro)
+        term = self.balance.term(self.micro_batch, micro.get("text"), self.run.step_sequences / self.shards.means)
         (objective if term is None else objective + term).backward()
         return loss
 
@@ -237,7 +247,8 @@ class Trainer:
     def update(self, loss):
         """The optimizer's step after all processes have their gradients; loss and gradient norm, on the device."""
         if self.ranks.count > 1:
-            self.ranks.add(self.optimizer.gradients())
+            if isinstance(self.shards, Whole):  # the others are sums already
+                self.ranks.add(self.optimizer.gradients())
             self.ranks.add(self.balance.load)
             self.ranks.add([loss])
         norm = self.optimizer.step(rate(self.run.options, self.run.step + 1))

@@ -25,7 +25,7 @@ typedef struct needles {
 /* --- contents ------------------------------------------------------------------------------------------------ */
 
 /* str(uuid.UUID(int = random.getrandbits(128), version = 4)) */
-static void draw_uuid(ch_ruler_making *m, char *text) {
+static void draw_uuid(ch_ruler_writer *m, char *text) {
   uint64_t low = ch_python_word(&m->random);
   low |= (uint64_t)ch_python_word(&m->random) << 32;
   uint64_t high = ch_python_word(&m->random);
@@ -37,7 +37,7 @@ static void draw_uuid(ch_ruler_making *m, char *text) {
            (unsigned long long)(low >> 48), (unsigned long long)(low & UINT64_C(0xffffffffffff)));
 }
 
-static void draw_needle(ch_ruler_making *m, ch_ruler_content kind, char *text) {
+static void draw_needle(ch_ruler_writer *m, ch_ruler_content kind, char *text) {
   if (kind == CH_RULER_UUIDS) {
     draw_uuid(m, text);
   } else if (kind == CH_RULER_NUMBERS) {
@@ -50,24 +50,24 @@ static void draw_needle(ch_ruler_making *m, ch_ruler_content kind, char *text) {
 }
 
 /* Draws one that differs from all before it, so that the question has one answer. */
-static void draw_other(ch_ruler_making *m, ch_ruler_content kind, content *before, int count, char *text) {
+static void draw_other(ch_ruler_writer *m, ch_ruler_content kind, content *before, int count, char *text) {
   for (int i = 0; i <= count; i++) {
     if (i == 0) draw_needle(m, kind, text);
     if (i < count && strcmp(before[i], text) == 0) i = -1;
   }
 }
 
-static void put_needle(const ch_ruler_making *m, const char *key, const char *value, ch_text *text) {
+static void put_needle(const ch_ruler_writer *m, const char *key, const char *value, ch_text *text) {
   ch_text_printf(text, "One of the special magic %s for %s is: %s.", contents[m->ruler->type_needle_v], key,
                  value);
 }
 
-static void put(const ch_ruler_making *m, const needles *n, int place, ch_text *text) {
+static void put(const ch_ruler_writer *m, const needles *n, int place, ch_text *text) {
   int which = n->order[place];
   put_needle(m, n->keys[which / m->ruler->num_needle_v], n->values[which], text);
 }
 
-static ch_status draw_needles(ch_ruler_making *m, needles *n, ch_error *error) {
+static ch_status draw_needles(ch_ruler_writer *m, needles *n, ch_error *error) {
   const ch_ruler *r = m->ruler;
   n->keys_count = r->num_needle_k > r->num_needle_q ? r->num_needle_k : r->num_needle_q;
   n->count = n->keys_count * r->num_needle_v;
@@ -91,7 +91,7 @@ static int by_number(const void *a, const void *b) {
 }
 
 /* Sentences in lines, needles before some of them. */
-static ch_status put_lines(ch_ruler_making *m, const needles *n, int64_t size, ch_text *text,
+static ch_status put_lines(ch_ruler_writer *m, const needles *n, int64_t size, ch_text *text,
                            ch_error *error) {
   content *others = NULL;
   int64_t places[CH_RULER_MOST_NEEDLES];
@@ -124,12 +124,12 @@ static ch_status put_lines(ch_ruler_making *m, const needles *n, int64_t size, c
   return CH_OK;
 }
 
-static const char *word_at(const ch_ruler_making *m, int64_t index) {
+static const char *word_at(const ch_ruler_writer *m, int64_t index) {
   return m->haystack.data[index % m->haystack.count];
 }
 
 /* `size` words of the text, needles between its sentences. */
-static ch_status put_essay(ch_ruler_making *m, const needles *n, int64_t size, ch_text *text,
+static ch_status put_essay(ch_ruler_writer *m, const needles *n, int64_t size, ch_text *text,
                            ch_error *error) {
   int64_t places[CH_RULER_MOST_NEEDLES], sentences = 0, sentence = 0;
   int next = 0;
@@ -159,7 +159,7 @@ static ch_status put_essay(ch_ruler_making *m, const needles *n, int64_t size, c
 
 /* --- the question -------------------------------------------------------------------------------------------- */
 
-static ch_status put_question(ch_ruler_making *m, const needles *n, ch_ruler_made *made, ch_error *error) {
+static ch_status put_question(ch_ruler_writer *m, const needles *n, ch_ruler_made *made, ch_error *error) {
   const ch_ruler *r = m->ruler;
   int64_t asked[CH_RULER_MOST_NEEDLES];
   ch_text names = {0};
@@ -186,7 +186,7 @@ static ch_status put_question(ch_ruler_making *m, const needles *n, ch_ruler_mad
   return status;
 }
 
-ch_status ch_ruler_needles(ch_ruler_making *m, int64_t size, int64_t index, ch_ruler_made *made,
+ch_status ch_ruler_needles(ch_ruler_writer *m, int64_t size, int64_t index, ch_ruler_made *made,
                            ch_error *error) {
   const ch_ruler *r = m->ruler;
   bool one = r->num_needle_q * r->num_needle_v == 1;

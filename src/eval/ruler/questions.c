@@ -13,7 +13,7 @@ static bool has_place(const int64_t *places, int64_t count, int64_t place) {
 }
 
 /* Draws `count` of `from` [population] and appends them to places. */
-static bool draw_from(ch_ruler_making *m, const int64_t *from, int64_t population, int64_t count,
+static bool draw_from(ch_ruler_writer *m, const int64_t *from, int64_t population, int64_t count,
                       int64_t *places) {
   int64_t *drawn = malloc(((size_t)count + 1) * sizeof *drawn);
   bool done = drawn && ch_python_sample(&m->random, population, count, drawn);
@@ -23,7 +23,7 @@ static bool draw_from(ch_ruler_making *m, const int64_t *from, int64_t populatio
 }
 
 /* The documents of a question, then those near it, then others. `others` is memory for all. */
-static bool choose_documents(ch_ruler_making *m, const ch_ruler_question *q, int64_t size, int64_t *places,
+static bool choose_documents(ch_ruler_writer *m, const ch_ruler_question *q, int64_t size, int64_t *places,
                              int64_t *others) {
   int64_t left = size - q->context_count, population = 0;
   memcpy(places, q->context, (size_t)q->context_count * sizeof *places);
@@ -37,7 +37,7 @@ static bool choose_documents(ch_ruler_making *m, const ch_ruler_question *q, int
   return draw_from(m, others, population, left - q->more_count, places + q->more_count);
 }
 
-static ch_status put_documents(ch_ruler_making *m, const ch_ruler_question *q, int64_t size, ch_text *text,
+static ch_status put_documents(ch_ruler_writer *m, const ch_ruler_question *q, int64_t size, ch_text *text,
                                ch_error *error) {
   int64_t *places = malloc((size_t)size * sizeof *places),
           *others = malloc((size_t)m->documents.count * sizeof *others);
@@ -55,7 +55,7 @@ static ch_status put_documents(ch_ruler_making *m, const ch_ruler_question *q, i
   return done ? CH_OK : ch_no_memory(error);
 }
 
-ch_status ch_ruler_questions(ch_ruler_making *m, int64_t size, int64_t index, ch_ruler_made *made,
+ch_status ch_ruler_questions(ch_ruler_writer *m, int64_t size, int64_t index, ch_ruler_made *made,
                              ch_error *error) {
   static const char task[] = "Answer the question based on the given documents. Only give me the answer and "
                              "do not output any other words.";
@@ -94,7 +94,7 @@ static bool letters_of(const char *word, char letters[MOST_WORD], size_t *from, 
 }
 
 /* All words of the text as letters_of gives them, sorted. */
-static ch_status sorted_words(ch_ruler_making *m, ch_ruler_texts *sorted, ch_error *error) {
+static ch_status sorted_words(ch_ruler_writer *m, ch_ruler_texts *sorted, ch_error *error) {
   for (int64_t i = 0; i < m->haystack.count; i++) {
     char letters[MOST_WORD];
     size_t from, size;
@@ -116,7 +116,7 @@ static bool occurs_once(const ch_ruler_texts *sorted, const char *letters) {
 }
 
 /* Words from ... to - 1 of the text, one of them a gap; -1: none is. Malloc'd by the arena. */
-static const char *words_of(ch_ruler_making *m, int64_t from, int64_t to, int64_t gap) {
+static const char *words_of(ch_ruler_writer *m, int64_t from, int64_t to, int64_t gap) {
   ch_text text = {0};
   for (int64_t i = from; i < to; i++) {
     const char *word = m->haystack.data[i];
@@ -136,7 +136,7 @@ static const char *words_of(ch_ruler_making *m, int64_t from, int64_t to, int64_
 }
 
 /* The longest word of a document that the text has once, in a sentence that is long enough; -1: there is none. */
-static int64_t find_gap(const ch_ruler_making *m, const ch_ruler_texts *sorted, int64_t from, int64_t to,
+static int64_t find_gap(const ch_ruler_writer *m, const ch_ruler_texts *sorted, int64_t from, int64_t to,
                         int64_t *sentence, int64_t *end) {
   int64_t best = -1, begin = from;
   size_t longest = 0;
@@ -158,7 +158,7 @@ static int64_t find_gap(const ch_ruler_making *m, const ch_ruler_texts *sorted, 
   return best;
 }
 
-static ch_status add_document(ch_ruler_making *m, const ch_ruler_texts *sorted, int64_t from, int64_t to,
+static ch_status add_document(ch_ruler_writer *m, const ch_ruler_texts *sorted, int64_t from, int64_t to,
                               ch_error *error) {
   int64_t sentence = 0, end = 0, gap = find_gap(m, sorted, from, to, &sentence, &end);
   ch_ruler_question q = {.context_count = 1};
@@ -177,7 +177,7 @@ static ch_status add_document(ch_ruler_making *m, const ch_ruler_texts *sorted, 
   return ch_ruler_add_question(m, &q, error);
 }
 
-ch_status ch_ruler_questions_of_text(ch_ruler_making *m, ch_error *error) {
+ch_status ch_ruler_questions_of_text(ch_ruler_writer *m, ch_error *error) {
   ch_ruler_texts sorted = {0};
   CH_TRY(ch_ruler_read_haystack(m, error));
   CH_TRY(sorted_words(m, &sorted, error));

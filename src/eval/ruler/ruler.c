@@ -30,7 +30,7 @@ static void release_item(ch_ruler_made *made) {
 }
 
 /* Makes an item and counts its tokens, those before it and those of the answer. */
-static ch_status make_item(ch_ruler_making *m, const ch_ruler_fit *f, int64_t size, int64_t index,
+static ch_status make_item(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t size, int64_t index,
                            ch_ruler_made *made, int64_t *tokens, ch_error *error) {
   clear(made);
   CH_TRY(f->make(m, size, index, made, error));
@@ -40,7 +40,7 @@ static ch_status make_item(ch_ruler_making *m, const ch_ruler_fit *f, int64_t si
 }
 
 /* The largest size between two that fits; 0: none does. */
-static ch_status search(ch_ruler_making *m, const ch_ruler_fit *f, int64_t low, int64_t high,
+static ch_status search(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t low, int64_t high,
                         ch_ruler_made *made, int64_t *found, ch_error *error) {
   *found = 0;
   while (low <= high) {
@@ -57,7 +57,7 @@ static ch_status search(ch_ruler_making *m, const ch_ruler_fit *f, int64_t low, 
 }
 
 /* The largest size that fits one item; 0: none does, and *least is the length of the least size. */
-static ch_status find_size(ch_ruler_making *m, const ch_ruler_fit *f, int64_t *size, int64_t *least,
+static ch_status find_size(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t *size, int64_t *least,
                            ch_error *error) {
   ch_ruler_made made = {0};
   int64_t tokens;
@@ -82,7 +82,7 @@ done:
 }
 
 /* Items of that size; where one turns out too long, with less. */
-static ch_status make_items(ch_ruler_making *m, const ch_ruler_fit *f, int64_t size, int64_t count,
+static ch_status make_items(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t size, int64_t count,
                             json_t *list, ch_error *error) {
   ch_ruler_made made = {0};
   ch_status status = CH_OK;
@@ -102,7 +102,7 @@ done:
   return status;
 }
 
-static ch_status fit_items(ch_ruler_making *m, const ch_ruler_fit *f, int64_t count, json_t *list,
+static ch_status fit_items(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t count, json_t *list,
                            ch_error *error) {
   int64_t size, least = 0;
   CH_TRY(find_size(m, f, &size, &least, error));
@@ -116,7 +116,7 @@ static int64_t larger(int64_t a, int64_t b) {
   return a > b ? a : b;
 }
 
-static ch_status make_needles(ch_ruler_making *m, int64_t count, json_t *list, ch_error *error) {
+static ch_status make_needles(ch_ruler_writer *m, int64_t count, json_t *list, ch_error *error) {
   const ch_ruler *r = m->ruler;
   int64_t needles = larger(r->num_needle_k, r->num_needle_q) * r->num_needle_v;
   ch_ruler_fit fit = {.make = ch_ruler_needles, .length = m->most, .written = m->request->written};
@@ -129,7 +129,7 @@ static ch_status make_needles(ch_ruler_making *m, int64_t count, json_t *list, c
 }
 
 /* The solved example of a CH_RULER_TRACKING. */
-static ch_status make_example(ch_ruler_making *m, ch_error *error) {
+static ch_status make_example(ch_ruler_writer *m, ch_error *error) {
   ch_ruler_made made = {0};
   int64_t size, least;
   int64_t names = m->ruler->num_hops + 1;
@@ -159,7 +159,7 @@ done:
   return status;
 }
 
-static ch_status make_tracking(ch_ruler_making *m, int64_t count, json_t *list, ch_error *error) {
+static ch_status make_tracking(ch_ruler_writer *m, int64_t count, json_t *list, ch_error *error) {
   CH_TRY(make_example(m, error));
   ch_ruler_fit fit = {.make = ch_ruler_tracking,
                       .step = m->length < 4096 ? 5 : 10,
@@ -172,7 +172,7 @@ static ch_status make_tracking(ch_ruler_making *m, int64_t count, json_t *list, 
   return fit_items(m, &fit, count, list, error);
 }
 
-static ch_status make_common(ch_ruler_making *m, int64_t count, json_t *list, ch_error *error) {
+static ch_status make_common(ch_ruler_writer *m, int64_t count, json_t *list, ch_error *error) {
   const ch_ruler_fit fit = {.make = ch_ruler_common,
                             .sample = 4096,
                             .step = larger(10, m->ruler->num_cw),
@@ -183,7 +183,7 @@ static ch_status make_common(ch_ruler_making *m, int64_t count, json_t *list, ch
   return fit_items(m, &fit, count, list, error);
 }
 
-static ch_status make_questions(ch_ruler_making *m, int64_t count, json_t *list, ch_error *error) {
+static ch_status make_questions(ch_ruler_writer *m, int64_t count, json_t *list, ch_error *error) {
   if (!m->questions) CH_TRY(ch_ruler_read_documents(m, error));
   if (count > m->question_count) count = m->question_count;
   int64_t least = 1;
@@ -237,8 +237,8 @@ static ch_status read_lengths(const ch_ruler_request *r, int64_t *lengths, int *
   }
 }
 
-static ch_status make_length(ch_ruler_making *m, int64_t count, json_t *list, ch_error *error) {
-  static ch_status (*const makers[])(ch_ruler_making *, int64_t, json_t *,
+static ch_status make_length(ch_ruler_writer *m, int64_t count, json_t *list, ch_error *error) {
+  static ch_status (*const makers[])(ch_ruler_writer *, int64_t, json_t *,
                                      ch_error *) = {[CH_RULER_NEEDLES] = make_needles,
                                                     [CH_RULER_TRACKING] = make_tracking,
                                                     [CH_RULER_COMMON] = make_common,
@@ -251,7 +251,7 @@ static ch_status make_length(ch_ruler_making *m, int64_t count, json_t *list, ch
   return makers[m->ruler->kind](m, count, list, error);
 }
 
-static ch_status count_around(ch_ruler_making *m, int64_t *count, ch_error *error) {
+static ch_status count_around(ch_ruler_writer *m, int64_t *count, ch_error *error) {
   m->ids.size = 0;
   CH_TRY(ch_encoder_encode(m->encoder, "", 0, CH_TEXT_WHOLE, &m->ids, error));
   *count = (int64_t)m->ids.size;
@@ -266,7 +266,7 @@ ch_status ch_ruler_make(const ch_ruler_request *request, json_t **items, ch_erro
     return ch_fail(error, CH_ERROR_ARGUMENT, "{seed} is %llu; it must be below 4294967296",
                    (unsigned long long)request->seed);
   CH_TRY(read_lengths(request, lengths, &length_count, error));
-  ch_ruler_making m = {.request = request, .ruler = request->ruler, .seed = (uint32_t)request->seed};
+  ch_ruler_writer m = {.request = request, .ruler = request->ruler, .seed = (uint32_t)request->seed};
   for (int i = 0; i < length_count; i++) m.total += lengths[i] * count;
   json_t *list = json_array();
   ch_status status = list ? ch_encoder_new(request->tokenizer, &m.encoder, error) : ch_no_memory(error);

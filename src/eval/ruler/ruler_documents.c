@@ -6,7 +6,7 @@
 
 /* A form of data that is being read. */
 typedef struct source {
-  ch_ruler_making *m;
+  ch_ruler_writer *m;
   const char *path;
   ch_error *error;
 } source;
@@ -17,7 +17,7 @@ static ch_status wrong_source(const source *s, const char *what) {
 }
 
 /* A document's place, found by binary search among the sorted ones. */
-static int64_t document_index(const ch_ruler_making *m, const char *document) {
+static int64_t document_index(const ch_ruler_writer *m, const char *document) {
   const char **found =
       document && m->documents.count
           ? bsearch(&document, m->documents.data, (size_t)m->documents.count, sizeof *found, ch_ruler_by_text)
@@ -33,7 +33,7 @@ static ch_status add_copy(const source *s, ch_ruler_texts *texts, const json_t *
 static ch_status add_squad_question(const source *s, const json_t *article, const json_t *paragraph,
                                     const json_t *qa) {
   ch_ruler_question q = {.context_count = 1};
-  ch_ruler_making *m = s->m;
+  ch_ruler_writer *m = s->m;
   const json_t *other, *answer;
   size_t i;
   int64_t own = document_index(m, json_string_value(json_object_get(paragraph, "context")));
@@ -113,7 +113,7 @@ static ch_status read_hotpot(const source *s, const json_t *list) {
   return CH_OK;
 }
 
-ch_status ch_ruler_read_documents(ch_ruler_making *m, ch_error *error) {
+ch_status ch_ruler_read_documents(ch_ruler_writer *m, ch_error *error) {
   CH_TRY(ch_ruler_read_text(m, error));
   const char *at = m->text + strspn(m->text, " \t\r\n");
   if (*at != '{' && *at != '[') return ch_ruler_questions_of_text(m, error);

@@ -9,7 +9,7 @@
 const char ch_ruler_noise[] =
     "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again.";
 
-ch_status ch_ruler_add(ch_ruler_making *m, ch_ruler_texts *texts, const char *text, ch_error *error) {
+ch_status ch_ruler_add(ch_ruler_writer *m, ch_ruler_texts *texts, const char *text, ch_error *error) {
   if (texts->count == texts->capacity) {
     int64_t capacity = texts->capacity ? 2 * texts->capacity : 64;
     const char **data = ch_arena_alloc(&m->arena, (size_t)capacity * sizeof *data);
@@ -34,7 +34,7 @@ void ch_ruler_sort_unique(ch_ruler_texts *texts) {
   texts->count = kept;
 }
 
-ch_status ch_ruler_tokens(ch_ruler_making *m, const char *text, int64_t *tokens, ch_error *error) {
+ch_status ch_ruler_tokens(ch_ruler_writer *m, const char *text, int64_t *tokens, ch_error *error) {
   const ch_ruler_request *r = m->request;
   if (r->progress && !r->progress(m->done < m->total ? m->done : m->total, m->total, r->user))
     return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted while items were generated");
@@ -44,7 +44,7 @@ ch_status ch_ruler_tokens(ch_ruler_making *m, const char *text, int64_t *tokens,
   return CH_OK;
 }
 
-int64_t *ch_ruler_shuffled(const ch_ruler_making *m, int64_t count) {
+int64_t *ch_ruler_shuffled(const ch_ruler_writer *m, int64_t count) {
   int64_t *places = malloc(((size_t)count + 1) * sizeof *places);
   ch_python_random random;
   if (!places) return NULL;
@@ -54,19 +54,19 @@ int64_t *ch_ruler_shuffled(const ch_ruler_making *m, int64_t count) {
   return places;
 }
 
-void ch_ruler_letters(ch_ruler_making *m, char first, int count, char *letters) {
+void ch_ruler_letters(ch_ruler_writer *m, char first, int count, char *letters) {
   for (int i = 0; i < count; i++) letters[i] = (char)(first + (int)(ch_python_uniform(&m->random) * 26));
   letters[count] = 0;
 }
 
-ch_status ch_ruler_too_short(const ch_ruler_making *m, int64_t least, ch_error *error) {
+ch_status ch_ruler_too_short(const ch_ruler_writer *m, int64_t least, ch_error *error) {
   return ch_fail(
       error, CH_ERROR_ARGUMENT,
       "%s needs at least %lld tokens with this tokenizer, %lld of them for the answer; the length is %lld",
       m->request->name, (long long)least, (long long)m->request->written, (long long)m->length);
 }
 
-ch_status ch_ruler_put(ch_ruler_making *m, json_t *list, ch_ruler_made *made, int64_t tokens,
+ch_status ch_ruler_put(ch_ruler_writer *m, json_t *list, ch_ruler_made *made, int64_t tokens,
                        ch_error *error) {
   json_t *item = json_pack("{s:I, s:s#, s:s, s:O, s:I, s:I}", "index", (json_int_t)json_array_size(list),
                            "input", made->input.data, made->answer, "answer_prefix",
@@ -76,7 +76,7 @@ ch_status ch_ruler_put(ch_ruler_making *m, json_t *list, ch_ruler_made *made, in
   return item && json_array_append_new(list, item) == 0 ? CH_OK : ch_no_memory(error);
 }
 
-ch_status ch_ruler_add_question(ch_ruler_making *m, const ch_ruler_question *question, ch_error *error) {
+ch_status ch_ruler_add_question(ch_ruler_writer *m, const ch_ruler_question *question, ch_error *error) {
   if (m->question_count == m->question_room) {
     int64_t room = m->question_room ? 2 * m->question_room : 64;
     ch_ruler_question *questions = ch_arena_alloc(&m->arena, (size_t)room * sizeof *questions);

@@ -21,7 +21,7 @@ typedef struct ch_ruler_question {
   int64_t context_count, more_count;
 } ch_ruler_question;
 
-typedef struct ch_ruler_making {
+typedef struct ch_ruler_writer {
   const ch_ruler_request *request;
   const ch_ruler *ruler;
   ch_arena arena;
@@ -46,7 +46,7 @@ typedef struct ch_ruler_making {
   ch_ruler_texts documents;
   ch_ruler_question *questions;
   int64_t question_count, question_room;
-} ch_ruler_making;
+} ch_ruler_writer;
 
 /* An item that is being generated. */
 typedef struct ch_ruler_made {
@@ -56,18 +56,18 @@ typedef struct ch_ruler_made {
 } ch_ruler_made;
 
 /* Item `index` with a haystack of `size` parts into *made, which is empty. */
-typedef ch_status (*ch_ruler_maker)(ch_ruler_making *making, int64_t size, int64_t index, ch_ruler_made *made,
+typedef ch_status (*ch_ruler_maker)(ch_ruler_writer *making, int64_t size, int64_t index, ch_ruler_made *made,
                                     ch_error *error);
-ch_status ch_ruler_needles(ch_ruler_making *making, int64_t size, int64_t index, ch_ruler_made *made,
+ch_status ch_ruler_needles(ch_ruler_writer *making, int64_t size, int64_t index, ch_ruler_made *made,
                            ch_error *error);
-ch_status ch_ruler_tracking(ch_ruler_making *making, int64_t size, int64_t index, ch_ruler_made *made,
+ch_status ch_ruler_tracking(ch_ruler_writer *making, int64_t size, int64_t index, ch_ruler_made *made,
                             ch_error *error);
-ch_status ch_ruler_common(ch_ruler_making *making, int64_t size, int64_t index, ch_ruler_made *made,
+ch_status ch_ruler_common(ch_ruler_writer *making, int64_t size, int64_t index, ch_ruler_made *made,
                           ch_error *error);
-ch_status ch_ruler_questions(ch_ruler_making *making, int64_t size, int64_t index, ch_ruler_made *made,
+ch_status ch_ruler_questions(ch_ruler_writer *making, int64_t size, int64_t index, ch_ruler_made *made,
                              ch_error *error);
 /* These words have no size to be found by searching: they are fitted by themselves, all items of a length at once. */
-ch_status ch_ruler_frequent(ch_ruler_making *making, int64_t items, json_t *list, ch_error *error);
+ch_status ch_ruler_frequent(ch_ruler_writer *making, int64_t items, json_t *list, ch_error *error);
 
 /* How a size is found that fits: RULER's search from `step` on, and below it from `least`. */
 typedef struct ch_ruler_fit {
@@ -80,31 +80,31 @@ typedef struct ch_ruler_fit {
 } ch_ruler_fit;
 
 /* Word lists, and the text that the request names: as words for needles, as documents with questions. */
-ch_status ch_ruler_read_words(ch_ruler_making *making, ch_error *error);
-ch_status ch_ruler_read_haystack(ch_ruler_making *making, ch_error *error);
-ch_status ch_ruler_read_documents(ch_ruler_making *making, ch_error *error);
-ch_status ch_ruler_read_text(ch_ruler_making *making, ch_error *error);
+ch_status ch_ruler_read_words(ch_ruler_writer *making, ch_error *error);
+ch_status ch_ruler_read_haystack(ch_ruler_writer *making, ch_error *error);
+ch_status ch_ruler_read_documents(ch_ruler_writer *making, ch_error *error);
+ch_status ch_ruler_read_text(ch_ruler_writer *making, ch_error *error);
 /* Documents and questions of a plain text that a user gave or the project has. */
-ch_status ch_ruler_questions_of_text(ch_ruler_making *making, ch_error *error);
+ch_status ch_ruler_questions_of_text(ch_ruler_writer *making, ch_error *error);
 
 /* The noise of needles and of variable tracking. */
 extern const char ch_ruler_noise[];
 /* Where a word ends a sentence. */
 bool ch_ruler_ends_sentence(const char *word);
-ch_status ch_ruler_add(ch_ruler_making *making, ch_ruler_texts *texts, const char *text, ch_error *error);
+ch_status ch_ruler_add(ch_ruler_writer *making, ch_ruler_texts *texts, const char *text, ch_error *error);
 /* strcmp of two const char *, for qsort and bsearch. */
 int ch_ruler_by_text(const void *a, const void *b);
 void ch_ruler_sort_unique(ch_ruler_texts *texts);
-ch_status ch_ruler_add_question(ch_ruler_making *making, const ch_ruler_question *question, ch_error *error);
+ch_status ch_ruler_add_question(ch_ruler_writer *making, const ch_ruler_question *question, ch_error *error);
 /* Tokens of a text as the model reads it, what its tokenizer puts around it included. */
-ch_status ch_ruler_tokens(ch_ruler_making *making, const char *text, int64_t *tokens, ch_error *error);
+ch_status ch_ruler_tokens(ch_ruler_writer *making, const char *text, int64_t *tokens, ch_error *error);
 /* Appends an item to the list, which then owns it. */
-ch_status ch_ruler_put(ch_ruler_making *making, json_t *list, ch_ruler_made *made, int64_t tokens,
+ch_status ch_ruler_put(ch_ruler_writer *making, json_t *list, ch_ruler_made *made, int64_t tokens,
                        ch_error *error);
 /* Random(seed).shuffle of the places 0 ... count - 1, in memory of the caller's; NULL when memory is out. */
-int64_t *ch_ruler_shuffled(const ch_ruler_making *making, int64_t count);
+int64_t *ch_ruler_shuffled(const ch_ruler_writer *making, int64_t count);
 /* A random word: k upper or lower letters from `first` on. */
-void ch_ruler_letters(ch_ruler_making *making, char first, int count, char *letters);
-ch_status ch_ruler_too_short(const ch_ruler_making *making, int64_t least, ch_error *error);
+void ch_ruler_letters(ch_ruler_writer *making, char first, int count, char *letters);
+ch_status ch_ruler_too_short(const ch_ruler_writer *making, int64_t least, ch_error *error);
 
 #endif

@@ -16,7 +16,7 @@ static const char *embedded(const char *name) {
 }
 
 /* The words between white space. A run of white space parts them, as re.sub(r"\s+", " ", text) does. */
-static ch_status add_words(ch_ruler_making *m, const char *text, size_t size, ch_ruler_texts *words,
+static ch_status add_words(ch_ruler_writer *m, const char *text, size_t size, ch_ruler_texts *words,
                            ch_error *error) {
   const unsigned char *at = (const unsigned char *)text, *end = at + size, *word = NULL;
   while (at < end) {
@@ -39,7 +39,7 @@ static ch_status add_words(ch_ruler_making *m, const char *text, size_t size, ch
   return CH_OK;
 }
 
-ch_status ch_ruler_read_words(ch_ruler_making *m, ch_error *error) {
+ch_status ch_ruler_read_words(ch_ruler_writer *m, ch_error *error) {
   ch_ruler_texts *const lists[] = {&m->adjectives, &m->nouns};
   static const char *const names[] = {"adjectives", "nouns", "verbs"};
   if (m->words.count > 0) return CH_OK;
@@ -61,7 +61,7 @@ ch_status ch_ruler_read_words(ch_ruler_making *m, ch_error *error) {
 
 /* --- the text ------------------------------------------------------------------------------------------------ */
 
-ch_status ch_ruler_read_text(ch_ruler_making *m, ch_error *error) {
+ch_status ch_ruler_read_text(ch_ruler_writer *m, ch_error *error) {
   const char *path = m->request->text;
   if (m->text) return CH_OK;
   if (!path) {
@@ -89,7 +89,7 @@ ch_status ch_ruler_read_text(ch_ruler_making *m, ch_error *error) {
   return status;
 }
 
-ch_status ch_ruler_read_haystack(ch_ruler_making *m, ch_error *error) {
+ch_status ch_ruler_read_haystack(ch_ruler_writer *m, ch_error *error) {
   if (m->haystack.count > 0) return CH_OK;
   CH_TRY(ch_ruler_read_text(m, error));
   CH_TRY(add_words(m, m->text, strlen(m->text), &m->haystack, error));

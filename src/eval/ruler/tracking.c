@@ -14,14 +14,14 @@ typedef struct chains {
   int length; /* hops + 1 */
 } chains;
 
-static void draw_name(ch_ruler_making *m, chains *c, int index, int letters) {
+static void draw_name(ch_ruler_writer *m, chains *c, int index, int letters) {
   for (int i = 0; i <= index; i++) {
     if (i == 0) ch_ruler_letters(m, 'A', letters, c->names[index]);
     if (i < index && strcmp(c->names[i], c->names[index]) == 0) i = -1; /* names differ */
   }
 }
 
-static void draw_chains(ch_ruler_making *m, bool example, chains *c) {
+static void draw_chains(ch_ruler_writer *m, bool example, chains *c) {
   c->length = m->ruler->num_hops + 1;
   for (int i = 0; i < c->length * m->ruler->num_chains; i++)
     draw_name(m, c, i, example ? EXAMPLE_LETTERS : LETTERS);
@@ -34,7 +34,7 @@ static void draw_chains(ch_ruler_making *m, bool example, chains *c) {
 }
 
 /* The line at each place: -1 is noise, else the place of an assignment in all chains. */
-static ch_status place_lines(ch_ruler_making *m, const chains *c, int64_t size, int **lines, int64_t *count,
+static ch_status place_lines(ch_ruler_writer *m, const chains *c, int64_t size, int **lines, int64_t *count,
                              ch_error *error) {
   int64_t most = size + (int64_t)m->ruler->num_chains * c->length;
   int64_t *places = malloc((size_t)most * sizeof *places);
@@ -88,7 +88,7 @@ static ch_status replace(ch_text *text, const char *from, const char *to, ch_err
 }
 
 /* Other names and another value for every item. */
-static ch_status put_example(ch_ruler_making *m, ch_text *to, ch_error *error) {
+static ch_status put_example(ch_ruler_writer *m, ch_text *to, ch_error *error) {
   ch_text text = {0};
   ch_text_put(&text, m->example, strlen(m->example) + 1);
   ch_status status = text.failed ? ch_no_memory(error) : CH_OK;
@@ -107,7 +107,7 @@ static ch_status put_example(ch_ruler_making *m, ch_text *to, ch_error *error) {
 
 /* --- an item ------------------------------------------------------------------------------------------------- */
 
-ch_status ch_ruler_tracking(ch_ruler_making *m, int64_t size, int64_t index, ch_ruler_made *made,
+ch_status ch_ruler_tracking(ch_ruler_writer *m, int64_t size, int64_t index, ch_ruler_made *made,
                             ch_error *error) {
   chains c;
   int *lines = NULL;

@@ -12,7 +12,7 @@ static const char common_question[] =
     "others. Memorize the ones that appear most often.\n";
 
 /* The word at a place among all words, or, of more than there are, among all pairs of adjective and noun. */
-static void put_word(const ch_ruler_making *m, bool pairs, int64_t place, ch_text *text) {
+static void put_word(const ch_ruler_writer *m, bool pairs, int64_t place, ch_text *text) {
   if (pairs)
     ch_text_printf(text, "%s-%s", m->adjectives.data[place / m->nouns.count],
                    m->nouns.data[place % m->nouns.count]);
@@ -22,7 +22,7 @@ static void put_word(const ch_ruler_making *m, bool pairs, int64_t place, ch_tex
 
 /* A list of `count` different words, the first ones `often` times and the others `seldom` times, with its question.
  * `answer` gets where the beginning of the answer is; the numbered answer follows if `solved`. */
-static ch_status put_list(ch_ruler_making *m, int64_t count, int often, int seldom, bool solved,
+static ch_status put_list(ch_ruler_writer *m, int64_t count, int often, int seldom, bool solved,
                           ch_text *text, size_t *answer, json_t *outputs, ch_error *error) {
   int64_t common = m->ruler->num_cw, total = common * often + (count - common) * seldom;
   bool pairs = count > m->words.count;
@@ -66,7 +66,7 @@ static ch_status put_list(ch_ruler_making *m, int64_t count, int often, int seld
   return status;
 }
 
-ch_status ch_ruler_common(ch_ruler_making *m, int64_t size, int64_t index, ch_ruler_made *made,
+ch_status ch_ruler_common(ch_ruler_writer *m, int64_t size, int64_t index, ch_ruler_made *made,
                           ch_error *error) {
   bool small = m->length < 4096;
   const ch_ruler *r = m->ruler;
@@ -94,7 +94,7 @@ static int by_letters(const void *a, const void *b) {
   return strcmp(*(const coded_word *)a, *(const coded_word *)b);
 }
 
-static ch_status draw_vocabulary(ch_ruler_making *m, int64_t count, vocabulary *v, ch_error *error) {
+static ch_status draw_vocabulary(ch_ruler_writer *m, int64_t count, vocabulary *v, ch_error *error) {
   coded_word *drawn = malloc((size_t)count * sizeof *drawn), *words = malloc((size_t)count * sizeof *words);
   int64_t *order = ch_ruler_shuffled(m, count), have = 0;
   ch_status status = drawn && words && order ? CH_OK : ch_no_memory(error);
@@ -124,7 +124,7 @@ static bool answers_stand_out(int64_t count, const vocabulary *v) {
   return v->count > ANSWERS + 1 && occurrences(count, ANSWERS + 1) > occurrences(count, ANSWERS + 2);
 }
 
-static ch_status put_coded(ch_ruler_making *m, const vocabulary *v, int64_t count, ch_ruler_made *made,
+static ch_status put_coded(ch_ruler_writer *m, const vocabulary *v, int64_t count, ch_ruler_made *made,
                            ch_error *error) {
   int64_t total = 0, at = 0;
   made->input.size = 0;
@@ -153,7 +153,7 @@ static ch_status put_coded(ch_ruler_making *m, const vocabulary *v, int64_t coun
 }
 
 /* An item; *count: its words, 0 for as many as fit, then fewer by steps until they do. */
-static ch_status make_coded(ch_ruler_making *m, int64_t room, int64_t *count, ch_ruler_made *made,
+static ch_status make_coded(ch_ruler_writer *m, int64_t room, int64_t *count, ch_ruler_made *made,
                             int64_t *tokens, bool *stands_out, ch_error *error) {
   vocabulary v;
   int64_t step = room / 32 > 0 ? room / 32 : 1;
@@ -183,7 +183,7 @@ done:
 }
 
 /* Refuses a length too short for the fewest words of which three are frequent. */
-static ch_status too_short(ch_ruler_making *m, ch_ruler_made *made, ch_error *error) {
+static ch_status too_short(ch_ruler_writer *m, ch_ruler_made *made, ch_error *error) {
   vocabulary v;
   int64_t tokens, least = 50 * LEAST_VOCABULARY;
   ch_status status = draw_vocabulary(m, LEAST_VOCABULARY, &v, error);
@@ -194,7 +194,7 @@ static ch_status too_short(ch_ruler_making *m, ch_ruler_made *made, ch_error *er
   return ch_ruler_too_short(m, (tokens > least ? tokens : least) + m->request->written, error);
 }
 
-ch_status ch_ruler_frequent(ch_ruler_making *m, int64_t items, json_t *list, ch_error *error) {
+ch_status ch_ruler_frequent(ch_ruler_writer *m, int64_t items, json_t *list, ch_error *error) {
   ch_ruler_made made = {0};
   int64_t room = m->most - m->request->written, fitting = 0, tokens;
   bool stands_out;

@@ -14,16 +14,16 @@
 /* --- tokens -------------------------------------------------------------------------------------------------- */
 
 /* The results of encoding in many threads, item by item. */
-typedef struct encoding {
+typedef struct encode_job {
   ch_task_evaluation *evaluation;
   ch_request_rules rules;
   ch_token_windows *windows; /* [items] */
   int64_t failed;            /* the first item that could not be encoded */
   ch_status status;
   ch_error *error;
-} encoding;
+} encode_job;
 
-static ch_status encode_item(encoding *e, ch_encoder *encoder, int64_t index, ch_error *error) {
+static ch_status encode_item(encode_job *e, ch_encoder *encoder, int64_t index, ch_error *error) {
   const ch_question *q = &e->evaluation->questions[index];
   ch_ids *ids = &e->evaluation->ids[index];
   if (e->evaluation->task->output == CH_TASK_ROLLING)
@@ -37,7 +37,7 @@ static ch_status encode_item(encoding *e, ch_encoder *encoder, int64_t index, ch
   return CH_OK;
 }
 
-static void note_failure(encoding *e, int64_t index, ch_status status, const ch_error *why) {
+static void note_failure(encode_job *e, int64_t index, ch_status status, const ch_error *why) {
 #pragma omp critical(task_encoding)
   if (index < e->failed) {
     e->failed = index;
@@ -46,7 +46,7 @@ static void note_failure(encoding *e, int64_t index, ch_status status, const ch_
   }
 }
 
-static void encode_items(encoding *e) {
+static void encode_items(encode_job *e) {
   int64_t count = e->evaluation->items.count;
 #pragma omp parallel
   {
@@ -90,7 +90,7 @@ static ch_status list_windows(ch_task_evaluation *e, const ch_token_windows *win
 
 static ch_status encode_all(ch_task_evaluation *e, const ch_request_rules *rules, ch_error *error) {
   size_t count = (size_t)e->items.count + 1;
-  encoding all = {.evaluation = e, .rules = *rules, .failed = e->items.count, .error = error};
+  encode_job all = {.evaluation = e, .rules = *rules, .failed = e->items.count, .error = error};
   all.windows = calloc(count, sizeof *all.windows);
   e->ids = calloc(count, sizeof *e->ids);
   e->starts = calloc(count, sizeof *e->starts);
@@ -115,7 +115,7 @@ static ch_status score_texts(ch_task_evaluation *e, const ch_model *model,
   ch_scorer *scorer = NULL;
   double *nll = malloc((size_t)count * sizeof *nll + 1);
   ch_status status = nll ? ch_scorer_create(model, &scorer, error) : ch_no_memory(error);
-  status = ch_ranks_agree(settings->ranks, status, error);
+  status = ch_agree(settings->ranks, status, error);
   if (status == CH_OK) ch_scorer_share(scorer, settings->ranks);
   if (status == CH_OK)
     status = ch_scorer_run(scorer, e->windows, count, nll, settings->progress, settings->user, error);
@@ -240,7 +240,7 @@ static ch_status prepare_task(ch_task_evaluation *e, const ch_config *config, co
 ch_status ch_task_evaluate(const ch_task *task, const ch_model *model, const ch_tokenizer *tokenizer,
                            const ch_evaluate_settings *settings, ch_task_evaluation *e, ch_error *error) {
   *e = (ch_task_evaluation){.task = task};
-  CH_TRY(ch_ranks_agree(settings->ranks, prepare_task(e, &model->config, tokenizer, settings, error), error));
+  CH_TRY(ch_agree(settings->ranks, prepare_task(e, &model->config, tokenizer, settings, error), error));
   CH_TRY(score_task(e, model, tokenizer, settings, error));
   return ch_task_figures(e, error);
 }

@@ -17,7 +17,7 @@ struct writing;
 
 /* An answer that is being written. */
 typedef struct answer {
-  struct writing *all;
+  struct answer_writer *all;
   ch_ids ids;
   size_t seen; /* ids that `text` has */
   /* of the answer alone, as the harness decodes it: the question has no part in it */
@@ -27,7 +27,7 @@ typedef struct answer {
 } answer;
 
 /* All answers. */
-typedef struct writing {
+typedef struct answer_writer {
   ch_task_evaluation *e;
   const ch_tokenizer *tokenizer;
   const ch_evaluate_settings *settings;
@@ -43,11 +43,11 @@ typedef struct writing {
   bool stopped;                 /* progress returned false, or another rank has failed */
   ch_shared shared;             /* items over ranks */
   int64_t own;                  /* items of this one, of which texts [own] are */
-} writing;
+} answer_writer;
 
 /* --- while it runs ------------------------------------------------------------------------------------------- */
 
-static bool goes_on(writing *w) {
+static bool goes_on(answer_writer *w) {
   const ch_evaluate_settings *s = w->settings;
   if (!w->stopped && s->progress) w->stopped = !s->progress(w->done + w->reading, w->total, s->user);
   w->stopped = w->stopped || ch_shared_stops(&w->shared);
@@ -56,7 +56,7 @@ static bool goes_on(writing *w) {
 
 /* The progress of a prompt; called within its passes too. */
 static bool note_prompt(int64_t done, int64_t total, void *user) {
-  writing *w = user;
+  answer_writer *w = user;
   w->reading = done < total ? done : 0;
   if (done == total) w->done += total;
   return goes_on(w);
@@ -75,7 +75,7 @@ static bool read_answer_ids(answer *a) {
   return !a->text.failed;
 }
 
-static bool has_stop(const writing *w, const ch_text *text, size_t from) {
+static bool has_stop(const answer_writer *w, const ch_text *text, size_t from) {
   for (int i = 0; i < w->stop_count; i++)
     if (text->size > from && memmem(text->data + from, text->size - from, w->stops[i], strlen(w->stops[i])))
       return true;
@@ -94,7 +94,7 @@ static bool look_for_stops(const char *piece, size_t size, void *user) {
 /* --- what came of it ----------------------------------------------------------------------------------------- */
 
 /* The ids that the tokenizer knows, as text without special tokens. */
-static ch_status decode(const writing *w, const answer *a, ch_text *text, ch_error *error) {
+static ch_status decode(const answer_writer *w, const answer *a, ch_text *text, ch_error *error) {
   size_t kept = 0, size;
   ch_text raw = {0};
   for (size_t i = 0; i < a->ids.size; i++)
@@ -110,7 +110,7 @@ static ch_status decode(const writing *w, const answer *a, ch_text *text, ch_err
 }
 
 /* Cuts the answer at the first occurrence of each stop string in turn, as the harness does. */
-static ch_status finish_answer(const writing *w, int64_t index, ch_error *error) {
+static ch_status finish_answer(const answer_writer *w, int64_t index, ch_error *error) {
   ch_text text = {0};
   ch_status status = decode(w, &w->answers[index], &text, error);
   for (int i = 0; status == CH_OK && i < w->stop_count; i++) {
@@ -162,7 +162,7 @@ static ch_status judge_all(ch_task_evaluation *e, ch_error *error) {
 
 /* Stop strings, and the tokens that end an answer: those that the model's files name and the tokenizer's. A beginning
  * token is none of them. */
-static ch_status find_ends(writing *w, const ch_model *model, ch_error *error) {
+static ch_status find_ends(answer_writer *w, const ch_model *model, ch_error *error) {
   const ch_answer_rules *rules = &w->e->task->answers;
   int32_t eos = ch_tokenizer_eos(w->tokenizer), ids[CH_MAX_END_TOKENS];
   int count = 0;
@@ -184,7 +184,7 @@ static ch_status find_ends(writing *w, const ch_model *model, ch_error *error) {
   return CH_OK;
 }
 
-static void ask(writing *w, int64_t index) {
+static void ask(answer_writer *w, int64_t index) {
   const ch_score_window *window = &w->e->windows[w->e->starts[index]];
   answer *a = &w->answers[index];
   a->all = w;
@@ -203,7 +203,7 @@ static void ask(writing *w, int64_t index) {
 }
 
 /* As many sequences as the cache may hold of the longest. */
-static ch_session_options room_of(const writing *w, const ch_model *model) {
+static ch_session_options room_of(const answer_writer *w, const ch_model *model) {
   ch_session_options options;
   ch_session_options_default(&model->config, &options);
   int64_t longest = 0;
@@ -220,7 +220,7 @@ static ch_session_options room_of(const writing *w, const ch_model *model) {
 }
 
 /* Writes the answers to the items of this rank. */
-static ch_status write_own(writing *w, const ch_model *model, ch_error *error) {
+static ch_status write_own(answer_writer *w, const ch_model *model, ch_error *error) {
   ch_session *session = NULL;
   if (w->own == 0) return CH_OK;
   ch_session_options options = room_of(w, model);
@@ -239,26 +239,26 @@ static ch_status write_own(writing *w, const ch_model *model, ch_error *error) {
 }
 
 /* The tokens of an answer become everyone's. */
-static ch_status spread_answer(writing *w, int64_t index, ch_error *error) {
+static ch_status spread_answer(answer_writer *w, int64_t index, ch_error *error) {
   ch_rank_group *ranks = w->shared.ranks;
   ch_ids *ids = &w->answers[index].ids;
   int owner = ch_shared_owner(&w->shared, index);
   int64_t size = (int64_t)ids->size;
   ch_ranks_broadcast(ranks, owner, &size, sizeof size);
   bool enough = ch_shared_is_own(&w->shared, index) || ch_ids_reserve(ids, (size_t)size);
-  CH_TRY(ch_ranks_agree(ranks, enough ? CH_OK : ch_no_memory(error), error));
+  CH_TRY(ch_agree(ranks, enough ? CH_OK : ch_no_memory(error), error));
   ids->size = (size_t)size;
   if (size > 0) ch_ranks_broadcast(ranks, owner, ids->data, (size_t)size * sizeof *ids->data);
   return CH_OK;
 }
 
-static ch_status write_all(writing *w, const ch_model *model, ch_error *error) {
+static ch_status write_all(answer_writer *w, const ch_model *model, ch_error *error) {
   CH_TRY(ch_shared_agree(&w->shared, write_own(w, model, error), error));
   for (int64_t i = 0; w->shared.ranks && i < w->e->items.count; i++) CH_TRY(spread_answer(w, i, error));
   return CH_OK;
 }
 
-static ch_status ask_all(writing *w, const ch_model *model, ch_error *error) {
+static ch_status ask_all(answer_writer *w, const ch_model *model, ch_error *error) {
   ch_task_evaluation *e = w->e;
   size_t count = (size_t)e->items.count + 1;
   w->answers = calloc(count, sizeof *w->answers);
@@ -270,12 +270,12 @@ static ch_status ask_all(writing *w, const ch_model *model, ch_error *error) {
   return CH_OK;
 }
 
-static ch_status write_answers(writing *w, const ch_model *model, ch_error *error) {
+static ch_status write_answers(answer_writer *w, const ch_model *model, ch_error *error) {
   ch_task_evaluation *e = w->e;
   ch_rank_group *ranks = w->settings->ranks;
   CH_TRY(ch_shared_begin(&w->shared, ranks,
                          ranks ? ch_windows_hash(e->windows, e->starts[e->items.count]) : 0, error));
-  CH_TRY(ch_ranks_agree(ranks, ask_all(w, model, error), error));
+  CH_TRY(ch_agree(ranks, ask_all(w, model, error), error));
   CH_TRY(write_all(w, model, error));
   for (int64_t i = 0; i < e->items.count; i++) CH_TRY(finish_answer(w, i, error));
   e->computed = e->tokens + e->written;
@@ -284,7 +284,7 @@ static ch_status write_answers(writing *w, const ch_model *model, ch_error *erro
 
 ch_status ch_task_generate(ch_task_evaluation *e, const ch_model *model, const ch_tokenizer *tokenizer,
                            const ch_evaluate_settings *settings, ch_error *error) {
-  writing w = {.e = e, .tokenizer = tokenizer, .settings = settings};
+  answer_writer w = {.e = e, .tokenizer = tokenizer, .settings = settings};
   ch_status status = write_answers(&w, model, error);
   for (int64_t i = 0; w.answers && i < e->items.count; i++) {
     ch_ids_free(&w.answers[i].ids);

@@ -14,7 +14,7 @@ enum { FEWSHOT_SEED = 1234 /* the harness's */ };
 static const size_t most_bytes = (size_t)1 << 30; /* of the texts of all questions together */
 
 /* The part that all questions have in common. */
-typedef struct making {
+typedef struct question_writer {
   const ch_task *task;
   const ch_items *items;
   const ch_fewshot *fewshot;
@@ -24,10 +24,10 @@ typedef struct making {
   const char **examples;       /* [pool] their texts with answers, filled in on first use */
   const char **example_groups; /* [pool] */
   size_t bytes;                /* of the texts so far */
-} making;
+} question_writer;
 
 /* Counts a text that the questions keep. */
-static ch_status take_bytes(making *m, size_t size, ch_error *error) {
+static ch_status take_bytes(question_writer *m, size_t size, ch_error *error) {
   m->bytes += size;
   if (m->bytes <= most_bytes) return CH_OK;
   return ch_fail(error, CH_ERROR_FORMAT,
@@ -86,11 +86,12 @@ static const ch_task_form *form_of(const ch_task *task, const json_t *fields) {
 /* --- values -------------------------------------------------------------------------------------------------- */
 
 /* A template's value for the item that the scope holds. */
-static ch_status fill_template(making *m, const ch_template *template, json_t **value, ch_error *error) {
+static ch_status fill_template(question_writer *m, const ch_template *template, json_t **value,
+                               ch_error *error) {
   return ch_template_value(template, &m->scope, value, error);
 }
 
-static ch_status keep_text(making *m, const json_t *value, const char *what, const char **text,
+static ch_status keep_text(question_writer *m, const json_t *value, const char *what, const char **text,
                            ch_error *error) {
   if (!json_is_string(value)) return ch_fail(error, CH_ERROR_FORMAT, "%s is not a string", what);
   CH_TRY(take_bytes(m, json_string_length(value), error));
@@ -98,8 +99,8 @@ static ch_status keep_text(making *m, const json_t *value, const char *what, con
   return *text ? CH_OK : ch_no_memory(error);
 }
 
-static ch_status fill_text(making *m, const ch_template *template, const char *what, const char **text,
-                           ch_error *error) {
+static ch_status fill_text(question_writer *m, const ch_template *template, const char *what,
+                           const char **text, ch_error *error) {
   json_t *value;
   *text = "";
   if (!template) return CH_OK;
@@ -116,7 +117,7 @@ static int64_t characters_of(const char *text) {
 }
 
 /* The choices, [*count] in the arena. */
-static ch_status fill_choices(making *m, const ch_task_form *form, const char ***choices, int *count,
+static ch_status fill_choices(question_writer *m, const ch_task_form *form, const char ***choices, int *count,
                               ch_error *error) {
   json_t *list = NULL;
   ch_status status = CH_OK;
@@ -136,7 +137,8 @@ static ch_status fill_choices(making *m, const ch_task_form *form, const char **
 }
 
 /* The index of the right choice: a number, or one written out. */
-static ch_status fill_gold(making *m, const ch_template *template, int count, int *gold, ch_error *error) {
+static ch_status fill_gold(question_writer *m, const ch_template *template, int count, int *gold,
+                           ch_error *error) {
   json_t *value;
   CH_TRY(fill_template(m, template, &value, error));
   int64_t index = -1;
@@ -154,7 +156,8 @@ static ch_status fill_gold(making *m, const ch_template *template, int count, in
 
 /* --- parts of a question ------------------------------------------------------------------------------------- */
 
-static ch_status fill_truths(making *m, const ch_template *template, ch_question *question, ch_error *error) {
+static ch_status fill_truths(question_writer *m, const ch_template *template, ch_question *question,
+                             ch_error *error) {
   json_t *list;
   CH_TRY(fill_template(m, template, &list, error));
   char *truths = ch_arena_alloc(m->arena, (size_t)question->count);
@@ -174,14 +177,15 @@ static ch_status fill_truths(making *m, const ch_template *template, ch_question
   return status;
 }
 
-static ch_status join_words(making *m, const char *a, const char *b, const char **both, ch_error *error) {
+static ch_status join_words(question_writer *m, const char *a, const char *b, const char **both,
+                            ch_error *error) {
   CH_TRY(take_bytes(m, strlen(a) + strlen(b), error));
   *both = ch_arena_printf(m->arena, "%s%s", a, b);
   return *both ? CH_OK : ch_no_memory(error);
 }
 
 /* Contexts come without the description and the examples. */
-static ch_status make_choices(making *m, const ch_task_form *form, ch_question *q, ch_error *error) {
+static ch_status make_choices(question_writer *m, const ch_task_form *form, ch_question *q, ch_error *error) {
   const char **choices, *text = "", *target = "";
   bool inputs = m->task->output == CH_TASK_INPUTS;
   CH_TRY(fill_choices(m, form, &choices, &q->count, error));
@@ -206,7 +210,7 @@ static ch_status make_choices(making *m, const ch_task_form *form, ch_question *
   return CH_OK;
 }
 
-static ch_status make_target(making *m, const ch_task_form *form, ch_question *q, ch_error *error) {
+static ch_status make_target(question_writer *m, const ch_task_form *form, ch_question *q, ch_error *error) {
   const char *counted;
   q->count = 1;
   q->requests = ch_arena_alloc(m->arena, sizeof *q->requests);
@@ -241,7 +245,7 @@ static json_t *answers_of(json_t *value, ch_error *error) {
   return list;
 }
 
-static ch_status keep_answers(making *m, const json_t *list, ch_question *q, ch_error *error) {
+static ch_status keep_answers(question_writer *m, const json_t *list, ch_question *q, ch_error *error) {
   size_t count = json_array_size(list);
   if (count == 0)
     return ch_fail(error, CH_ERROR_FORMAT, "doc_to_target gives an empty list; it needs an answer");
@@ -260,7 +264,7 @@ static ch_status keep_answers(making *m, const json_t *list, ch_question *q, ch_
   return CH_OK;
 }
 
-static ch_status make_answer(making *m, const ch_task_form *form, ch_question *q, ch_error *error) {
+static ch_status make_answer(question_writer *m, const ch_task_form *form, ch_question *q, ch_error *error) {
   json_t *value;
   q->count = 1;
   q->requests = ch_arena_alloc(m->arena, sizeof *q->requests);
@@ -276,7 +280,7 @@ static ch_status make_answer(making *m, const ch_task_form *form, ch_question *q
   return status;
 }
 
-static ch_status make_bare(making *m, const ch_items *items, int64_t index, ch_question *q,
+static ch_status make_bare(question_writer *m, const ch_items *items, int64_t index, ch_question *q,
                            const char **description, ch_error *error) {
   json_t *fields = items->data[index].fields;
   const ch_task_form *form = form_of(m->task, fields);
@@ -310,12 +314,12 @@ static bool touch(const char *before, const char *after) {
 }
 
 /* The text between a question and the beginning of its answer. */
-static const char *before_prefix(const making *m, const ch_question *q) {
+static const char *before_prefix(const question_writer *m, const ch_question *q) {
   return touch(q->requests->context, q->prefix) ? m->task->target_delimiter : "";
 }
 
 /* An example with its answer: of a text to write, which may begin with a given prefix. */
-static char *written_example(making *m, const ch_question *q) {
+static char *written_example(question_writer *m, const ch_question *q) {
   const ch_question_request *r = q->requests;
   bool answered = *r->continuation != 0, prefixed = *q->prefix != 0;
   const char *delimiter = prefixed ? before_prefix(m, q) : answered ? m->task->target_delimiter : "";
@@ -325,7 +329,7 @@ static char *written_example(making *m, const ch_question *q) {
 }
 
 /* The text of example `index` with its answer and the delimiter after it. */
-static ch_status example_of(making *m, int64_t index, const char **text, ch_error *error) {
+static ch_status example_of(question_writer *m, int64_t index, const char **text, ch_error *error) {
   if (m->examples[index]) {
     *text = m->examples[index];
     return CH_OK;
@@ -350,7 +354,7 @@ static bool same_item(const json_t *a, const json_t *b) {
   return a == b || json_equal(a, b);
 }
 
-static ch_status too_few(const making *m, int64_t found, ch_error *error) {
+static ch_status too_few(const question_writer *m, int64_t found, ch_error *error) {
   return ch_fail(
       error, CH_ERROR_ARGUMENT,
       "{examples} is %d, but there are only %lld examples; give a file with more in {example_file}",
@@ -358,7 +362,7 @@ static ch_status too_few(const making *m, int64_t found, ch_error *error) {
 }
 
 /* The group of an example, or NULL. */
-static ch_status item_group(making *m, int64_t index, const char **group, ch_error *error) {
+static ch_status item_group(question_writer *m, int64_t index, const char **group, ch_error *error) {
   const ch_items *pool = m->fewshot->pool;
   const ch_task_form *form = form_of(m->task, pool->data[index].fields);
   *group = NULL;
@@ -373,7 +377,7 @@ static ch_status item_group(making *m, int64_t index, const char **group, ch_err
 }
 
 /* The first ones of the item's group that are not the item itself. */
-static ch_status choose_first(making *m, const json_t *fields, const char *group, int64_t *chosen,
+static ch_status choose_first(question_writer *m, const json_t *fields, const char *group, int64_t *chosen,
                               ch_error *error) {
   const ch_items *pool = m->fewshot->pool;
   int found = 0;
@@ -387,7 +391,7 @@ static ch_status choose_first(making *m, const json_t *fields, const char *group
 }
 
 /* Draws from the items that differ from this one. */
-static ch_status draw_others(making *m, const json_t *fields, int64_t *chosen, ch_error *error) {
+static ch_status draw_others(question_writer *m, const json_t *fields, int64_t *chosen, ch_error *error) {
   const ch_items *pool = m->fewshot->pool;
   int64_t *others = malloc(((size_t)pool->count + 1) * sizeof *others), count = 0;
   if (!others) return ch_no_memory(error);
@@ -405,7 +409,7 @@ static ch_status draw_others(making *m, const json_t *fields, int64_t *chosen, c
 
 /* Drawn as the harness draws them: one more than needed where the item itself may come, and again, without its
  * copies, where several of them came. */
-static ch_status choose_random(making *m, const json_t *fields, int64_t *chosen, ch_error *error) {
+static ch_status choose_random(question_writer *m, const json_t *fields, int64_t *chosen, ch_error *error) {
   const ch_items *pool = m->fewshot->pool;
   bool extra = m->task->fewshot_extra || m->fewshot->own;
   int64_t drawn = m->fewshot->count + extra, found = 0;
@@ -416,7 +420,8 @@ static ch_status choose_random(making *m, const json_t *fields, int64_t *chosen,
   return found == m->fewshot->count ? CH_OK : draw_others(m, fields, chosen, error);
 }
 
-static ch_status put_examples(making *m, int64_t index, const char *group, ch_text *text, ch_error *error) {
+static ch_status put_examples(question_writer *m, int64_t index, const char *group, ch_text *text,
+                              ch_error *error) {
   const json_t *fields = m->items->data[index].fields;
   int64_t *chosen = malloc(((size_t)m->fewshot->count + 1) * sizeof *chosen);
   if (!chosen) return ch_no_memory(error);
@@ -436,7 +441,7 @@ static ch_status put_examples(making *m, int64_t index, const char *group, ch_te
 /* --- all of them --------------------------------------------------------------------------------------------- */
 
 /* Puts the description and the examples before every context; requests of one context keep sharing it. */
-static ch_status put_before(making *m, const char *before, ch_question *q, ch_error *error) {
+static ch_status put_before(question_writer *m, const char *before, ch_question *q, ch_error *error) {
   if (!*before) return CH_OK;
   for (int i = q->count - 1; i >= 0; i--) {
     bool shared = i + 1 < q->count && m->task->output == CH_TASK_CHOICES;
@@ -448,7 +453,8 @@ static ch_status put_before(making *m, const char *before, ch_question *q, ch_er
   return CH_OK;
 }
 
-static ch_status make_one(making *m, int64_t index, ch_question *q, ch_text *before, ch_error *error) {
+static ch_status make_one(question_writer *m, int64_t index, ch_question *q, ch_text *before,
+                          ch_error *error) {
   const char *description;
   CH_TRY(make_bare(m, m->items, index, q, &description, error));
   before->size = 0;
@@ -466,7 +472,7 @@ static ch_status make_one(making *m, int64_t index, ch_question *q, ch_text *bef
 
 ch_status ch_questions_make(const ch_task *task, const ch_items *items, const ch_fewshot *fewshot,
                             ch_arena *arena, ch_question **questions, ch_error *error) {
-  making m = {.task = task, .items = items, .fewshot = fewshot, .arena = arena};
+  question_writer m = {.task = task, .items = items, .fewshot = fewshot, .arena = arena};
   ch_text before = {0};
   ch_status status = CH_OK;
   size_t pool = fewshot->count > 0 ? (size_t)fewshot->pool->count : 0;

@@ -11,7 +11,7 @@
 
 enum { MOST_BYTES = 1 << 20, MOST_FORMS = 64 };
 
-static ch_template *template_of(ch_task_reading *r, const json_t *value, const char *key) {
+static ch_template *template_of(ch_task_reader *r, const json_t *value, const char *key) {
   ch_template *template = NULL;
   char where[512];
   if (r->status != CH_OK) return NULL;
@@ -22,7 +22,7 @@ static ch_template *template_of(ch_task_reading *r, const json_t *value, const c
 }
 
 /* The member of the form, else of the whole description, else none. */
-static ch_template *optional_template(ch_task_reading *r, const json_t *form, const json_t *root,
+static ch_template *optional_template(ch_task_reader *r, const json_t *form, const json_t *root,
                                       const char *key) {
   const json_t *value = json_object_get(form, key);
   if (!value) value = json_object_get(root, key);
@@ -31,7 +31,7 @@ static ch_template *optional_template(ch_task_reading *r, const json_t *form, co
 
 /* --- forms --------------------------------------------------------------------------------------------------- */
 
-static void read_choices(ch_task_reading *r, const json_t *value, ch_task_form *form) {
+static void read_choices(ch_task_reader *r, const json_t *value, ch_task_form *form) {
   static const char *const key = "doc_to_choice";
   size_t count = json_array_size(value);
   if (!json_is_array(value)) {
@@ -53,7 +53,7 @@ static void read_choices(ch_task_reading *r, const json_t *value, ch_task_form *
   }
 }
 
-static void read_form(ch_task_reading *r, const json_t *root, const json_t *object, ch_task_output output,
+static void read_form(ch_task_reader *r, const json_t *root, const json_t *object, ch_task_output output,
                       ch_task_form *form) {
   static const char *const keys[] = {"fields",
                                      "doc_to_text",
@@ -82,7 +82,7 @@ static void read_form(ch_task_reading *r, const json_t *root, const json_t *obje
     ch_task_wrong(r, "doc_to_labels", "is for multiple_choice only");
 }
 
-static void read_forms(ch_task_reading *r, ch_task *task) {
+static void read_forms(ch_task_reader *r, ch_task *task) {
   const json_t *forms = json_object_get(task->root, "forms");
   size_t count = json_array_size(forms);
   if (count < 1 || count > MOST_FORMS) {
@@ -103,7 +103,7 @@ static void read_forms(ch_task_reading *r, ch_task *task) {
 
 /* --- the whole ----------------------------------------------------------------------------------------------- */
 
-static void read_output(ch_task_reading *r, ch_task *task) {
+static void read_output(ch_task_reader *r, ch_task *task) {
   static const char *const names[] = {"multiple_choice", "multiple_input", "loglikelihood",
                                       "loglikelihood_rolling", "generate_until"};
   const char *name = ch_task_text(r, task->root, "output_type", NULL);
@@ -117,7 +117,7 @@ static void read_output(ch_task_reading *r, ch_task *task) {
       "must be multiple_choice, multiple_input, loglikelihood, loglikelihood_rolling or generate_until");
 }
 
-static void read_metrics(ch_task_reading *r, ch_task *task) {
+static void read_metrics(ch_task_reader *r, ch_task *task) {
   static const char *const others[] = {"generation_kwargs", "filter_list", "metric_list"};
   for (int i = 0; i < 3; i++)
     if (json_object_get(task->root, others[i])) ch_task_wrong(r, others[i], "is for generate_until only");
@@ -143,7 +143,7 @@ static void read_metrics(ch_task_reading *r, ch_task *task) {
   }
 }
 
-static void read_fewshot(ch_task_reading *r, ch_task *task) {
+static void read_fewshot(ch_task_reader *r, ch_task *task) {
   static const char *const keys[] = {"sampler", "extra", "samples", NULL};
   json_t *fewshot = json_object_get(task->root, "fewshot");
   task->examples = (int)ch_task_count(r, task->root, "num_fewshot", 0, 0, 1000);
@@ -169,7 +169,7 @@ static void read_fewshot(ch_task_reading *r, ch_task *task) {
 }
 
 /* Refuses features of the harness that this program lacks. */
-static void refuse_others(ch_task_reading *r, const json_t *root) {
+static void refuse_others(ch_task_reader *r, const json_t *root) {
   static const char *const functions[] = {"process_docs", "process_results"};
   for (int i = 0; i < 2; i++)
     if (json_object_get(root, functions[i]))
@@ -182,7 +182,7 @@ static void refuse_others(ch_task_reading *r, const json_t *root) {
     ch_task_wrong(r, "repeats", "must be 1: every question is answered once");
 }
 
-static void read_all(ch_task_reading *r, ch_task *task) {
+static void read_all(ch_task_reader *r, ch_task *task) {
   static const char *const keys[] = {"task",
                                      "also",
                                      "about",
@@ -237,7 +237,7 @@ ch_status ch_task_parse(const char *text, size_t size, const char *where, ch_tas
   *result = NULL;
   ch_task *task = calloc(1, sizeof *task);
   if (!task) return ch_no_memory(error);
-  ch_task_reading r = {.where = where, .error = error};
+  ch_task_reader r = {.where = where, .error = error};
   r.status = ch_json_parse(text, size, where, &task->root, error);
   if (r.status == CH_OK) read_all(&r, task);
   if (r.status == CH_OK)
@@ -265,32 +265,21 @@ void ch_task_free(ch_task *task) {
 
 /* --- by name ------------------------------------------------------------------------------------------------- */
 
-bool ch_task_builtin(int index, const char **name, const char **text) {
-  for (int i = 0; i <= index; i++)
-    if (!ch_embedded_tasks[i].name) return false;
-  if (index < 0) return false;
-  *name = ch_embedded_tasks[index].name;
-  *text = (const char *)ch_embedded_tasks[index].text;
-  return true;
-}
-
 static ch_status unknown(const char *name, ch_error *error) {
-  const char *names[256], *text, *near;
+  const char *names[256];
   int count = 0;
-  while (count < 255 && ch_task_builtin(count, &names[count], &text)) count++;
+  for (; count < 255 && ch_embedded_tasks[count].name; count++) names[count] = ch_embedded_tasks[count].name;
   names[count] = NULL;
-  near = ch_nearest_name(name, names);
+  const char *near = ch_nearest_name(name, names);
   return ch_fail(error, CH_ERROR_ARGUMENT,
                  "unknown task %.80s%s%s%s; to use your own, give a file whose name ends in .json", name,
                  near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
 /* Returns true if a built-in description goes by the name: its own, or one of its "also". */
-static bool goes_by(int index, const char *name) {
-  const char *builtin, *text;
-  if (!ch_task_builtin(index, &builtin, &text)) return false;
-  if (strcmp(builtin, name) == 0) return true;
-  json_t *root = json_loads(text, 0, NULL), *other;
+static bool goes_by(const ch_embedded_text *builtin, const char *name) {
+  if (strcmp(builtin->name, name) == 0) return true;
+  json_t *root = json_loads((const char *)builtin->text, 0, NULL), *other;
   bool found = false;
   size_t i;
   json_array_foreach(json_object_get(root, "also"), i, other) found |=
@@ -300,11 +289,13 @@ static bool goes_by(int index, const char *name) {
 }
 
 ch_status ch_task_open(const char *name, ch_task **task, ch_error *error) {
-  const char *builtin, *text;
   size_t length = strlen(name);
   *task = NULL;
-  for (int i = 0; ch_task_builtin(i, &builtin, &text); i++)
-    if (goes_by(i, name)) return ch_task_parse(text, strlen(text), name, task, error);
+  for (const ch_embedded_text *builtin = ch_embedded_tasks; builtin->name; builtin++)
+    if (goes_by(builtin, name)) {
+      const char *text = (const char *)builtin->text;
+      return ch_task_parse(text, strlen(text), name, task, error);
+    }
   if (!strchr(name, '/') && (length < 5 || strcmp(name + length - 5, ".json") != 0))
     return unknown(name, error);
   char *own;

@@ -12,7 +12,7 @@ enum { USUAL_TOKENS = 256 /* the harness's */, MOST_TOKENS = 1 << 30 };
 /* --- generation_kwargs --------------------------------------------------------------------------------------- */
 
 /* A text, or a list of texts. What is empty cannot end an answer. */
-static void read_stops(ch_task_reading *r, const json_t *value, ch_answer_rules *rules) {
+static void read_stops(ch_task_reader *r, const json_t *value, ch_answer_rules *rules) {
   size_t count = json_is_array(value) ? json_array_size(value) : 1;
   if (count > CH_MOST_STOPS) {
     ch_task_wrong(r, "until", "must be a list of at most 64 strings");
@@ -32,7 +32,7 @@ static void read_stops(ch_task_reading *r, const json_t *value, ch_answer_rules 
   }
 }
 
-static void read_generation(ch_task_reading *r, const ch_task *task, ch_answer_rules *rules) {
+static void read_generation(ch_task_reader *r, const ch_task *task, ch_answer_rules *rules) {
   static const char *const lengths[] = {"max_gen_toks", "max_new_tokens", "max_tokens",
                                         "max_completion_tokens"};
   static const char *const keys[] = {"until",          "do_sample",  "temperature",           "max_gen_toks",
@@ -69,14 +69,14 @@ static void read_generation(ch_task_reading *r, const ch_task *task, ch_answer_r
 
 /* --- filter_list --------------------------------------------------------------------------------------------- */
 
-static void check_pattern(ch_task_reading *r, const char *key, const char *pattern) {
+static void check_pattern(ch_task_reader *r, const char *key, const char *pattern) {
   ch_error why = {0};
   if (!pattern || r->status != CH_OK || ch_template_regex_check(pattern, &why) == CH_OK) return;
   ch_task_wrong(r, key, why.message);
 }
 
 /* Patterns whose matches are taken away. NULL: there are none. */
-static const json_t *read_ignored(ch_task_reading *r, const json_t *object) {
+static const json_t *read_ignored(ch_task_reader *r, const json_t *object) {
   static const char *const key = "regexes_to_ignore";
   const json_t *list = json_object_get(object, key);
   if (!list) return NULL;
@@ -87,7 +87,7 @@ static const json_t *read_ignored(ch_task_reading *r, const json_t *object) {
   return list;
 }
 
-static void read_regex(ch_task_reading *r, const json_t *object, ch_filter_step *step) {
+static void read_regex(ch_task_reader *r, const json_t *object, ch_filter_step *step) {
   step->pattern = ch_task_text(r, object, "regex_pattern", "#### (\\-?[0-9\\.\\,]+)");
   step->fallback = ch_task_text(r, object, "fallback", "[invalid]");
   step->select = ch_task_count(r, object, "group_select", 0, -(1 << 20), 1 << 20);
@@ -99,7 +99,7 @@ static void read_regex(ch_task_reading *r, const json_t *object, ch_filter_step 
 }
 
 /* The harness accepts a missing default value, and fails at the first answer that is not in the dictionary. */
-static void read_map(ch_task_reading *r, const json_t *object, ch_filter_step *step) {
+static void read_map(ch_task_reader *r, const json_t *object, ch_filter_step *step) {
   const char *key;
   json_t *value;
   step->mapping = json_object_get(object, "mapping_dict");
@@ -113,7 +113,7 @@ static void read_map(ch_task_reading *r, const json_t *object, ch_filter_step *s
                   "must be a string or a whole number, for answers that \"mapping_dict\" does not have");
 }
 
-static void read_step(ch_task_reading *r, const json_t *object, ch_filter_step *step) {
+static void read_step(ch_task_reader *r, const json_t *object, ch_filter_step *step) {
   static const struct {
     const char *name;
     ch_filter_kind kind;
@@ -152,7 +152,7 @@ static void read_step(ch_task_reading *r, const json_t *object, ch_filter_step *
     ch_task_wrong(r, "k", "must be 1: every question is answered once");
 }
 
-static void read_filter(ch_task_reading *r, const json_t *object, ch_filter *filter) {
+static void read_filter(ch_task_reader *r, const json_t *object, ch_filter *filter) {
   static const char *const keys[] = {"name", "filter", NULL};
   if (!json_is_object(object)) {
     ch_task_wrong(r, "filter_list", "must be a list of objects");
@@ -168,7 +168,7 @@ static void read_filter(ch_task_reading *r, const json_t *object, ch_filter *fil
     read_step(r, json_array_get(steps, i), &filter->steps[filter->count++]);
 }
 
-static void read_filters(ch_task_reading *r, const ch_task *task, ch_answer_rules *rules) {
+static void read_filters(ch_task_reader *r, const ch_task *task, ch_answer_rules *rules) {
   const json_t *list = json_object_get(task->root, "filter_list");
   size_t count = list ? json_array_size(list) : 1;
   if (count < 1 || count > CH_MOST_FILTERS) {
@@ -191,7 +191,7 @@ static void read_filters(ch_task_reading *r, const ch_task *task, ch_answer_rule
 
 /* --- metric_list --------------------------------------------------------------------------------------------- */
 
-static void read_exact_match(ch_task_reading *r, const json_t *metric, ch_answer_rules *rules) {
+static void read_exact_match(ch_task_reader *r, const json_t *metric, ch_answer_rules *rules) {
   static const char *const keys[] = {"metric",
                                      "aggregation",
                                      "higher_is_better",
@@ -208,13 +208,13 @@ static void read_exact_match(ch_task_reading *r, const json_t *metric, ch_answer
   rules->ignored = read_ignored(r, metric);
 }
 
-static void check_metric_name(ch_task_reading *r, const json_t *metric) {
+static void check_metric_name(ch_task_reader *r, const json_t *metric) {
   const char *name = json_string_value(json_object_get(metric, "metric"));
   if (!name || (strcmp(name, "exact_match") != 0 && strcmp(name, "recall") != 0))
     ch_task_wrong(r, "metric", "must be exact_match or recall");
 }
 
-static void read_metric(ch_task_reading *r, const ch_task *task, ch_answer_rules *rules) {
+static void read_metric(ch_task_reader *r, const ch_task *task, ch_answer_rules *rules) {
   static const char *const keys[] = {"metric", "aggregation", "higher_is_better", "any", NULL};
   const json_t *list = json_object_get(task->root, "metric_list"), *metric = json_array_get(list, 0);
   if (json_object_get(task->root, "metrics"))
@@ -235,7 +235,7 @@ static void read_metric(ch_task_reading *r, const ch_task *task, ch_answer_rules
   rules->any = ch_task_flag(r, metric, "any");
 }
 
-void ch_task_read_answers(ch_task_reading *r, ch_task *task) {
+void ch_task_read_answers(ch_task_reader *r, ch_task *task) {
   ch_answer_rules *rules = &task->answers;
   read_generation(r, task, rules);
   if (r->status == CH_OK) read_filters(r, task, rules);

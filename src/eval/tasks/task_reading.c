@@ -5,13 +5,13 @@
 
 #include "base/json.h"
 
-void *ch_task_wrong(ch_task_reading *r, const char *key, const char *what) {
+void *ch_task_wrong(ch_task_reader *r, const char *key, const char *what) {
   if (r->status == CH_OK)
     r->status = ch_fail(r->error, CH_ERROR_CONFIG, "%s: \"%s\" %s", r->where, key, what);
   return NULL;
 }
 
-void ch_task_check_keys(ch_task_reading *r, const json_t *object, const char *const *known) {
+void ch_task_check_keys(ch_task_reader *r, const json_t *object, const char *const *known) {
   const char *key;
   json_t *value;
   json_object_foreach((json_t *)(uintptr_t)object, key, value) {
@@ -29,14 +29,14 @@ void ch_task_check_keys(ch_task_reading *r, const json_t *object, const char *co
   }
 }
 
-const char *ch_task_text(ch_task_reading *r, const json_t *object, const char *key, const char *otherwise) {
+const char *ch_task_text(ch_task_reader *r, const json_t *object, const char *key, const char *otherwise) {
   json_t *value = json_object_get(object, key);
   if (!value && otherwise) return otherwise;
   if (!json_is_string(value)) return ch_task_wrong(r, key, value ? "must be a string" : "is missing");
   return json_string_value(value);
 }
 
-const json_t *ch_task_names(ch_task_reading *r, const json_t *object, const char *key, bool needed) {
+const json_t *ch_task_names(ch_task_reader *r, const json_t *object, const char *key, bool needed) {
   json_t *value = json_object_get(object, key), *element;
   size_t i;
   if (!value && !needed) return NULL;
@@ -46,7 +46,7 @@ const json_t *ch_task_names(ch_task_reading *r, const json_t *object, const char
   return value;
 }
 
-int64_t ch_task_count(ch_task_reading *r, const json_t *object, const char *key, int64_t otherwise,
+int64_t ch_task_count(ch_task_reader *r, const json_t *object, const char *key, int64_t otherwise,
                       int64_t least, int64_t most) {
   const json_t *value = json_object_get(object, key);
   int64_t count;
@@ -58,7 +58,7 @@ int64_t ch_task_count(ch_task_reading *r, const json_t *object, const char *key,
   return otherwise;
 }
 
-bool ch_task_flag(ch_task_reading *r, const json_t *object, const char *key) {
+bool ch_task_flag(ch_task_reader *r, const json_t *object, const char *key) {
   const json_t *value = json_object_get(object, key);
   if (value && !json_is_boolean(value)) ch_task_wrong(r, key, "must be true or false");
   return json_is_true(value);

@@ -5,29 +5,29 @@
 #include "eval/tasks/task.h"
 
 /* A description that is being read. */
-typedef struct ch_task_reading {
+typedef struct ch_task_reader {
   const char *where;
   ch_error *error;
   ch_status status; /* the first error ends the reading */
-} ch_task_reading;
+} ch_task_reader;
 
 /* Says what is wrong with a key. Returns NULL. */
-void *ch_task_wrong(ch_task_reading *reading, const char *key, const char *what);
+void *ch_task_wrong(ch_task_reader *reading, const char *key, const char *what);
 /* Refuses keys that are not known [NULL-terminated], and suggests the nearest. */
-void ch_task_check_keys(ch_task_reading *reading, const json_t *object, const char *const *known);
+void ch_task_check_keys(ch_task_reader *reading, const json_t *object, const char *const *known);
 /* A text; `otherwise` where the key is missing, or NULL: it must be there. */
-const char *ch_task_text(ch_task_reading *reading, const json_t *object, const char *key,
+const char *ch_task_text(ch_task_reader *reading, const json_t *object, const char *key,
                          const char *otherwise);
 /* A list of texts, or NULL. */
-const json_t *ch_task_names(ch_task_reading *reading, const json_t *object, const char *key, bool needed);
+const json_t *ch_task_names(ch_task_reader *reading, const json_t *object, const char *key, bool needed);
 /* A whole number from `least` to `most`. */
-int64_t ch_task_count(ch_task_reading *reading, const json_t *object, const char *key, int64_t otherwise,
+int64_t ch_task_count(ch_task_reader *reading, const json_t *object, const char *key, int64_t otherwise,
                       int64_t least, int64_t most);
-bool ch_task_flag(ch_task_reading *reading, const json_t *object, const char *key);
+bool ch_task_flag(ch_task_reader *reading, const json_t *object, const char *key);
 
 /* "generation_kwargs", "filter_list" and "metric_list" of a task whose model writes answers. */
-void ch_task_read_answers(ch_task_reading *reading, ch_task *task);
+void ch_task_read_answers(ch_task_reader *reading, ch_task *task);
 /* "ruler": how items of a long context are generated. */
-void ch_task_read_ruler(ch_task_reading *reading, ch_task *task);
+void ch_task_read_ruler(ch_task_reader *reading, ch_task *task);
 
 #endif

@@ -4,7 +4,7 @@
 #include "eval/tasks/task_reading.h"
 
 /* One of some names [NULL-terminated]; the first when the key is missing. */
-static int one_of(ch_task_reading *r, const json_t *object, const char *key, const char *const *names,
+static int one_of(ch_task_reader *r, const json_t *object, const char *key, const char *const *names,
                   const char *what) {
   const char *name = ch_task_text(r, object, key, names[0]);
   for (int i = 0; name && names[i]; i++)
@@ -13,7 +13,7 @@ static int one_of(ch_task_reading *r, const json_t *object, const char *key, con
   return 0;
 }
 
-static void read_needles(ch_task_reading *r, const json_t *object, ch_ruler *ruler) {
+static void read_needles(ch_task_reader *r, const json_t *object, ch_ruler *ruler) {
   static const char *const haystacks[] = {"noise", "essay", "needle", NULL};
   static const char *const contents[] = {"words", "numbers", "uuids", NULL};
   static const char *const keys[] = {"task",         "type_haystack", "type_needle_k", "type_needle_v",
@@ -34,7 +34,7 @@ static void read_needles(ch_task_reading *r, const json_t *object, ch_ruler *rul
     ch_task_wrong(r, "num_needle_v", "makes more than 40 needles");
 }
 
-static void read_kind(ch_task_reading *r, const json_t *object, ch_ruler *ruler) {
+static void read_kind(ch_task_reader *r, const json_t *object, ch_ruler *ruler) {
   static const char *const tasks[] = {
       "niah", "variable_tracking", "common_words_extraction", "freq_words_extraction", "qa", NULL};
   static const char *const tracking[] = {"task", "num_chains", "num_hops", NULL};
@@ -55,7 +55,7 @@ static void read_kind(ch_task_reading *r, const json_t *object, ch_ruler *ruler)
   ruler->num_cw = (int)ch_task_count(r, object, "num_cw", 10, 1, 20);
 }
 
-void ch_task_read_ruler(ch_task_reading *r, ch_task *task) {
+void ch_task_read_ruler(ch_task_reader *r, ch_task *task) {
   const json_t *object = json_object_get(task->root, "ruler");
   if (!object) return;
   if (!json_is_object(object))

@@ -206,9 +206,9 @@ static json_t *verdict_to_json(const ch_comparison *comparison, const ch_summary
           ? NULL
           : json_pack(
                 "{s:s, s:o, s:s, s:i, s:o, s:o, s:s, s:b, s:o, s:f, s:f, s:f, s:f}", "kind",
-                ch_verdict_kind_name(d->kind), "names", names_to_json(names, count), "sentence",
-                sentence.data, "seeds", summary->seeds, "choices", choices_to_json(comparison, summary),
-                "behind_the_best", standings_to_json(summary), "method",
+                ch_verdict_kinds[d->kind], "names", names_to_json(names, count), "sentence", sentence.data,
+                "seeds", summary->seeds, "choices", choices_to_json(comparison, summary), "behind_the_best",
+                standings_to_json(summary), "method",
                 "multiple comparison with the best (Hsu, Dunnett), seeds as blocks, moderated variances",
                 "until_decided", comparison->until_decided, "cache_budget",
                 comparison->cache_budget > 0 ? json_real(comparison->cache_budget) : json_null(),

@@ -168,6 +168,26 @@ static json_t *tasks_to_json(const ch_model_result *model) {
   return list;
 }
 
+bool ch_trained_on_copy(const ch_trained_on *from, ch_arena *arena, ch_trained_on *to) {
+  *to = (ch_trained_on){from->device_name ? ch_arena_strdup(arena, from->device_name) : NULL,
+                        from->torch ? ch_arena_strdup(arena, from->torch) : NULL,
+                        from->python ? ch_arena_strdup(arena, from->python) : NULL};
+  return !from->device_name == !to->device_name && !from->torch == !to->torch && !from->python == !to->python;
+}
+
+bool ch_trained_on_put(const ch_trained_on *on, json_t *object) {
+  json_t *members =
+      json_pack("{ss* ss* ss*}", "device_name", on->device_name, "torch", on->torch, "python", on->python);
+  return members && json_object_update_new(object, members) == 0;
+}
+
+bool ch_trained_on_take(const json_t *object, ch_arena *arena, ch_trained_on *on) {
+  const ch_trained_on found = {json_string_value(json_object_get(object, "device_name")),
+                               json_string_value(json_object_get(object, "torch")),
+                               json_string_value(json_object_get(object, "python"))};
+  return ch_trained_on_copy(&found, arena, on);
+}
+
 json_t *ch_model_result_to_json(const ch_model_result *model) {
   json_t *object = json_object();
   bool fine = object != NULL;
@@ -178,6 +198,7 @@ json_t *ch_model_result_to_json(const ch_model_result *model) {
       fine =
           json_object_set_new(object, "perplexity", json_real(fmin(exp(model->validation_loss), 1e300))) == 0;
   }
+  fine = fine && ch_trained_on_put(&model->trained_on, object);
   if (model->decode_points)
     fine = fine && json_object_set_new(object, "decode_curve",
                                        curve_to_json(model->decode_curve, model->decode_points)) == 0;
@@ -289,6 +310,7 @@ ch_status ch_model_result_from_json(const json_t *object, const char *where, ch_
   for (int i = 0; i < ROWS; i++)
     if (of_kind(i, model->images))
       CH_TRY(row_from_json(json_object_get(object, rows[i].key), i, where, arena, model, error));
+  if (!ch_trained_on_take(object, arena, &model->trained_on)) return ch_no_memory(error);
   const json_t *depths = json_object_get(object, "decode_curve");
   if (depths)
     CH_TRY(curve_from_json(depths, "decode_curve", where, arena, &model->decode_curve, &model->decode_points,

@@ -59,6 +59,12 @@ double ch_model_result_cache_bytes(const ch_model_result *model);
 /* Returns true if a token adds more or less than that, because some layers have windows or states of constant size. */
 bool ch_model_result_depends_on_depth(const ch_model_result *model);
 
+/* Copies strings into the arena; false: out of memory. */
+bool ch_trained_on_copy(const ch_trained_on *from, ch_arena *arena, ch_trained_on *to);
+/* JSON both ways: the members that are known, among others of the object. false: out of memory. */
+bool ch_trained_on_put(const ch_trained_on *on, json_t *object);
+bool ch_trained_on_take(const json_t *object, ch_arena *arena, ch_trained_on *on);
+
 /* JSON both ways. The returned object is the caller's (json_decref); NULL when memory is out. */
 json_t *ch_model_result_to_json(const ch_model_result *model);
 /* Reads one back; `where` names the file in messages. Strings and arrays go into `arena`. */

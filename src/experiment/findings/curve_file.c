@@ -12,13 +12,13 @@
 
 enum { MOST_BYTES = 1 << 30 };
 
-static ch_status reserve_points(ch_arena *arena, size_t count, ch_read_curve *curve, ch_error *error) {
+static ch_status reserve_points(ch_arena *arena, size_t count, ch_loss_curve *curve, ch_error *error) {
   curve->tokens = ch_arena_alloc(arena, (count + 1) * sizeof *curve->tokens);
   curve->losses = ch_arena_alloc(arena, (count + 1) * sizeof *curve->losses);
   return curve->tokens && curve->losses ? CH_OK : ch_no_memory(error);
 }
 
-static void add_point(ch_read_curve *curve, double tokens, double loss) {
+static void add_point(ch_loss_curve *curve, double tokens, double loss) {
   curve->tokens[curve->count] = tokens;
   curve->losses[curve->count++] = loss;
 }
@@ -37,7 +37,7 @@ static double amount_of(const json_t *line) {
 }
 
 /* Logs say "nan" where a loss is not finite. JSON has no such number, so those lines are left out. */
-static ch_status read_log(char *text, bool validation, ch_arena *arena, ch_read_curve *curve,
+static ch_status read_log(char *text, bool validation, ch_arena *arena, ch_loss_curve *curve,
                           ch_error *error) {
   char *rest = text;
   CH_TRY(reserve_points(arena, count_lines(text), curve, error));
@@ -54,7 +54,7 @@ static ch_status read_log(char *text, bool validation, ch_arena *arena, ch_read_
 
 /* --- results ----------------------------------------------------------------------------------------------------- */
 
-static ch_status read_points(const json_t *list, ch_arena *arena, ch_read_curve *curve, ch_error *error) {
+static ch_status read_points(const json_t *list, ch_arena *arena, ch_loss_curve *curve, ch_error *error) {
   size_t i;
   json_t *point;
   CH_TRY(reserve_points(arena, json_array_size(list), curve, error));
@@ -77,7 +77,7 @@ static const char *curve_name(const json_t *run, ch_arena *arena) {
 }
 
 static ch_status read_results(const char *path, const json_t *root, bool validation, ch_arena *arena,
-                              ch_read_curve **curves, int *count, ch_error *error) {
+                              ch_loss_curve **curves, int *count, ch_error *error) {
   const json_t *list = json_object_get(root, "models");
   size_t i;
   json_t *run;
@@ -87,7 +87,7 @@ static ch_status read_results(const char *path, const json_t *root, bool validat
   *curves = ch_arena_alloc(arena, (json_array_size(list) + 1) * sizeof **curves);
   if (!*curves) return ch_no_memory(error);
   json_array_foreach(list, i, run) {
-    ch_read_curve *curve = &(*curves)[(*count)++];
+    ch_loss_curve *curve = &(*curves)[(*count)++];
     const json_t *points = json_object_get(run, validation ? "validation_curve" : "curve");
     curve->name = curve_name(run, arena);
     if (!curve->name) return ch_no_memory(error);
@@ -115,7 +115,7 @@ static const ch_wanted_columns model_columns = {3,
 /* --- which it is ------------------------------------------------------------------------------------------------- */
 
 static ch_status read(const char *path, char *text, size_t size, bool validation, ch_arena *arena,
-                      ch_read_curve **curves, int *count, bool *table, ch_error *error) {
+                      ch_loss_curve **curves, int *count, bool *table, ch_error *error) {
   const char *begin = text + strspn(text, " \t\r\n");
   bool log = *begin == '{' && strstr(begin, "\"event\"") &&
              strstr(begin, "\"event\"") < begin + strcspn(begin, "\n");
@@ -138,7 +138,7 @@ static ch_status read(const char *path, char *text, size_t size, bool validation
                               &(*curves)->count, error);
 }
 
-ch_status ch_read_curves(const char *path, bool validation, ch_arena *arena, ch_read_curve **curves,
+ch_status ch_read_curves(const char *path, bool validation, ch_arena *arena, ch_loss_curve **curves,
                          int *count, bool *table, ch_error *error) {
   char *text;
   size_t size;
@@ -172,7 +172,7 @@ static double embeddings_of(const json_t *run) {
 
 /* A run that has not ended, or has no such loss, is left out. */
 static ch_status read_model(const char *path, const json_t *run, size_t number, bool validation,
-                            ch_read_models *models, ch_error *error) {
+                            ch_sized_models *models, ch_error *error) {
   const char *status = json_string_value(json_object_get(run, "status"));
   double tokens = number_member(run, "tokens_trained"), embeddings = embeddings_of(run);
   double size = number_member(run, "parameters"),
@@ -190,7 +190,7 @@ static ch_status read_model(const char *path, const json_t *run, size_t number, 
   return CH_OK;
 }
 
-static ch_status read_runs(const char *path, const json_t *root, bool validation, ch_read_models *models,
+static ch_status read_runs(const char *path, const json_t *root, bool validation, ch_sized_models *models,
                            ch_error *error) {
   const json_t *list = json_object_get(root, "models");
   size_t i;
@@ -202,7 +202,7 @@ static ch_status read_runs(const char *path, const json_t *root, bool validation
   return CH_OK;
 }
 
-static ch_status reserve_models(ch_arena *arena, size_t count, ch_read_models *models, ch_error *error) {
+static ch_status reserve_models(ch_arena *arena, size_t count, ch_sized_models *models, ch_error *error) {
   double **arrays[] = {&models->sizes, &models->tokens, &models->losses};
   for (int i = 0; i < 3; i++) {
     *arrays[i] = ch_arena_alloc(arena, (count + 1) * sizeof(double));
@@ -211,12 +211,12 @@ static ch_status reserve_models(ch_arena *arena, size_t count, ch_read_models *m
   return CH_OK;
 }
 
-ch_status ch_read_sized_models(const char *path, bool validation, ch_arena *arena, ch_read_models *models,
+ch_status ch_read_sized_models(const char *path, bool validation, ch_arena *arena, ch_sized_models *models,
                                ch_error *error) {
   char *text;
   size_t size;
   json_t *root = NULL;
-  *models = (ch_read_models){0};
+  *models = (ch_sized_models){0};
   CH_TRY(ch_read_file(path, MOST_BYTES, &text, &size, error));
   bool json = text[strspn(text, " \t\r\n")] == '{';
   ch_status status = json ? ch_json_parse(text, size, path, &root, error) : CH_OK;

@@ -1,5 +1,6 @@
 /* Mean loss curves over seeds, and the law fitted to them. */
 #include "experiment/findings/group_law.h"
+#include "laws/scaling_law.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@ bool ch_group_law(const ch_group *group, const ch_comparison_training *training,
   ch_error error;
   bool fine = tokens && losses;
   int count = fine ? mean_losses(group, warmup, tokens, losses) : 0;
-  fine = fine && ch_scaling_law_fit(tokens, losses, count, 0, law, &error) == CH_OK;
+  fine = fine && ch_fit_scaling_law(tokens, losses, count, 0, law, &error) == CH_OK;
   free(tokens);
   free(losses);
   return fine;
@@ -35,6 +36,6 @@ double ch_group_more_tokens(const ch_group *group, const ch_comparison_training 
   ch_scaling_law law;
   double tokens = (double)group->runs[0]->tokens_trained;
   if (!(tokens > 0) || !isfinite(gap) || !ch_group_law(group, training, &law)) return -1;
-  double above = ch_scaling_law_loss(&law, tokens) - law.floor.value; /* (D_c / D)^alpha */
+  double above = ch_predict_loss(&law, tokens) - law.floor.value; /* (D_c / D)^alpha */
   return above > gap ? pow(1 - gap / above, -1 / law.alpha.value) - 1 : INFINITY;
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/json.h"
+#include "laws/ladder_laws.h"
 
 void ch_ladder_release(const ch_ladder *ladder) {
   if (ladder) ch_ladder_laws_free(ladder->laws);
@@ -20,7 +21,7 @@ double ch_ladder_parameters(const ch_ladder *ladder, int mechanism, double flops
 static json_t *laws_to_json(const ch_ladder *ladder) {
   json_t *list = json_array();
   for (int m = 0; list && m < ladder->count; m++) {
-    const ch_ladder_law *law = ch_ladder_laws_at(ladder->laws, m);
+    const ch_ladder_law *law = &ladder->laws->laws[m];
     json_t *object =
         json_pack("{s:s, s:o, s:o, s:o, s:b, s:{s:o, s:f}}", "name", law->name, "E",
                   ch_estimate_to_json(&law->floor), "A", ch_estimate_to_json(&law->amplitude), "alpha",
@@ -37,14 +38,13 @@ static json_t *laws_to_json(const ch_ladder *ladder) {
 }
 
 static json_t *multipliers_to_json(const ch_ladder *ladder) {
-  ch_ladder_basis basis;
-  ch_ladder_basis_of(ladder->laws, &basis);
+  const ch_ladder_basis *basis = &ladder->laws->basis;
   json_t *list = json_array();
   for (int m = 0; list && m < ladder->count; m++) {
-    const ch_ladder_law *law = ch_ladder_laws_at(ladder->laws, m);
+    const ch_ladder_law *law = &ladder->laws->laws[m];
     json_array_append_new(
         list, json_pack("{s:s, s:s, s:I, s:o, s:o}", "name", law->name, "baseline",
-                        ch_ladder_laws_at(ladder->laws, basis.baseline)->name, "parameters",
+                        ladder->laws->laws[basis->baseline].name, "parameters",
                         (json_int_t)(ladder->target ? ladder->target : ladder->sizes[ladder->rungs - 1]),
                         "flops", ch_estimate_to_json(&law->multiplier), "seconds",
                         ch_estimate_to_json(&law->time_multiplier)));
@@ -56,11 +56,10 @@ static json_t *rung_to_json(const ch_ladder *ladder, int rung) {
   json_t *models = json_array();
   for (int m = 0; models && m < ladder->count; m++) {
     const ch_ladder_mechanism *own = &ladder->mechanisms[m];
-    json_array_append_new(
-        models, json_pack("{s:s, s:I, s:f, s:f, s:o}", "name", own->name, "parameters",
-                          (json_int_t)own->parameters[rung], "flops", own->flops[rung], "validation_loss",
-                          own->losses[rung], "multiplier",
-                          ch_json_finite(ch_ladder_laws_at(ladder->laws, m)->rung_multipliers[rung])));
+    json_array_append_new(models, json_pack("{s:s, s:I, s:f, s:f, s:o}", "name", own->name, "parameters",
+                                            (json_int_t)own->parameters[rung], "flops", own->flops[rung],
+                                            "validation_loss", own->losses[rung], "multiplier",
+                                            ch_json_finite(ladder->laws->laws[m].rung_multipliers[rung])));
   }
   return json_pack("{s:I, s:I, s:s, s:o}", "parameters", (json_int_t)ladder->sizes[rung], "tokens",
                    (json_int_t)ladder->tokens[rung], "directory", ladder->directories[rung], "models",
@@ -68,27 +67,27 @@ static json_t *rung_to_json(const ch_ladder *ladder, int rung) {
 }
 
 static json_t *crossings_to_json(const ch_ladder *ladder) {
-  const ch_ladder_crossing *c;
   json_t *list = json_array();
-  for (int i = 0; list && (c = ch_ladder_crossing_at(ladder->laws, i)) != NULL; i++)
+  for (int i = 0; list && i < ladder->laws->crossing_count; i++) {
+    const ch_ladder_crossing *c = &ladder->laws->crossings[i];
     json_array_append_new(
         list,
         json_pack("{s:s, s:s, s:o, s:o, s:o}", "better_below", ladder->mechanisms[c->below].name,
                   "better_above", ladder->mechanisms[c->above].name, "flops", ch_estimate_to_json(&c->flops),
                   "parameters", ch_json_finite(round(ch_ladder_parameters(ladder, c->above, c->flops.value))),
                   "share_of_resampled_fits", ch_json_finite(c->share)));
+  }
   return list;
 }
 
 json_t *ch_ladder_to_json(const ch_ladder *ladder) {
-  ch_ladder_basis basis;
+  const ch_ladder_basis *basis = &ladder->laws->basis;
   json_t *rungs = json_array();
-  ch_ladder_basis_of(ladder->laws, &basis);
   for (int i = 0; rungs && i < ladder->rungs; i++) json_array_append_new(rungs, rung_to_json(ladder, i));
   json_t *object = json_pack("{s:s, s:o, s:b, s:i, s:o, s:i, s:o}", "law", "L = E + A * C^-alpha, C in FLOPs",
-                             "rungs", rungs, "one_floor", basis.one_floor, "earlier_shares",
-                             (int)basis.shares, "noise", ch_json_finite(basis.noise), "degrees_of_freedom",
-                             (int)basis.degrees, "crossings", crossings_to_json(ladder));
+                             "rungs", rungs, "one_floor", basis->one_floor, "earlier_shares",
+                             (int)basis->shares, "noise", ch_json_finite(basis->noise), "degrees_of_freedom",
+                             (int)basis->degrees, "crossings", crossings_to_json(ladder));
   if (object && ladder->target)
     json_object_set_new(object, "target",
                         json_pack("{s:I, s:I}", "parameters", (json_int_t)ladder->target, "tokens",

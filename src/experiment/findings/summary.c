@@ -44,10 +44,10 @@ static int common_seeds(const ch_group *a, const ch_group *b) {
 }
 
 /* A mechanism is a group, a seed a block. Less is better, so accuracies get the other sign. */
-static ch_status fit_runs(ch_summary *summary, ch_blocked *fit, ch_error *error) {
+static ch_status fit_runs(ch_summary *summary, ch_block_means *fit, ch_error *error) {
   int count = 0, blocks = 0;
   for (int g = 0; g < summary->count; g++) count += summary->groups[g].count;
-  ch_blocked_value *values = ch_arena_alloc(&summary->arena, ((size_t)count + 1) * sizeof *values);
+  ch_block_value *values = ch_arena_alloc(&summary->arena, ((size_t)count + 1) * sizeof *values);
   uint64_t *seeds = ch_arena_alloc(&summary->arena, ((size_t)count + 1) * sizeof *seeds);
   if (!values || !seeds) return ch_no_memory(error);
   count = 0;
@@ -58,9 +58,9 @@ static ch_status fit_runs(ch_summary *summary, ch_blocked *fit, ch_error *error)
       while (block < blocks && seeds[block] != run->seed) block++;
       if (block == blocks) seeds[blocks++] = run->seed;
       double quality = ch_model_result_quality(run);
-      values[count++] = (ch_blocked_value){g, block, run->images ? -quality : quality};
+      values[count++] = (ch_block_value){g, block, run->images ? -quality : quality};
     }
-  return ch_blocked_fit(values, count, summary->count, blocks, &summary->arena, fit, error);
+  return ch_fit_block_means(values, count, summary->count, blocks, &summary->arena, fit, error);
 }
 
 /* Where seeds are added until the risk is small, every number of seeds from the first on is a look; the errors of all
@@ -71,7 +71,7 @@ static double error_of(const ch_comparison *comparison, int seeds) {
   return 0.05 * (first - 1) / (now * (now - 1));
 }
 
-static void fill_differences(ch_summary *summary, const ch_blocked *fit, const ch_best *best) {
+static void fill_differences(ch_summary *summary, const ch_block_means *fit, const ch_best *best) {
   int count = summary->count;
   for (int a = 0; a < count; a++)
     for (int b = 0; b < count; b++) {
@@ -89,7 +89,7 @@ static void fill_differences(ch_summary *summary, const ch_blocked *fit, const c
  * from. */
 static ch_status analyse(const ch_comparison *comparison, ch_summary *summary, ch_error *error) {
   size_t count = (size_t)summary->count;
-  ch_blocked fit;
+  ch_block_means fit;
   ch_best best;
   for (int pass = 0; pass < 2; pass++) {
     CH_TRY(fit_runs(summary, &fit, error));

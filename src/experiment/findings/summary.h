@@ -17,7 +17,7 @@ struct ch_group {
 
 /* The quality of one group minus that of another. */
 typedef struct ch_difference {
-  /* over the seeds that both have or, if seeds are missing, adjusted for seeds (laws/blocked.h) */
+  /* over the seeds that both have or, if seeds are missing, adjusted for seeds (laws/block_means.h) */
   double mean;
   double low, high;  /* how far it may be from that by chance; infinite if that is not known */
   int pairs;         /* seeds that both have */

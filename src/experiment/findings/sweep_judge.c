@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "experiment/findings/sweep_results.h"
+#include "laws/scaling_law.h"
 
 /* A run at a higher rate is stuck when its loss fell less than this share of the best run's fall. */
 static const double least_part_learned = 0.5;
@@ -28,7 +29,7 @@ static ch_status fit_law(const ch_sweep *sweep, ch_sweep_result *run, ch_error *
   }
   if (run->verdict != CH_STABLE)
     snprintf(run->no_law, sizeof run->no_law, "the run is not stable");
-  else if (ch_scaling_law_fit(tokens, losses, n, sweep->budget, &run->law, &error) == CH_OK)
+  else if (ch_fit_scaling_law(tokens, losses, n, sweep->budget, &run->law, &error) == CH_OK)
     run->has_law = true;
   else
     snprintf(run->no_law, sizeof run->no_law, "%.150s", error.message);

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "experiment/findings/comparison_json.h"
 #include "experiment/findings/warnings.h"
+#include "laws/loss_spikes.h"
 
 static json_t *curve_to_json(const ch_curve_point *points, int count) {
   json_t *list = json_array();
@@ -37,7 +38,7 @@ json_t *ch_stability_to_json(const ch_stability *s) {
                           json_pack("{sI, sI, so, sb}", "first", (json_int_t)s->list[i].first, "last",
                                     (json_int_t)s->list[i].last, "height", ch_json_finite(s->list[i].height),
                                     "recovered", s->list[i].recovered));
-  return json_pack("{ss, sI, sI, so}", "verdict", ch_stability_name(s->verdict), "step", (json_int_t)s->step,
+  return json_pack("{ss, sI, sI, so}", "verdict", ch_stability_names[s->verdict], "step", (json_int_t)s->step,
                    "spikes", (json_int_t)s->spikes, "spike_list", list);
 }
 
@@ -54,11 +55,12 @@ json_t *ch_sweep_result_to_json(const ch_sweep_result *run, bool judged) {
                 ch_json_finite(run->train_tokens_per_second), "stopped_early", run->stopped, "stability",
                 ch_stability_to_json(&run->stability));
   if (object && judged) {
-    json_object_set_new(object, "verdict", json_string(ch_stability_name(run->verdict)));
+    json_object_set_new(object, "verdict", json_string(ch_stability_names[run->verdict]));
     json_object_set_new(object, "law", run->has_law ? ch_scaling_law_to_json(&run->law) : json_null());
     if (!run->has_law) json_object_set_new(object, "no_law", json_string(run->no_law));
   }
   if (object) {
+    ch_trained_on_put(&run->trained_on, object);
     json_object_set_new(object, "curve", curve_to_json(run->curve, run->curve_points));
     json_object_set_new(object, "validation_curve",
                         curve_to_json(run->validation_curve, run->validation_points));
@@ -106,8 +108,7 @@ static ch_status stability_at(const json_t *object, const char *where, ch_stabil
   const char *name = json_string_value(json_object_get(stability, "verdict"));
   int verdict = CH_STABLE;
   size_t i;
-  while (name && verdict <= CH_STUCK && strcmp(name, ch_stability_name((ch_stability_verdict)verdict)) != 0)
-    verdict++;
+  while (name && verdict <= CH_STUCK && strcmp(name, ch_stability_names[verdict]) != 0) verdict++;
   if (!name || verdict > CH_STUCK) return wrong_sweep_key(where, "stability", error);
   s->verdict = (ch_stability_verdict)verdict;
   s->step = json_integer_value(json_object_get(stability, "step"));
@@ -138,6 +139,7 @@ ch_status ch_sweep_result_from_json(const json_t *object, const char *where, ch_
     if (!json_is_integer(value)) return wrong_sweep_key(where, wholes[i], error);
     *members[i] = json_integer_value(value);
   }
+  if (!ch_trained_on_take(object, arena, &run->trained_on)) return ch_no_memory(error);
   run->lr = number_at(object, "lr");
   if (!(run->lr > 0)) return wrong_sweep_key(where, "lr", error);
   run->validation_loss = number_at(object, "validation_loss");

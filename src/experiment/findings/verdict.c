@@ -13,10 +13,7 @@ static bool on_images(const ch_group *group) {
   return group->runs[0]->images;
 }
 
-const char *ch_verdict_kind_name(ch_verdict_kind kind) {
-  static const char *const names[] = {"take", "not_distinguishable", "undecided"};
-  return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : "undecided";
-}
+const char *const ch_verdict_kinds[] = {"take", "not_distinguishable", "undecided"};
 
 int ch_verdict_names(const ch_summary *summary, const char **names) {
   const ch_decision *d = &summary->decision;

@@ -5,6 +5,9 @@
 #include "base/text.h"
 #include "experiment/findings/summary.h"
 
+/* The names of decisions, by ch_verdict_kind. */
+extern const char *const ch_verdict_kinds[];
+
 /* The names that a decision is about, as runs spell them, [summary->count]: first the rule's choice, then the other
  * candidates. Returns how many. */
 int ch_verdict_names(const ch_summary *summary, const char **names);

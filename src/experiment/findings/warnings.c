@@ -23,23 +23,23 @@ typedef struct writer {
 } writer;
 
 /* The names that a warning is about. */
-typedef struct named {
+typedef struct name_list {
   const char *names[CH_COMPARE_MOST];
   int count;
-} named;
+} name_list;
 
-static void add_name(named *list, const char *name) {
+static void add_name(name_list *list, const char *name) {
   if (list->count < CH_COMPARE_MOST) list->names[list->count++] = name;
 }
 
 /* "mha, gqa:2 and mla" */
-static void put_names(const named *list, ch_text *text) {
+static void put_names(const name_list *list, ch_text *text) {
   for (int i = 0; i < list->count; i++)
     ch_text_printf(text, "%s%s", i == 0 ? "" : i + 1 == list->count ? " and " : ", ", list->names[i]);
 }
 
 /* Adds a warning about the names; releases the sentence. */
-static void warn(writer *w, const char *kind, const named *about, ch_text *sentence) {
+static void warn(writer *w, const char *kind, const name_list *about, ch_text *sentence) {
   const char **names = ch_arena_alloc(w->arena, (size_t)about->count * sizeof *names);
   const char *words = sentence->failed ? NULL : ch_arena_strdup(w->arena, sentence->data);
   ch_text_free(sentence);
@@ -60,7 +60,7 @@ static ch_status finish_warnings(const writer *w, ch_error *error) {
 static void warn_of_plateaus(writer *w, const ch_comparison *comparison, const ch_summary *summary) {
   double entropy = comparison->data.token_entropy;
   bool images = comparison->data.images;
-  named about = {.count = 0};
+  name_list about = {.count = 0};
   ch_text text = {0};
   for (int g = 0; entropy > 0 && g < summary->count; g++) {
     bool stays = false;
@@ -86,7 +86,7 @@ static bool rises(const ch_model_result *run) {
 
 static void warn_of_rereading(writer *w, const ch_comparison *comparison, const ch_summary *summary) {
   double text_tokens = (double)comparison->data.train_tokens, passes = 0;
-  named about = {.count = 0};
+  name_list about = {.count = 0};
   ch_text text = {0};
   for (int g = 0; !comparison->data.images && text_tokens > 0 && g < summary->count; g++) {
     bool found = false;
@@ -109,7 +109,7 @@ static void warn_of_rereading(writer *w, const ch_comparison *comparison, const 
 }
 
 static void warn_of_tuned_edges(writer *w, const ch_summary *summary) {
-  named about = {.count = 0};
+  name_list about = {.count = 0};
   ch_text text = {0};
   for (int g = 0; g < summary->count; g++)
     if (summary->groups[g].runs[0]->lr_at_edge) add_name(&about, summary->groups[g].name);
@@ -133,7 +133,7 @@ static bool is_loose(const ch_scaling_law *law) {
          is_open(&law->floor) || law->alpha.high > widest_alpha * law->alpha.low;
 }
 
-static void warn_of_laws(writer *w, const named *about) {
+static void warn_of_laws(writer *w, const name_list *about) {
   ch_text text = {0};
   if (!about->count) return;
   ch_text_puts(&text, "The laws fitted to ");
@@ -146,7 +146,7 @@ static void warn_of_laws(writer *w, const named *about) {
 ch_status ch_comparison_warnings(const ch_comparison *comparison, const ch_summary *summary, ch_arena *arena,
                                  ch_warnings *warnings, ch_error *error) {
   writer w = {arena, warnings, false};
-  named loose = {.count = 0};
+  name_list loose = {.count = 0};
   *warnings = (ch_warnings){.count = 0};
   warn_of_plateaus(&w, comparison, summary);
   warn_of_rereading(&w, comparison, summary);
@@ -190,7 +190,7 @@ static bool put_edge(const ch_sweep *sweep, const ch_sweep_choice *choice, const
 }
 
 static void warn_of_edges(writer *w, const ch_sweep *sweep) {
-  named about = {.count = 0};
+  name_list about = {.count = 0};
   ch_text text = {0};
   for (int m = 0; m < sweep->mechanisms; m++)
     if (put_edge(sweep, &sweep->choices[m], about.count ? "; " : "", &text))
@@ -202,7 +202,7 @@ static void warn_of_edges(writer *w, const ch_sweep *sweep) {
 
 ch_status ch_sweep_warnings(const ch_sweep *sweep, ch_arena *arena, ch_warnings *warnings, ch_error *error) {
   writer w = {arena, warnings, false};
-  named loose = {.count = 0};
+  name_list loose = {.count = 0};
   *warnings = (ch_warnings){.count = 0};
   warn_of_edges(&w, sweep);
   for (int m = 0; m < sweep->mechanisms; m++) {

@@ -106,7 +106,7 @@ ch_shape_wishes ch_compare_wishes(const ch_compare_lineup *s) {
                            .parametrization = s->parametrization};
 }
 
-ch_counted ch_counted_by(const ch_shape_wishes *wishes) {
+ch_count_kind ch_counted_by(const ch_shape_wishes *wishes) {
   return wishes->match == CH_MATCH_ACTIVE ? CH_COUNT_ACTIVE : CH_COUNT_ALL;
 }
 

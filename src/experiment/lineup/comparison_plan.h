@@ -47,7 +47,7 @@ ch_status ch_compare_plan_size(const ch_compare_plan *plan, const ch_shape_wishe
                                int64_t usual_params, int64_t *params, ch_error *error);
 
 /* The parameters that wishes->params counts. */
-ch_counted ch_counted_by(const ch_shape_wishes *wishes);
+ch_count_kind ch_counted_by(const ch_shape_wishes *wishes);
 
 void ch_compare_plan_free(ch_compare_plan *plan);
 

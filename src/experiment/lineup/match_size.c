@@ -27,7 +27,8 @@ static ch_status account(const ch_config *config, ch_account *counted, ch_error 
   return status;
 }
 
-ch_status ch_count_parameters(const ch_config *config, ch_counted counted, int64_t *count, ch_error *error) {
+ch_status ch_count_parameters(const ch_config *config, ch_count_kind counted, int64_t *count,
+                              ch_error *error) {
   ch_account all = {0};
   CH_TRY(account(config, &all, error));
   *count = counted == CH_COUNT_ACTIVE      ? all.parameters_active
@@ -48,7 +49,7 @@ ch_status ch_count_flops(const ch_config *config, int64_t depth, int64_t *flops,
 
 /* The quantity to make equal: parameters, or FLOPs at a depth. */
 typedef struct aim {
-  ch_counted counted;
+  ch_count_kind counted;
   bool flops;
   int64_t depth;
 } aim;
@@ -172,7 +173,7 @@ static ch_status match_widths(ch_config *configs, const char *const *names, int 
                                           : explain(configs, names, what, counts, count, target, error);
 }
 
-ch_status ch_match_parameters(ch_config *configs, const char *const *names, int count, ch_counted counted,
+ch_status ch_match_parameters(ch_config *configs, const char *const *names, int count, ch_count_kind counted,
                               int64_t target, int64_t *parameters, ch_error *error) {
   return match_widths(configs, names, count, &(aim){.counted = counted}, target, parameters, error);
 }

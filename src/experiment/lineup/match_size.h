@@ -14,14 +14,15 @@ enum { CH_MATCHES = CH_MATCH_NONE + 1 };
 extern const char *const ch_match_names[CH_MATCHES];
 
 /* The number of such parameters (as in model/accounting.h) in the model that `config` describes. */
-ch_status ch_count_parameters(const ch_config *config, ch_counted counted, int64_t *count, ch_error *error);
+ch_status ch_count_parameters(const ch_config *config, ch_count_kind counted, int64_t *count,
+                              ch_error *error);
 
 /* Sets the FFN width (ch_matched_width) of every config so that each model has as nearly as possible `target` of
    the counted parameters. Widths are multiples of the largest power of two that keeps the counts close. If a
    mixture of experts cannot come near the target, the other models get the nearest count that it can have.
    parameters [count] receives the counts. names [count] are for messages. Fails, saying why, when two models would
    differ by more than CH_MATCH_TOLERANCE. */
-ch_status ch_match_parameters(ch_config *configs, const char *const *names, int count, ch_counted counted,
+ch_status ch_match_parameters(ch_config *configs, const char *const *names, int count, ch_count_kind counted,
                               int64_t target, int64_t *parameters, ch_error *error);
 
 /* FLOPs of a forward pass for one token (or image) with `depth` tokens of context. */

@@ -312,14 +312,14 @@ static ch_status unknown(const char *part, const char *word, ch_error *error) {
 }
 
 /* One preset of a name, with its number and - if it is a mechanism's - the mechanism. */
-typedef struct chosen {
+typedef struct preset_choice {
   const ch_preset *preset;
   const ch_mechanism *of;
   int64_t number;
-} chosen;
+} preset_choice;
 
 /* One part of a name: "gqa:4". */
-static ch_status parse_part(const char *part, chosen *choice, ch_error *error) {
+static ch_status parse_part(const char *part, preset_choice *choice, ch_error *error) {
   char word[LONGEST_NAME];
   size_t length = strcspn(part, ":");
   snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word), part);
@@ -342,9 +342,9 @@ static ch_status parse_part(const char *part, chosen *choice, ch_error *error) {
 }
 
 /* A whole name: a mechanism's preset and what is added to it with pluses. A part that is left out has no preset. */
-typedef struct named {
-  chosen mechanism, added[ADDED], sharing, experts;
-} named;
+typedef struct name_parts {
+  preset_choice mechanism, added[ADDED], sharing, experts;
+} name_parts;
 
 static ch_status misplaced(const char *name, ch_error *error) {
   return ch_fail(error, CH_ERROR_ARGUMENT,
@@ -354,28 +354,29 @@ static ch_status misplaced(const char *name, ch_error *error) {
 }
 
 /* The place of a module that is added, or NULL. */
-static chosen *place_of_added(const ch_preset *preset, named *parts) {
+static preset_choice *place_of_added(const ch_preset *preset, name_parts *parts) {
   for (int i = 0; i < ADDED; i++)
     if (&added[i] == preset) return &parts->added[i];
   return NULL;
 }
 
 /* Takes a part into its place, which must be free; a mechanism comes first. */
-static ch_status place_part(const char *name, const chosen *part, bool first, named *parts, ch_error *error) {
-  chosen *to = shares(part->preset)                  ? &parts->sharing
-               : part->preset == &ch_expert_preset   ? &parts->experts
-               : place_of_added(part->preset, parts) ? place_of_added(part->preset, parts)
-                                                     : &parts->mechanism;
+static ch_status place_part(const char *name, const preset_choice *part, bool first, name_parts *parts,
+                            ch_error *error) {
+  preset_choice *to = shares(part->preset)                  ? &parts->sharing
+                      : part->preset == &ch_expert_preset   ? &parts->experts
+                      : place_of_added(part->preset, parts) ? place_of_added(part->preset, parts)
+                                                            : &parts->mechanism;
   if (to->preset || (to == &parts->mechanism && !first)) return misplaced(name, error);
   *to = *part;
   return CH_OK;
 }
 
-static ch_status parse(const char *name, named *parts, ch_error *error) {
-  *parts = (named){0};
+static ch_status parse(const char *name, name_parts *parts, ch_error *error) {
+  *parts = (name_parts){0};
   for (const char *at = name;; at++) {
     char text[LONGEST_NAME];
-    chosen part;
+    preset_choice part;
     size_t length = strcspn(at, "+");
     snprintf(text, sizeof text, "%.*s", (int)(length < sizeof text ? length : sizeof text), at);
     CH_TRY(parse_part(text, &part, error));
@@ -386,18 +387,18 @@ static ch_status parse(const char *name, named *parts, ch_error *error) {
 }
 
 ch_status ch_preset_check(const char *name, ch_error *error) {
-  named parts;
+  name_parts parts;
   return parse(name, &parts, error);
 }
 
-static ch_status apply_part(const char *name, const chosen *part, ch_config *config, ch_error *error) {
+static ch_status apply_part(const char *name, const preset_choice *part, ch_config *config, ch_error *error) {
   if (!part->preset) return CH_OK;
   CH_TRY(ch_config_validate(config, name, error));
   return part->preset->apply(config, part->number, name, error);
 }
 
-static ch_status apply_parts(const char *name, const named *parts, ch_config *config, ch_error *error) {
-  const chosen *mechanism = &parts->mechanism;
+static ch_status apply_parts(const char *name, const name_parts *parts, ch_config *config, ch_error *error) {
+  const preset_choice *mechanism = &parts->mechanism;
   if (mechanism->preset)
     CH_TRY(apply_preset(mechanism->preset, mechanism->of, config, mechanism->number, name, error));
   else
@@ -409,7 +410,7 @@ static ch_status apply_parts(const char *name, const named *parts, ch_config *co
 }
 
 ch_status ch_preset_apply(const char *name, ch_config *config, ch_error *error) {
-  named parts;
+  name_parts parts;
   CH_TRY(parse(name, &parts, error));
   return apply_parts(name, &parts, config, error);
 }
@@ -454,12 +455,12 @@ static ch_status refuse_sizes(const char *name, const cache_sizes *sizes, int64_
 }
 
 ch_status ch_preset_apply_cache(const char *name, int64_t most, ch_config *config, ch_error *error) {
-  named parts;
+  name_parts parts;
   cache_sizes sizes = {.count = 0};
   ch_config best = *config;
   int64_t reached = 0;
   CH_TRY(parse(name, &parts, error));
-  chosen *mechanism = &parts.mechanism;
+  preset_choice *mechanism = &parts.mechanism;
   if (!mechanism->preset || !mechanism->preset->number || mechanism->number) {
     CH_TRY(apply_parts(name, &parts, config, error));
     return ch_check_cache(name, ch_state_elements(config), most, NULL, error);

@@ -23,14 +23,14 @@ static int32_t some_token(int64_t i, int64_t vocabulary) {
 }
 
 /* Decoding up to `count` tokens after the `start` that the cache holds, over and over. */
-typedef struct decoding {
+typedef struct decode_loop {
   ch_session *session;
   int64_t start, count, vocabulary;
   int64_t decoded; /* tokens after `start` */
-} decoding;
+} decode_loop;
 
 static ch_status decode_token(void *context, ch_error *error) {
-  decoding *d = context;
+  decode_loop *d = context;
   int32_t token = some_token(d->decoded++, d->vocabulary);
   const float *logits;
   return ch_session_feed(d->session, &token, 1, &logits, error);
@@ -39,7 +39,7 @@ static ch_status decode_token(void *context, ch_error *error) {
 /* Rewinds when all tokens are decoded. The first token after that is not timed, because it may plan the pass or
    find cold caches. */
 static ch_status begin_again(void *context, ch_error *error) {
-  decoding *d = context;
+  decode_loop *d = context;
   if (d->decoded > 0 && d->decoded < d->count) return CH_OK;
   d->decoded = 0;
   ch_session_pretend_length(d->session, d->start);
@@ -56,9 +56,9 @@ static ch_timing asking(const ch_timing *usual, double effort, ch_stop_test stop
 }
 
 /* seconds [timing->most] is scratch. */
-static ch_status time_tokens(decoding *d, const ch_timing *timing, double *seconds, double *tokens_per_second,
-                             ch_error *error) {
-  ch_timed work = {.context = d, .once = decode_token, .prepare = begin_again, .seconds = seconds};
+static ch_status time_tokens(decode_loop *d, const ch_timing *timing, double *seconds,
+                             double *tokens_per_second, ch_error *error) {
+  ch_timed_work work = {.context = d, .once = decode_token, .prepare = begin_again, .seconds = seconds};
   CH_TRY(ch_time(timing, 1, &work, error));
   double median = ch_timed_median(&work);
   *tokens_per_second = median > 0 ? 1 / median : 0;
@@ -68,9 +68,9 @@ static ch_status time_tokens(decoding *d, const ch_timing *timing, double *secon
 static ch_status time_decoding(const ch_model *model, int64_t context, const ch_timing *timing,
                                double *tokens_per_second, ch_error *error) {
   int64_t prompt = context / 2 < LONGEST_PROMPT ? context / 2 : LONGEST_PROMPT;
-  decoding d = {.start = prompt,
-                .count = context - prompt < LONGEST_DECODING ? context - prompt : LONGEST_DECODING,
-                .vocabulary = model->config.vocab_size};
+  decode_loop d = {.start = prompt,
+                   .count = context - prompt < LONGEST_DECODING ? context - prompt : LONGEST_DECODING,
+                   .vocabulary = model->config.vocab_size};
   ch_session_options options;
   ch_status status = CH_OK;
   ch_session_options_default(&model->config, &options);
@@ -111,7 +111,7 @@ static const double most_cache_bytes = 256.0 * 1024 * 1024;
 static ch_status measure_depth(const ch_model *model, int64_t depth, const ch_timing *timing,
                                double *tokens_per_second, ch_error *error) {
   ch_session_options options;
-  decoding d = {.start = depth, .count = TOKENS_AT_DEPTH, .vocabulary = model->config.vocab_size};
+  decode_loop d = {.start = depth, .count = TOKENS_AT_DEPTH, .vocabulary = model->config.vocab_size};
   double seconds[MOST_TOKENS];
   ch_session_options_default(&model->config, &options);
   options.context = depth + TOKENS_AT_DEPTH;
@@ -167,7 +167,7 @@ static ch_status measure_prediction(const ch_model *model, const ch_timing *timi
   if (!pixels) return ch_no_memory(error);
   for (int64_t i = 0; i < count; i++) pixels[i] = (float)(i * 7919 % 255) / 127.5f - 1;
   prediction p = {.call = {.weights = model->weights.tensors, .pixels = pixels}};
-  ch_timed work = {.context = &p, .once = predict_batch, .seconds = seconds};
+  ch_timed_work work = {.context = &p, .once = predict_batch, .seconds = seconds};
   ch_status status;
   CH_TRY_GOTO(ch_engine_init(&engine, CH_F32, error));
   CH_TRY_GOTO(ch_runner_create(&engine, c, &model->params, &shape, false, &p.runner, error));

@@ -52,11 +52,11 @@ static ch_status match_time(ch_compare_setup *setup, ch_error *error) {
 ch_status ch_compare_match_time(ch_compare_setup *setup, ch_error *error) {
   ch_compare_plan *plan = &setup->plan;
   int64_t steps[CH_COMPARE_MOST] = {0};
-  CH_TRY(ch_scheduler_conclude(&setup->crew,
-                               ch_scheduler_leads(&setup->crew) ? match_time(setup, error) : CH_OK, error));
+  CH_TRY(ch_scheduler_conclude(
+      &setup->scheduler, ch_scheduler_leads(&setup->scheduler) ? match_time(setup, error) : CH_OK, error));
   for (int i = 0; i < plan->count; i++) steps[i] = plan->models[i].steps;
-  ch_ranks_broadcast(setup->crew.all, 0, steps, sizeof steps);
-  ch_ranks_broadcast(setup->crew.all, 0, &plan->budget_seconds, sizeof plan->budget_seconds);
+  ch_ranks_broadcast(setup->scheduler.all, 0, steps, sizeof steps);
+  ch_ranks_broadcast(setup->scheduler.all, 0, &plan->budget_seconds, sizeof plan->budget_seconds);
   for (int i = 0; i < plan->count; i++) plan->models[i].steps = steps[i];
   return CH_OK;
 }

@@ -28,8 +28,7 @@ ch_status ch_model_result_fill_curves(const ch_compare_setup *setup, const ch_pr
   }
   for (int64_t p = 0; p < record->validation_points; p++)
     validation[p] = (ch_curve_point){record->validation[p].step * step_tokens, record->validation[p].loss};
-  ch_stability stability;
-  ch_stability_judge(record->losses, record->step, &stability);
+  const ch_stability stability = ch_judge_stability(record->losses, record->step);
   model->loss_spikes = stability.spikes;
   model->curve = curve;
   model->validation_curve = validation;

@@ -46,20 +46,20 @@ static void rest(void) {
   nanosleep(&nap, NULL);
 }
 
-static bool asked_to_stop(const ch_scheduler *crew) {
-  return crew->stop && crew->stop(crew->stop_context);
+static bool asked_to_stop(const ch_scheduler *scheduler) {
+  return scheduler->stop && scheduler->stop(scheduler->stop_context);
 }
 
-bool ch_scheduler_leads(const ch_scheduler *crew) {
-  return ch_ranks_leads(crew->all);
+bool ch_scheduler_leads(const ch_scheduler *scheduler) {
+  return ch_ranks_leads(scheduler->all);
 }
 
-bool ch_scheduler_writes(const ch_scheduler *crew) {
-  return ch_ranks_leads(crew->own);
+bool ch_scheduler_writes(const ch_scheduler *scheduler) {
+  return ch_ranks_leads(scheduler->own);
 }
 
-bool ch_scheduler_is_alone(const ch_scheduler *crew) {
-  return !crew->all;
+bool ch_scheduler_is_alone(const ch_scheduler *scheduler) {
+  return !scheduler->all;
 }
 
 /* --- groups ------------------------------------------------------------------------------------------------------ */
@@ -78,175 +78,178 @@ static ch_status check_groups(int count, int64_t each, ch_error *error) {
 }
 
 /* The memory of rank 0, or of the first rank of another group. */
-static ch_status make_places(ch_scheduler *crew, int each, ch_error *error) {
-  bool leads = ch_scheduler_leads(crew);
-  if (leads) crew->members = calloc((size_t)crew->groups, sizeof *crew->members);
-  if (!leads) crew->lead = calloc(1, sizeof *crew->lead);
-  if (!crew->members && !crew->lead) return ch_no_memory(error);
-  for (int g = 0; leads && g < crew->groups; g++)
-    crew->members[g] = (ch_scheduler_member){.rank = g * each, .index = -1};
+static ch_status make_places(ch_scheduler *scheduler, int each, ch_error *error) {
+  bool leads = ch_scheduler_leads(scheduler);
+  if (leads) scheduler->members = calloc((size_t)scheduler->groups, sizeof *scheduler->members);
+  if (!leads) scheduler->lead = calloc(1, sizeof *scheduler->lead);
+  if (!scheduler->members && !scheduler->lead) return ch_no_memory(error);
+  for (int g = 0; leads && g < scheduler->groups; g++)
+    scheduler->members[g] = (ch_scheduler_member){.rank = g * each, .index = -1};
   return CH_OK;
 }
 
 ch_status ch_scheduler_open(ch_rank_group *ranks, int64_t each, ch_stop_test stop, void *stop_context,
-                            ch_scheduler *crew, ch_error *error) {
-  int count = ch_ranks_count(ranks);
-  *crew = (ch_scheduler){.groups = 1, .stop = stop, .stop_context = stop_context};
-  CH_TRY(ch_ranks_agree(ranks, check_groups(count, each, error), error));
+                            ch_scheduler *scheduler, ch_error *error) {
+  int count = ch_rank_count(ranks);
+  *scheduler = (ch_scheduler){.groups = 1, .stop = stop, .stop_context = stop_context};
+  CH_TRY(ch_agree(ranks, check_groups(count, each, error), error));
   if (!ranks) return CH_OK;
-  crew->all = ranks;
-  crew->groups = count / (int)each;
-  CH_TRY(ch_ranks_agree(ranks, make_places(crew, (int)each, error), error));
+  scheduler->all = ranks;
+  scheduler->groups = count / (int)each;
+  CH_TRY(ch_agree(ranks, make_places(scheduler, (int)each, error), error));
   ch_status status = CH_OK;
-  if (each > 1) status = ch_ranks_split(ranks, ch_ranks_rank(ranks) / (int)each, &crew->own, error);
-  return ch_ranks_agree(ranks, status, error);
+  if (each > 1) status = ch_ranks_split(ranks, ch_own_rank(ranks) / (int)each, &scheduler->own, error);
+  return ch_agree(ranks, status, error);
 }
 
-void ch_scheduler_close(ch_scheduler *crew) {
-  ch_ranks_leave(crew->own);
-  free(crew->members);
-  free(crew->lead);
-  *crew = (ch_scheduler){0};
+void ch_scheduler_close(ch_scheduler *scheduler) {
+  ch_close_ranks(scheduler->own);
+  free(scheduler->members);
+  free(scheduler->lead);
+  *scheduler = (ch_scheduler){0};
 }
 
-ch_status ch_scheduler_conclude(ch_scheduler *crew, ch_status status, ch_error *error) {
-  if (!crew->all) return status;
+ch_status ch_scheduler_conclude(ch_scheduler *scheduler, ch_status status, ch_error *error) {
+  if (!scheduler->all) return status;
   ch_error told = {.status = status};
-  if (error && ch_scheduler_leads(crew)) told = *error;
+  if (error && ch_scheduler_leads(scheduler)) told = *error;
   told.status = status;
-  ch_ranks_broadcast(crew->all, 0, &told, sizeof told);
+  ch_ranks_broadcast(scheduler->all, 0, &told, sizeof told);
   return told.status == CH_OK ? CH_OK : ch_fail_as(error, told.status, &told);
 }
 
 /* --- rank 0 ------------------------------------------------------------------------------------------------------ */
 
-static void listen_to(ch_scheduler *crew, ch_scheduler_member *m) {
-  ch_ranks_receive(crew->all, m->rank, REPORT_TAG, &m->said, sizeof m->said, &m->in);
+static void listen_to(ch_scheduler *scheduler, ch_scheduler_member *m) {
+  ch_ranks_receive(scheduler->all, m->rank, REPORT_TAG, &m->said, sizeof m->said, &m->in);
 }
 
 /* The other groups send their first message when they begin to follow. */
-static void start_groups(ch_scheduler *crew) {
-  for (int g = 1; !crew->began && g < crew->groups; g++) listen_to(crew, &crew->members[g]);
-  crew->began = true;
+static void start_groups(ch_scheduler *scheduler) {
+  for (int g = 1; !scheduler->began && g < scheduler->groups; g++)
+    listen_to(scheduler, &scheduler->members[g]);
+  scheduler->began = true;
 }
 
-static void note(ch_scheduler *crew, int index, const ch_outcome *outcome) {
-  crew->outcomes[index] = *outcome;
-  crew->outcomes[index].done = true;
-  if (outcome->status == CH_ERROR_INTERRUPTED) crew->stopped = true;
+static void note(ch_scheduler *scheduler, int index, const ch_outcome *outcome) {
+  scheduler->outcomes[index] = *outcome;
+  scheduler->outcomes[index].done = true;
+  if (outcome->status == CH_ERROR_INTERRUPTED) scheduler->stopped = true;
 }
 
-static void hear(ch_scheduler *crew, ch_scheduler_member *m) {
+static void hear(ch_scheduler *scheduler, ch_scheduler_member *m) {
   const report *said = &m->said;
   if (said->has_outcome && m->index >= 0) {
-    note(crew, m->index, &said->outcome);
+    note(scheduler, m->index, &said->outcome);
     m->index = -1;
   }
   m->asks = m->asks || said->kind == ASKS;
-  if (said->kind == IS_STOPPED) crew->stopped = true;
+  if (said->kind == IS_STOPPED) scheduler->stopped = true;
   m->left = said->kind == LEAVES;
-  if (!m->left) listen_to(crew, m);
+  if (!m->left) listen_to(scheduler, m);
 }
 
-static void send_assignment(ch_scheduler *crew, ch_scheduler_member *m, const ch_assignment *word) {
-  ch_ranks_wait(crew->all, &m->out, NULL, NULL);
+static void send_assignment(ch_scheduler *scheduler, ch_scheduler_member *m, const ch_assignment *word) {
+  ch_ranks_wait(scheduler->all, &m->out, NULL, NULL);
   m->word = *word;
   m->asks = false;
   m->ended = word->model < 0;
-  ch_ranks_send(crew->all, m->rank, WORD_TAG, &m->word, sizeof m->word, &m->out);
+  ch_ranks_send(scheduler->all, m->rank, WORD_TAG, &m->word, sizeof m->word, &m->out);
 }
 
 /* Receives the groups' messages, and gives pieces to those that wait. */
-static void serve(ch_scheduler *crew) {
-  for (int g = 1; g < crew->groups; g++) {
-    ch_scheduler_member *m = &crew->members[g];
-    while (!m->left && ch_ranks_done(crew->all, &m->in)) hear(crew, m);
+static void serve(ch_scheduler *scheduler) {
+  for (int g = 1; g < scheduler->groups; g++) {
+    ch_scheduler_member *m = &scheduler->members[g];
+    while (!m->left && ch_ranks_done(scheduler->all, &m->in)) hear(scheduler, m);
   }
-  crew->stopped = crew->stopped || asked_to_stop(crew);
-  for (int g = 1; g < crew->groups; g++) {
-    ch_scheduler_member *m = &crew->members[g];
-    if (crew->stopped && !m->ended) send_assignment(crew, m, &nothing);
-    if (m->ended || !m->asks || !crew->work || crew->next == crew->work->count) continue;
-    m->index = crew->next++;
-    send_assignment(crew, m, &crew->work->pieces[m->index]);
+  scheduler->stopped = scheduler->stopped || asked_to_stop(scheduler);
+  for (int g = 1; g < scheduler->groups; g++) {
+    ch_scheduler_member *m = &scheduler->members[g];
+    if (scheduler->stopped && !m->ended) send_assignment(scheduler, m, &nothing);
+    if (m->ended || !m->asks || !scheduler->work || scheduler->next == scheduler->work->count) continue;
+    m->index = scheduler->next++;
+    send_assignment(scheduler, m, &scheduler->work->pieces[m->index]);
   }
 }
 
-ch_status ch_scheduler_settle(ch_scheduler *crew, ch_error *error) {
-  for (int i = 0; crew->work && i < crew->work->count; i++) {
-    ch_outcome *outcome = &crew->outcomes[i];
+ch_status ch_scheduler_settle(ch_scheduler *scheduler, ch_error *error) {
+  for (int i = 0; scheduler->work && i < scheduler->work->count; i++) {
+    ch_outcome *outcome = &scheduler->outcomes[i];
     if (!outcome->done || outcome->told) continue;
     outcome->told = true;
     if (outcome->status == CH_ERROR_INTERRUPTED) continue;
-    ch_status status = crew->work->made(crew->work->context, i, outcome, error);
+    ch_status status = scheduler->work->made(scheduler->work->context, i, outcome, error);
     if (status == CH_OK) continue;
-    crew->stopped = true; /* without a place for results, training is useless */
+    scheduler->stopped = true; /* without a place for results, training is useless */
     return status;
   }
   return CH_OK;
 }
 
-static bool somebody_works(const ch_scheduler *crew) {
-  for (int g = 1; g < crew->groups; g++)
-    if (!crew->members[g].left && crew->members[g].index >= 0) return true;
+static bool somebody_works(const ch_scheduler *scheduler) {
+  for (int g = 1; g < scheduler->groups; g++)
+    if (!scheduler->members[g].left && scheduler->members[g].index >= 0) return true;
   return false;
 }
 
 /* Works on a piece with rank 0's own group. */
-static ch_status make_own(ch_scheduler *crew, int index, ch_error *error) {
-  ch_assignment piece = crew->work->pieces[index];
+static ch_status make_own(ch_scheduler *scheduler, int index, ch_error *error) {
+  ch_assignment piece = scheduler->work->pieces[index];
   ch_outcome outcome = {.status = CH_OK};
   ch_error own = {0};
-  ch_ranks_broadcast(crew->own, 0, &piece, sizeof piece);
-  outcome.status = crew->work->make(crew->work->context, &piece, &outcome.began, &own);
+  ch_ranks_broadcast(scheduler->own, 0, &piece, sizeof piece);
+  outcome.status = scheduler->work->make(scheduler->work->context, &piece, &outcome.began, &own);
   if (outcome.status != CH_OK) outcome.error = own;
-  note(crew, index, &outcome);
-  CH_TRY(ch_scheduler_settle(crew, error));
-  bool ends = outcome.status != CH_OK && !crew->all;
+  note(scheduler, index, &outcome);
+  CH_TRY(ch_scheduler_settle(scheduler, error));
+  bool ends = outcome.status != CH_OK && !scheduler->all;
   return ends ? ch_fail_as(error, outcome.status, &own) : CH_OK;
 }
 
-static ch_status make_all(ch_scheduler *crew, ch_error *error) {
+static ch_status make_all(ch_scheduler *scheduler, ch_error *error) {
   ch_status status = CH_OK;
-  for (serve(crew); status == CH_OK && !crew->stopped && crew->next < crew->work->count; serve(crew))
-    status = make_own(crew, crew->next++, error);
-  if (status != CH_OK) crew->stopped = true;
-  for (serve(crew); somebody_works(crew); serve(crew)) {
-    if (status == CH_OK) status = ch_scheduler_settle(crew, error);
+  for (serve(scheduler); status == CH_OK && !scheduler->stopped && scheduler->next < scheduler->work->count;
+       serve(scheduler))
+    status = make_own(scheduler, scheduler->next++, error);
+  if (status != CH_OK) scheduler->stopped = true;
+  for (serve(scheduler); somebody_works(scheduler); serve(scheduler)) {
+    if (status == CH_OK) status = ch_scheduler_settle(scheduler, error);
     rest();
   }
-  if (status == CH_OK) status = ch_scheduler_settle(crew, error);
-  if (status == CH_OK && crew->stopped) status = ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted");
+  if (status == CH_OK) status = ch_scheduler_settle(scheduler, error);
+  if (status == CH_OK && scheduler->stopped) status = ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted");
   return status;
 }
 
-ch_status ch_scheduler_make(ch_scheduler *crew, const ch_scheduler_work *work, ch_error *error) {
-  crew->outcomes = calloc((size_t)work->count + 1, sizeof *crew->outcomes);
-  if (!crew->outcomes) return ch_no_memory(error);
-  crew->work = work;
-  crew->next = 0;
-  start_groups(crew);
-  ch_status status = make_all(crew, error);
-  crew->work = NULL;
-  free(crew->outcomes);
-  crew->outcomes = NULL;
+ch_status ch_scheduler_make(ch_scheduler *scheduler, const ch_scheduler_work *work, ch_error *error) {
+  scheduler->outcomes = calloc((size_t)work->count + 1, sizeof *scheduler->outcomes);
+  if (!scheduler->outcomes) return ch_no_memory(error);
+  scheduler->work = work;
+  scheduler->next = 0;
+  start_groups(scheduler);
+  ch_status status = make_all(scheduler, error);
+  scheduler->work = NULL;
+  free(scheduler->outcomes);
+  scheduler->outcomes = NULL;
   return status;
 }
 
-void ch_scheduler_dismiss(ch_scheduler *crew) {
+void ch_scheduler_dismiss(ch_scheduler *scheduler) {
   ch_assignment word = nothing;
-  if (!crew->members) return;
-  start_groups(crew);
-  ch_ranks_broadcast(crew->own, 0, &word, sizeof word);
-  for (int g = 1; g < crew->groups; g++)
-    if (!crew->members[g].ended) send_assignment(crew, &crew->members[g], &nothing);
-  for (int left = 1; left < crew->groups;) {
-    serve(crew);
+  if (!scheduler->members) return;
+  start_groups(scheduler);
+  ch_ranks_broadcast(scheduler->own, 0, &word, sizeof word);
+  for (int g = 1; g < scheduler->groups; g++)
+    if (!scheduler->members[g].ended) send_assignment(scheduler, &scheduler->members[g], &nothing);
+  for (int left = 1; left < scheduler->groups;) {
+    serve(scheduler);
     left = 1;
-    for (int g = 1; g < crew->groups; g++) left += crew->members[g].left;
-    if (left < crew->groups) rest();
+    for (int g = 1; g < scheduler->groups; g++) left += scheduler->members[g].left;
+    if (left < scheduler->groups) rest();
   }
-  for (int g = 1; g < crew->groups; g++) ch_ranks_wait(crew->all, &crew->members[g].out, NULL, NULL);
+  for (int g = 1; g < scheduler->groups; g++)
+    ch_ranks_wait(scheduler->all, &scheduler->members[g].out, NULL, NULL);
 }
 
 void ch_scheduler_note_failure(ch_scheduler_failures *failures, int at, const ch_outcome *outcome) {
@@ -265,72 +268,74 @@ ch_status ch_scheduler_report_failures(const ch_scheduler_failures *failures, ch
   return ch_fail_in(error, prefix);
 }
 
-bool ch_scheduler_has_patience(const ch_scheduler *crew, double begin) {
+bool ch_scheduler_has_patience(const ch_scheduler *scheduler, double begin) {
   enum { PATIENCE = 30 };
-  if (ch_scheduler_is_alone(crew) || ch_clock() - begin > PATIENCE) return false;
+  if (ch_scheduler_is_alone(scheduler) || ch_clock() - begin > PATIENCE) return false;
   nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
   return true;
 }
 
 /* --- other groups ------------------------------------------------------------------------------------------------ */
 
-bool ch_scheduler_stops(ch_scheduler *crew) {
-  if (crew->members) {
-    serve(crew);
-    return crew->stopped;
+bool ch_scheduler_stops(ch_scheduler *scheduler) {
+  if (scheduler->members) {
+    serve(scheduler);
+    return scheduler->stopped;
   }
-  if (crew->lead && ch_scheduler_writes(crew) && ch_ranks_done(crew->all, &crew->lead->in))
-    crew->stopped = true;
-  return crew->stopped || asked_to_stop(crew);
+  if (scheduler->lead && ch_scheduler_writes(scheduler) &&
+      ch_ranks_done(scheduler->all, &scheduler->lead->in))
+    scheduler->stopped = true;
+  return scheduler->stopped || asked_to_stop(scheduler);
 }
 
-static void say(ch_scheduler *crew, report_kind kind, const ch_outcome *outcome) {
-  ch_scheduler_lead *lead = crew->lead;
-  ch_ranks_wait(crew->all, &lead->out, NULL, NULL);
+static void say(ch_scheduler *scheduler, report_kind kind, const ch_outcome *outcome) {
+  ch_scheduler_lead *lead = scheduler->lead;
+  ch_ranks_wait(scheduler->all, &lead->out, NULL, NULL);
   lead->say = (report){.kind = (int32_t)kind, .has_outcome = outcome != NULL};
   if (outcome) lead->say.outcome = *outcome;
-  ch_ranks_send(crew->all, 0, REPORT_TAG, &lead->say, sizeof lead->say, &lead->out);
+  ch_ranks_send(scheduler->all, 0, REPORT_TAG, &lead->say, sizeof lead->say, &lead->out);
 }
 
 /* Waits for rank 0's message; a signal that arrives meanwhile stops all ranks. */
-static ch_assignment await_word(ch_scheduler *crew) {
-  ch_scheduler_lead *lead = crew->lead;
-  while (!ch_ranks_done(crew->all, &lead->in)) {
-    if (!lead->warned && asked_to_stop(crew)) {
+static ch_assignment await_word(ch_scheduler *scheduler) {
+  ch_scheduler_lead *lead = scheduler->lead;
+  while (!ch_ranks_done(scheduler->all, &lead->in)) {
+    if (!lead->warned && asked_to_stop(scheduler)) {
       lead->warned = true;
-      say(crew, IS_STOPPED, NULL);
+      say(scheduler, IS_STOPPED, NULL);
     }
     rest();
   }
   return lead->word;
 }
 
-static void expect_word(ch_scheduler *crew) {
-  ch_ranks_receive(crew->all, 0, WORD_TAG, &crew->lead->word, sizeof crew->lead->word, &crew->lead->in);
+static void expect_word(ch_scheduler *scheduler) {
+  ch_ranks_receive(scheduler->all, 0, WORD_TAG, &scheduler->lead->word, sizeof scheduler->lead->word,
+                   &scheduler->lead->in);
 }
 
 /* The next piece of this group; .model < 0: there is none. */
-static ch_assignment next_piece(ch_scheduler *crew) {
+static ch_assignment next_piece(ch_scheduler *scheduler) {
   ch_assignment piece = nothing;
-  bool first = ch_scheduler_writes(crew);
-  if (first) piece = await_word(crew);
-  if (first && piece.model >= 0) expect_word(crew); /* during a piece only the message to end may come */
-  ch_ranks_broadcast(crew->own, 0, &piece, sizeof piece);
+  bool first = ch_scheduler_writes(scheduler);
+  if (first) piece = await_word(scheduler);
+  if (first && piece.model >= 0) expect_word(scheduler); /* during a piece only the message to end may come */
+  ch_ranks_broadcast(scheduler->own, 0, &piece, sizeof piece);
   return piece;
 }
 
-void ch_scheduler_follow(ch_scheduler *crew, ch_assignment_maker make, void *context) {
+void ch_scheduler_follow(ch_scheduler *scheduler, ch_assignment_maker make, void *context) {
   /* The other ranks of rank 0's group get its messages through the group. */
-  bool first = ch_scheduler_writes(crew);
-  if (first) expect_word(crew);
-  if (first) say(crew, ASKS, NULL);
-  for (ch_assignment piece = next_piece(crew); piece.model >= 0; piece = next_piece(crew)) {
+  bool first = ch_scheduler_writes(scheduler);
+  if (first) expect_word(scheduler);
+  if (first) say(scheduler, ASKS, NULL);
+  for (ch_assignment piece = next_piece(scheduler); piece.model >= 0; piece = next_piece(scheduler)) {
     ch_outcome outcome = {.status = CH_OK};
     ch_error error = {0};
     outcome.status = make(context, &piece, &outcome.began, &error);
     outcome.error = error;
-    if (first) say(crew, ASKS, &outcome);
+    if (first) say(scheduler, ASKS, &outcome);
   }
-  if (first) say(crew, LEAVES, NULL);
-  if (first) ch_ranks_wait(crew->all, &crew->lead->out, NULL, NULL);
+  if (first) say(scheduler, LEAVES, NULL);
+  if (first) ch_ranks_wait(scheduler->all, &scheduler->lead->out, NULL, NULL);
 }

@@ -60,28 +60,28 @@ typedef struct ch_scheduler {
  * it. Errors: CH_ERROR_ARGUMENT, where `each` does not divide the ranks. Release with ch_scheduler_close, also on
  * failure. */
 ch_status ch_scheduler_open(ch_rank_group *ranks, int64_t each, ch_stop_test stop, void *stop_context,
-                            ch_scheduler *crew, ch_error *error);
-void ch_scheduler_close(ch_scheduler *crew);
+                            ch_scheduler *scheduler, ch_error *error);
+void ch_scheduler_close(ch_scheduler *scheduler);
 
 /* Returns true if this rank has the list, prints messages and writes the files that all runs share. */
-bool ch_scheduler_leads(const ch_scheduler *crew);
+bool ch_scheduler_leads(const ch_scheduler *scheduler);
 /* Returns true if this rank writes the files of the run that its group trains. */
-bool ch_scheduler_writes(const ch_scheduler *crew);
+bool ch_scheduler_writes(const ch_scheduler *scheduler);
 /* Returns true if this process trains alone. */
-bool ch_scheduler_is_alone(const ch_scheduler *crew);
+bool ch_scheduler_is_alone(const ch_scheduler *scheduler);
 
 /* For the stop test of a run in training: also gives runs to waiting groups. */
-bool ch_scheduler_stops(ch_scheduler *crew);
+bool ch_scheduler_stops(ch_scheduler *scheduler);
 /* Tells what has become of other groups' pieces. For rank 0, between two steps. */
-ch_status ch_scheduler_settle(ch_scheduler *crew, ch_error *error);
+ch_status ch_scheduler_settle(ch_scheduler *scheduler, ch_error *error);
 
 /* On rank 0: works through all pieces and returns when all groups are done. Failures go to `made`; in a single process
    the first failure ends the work and is returned. CH_ERROR_INTERRUPTED: some pieces are not done. */
-ch_status ch_scheduler_make(ch_scheduler *crew, const ch_scheduler_work *work, ch_error *error);
+ch_status ch_scheduler_make(ch_scheduler *scheduler, const ch_scheduler_work *work, ch_error *error);
 /* On rank 0: ends ch_scheduler_follow of the others. */
-void ch_scheduler_dismiss(ch_scheduler *crew);
+void ch_scheduler_dismiss(ch_scheduler *scheduler);
 /* On all other ranks: works on the pieces that rank 0 gives. */
-void ch_scheduler_follow(ch_scheduler *crew, ch_assignment_maker make, void *context);
+void ch_scheduler_follow(ch_scheduler *scheduler, ch_assignment_maker make, void *context);
 
 /* Failures, while work on other pieces continued. */
 typedef struct ch_scheduler_failures {
@@ -97,9 +97,9 @@ ch_status ch_scheduler_report_failures(const ch_scheduler_failures *failures, ch
 
 /* Waits a moment for a file that another group wrote and that a network file system may show late. false: the wait
  * since `begin` (ch_clock) was long enough, or no other process could have written the file. */
-bool ch_scheduler_has_patience(const ch_scheduler *crew, double begin);
+bool ch_scheduler_has_patience(const ch_scheduler *scheduler, double begin);
 
 /* Rank 0's status and sentence become those of all. */
-ch_status ch_scheduler_conclude(ch_scheduler *crew, ch_status status, ch_error *error);
+ch_status ch_scheduler_conclude(ch_scheduler *scheduler, ch_status status, ch_error *error);
 
 #endif

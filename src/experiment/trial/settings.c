@@ -152,16 +152,13 @@ static json_t *setting_json(const setting *row, const ch_compare_settings *s) {
 
 /* --- ranges and defaults ----------------------------------------------------------------------------------------- */
 
-void ch_compare_defaults(ch_compare_settings *settings) {
-  *settings = (ch_compare_settings){.lineup = {.mechanisms = "mha,gqa,mqa",
-                                               .sequence = 256,
-                                               .parametrization = CH_PARAMETRIZATION_SPECTRAL},
-                                    .vision.epochs = 10,
-                                    .training = {.tokens = 2000000, .warmup = -1, .seed = 1, .seeds = 1},
-                                    .schedule.risk = 0.01,
-                                    .workers.ranks_per_run = 1,
-                                    .verdict = {.tolerance = 0.01, .task_items = 100}};
-}
+const ch_compare_settings ch_compare_usual = {
+    .lineup = {.mechanisms = "mha,gqa,mqa", .sequence = 256, .parametrization = CH_PARAMETRIZATION_SPECTRAL},
+    .vision.epochs = 10,
+    .training = {.tokens = 2000000, .warmup = -1, .seed = 1, .seeds = 1},
+    .schedule.risk = 0.01,
+    .workers.ranks_per_run = 1,
+    .verdict = {.tolerance = 0.01, .task_items = 100}};
 
 /* Sixteen sequences, or fewer where that would be less than 256 steps: with the same tokens, more steps of fewer
  * sequences reach lower losses, and the learning rate matters less. */
@@ -272,6 +269,15 @@ static ch_status check_shares(const ch_compare_settings *s, ch_error *error) {
   return CH_OK;
 }
 
+static ch_status check_workers(const ch_compare_workers *workers, ch_error *error) {
+  if (workers->shard && workers->engine == CH_ENGINE_NATIVE)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{shard} is for {engine} pytorch");
+  if (workers->shard && workers->ranks_per_run < 2)
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "{shard} divides a model over the devices that train it; give {ranks_per_run} 2 or more");
+  return CH_OK;
+}
+
 ch_status ch_compare_settings_complete(const ch_compare_settings *given, ch_experiment experiment,
                                        ch_compare_settings *whole, ch_error *error) {
   ch_compare_settings settings = *given;
@@ -310,6 +316,7 @@ ch_status ch_compare_settings_complete(const ch_compare_settings *given, ch_expe
   CH_TRY(check_match(&settings, experiment, error));
   CH_TRY(check_ladder(&settings, error));
   CH_TRY(check_shares(&settings, error));
+  CH_TRY(check_workers(&settings.workers, error));
   CH_TRY(ch_asked_tasks_check(&settings, error));
   if (whole) *whole = settings;
   return CH_OK;
@@ -446,8 +453,7 @@ static ch_status differs(const ch_compare_settings *settings, ch_experiment expe
 static bool is_default(const ch_compare_settings *settings, const char *key, const json_t *value) {
   const setting *row = row_of(key);
   if (!row) return false;
-  ch_compare_settings usual;
-  ch_compare_defaults(&usual);
+  ch_compare_settings usual = ch_compare_usual;
   usual.vision.images = settings->vision.images;
   usual.lineup.parametrization = CH_PARAMETRIZATION_STANDARD; /* the only one before there were several */
   complete(&usual);

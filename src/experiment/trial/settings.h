@@ -11,6 +11,9 @@
    do not count. */
 typedef enum ch_experiment { CH_EXPERIMENT_COMPARISON, CH_EXPERIMENT_SWEEP } ch_experiment;
 
+/* What a comparison does without further settings. */
+extern const ch_compare_settings ch_compare_usual;
+
 /* Checks ranges and that nothing is missing; *whole (may be NULL) becomes the settings with every value that follows
    from others alone. Sentences name settings as the command line does. */
 ch_status ch_compare_settings_complete(const ch_compare_settings *given, ch_experiment experiment,

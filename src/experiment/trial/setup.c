@@ -206,7 +206,7 @@ ch_status ch_compare_setup_describe(ch_compare_setup *setup, ch_error *error) {
   c->device = s->workers.engine == CH_ENGINE_PYTORCH && s->workers.device
                   ? ch_arena_strdup(arena, s->workers.device)
                   : NULL;
-  ch_machine_describe(&c->machine);
+  c->machine = ch_machine_here();
   bool fine = !isnan(c->data.token_entropy) && c->data.file && c->data.tokenizer && c->command && c->out &&
               c->created && c->models;
   return fine ? CH_OK : ch_no_memory(error);
@@ -355,10 +355,10 @@ static ch_status open_source(ch_compare_setup *setup, bool continued, bool dry, 
 
 /* Rank 0 prepares the text; the others then open it. */
 static ch_status open_source_for_all(ch_compare_setup *setup, bool continued, bool dry, ch_error *error) {
-  ch_rank_group *all = setup->crew.all;
-  bool leads = ch_scheduler_leads(&setup->crew);
-  CH_TRY(ch_ranks_agree(all, leads ? open_source(setup, continued, dry, error) : CH_OK, error));
-  return ch_ranks_agree(all, leads ? CH_OK : open_source(setup, true, false, error), error);
+  ch_rank_group *all = setup->scheduler.all;
+  bool leads = ch_scheduler_leads(&setup->scheduler);
+  CH_TRY(ch_agree(all, leads ? open_source(setup, continued, dry, error) : CH_OK, error));
+  return ch_agree(all, leads ? CH_OK : open_source(setup, true, false, error), error);
 }
 
 static ch_status plan_training(ch_compare_setup *setup, ch_error *error) {
@@ -374,7 +374,7 @@ static ch_status plan_training(ch_compare_setup *setup, ch_error *error) {
 static ch_status compare_source(const ch_compare_setup *setup, ch_error *error) {
   const ch_rank_fact facts[] = {
       {"another text, tokenizer or images", ch_hash_text(ch_compare_source(setup)->fingerprint)}};
-  return ch_ranks_compare(setup->crew.all, facts, 1, error);
+  return ch_ranks_compare(setup->scheduler.all, facts, 1, error);
 }
 
 static ch_status read_settings(const ch_compare_settings *settings, ch_compare_setup *setup,
@@ -398,7 +398,7 @@ static ch_status compare_settings(const ch_compare_setup *setup, ch_error *error
   uint64_t options = 0;
   ch_status status =
       ch_compare_settings_hash(&setup->settings, setup->experiment, &setup->plan, &options, error);
-  CH_TRY(ch_ranks_agree(all, status, error));
+  CH_TRY(ch_agree(all, status, error));
   CH_TRY(ch_ranks_compare_programs(all, ch_kernels_best(CH_F32)->name, ch_team_of(0).threads, error));
   const ch_rank_fact facts[] = {{"other options", options},
                                 {"other names of files", hash_names(&setup->settings)}};
@@ -410,15 +410,15 @@ static ch_status begin_setup(const ch_compare_settings *settings, bool dry, ch_c
                              ch_error *error) {
   ch_rank_group *all = dry ? NULL : settings->workers.ranks;
   setup->settings = *settings;
-  CH_TRY(ch_ranks_agree(all, read_settings(settings, setup, error), error));
+  CH_TRY(ch_agree(all, read_settings(settings, setup, error), error));
   if (dry) return CH_OK;
   CH_TRY(compare_settings(setup, error));
   /* PyTorch's worker starts the processes of a run itself. */
   int64_t each = settings->workers.engine == CH_ENGINE_PYTORCH ? 1 : settings->workers.ranks_per_run;
-  CH_TRY(ch_scheduler_open(all, each, ch_compare_stopped, setup, &setup->crew, error));
-  if (!ch_scheduler_leads(&setup->crew)) return ch_ranks_agree(all, CH_OK, error);
+  CH_TRY(ch_scheduler_open(all, each, ch_compare_stopped, setup, &setup->scheduler, error));
+  if (!ch_scheduler_leads(&setup->scheduler)) return ch_agree(all, CH_OK, error);
   ch_preparation_begin(&setup->attempt, setup->settings.report.out);
-  return ch_ranks_agree(all, ch_make_directory(setup->settings.report.out, error), error);
+  return ch_agree(all, ch_make_directory(setup->settings.report.out, error), error);
 }
 
 static ch_status check_kept(ch_compare_setup *setup, ch_compare_kept *kept, ch_error *error) {
@@ -436,24 +436,24 @@ ch_status ch_compare_setup_plan(const ch_compare_settings *settings, ch_experime
   ch_compare_settings own = *settings;
   ch_compare_kept kept;
   if (!dry && !ch_ranks_leads(settings->workers.ranks)) own.event = NULL; /* only rank 0 reports progress */
-  *setup =
-      (ch_compare_setup){.experiment = experiment, .crew.groups = 1, .comparison = comparison, .dry = dry};
+  *setup = (ch_compare_setup){
+      .experiment = experiment, .scheduler.groups = 1, .comparison = comparison, .dry = dry};
   CH_TRY(begin_setup(&own, dry, setup, error));
-  CH_TRY(ch_ranks_agree(setup->crew.all, check_kept(setup, &kept, error), error));
+  CH_TRY(ch_agree(setup->scheduler.all, check_kept(setup, &kept, error), error));
   setup->continued = kept.there;
   CH_TRY(open_source_for_all(setup, kept.there, dry, error));
   CH_TRY(compare_source(setup, error));
-  return ch_ranks_agree(setup->crew.all, plan_training(setup, error), error);
+  return ch_agree(setup->scheduler.all, plan_training(setup, error), error);
 }
 
 /* The settings are written when the text is ready: a directory that has them has all that was derived from the text. */
 ch_status ch_compare_setup_settle(ch_compare_setup *setup, ch_error *error) {
-  ch_rank_group *all = setup->crew.all;
-  CH_TRY(ch_ranks_agree(all, ch_compare_setup_describe(setup, error), error));
-  CH_TRY(ch_ranks_agree(all, setup->continued ? check_trained(setup, error) : CH_OK, error));
+  ch_rank_group *all = setup->scheduler.all;
+  CH_TRY(ch_agree(all, ch_compare_setup_describe(setup, error), error));
+  CH_TRY(ch_agree(all, setup->continued ? check_trained(setup, error) : CH_OK, error));
   if (setup->dry) return CH_OK;
-  bool writes = ch_scheduler_leads(&setup->crew) && !setup->continued;
-  CH_TRY(ch_ranks_agree(all, writes ? ch_compare_setup_keep(setup, error) : CH_OK, error));
+  bool writes = ch_scheduler_leads(&setup->scheduler) && !setup->continued;
+  CH_TRY(ch_agree(all, writes ? ch_compare_setup_keep(setup, error) : CH_OK, error));
   ch_compare_tell(setup, (ch_compare_event){.kind = CH_COMPARE_EVENT_PREPARED,
                                             .as.prepared = {&setup->comparison->data}});
   return CH_OK;
@@ -461,8 +461,8 @@ ch_status ch_compare_setup_settle(ch_compare_setup *setup, ch_error *error) {
 
 ch_status ch_compare_setup_text(const ch_compare_settings *settings, ch_comparison *comparison,
                                 ch_compare_setup *setup, ch_error *error) {
-  *setup =
-      (ch_compare_setup){.experiment = CH_EXPERIMENT_COMPARISON, .crew.groups = 1, .comparison = comparison};
+  *setup = (ch_compare_setup){
+      .experiment = CH_EXPERIMENT_COMPARISON, .scheduler.groups = 1, .comparison = comparison};
   CH_TRY(begin_setup(settings, false, setup, error));
   return open_comparison_text(setup, false, false, error);
 }
@@ -481,7 +481,7 @@ void ch_compare_setup_close(ch_compare_setup *setup, ch_status status) {
   if (status != CH_OK && status != CH_ERROR_INTERRUPTED && !setup->began && !shared)
     ch_preparation_undo(&setup->attempt);
   ch_preparation_end(&setup->attempt);
-  ch_scheduler_close(&setup->crew);
+  ch_scheduler_close(&setup->scheduler);
   ch_data_close(&setup->data);
   ch_image_data_close(&setup->images);
   ch_compare_plan_free(&setup->plan);

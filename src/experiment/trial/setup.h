@@ -15,7 +15,7 @@ typedef struct ch_compare_setup {
   ch_compare_settings settings; /* complete */
   double lr_given;              /* a rate for all models, 0: their usual ones */
   ch_experiment experiment;
-  ch_scheduler crew;         /* who trains */
+  ch_scheduler scheduler;    /* who trains */
   ch_comparison *comparison; /* everything except the models' results is filled in */
   ch_compare_plan plan;
   ch_data data;              /* of a comparison on text, */

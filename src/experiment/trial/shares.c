@@ -46,7 +46,7 @@ static ch_status predict_flops(const ch_compare_setup *setup, int model, double 
 
 ch_status ch_order_pieces(const ch_compare_setup *setup, ch_assignment *pieces, int *listed, int count,
                           ch_error *error) {
-  if (setup->crew.groups == 1) return CH_OK;
+  if (setup->scheduler.groups == 1) return CH_OK;
   size_t room = (size_t)count + 1;
   double *costs = calloc(room, sizeof *costs);
   int *order = calloc(room, sizeof *order), *listed_before = calloc(room, sizeof *listed);

@@ -143,14 +143,14 @@ bool ch_compare_has_weights(const ch_compare_setup *setup, const ch_model_result
 /* --- rounds of turns --------------------------------------------------------------------------------------------- */
 
 /* A model that is timed. */
-typedef struct timed {
+typedef struct timed_model {
   const ch_config *config; /* training is timed too; or NULL */
   bool wanted, taken;      /* in the next round; in an earlier one */
   speeds turns[CH_COMPARE_TURNS];
   ch_model_result best; /* what is known of the model, with the steadiest speeds of all rounds */
-} timed;
+} timed_model;
 
-static ch_status take_round(ch_compare_setup *setup, int round, timed *all, ch_error *error) {
+static ch_status take_round(ch_compare_setup *setup, int round, timed_model *all, ch_error *error) {
   const ch_comparison *c = setup->comparison;
   for (int turn = 0; turn < CH_COMPARE_TURNS; turn++)
     for (int i = 0; i < c->count; i++) {
@@ -178,7 +178,7 @@ static ch_median_speed training_of(const ch_model_result *m) {
 }
 
 /* Keeps a round's measurements that are steadier than earlier ones. Decides whether another round is needed. */
-static ch_status judge_speeds(ch_compare_setup *setup, timed *model, ch_error *error) {
+static ch_status judge_speeds(ch_compare_setup *setup, timed_model *model, ch_error *error) {
   const ch_model_result *before = &model->best;
   ch_model_result now = *before;
   CH_TRY(fill_speeds(setup, model->turns, CH_COMPARE_TURNS, &now, error));
@@ -216,7 +216,7 @@ static const ch_config *config_of(const ch_compare_setup *setup, const char *nam
 
 /* Of each name, one model is timed: the first that has its weights. Training is timed too where that of any seed was
  * not steady. */
-static void begin_timing(ch_compare_setup *setup, timed *all) {
+static void begin_timing(ch_compare_setup *setup, timed_model *all) {
   const ch_comparison *c = setup->comparison;
   for (int i = 0; i < c->count; i++) {
     bool training = setup->settings.verdict.remeasure, first = ch_compare_has_weights(setup, &c->models[i]);
@@ -232,7 +232,7 @@ static void begin_timing(ch_compare_setup *setup, timed *all) {
   }
 }
 
-static ch_status take_rounds(ch_compare_setup *setup, timed *all, ch_error *error) {
+static ch_status take_rounds(ch_compare_setup *setup, timed_model *all, ch_error *error) {
   int count = setup->comparison->count;
   begin_timing(setup, all);
   for (int round = 0; round < ROUNDS; round++) {
@@ -256,7 +256,7 @@ static ch_status give_speed(ch_compare_setup *setup, const ch_model_result *from
   return ch_compare_keep_run(setup, run, error);
 }
 
-static ch_status time_all(ch_compare_setup *setup, timed *all, ch_error *error) {
+static ch_status time_all(ch_compare_setup *setup, timed_model *all, ch_error *error) {
   const ch_comparison *c = setup->comparison;
   CH_TRY(take_rounds(setup, all, error));
   for (int i = 0; i < c->count; i++)
@@ -281,7 +281,7 @@ ch_status ch_compare_time_in_rounds(ch_compare_setup *setup, bool *changed, ch_e
   const ch_comparison *c = setup->comparison;
   *changed = lacks_timing(setup);
   if (*changed) {
-    timed *all = calloc((size_t)c->count + 1, sizeof *all);
+    timed_model *all = calloc((size_t)c->count + 1, sizeof *all);
     ch_status status = all ? time_all(setup, all, error) : ch_no_memory(error);
     free(all);
     return status;

@@ -18,11 +18,12 @@
 enum { MOST_RESULT_BYTES = 1 << 26 };
 
 /* The run in progress. */
-typedef struct running {
+typedef struct run_progress {
   ch_compare_setup *setup;
   ch_train_options training; /* of this run */
   ch_compare_position position;
   ch_step_times times;
+  ch_trained_on on;
   bool began;       /* a step was trained, or all were before */
   ch_status failed; /* what went wrong between steps: settings or results could not be written */
   ch_error error;
@@ -30,28 +31,28 @@ typedef struct running {
   const ch_model_result *best;
   bool hopeless;
   double last_loss; /* of the last evaluation; 0: there was none */
-} running;
+} run_progress;
 
 static void on_step(void *context, const ch_step_report *report) {
-  running *r = context;
+  run_progress *r = context;
   ch_compare_setup *setup = r->setup;
   r->began = true;
   if (r->times.taken < r->times.room) r->times.seconds[r->times.taken++] = report->seconds;
-  if (r->failed == CH_OK && ch_scheduler_leads(&setup->crew)) {
+  if (r->failed == CH_OK && ch_scheduler_leads(&setup->scheduler)) {
     if (!setup->kept) r->failed = ch_compare_setup_keep(setup, &r->error);
-    if (r->failed == CH_OK) r->failed = ch_scheduler_settle(&setup->crew, &r->error);
+    if (r->failed == CH_OK) r->failed = ch_scheduler_settle(&setup->scheduler, &r->error);
   }
   ch_train_step_of(report, r->training.steps, &r->position.step);
   ch_compare_tell(setup, (ch_compare_event){.kind = CH_COMPARE_EVENT_STEP, .as.step = {&r->position}});
 }
 
 static void on_evaluating(void *context) {
-  running *r = context;
+  run_progress *r = context;
   r->position.evaluating = true;
 }
 
 static void on_evaluated(void *context, const ch_validation_point *point) {
-  running *r = context;
+  run_progress *r = context;
   r->position.evaluating = false;
   int64_t step_tokens = ch_train_step_tokens(&r->setup->training);
   r->last_loss = point->loss;
@@ -61,27 +62,29 @@ static void on_evaluated(void *context, const ch_validation_point *point) {
 }
 
 static void on_share(void *context, double share) {
-  const running *r = context;
+  const run_progress *r = context;
   ch_compare_tell(r->setup,
                   (ch_compare_event){.kind = CH_COMPARE_EVENT_SHARE, .as.share = {&r->position, share}});
 }
 
-static void on_started(void *context, int64_t step) {
-  running *r = context;
+static void on_started(void *context, int64_t step, const ch_trained_on *on) {
+  run_progress *r = context;
+  if (!ch_trained_on_copy(on, &r->setup->comparison->arena, &r->on)) r->failed = ch_no_memory(&r->error);
   r->position.step.step = step;
   r->position.step.tokens = step * ch_train_step_tokens(&r->setup->training);
 }
 
 static bool on_interrupted(void *context) {
-  running *r = context;
-  bool stops = ch_scheduler_stops(&r->setup->crew); /* called in any case: it also serves other ranks */
+  run_progress *r = context;
+  bool stops = ch_scheduler_stops(&r->setup->scheduler); /* called in any case: it also serves other ranks */
   return stops || r->hopeless || r->failed != CH_OK;
 }
 
 /* Collects the results after the last step, on the rank that writes the run's files. */
-static ch_status finish_run(running *run, ch_trainer *trainer, const char *directory, ch_model_result *model,
-                            ch_error *error) {
+static ch_status finish_run(run_progress *run, ch_trainer *trainer, const char *directory,
+                            ch_model_result *model, ch_error *error) {
   ch_compare_setup *setup = run->setup;
+  model->trained_on = run->on;
   CH_TRY(ch_model_result_fill_training(setup, trainer, &run->times, model, error));
   return ch_compare_on_images(setup) ? CH_OK : ch_data_give_tokenizer(&setup->data, directory, error);
 }
@@ -91,7 +94,7 @@ static ch_status finish_run(running *run, ch_trainer *trainer, const char *direc
 char *ch_compare_device_of(const ch_compare_setup *setup) {
   const char *from = setup->settings.workers.device;
   int64_t each = setup->settings.workers.ranks_per_run > 0 ? setup->settings.workers.ranks_per_run : 1;
-  for (int64_t before = ch_ranks_rank(setup->settings.workers.ranks) * each; from && before > 0; before--) {
+  for (int64_t before = ch_own_rank(setup->settings.workers.ranks) * each; from && before > 0; before--) {
     from = strchr(from, ',');
     from = from ? from + 1 : NULL;
   }
@@ -102,17 +105,18 @@ char *ch_compare_device_of(const ch_compare_setup *setup) {
   return strndup(from, length);
 }
 
-static ch_status train(running *run, const ch_planned_model *planned, const char *directory,
+static ch_status train(run_progress *run, const ch_planned_model *planned, const char *directory,
                        ch_model_result *model, ch_error *error) {
   ch_compare_setup *setup = run->setup;
-  ch_rank_group *own = setup->crew.own;
+  ch_rank_group *own = setup->scheduler.own;
   ch_step_times *times = &run->times;
   const ch_compare_settings *s = &setup->settings;
   char *device = ch_compare_device_of(setup);
   const ch_worker worker = {.python = s->workers.python,
                             .device = device,
                             .text = s->report.out,
-                            .micro_batch = s->training.micro_batch};
+                            .micro_batch = s->training.micro_batch,
+                            .shard = s->workers.shard};
   ch_train_events events = {.context = run,
                             .worker = s->workers.engine == CH_ENGINE_PYTORCH ? &worker : NULL,
                             .started = on_started,
@@ -130,18 +134,19 @@ static ch_status train(running *run, const ch_planned_model *planned, const char
   times->room = run->training.steps;
   times->seconds = calloc((size_t)times->room, sizeof *times->seconds);
   if (!times->seconds) status = ch_no_memory(error);
-  CH_TRY_GOTO(ch_ranks_agree(own, status, error));
+  CH_TRY_GOTO(ch_agree(own, status, error));
   CH_TRY_GOTO(ch_trainer_create_over(&start, &planned->config, &training, source, &trainer, error));
   ch_load before = ch_load_now();
   CH_TRY_GOTO(ch_train_run(trainer, directory, true, &events, error));
   ch_load after = ch_load_now();
   times->disturbed = ch_load_disturbed(&before, &after, ch_team_of(0).threads);
-  if (ch_scheduler_writes(&setup->crew)) status = finish_run(run, trainer, directory, model, error);
-  CH_TRY_GOTO(ch_ranks_agree(own, status, error));
+  if (ch_scheduler_writes(&setup->scheduler)) status = finish_run(run, trainer, directory, model, error);
+  CH_TRY_GOTO(ch_agree(own, status, error));
   /* Frees the trainer's memory before decoding is timed. With other ranks, it is timed after all have ended. */
   ch_trainer_free(trainer);
   trainer = NULL;
-  if (ch_scheduler_is_alone(&setup->crew)) CH_TRY_GOTO(ch_compare_time_alone(setup, directory, model, error));
+  if (ch_scheduler_is_alone(&setup->scheduler))
+    CH_TRY_GOTO(ch_compare_time_alone(setup, directory, model, error));
 done:
   ch_trainer_free(trainer);
   free(times->seconds);
@@ -150,10 +155,10 @@ done:
 }
 
 /* A run that is refused before its first step leaves nothing behind. */
-static ch_status train_or_withdraw(running *run, const ch_planned_model *planned, const char *directory,
+static ch_status train_or_withdraw(run_progress *run, const ch_planned_model *planned, const char *directory,
                                    ch_model_result *model, bool *began, ch_error *error) {
   ch_preparation attempt = {0};
-  if (ch_scheduler_writes(&run->setup->crew)) ch_preparation_begin(&attempt, directory);
+  if (ch_scheduler_writes(&run->setup->scheduler)) ch_preparation_begin(&attempt, directory);
   ch_status status = train(run, planned, directory, model, error);
   if (status != CH_OK && status != CH_ERROR_INTERRUPTED && !run->began) ch_preparation_undo(&attempt);
   ch_preparation_end(&attempt);
@@ -164,10 +169,10 @@ static ch_status train_or_withdraw(running *run, const ch_planned_model *planned
 /* Writes a result, on the rank that does. The reference to the object is taken. */
 static ch_status write_result(const ch_compare_setup *setup, const char *path, json_t *object,
                               ch_error *error) {
-  bool writes = ch_scheduler_writes(&setup->crew);
+  bool writes = ch_scheduler_writes(&setup->scheduler);
   ch_status status = writes ? ch_write_json(path, object, CH_DIGITS_EXACT, error) : CH_OK;
   if (!writes) json_decref(object);
-  return ch_ranks_agree(setup->crew.own, status, error);
+  return ch_agree(setup->scheduler.own, status, error);
 }
 
 /* --- runs of the comparison ------------------------------------------------------------------------------------- */
@@ -221,20 +226,20 @@ ch_status ch_compare_train_run(ch_compare_setup *setup, int model, uint64_t seed
   const ch_planned_model *planned = &setup->plan.models[model];
   const char *name;
   char *directory = NULL, *result = NULL;
-  running r = {.setup = setup};
+  run_progress r = {.setup = setup};
   ch_model_result made;
   ch_status status = CH_OK;
   ch_compare_take_seed(setup, seed);
   status = find_run(setup, planned, seed, &name, &directory, &result, error);
   if (status == CH_OK) status = ch_compare_training_of(setup, planned, &r.training, error);
   if (status == CH_OK) status = ch_model_result_fill_shape(setup, planned, &made, error);
-  CH_TRY_GOTO(ch_ranks_agree(setup->crew.own, status, error));
+  CH_TRY_GOTO(ch_agree(setup->scheduler.own, status, error));
   r.position = (ch_compare_position){.name = planned->name,
                                      .seed = seed,
                                      .lr = planned->lr,
                                      .run = run,
                                      .runs = runs,
-                                     .groups = setup->crew.groups,
+                                     .groups = setup->scheduler.groups,
                                      .step.steps = r.training.steps};
   made.directory = name;
   ch_compare_tell(setup,
@@ -273,17 +278,17 @@ static ch_status read_trial(ch_compare_setup *setup, const trial *t, ch_error *e
 static ch_status train_trial(ch_compare_setup *setup, const ch_planned_model *planned, const trial *t,
                              const ch_model_result *best, bool *began, ch_error *error) {
   ch_model_result *model = t->run;
-  running run = {.setup = setup, .best = best};
+  run_progress run = {.setup = setup, .best = best};
   ch_status status = ch_compare_training_of(setup, planned, &run.training, error);
   if (status == CH_OK) status = ch_model_result_fill_shape(setup, planned, model, error);
-  CH_TRY(ch_ranks_agree(setup->crew.own, status, error));
+  CH_TRY(ch_agree(setup->scheduler.own, status, error));
   run.position = (ch_compare_position){.name = planned->name,
                                        .seed = setup->training.seed,
                                        .lr = t->lr,
                                        .tries_rate = true,
                                        .run = setup->comparison->count,
                                        .runs = setup->comparison->planned,
-                                       .groups = setup->crew.groups,
+                                       .groups = setup->scheduler.groups,
                                        .step.steps = run.training.steps};
   model->directory = t->name;
   model->lr = t->lr;
@@ -317,9 +322,9 @@ static ch_status try_rate(ch_compare_setup *setup, const ch_planned_model *plann
     *known = tried;
     return tried ? read_trial(setup, t, error) : CH_OK;
   }
-  tried = ch_ranks_decide(setup->crew.own, tried);
+  tried = ch_ranks_decide(setup->scheduler.own, tried);
   if (!tried) return train_trial(setup, planned, t, best, began, error);
-  return ch_ranks_agree(setup->crew.own, read_trial(setup, t, error), error);
+  return ch_agree(setup->scheduler.own, read_trial(setup, t, error), error);
 }
 
 static ch_status tune(ch_compare_setup *setup, ch_planned_model *planned, bool *known, bool *began,

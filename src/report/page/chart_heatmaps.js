@@ -1,7 +1,7 @@
 "use strict";
 /* Kind "heatmaps": matrices side by side. Small ones are cells; large ones are a picture with one pixel per element. */
 const chartHeatmaps = (function () {
-  const MOST_CELLS = 400, GAP = 18, TITLE = 22;
+  const MOST_CELLS = 400, GAP = 18, TITLE_SIZE = 11, TITLE_LINE = 14;
 
   /* The colour of a value on a scale of the figure: {low, high, scheme}; values outside get the colour of the nearer end. */
   function painter(scale) {
@@ -21,6 +21,14 @@ const chartHeatmaps = (function () {
     return canvas.toDataURL();
   }
 
+  /* The lines of every title: one, or if that is too wide for some panel, one for each of its parts ("layer 0:", "v_knock.up,", "head 1"). */
+  function titlesOf(panels, room) {
+    const context = document.createElement("canvas").getContext("2d");
+    context.font = TITLE_SIZE + "px " + getComputedStyle(document.body).fontFamily;
+    const fits = panels.every((panel) => context.measureText(panel.title).width <= room);
+    return new Map(panels.map((panel) => [panel, fits ? [panel.title] : panel.title.split(/(?<=[:,]) /)]));
+  }
+
   /* How many panels are in a row, and their size. A figure of few columns keeps them: each of its rows is a layer. */
   function layout(figure, width) {
     const wanted = Math.min(figure.columns || figure.panels.length, figure.panels.length);
@@ -29,8 +37,10 @@ const chartHeatmaps = (function () {
     const rows = [];
     for (let i = 0; i < figure.panels.length; i += wanted)
       for (let k = i; k < Math.min(i + wanted, figure.panels.length); k += fits) rows.push(figure.panels.slice(k, Math.min(k + fits, i + wanted)));
-    const tall = rows.map((row) => TITLE + Math.max(...row.map((p) => sideways(p, side).height)) + 12);
-    return { rows, side, tall, whole: tall.reduce((a, b) => a + b, 0) };
+    const titles = titlesOf(figure.panels, side + GAP - 4);
+    const head = 8 + TITLE_LINE * Math.max(...[...titles.values()].map((lines) => lines.length));
+    const tall = rows.map((row) => head + Math.max(...row.map((p) => sideways(p, side).height)) + 12);
+    return { rows, side, titles, head, tall, whole: tall.reduce((a, b) => a + b, 0) };
   }
 
   /* Wide matrices keep the width, tall ones are at most as high as that. */
@@ -65,9 +75,10 @@ const chartHeatmaps = (function () {
         };
         marks.push(Object.assign({
           type: "group",
-          encode: { update: { x: { value: i * (plan.side + GAP) }, y: { value: y + TITLE }, width: { value: size.width }, height: { value: size.height }, stroke: { value: colours.line } } },
+          encode: { update: { x: { value: i * (plan.side + GAP) }, y: { value: y + plan.head }, width: { value: size.width }, height: { value: size.height }, stroke: { value: colours.line } } },
         }, inside));
-        marks.push({ type: "text", encode: { update: { x: { value: i * (plan.side + GAP) }, y: { value: y + TITLE - 6 }, text: { value: panel.title }, fill: { value: colours.quiet }, fontSize: { value: 11 }, limit: { value: plan.side + GAP - 4 } } } });
+        const lines = plan.titles.get(panel);
+        marks.push({ type: "text", encode: { update: { x: { value: i * (plan.side + GAP) }, y: { value: y + plan.head - 6 - TITLE_LINE * (lines.length - 1) }, text: { value: lines }, fill: { value: colours.quiet }, fontSize: { value: TITLE_SIZE }, lineHeight: { value: TITLE_LINE }, limit: { value: plan.side + GAP - 4 } } } });
       });
       y += plan.tall[r];
     });

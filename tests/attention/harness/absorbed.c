@@ -16,7 +16,7 @@ void check_absorbed(laboratory *lab, const specimen *s) {
   if (!foldable(&s->definition)) return;
   ch_model model = {.config = s->config, .params = s->params, .weights = {.tensors = s->narrow}};
   ch_absorb_options options = {.keep_cache = false};
-  ch_absorbed absorbed = {0};
+  ch_absorption absorbed = {0};
   ch_error error = {0};
   if (ch_absorb(&model, &options, &absorbed, &error) != CH_OK) {
     complain(s, "%s", error.message);

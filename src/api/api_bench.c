@@ -1,6 +1,8 @@
-/* Measures decoding, prefill and training: timed repetitions on arbitrary tokens and states. */
+/* The public functions that measure speed: the machine and its limits, and decoding, prefill and training of a model,
+ * in timed repetitions on arbitrary tokens and states. Traces, profiles and dictionaries of atoms have files of their
+ * own. */
 #define _GNU_SOURCE
-#include "bench/speed.h"
+#include <crosshead/bench.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -11,6 +13,9 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "bench/limits.h"
+#include "bench/machine.h"
+#include "bench/random_model.h"
+#include "bench/speed_limits.h"
 #include "bench/timing.h"
 #include "io/model_files.h"
 #include "infer/api.h"
@@ -20,6 +25,10 @@
 
 enum { MOST_REPEAT = 1000, SEED = 1 };
 
+void ch_machine_describe(ch_machine *machine) {
+  *machine = ch_machine_here();
+}
+
 void ch_speed_limits_measure(ch_speed_limits *limits) {
   *limits = (ch_speed_limits){.fma_peak = ch_measure_fma_peak_f32(CH_LIMIT_BEST),
                               .bf16_peak = ch_measure_dot_peak_bf16(CH_LIMIT_BEST),
@@ -27,18 +36,6 @@ void ch_speed_limits_measure(ch_speed_limits *limits) {
                               .read_bandwidth = ch_measure_read_bandwidth(CH_LIMIT_BEST),
                               .l3_bandwidth = ch_measure_read_bandwidth_l3(),
                               .l2_bandwidth = ch_measure_read_bandwidth_l2()};
-}
-
-double ch_speed_peak(const ch_speed_limits *limits, ch_dtype dtype, const char **name) {
-  bool bf16 = dtype == CH_BF16 && limits->bf16_peak > limits->fma_peak,
-       int8 = ch_dtype_is_block_quantised(dtype) && limits->int8_peak > 0;
-  if (name) *name = bf16 ? "BF16" : int8 ? "INT8" : "F32";
-  return bf16 ? limits->bf16_peak : int8 ? limits->int8_peak : limits->fma_peak;
-}
-
-double ch_speed_least_seconds(const ch_speed_limits *limits, ch_dtype dtype, double flops, double bytes) {
-  double computing = flops / ch_speed_peak(limits, dtype, NULL), reading = bytes / limits->read_bandwidth;
-  return computing > reading ? computing : reading;
 }
 
 void ch_speed_defaults(ch_speed_settings *settings) {
@@ -50,7 +47,7 @@ void ch_speed_defaults(ch_speed_settings *settings) {
 typedef ch_status (*repetition)(void *context, ch_error *error);
 
 /* A timed work, and what is measured besides its time. */
-typedef struct repeated {
+typedef struct repetition_work {
   repetition once;
   void *context;
   const ch_speed_settings *options;
@@ -58,10 +55,10 @@ typedef struct repeated {
   int begun;                    /* repetitions, the untimed first one included */
   bool keep_events;             /* the caller's profile records events */
   double rate[MOST_REPEAT + 2]; /* read bandwidth before each repetition and after the last, with a probe */
-} repeated;
+} repetition_work;
 
 /* A profile holds timed repetitions only, and the events of the last. */
-static void begin_profile(repeated *r) {
+static void begin_profile(repetition_work *r) {
   ch_profile *profile = r->options->profile;
   if (!profile) return;
   if (r->begun == 0) r->keep_events = profile->keep_events;
@@ -70,7 +67,7 @@ static void begin_profile(repeated *r) {
 }
 
 static ch_status prepare(void *context, ch_error *error) {
-  repeated *r = context;
+  repetition_work *r = context;
   (void)error;
   begin_profile(r);
   if (r->probe) r->rate[r->begun] = ch_read_probe_rate(r->probe);
@@ -79,17 +76,17 @@ static ch_status prepare(void *context, ch_error *error) {
 }
 
 static ch_status run_once(void *context, ch_error *error) {
-  const repeated *r = context;
+  const repetition_work *r = context;
   return r->once(r->context, error);
 }
 
 /* seconds [repeat], and where there is a probe the bandwidth around each repetition. */
-static ch_status repeat_it(repeated *r, double seconds[], double bandwidth[], ch_error *error) {
+static ch_status repeat_it(repetition_work *r, double seconds[], double bandwidth[], ch_error *error) {
   int repeat = r->options->repeat;
   if (repeat < 1 || repeat > MOST_REPEAT)
     return ch_fail(error, CH_ERROR_ARGUMENT, "repetitions is %d; it must be from 1 to %d", repeat,
                    MOST_REPEAT);
-  ch_timed work = {.context = r, .once = run_once, .prepare = prepare, .seconds = seconds};
+  ch_timed_work work = {.context = r, .once = run_once, .prepare = prepare, .seconds = seconds};
   CH_TRY(ch_time(&(ch_timing){.least = repeat, .most = repeat}, 1, &work, error));
   if (r->probe) r->rate[r->begun] = ch_read_probe_rate(r->probe);
   for (int i = 0; i < repeat; i++) {
@@ -102,7 +99,7 @@ static ch_status repeat_it(repeated *r, double seconds[], double bandwidth[], ch
 static ch_status median_of(repetition once, void *context, const ch_speed_settings *options, double *middle,
                            ch_error *error) {
   double seconds[MOST_REPEAT];
-  repeated r = {.once = once, .context = context, .options = options};
+  repetition_work r = {.once = once, .context = context, .options = options};
   CH_TRY(repeat_it(&r, seconds, NULL, error));
   *middle = ch_median(seconds, options->repeat);
   return CH_OK;
@@ -117,39 +114,25 @@ typedef struct inference {
   ch_cache_types cache;
 } inference;
 
-/* The share of experts that at least one of the sequences chooses. */
-static double experts_read(const ch_config *config, int64_t sequences) {
-  if (config->moe.experts == 0) return 0;
-  return 1 - pow(1 - (double)config->moe.active / (double)config->moe.experts, (double)sequences);
-}
-
-double ch_speed_matrix_bytes(const ch_model *model, int64_t sequences) {
-  double bytes = 0, share = experts_read(&model->config, sequences);
-  for (int i = 0; i < model->params.count; i++) {
-    const ch_param *row = &model->params.rows[i];
-    bool looked_up =
-        row->kind == CH_PARAM_GATE_EMBEDDING ||
-        (!model->config.tie_word_embeddings && strcmp(row->name, "model.embed_tokens.weight") == 0);
-    if (row->rank < 2 || looked_up) continue;
-    bytes += (double)ch_tensor_bytes(&model->weights.tensors[i]) * (row->kind == CH_PARAM_EXPERT ? share : 1);
-  }
-  return bytes;
-}
-
-static ch_dtype matrix_type(const ch_model *model) {
-  int64_t elements[CH_DTYPE_COUNT] = {0};
-  int most = CH_F32;
-  for (int i = 0; i < model->params.count; i++) {
-    const ch_tensor *tensor = &model->weights.tensors[i];
-    if (tensor->rank >= 2) elements[tensor->dtype] += ch_tensor_count(tensor);
-  }
-  for (int type = 0; type < CH_DTYPE_COUNT; type++)
-    if (elements[type] > elements[most]) most = type;
-  return (ch_dtype)most;
+ch_status ch_model_open_random(const char *path, ch_precision type, uint64_t seed,
+                               const ch_model_settings *settings, ch_model **model, ch_error *error) {
+  static const ch_dtype types[] = {CH_F32, CH_F32, CH_F16, CH_BF16};
+  if (!path || !model) return ch_refuse_null(error, path ? "the model pointer" : "the configuration's name");
+  *model = NULL;
+  if ((unsigned)type >= sizeof types / sizeof *types)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "type is %d; random matrices are F32, F16 or BF16", (int)type);
+  ch_model *made = NULL;
+  CH_TRY(ch_model_random(path, types[type], seed, &made, error));
+  ch_status status = ch_api_choose_form(made, settings && settings->keep_dictionary, error);
+  if (status == CH_OK)
+    *model = made;
+  else
+    ch_model_unload(made);
+  return status;
 }
 
 void ch_speed_matrices_of(const ch_model *model, ch_speed_matrices *matrices) {
-  *matrices = (ch_speed_matrices){.type = ch_dtype_name(matrix_type(model)),
+  *matrices = (ch_speed_matrices){.type = ch_dtype_name(ch_matrix_type(model)),
                                   .bytes_decoded = ch_speed_matrix_bytes(model, 1)};
   for (int i = 0; i < model->params.count; i++)
     matrices->parameters += (double)ch_param_count(&model->params.rows[i]);
@@ -259,7 +242,7 @@ ch_status ch_speed_prefill(const ch_model *model, const ch_speed_settings *optio
     finish(options, speed);
     status = prefill_flops(model, &run, &speed->flops, error);
     speed->bytes = ch_speed_matrix_bytes(model, options->tokens);
-    find_share(options, matrix_type(model), speed);
+    find_share(options, ch_matrix_type(model), speed);
   }
   end(&run);
   return status;
@@ -295,7 +278,7 @@ static void find_decoding_share(const ch_model *model, const inference *run, dou
   double attending =
       speed->attention_flops / ch_speed_peak(options->limits, attention_type(&run->cache), NULL);
   double multiplying =
-      (speed->flops - speed->attention_flops) / ch_speed_peak(options->limits, matrix_type(model), NULL);
+      (speed->flops - speed->attention_flops) / ch_speed_peak(options->limits, ch_matrix_type(model), NULL);
   for (int i = 0; i < options->repeat; i++) {
     double rate = bandwidth[i] > 0 ? bandwidth[i] : options->limits->read_bandwidth;
     share[i] = (larger(matrix_bytes / rate, multiplying) + larger(speed->cache_bytes / rate, attending)) /
@@ -314,7 +297,7 @@ static ch_status decode_often(const ch_model *model, const ch_speed_settings *op
   CH_TRY(decode_flops(model, run, held, speed, error));
   ch_read_probe probe = {0};
   if (options->limits) probe = ch_read_probe_open();
-  repeated r = {
+  repetition_work r = {
       .once = decode_once, .context = run, .options = options, .probe = options->limits ? &probe : NULL};
   ch_status status = repeat_it(&r, seconds, bandwidth, error);
   ch_read_probe_close(&probe);
@@ -359,8 +342,8 @@ static ch_status train_once(void *context, ch_error *error) {
   return ch_trainer_step(context, NULL, NULL, &report, error);
 }
 
-ch_status ch_speed_train_config(const ch_config *config, const ch_speed_settings *options, ch_speed *speed,
-                                ch_error *error) {
+static ch_status train(const ch_config *config, const ch_speed_settings *options, ch_speed *speed,
+                       ch_error *error) {
   *speed = (ch_speed){.limit = ""};
   CH_TRY(ch_config_needs_text(config, "bench", error));
   ch_train_options settings;
@@ -390,5 +373,5 @@ ch_status ch_speed_train(const char *path, const ch_speed_settings *settings, ch
   ch_config config;
   CH_TRY(check_settings(path, settings, speed, error));
   CH_TRY(ch_config_read_stored(path, &config, error));
-  return ch_speed_train_config(&config, settings, speed, error);
+  return train(&config, settings, speed, error);
 }

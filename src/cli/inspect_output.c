@@ -1,6 +1,6 @@
 /* Recognises outputs by their names: a directory with any other name in it is not Crosshead's. */
 #define _GNU_SOURCE
-#include "cli/recognise.h"
+#include "cli/inspect_output.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -130,7 +130,7 @@ static void look_at_file(const char *path, ch_occupant *s) {
   if (!s->what) snprintf(s->stranger, sizeof s->stranger, "neither JSON, safetensors nor GGUF");
 }
 
-ch_occupant ch_recognise(const char *path) {
+ch_occupant ch_inspect_output(const char *path) {
   ch_occupant s = {.kind = CH_HOLDS_NOTHING};
   struct stat info;
   if (stat(path, &info) != 0) return s;

@@ -1,10 +1,9 @@
-/* Speed inside the library: what <crosshead/bench.h> does not offer. */
-#ifndef CH_BENCH_SPEED_H
-#define CH_BENCH_SPEED_H
+/* What bounds the speed of a model on a machine with given limits. bench/limits.h measures those. */
+#ifndef CH_BENCH_SPEED_LIMITS_H
+#define CH_BENCH_SPEED_LIMITS_H
 
 #include <crosshead/bench.h>
 
-#include "graph/plan.h"
 #include "infer/model.h"
 
 /* The peak rate of arithmetic for a type: of BF16 dot products for BF16 and of integer dot products for
@@ -14,11 +13,9 @@ double ch_speed_peak(const ch_speed_limits *limits, ch_dtype dtype, const char *
 /* The least time for so many FLOPs on values of a type and so many bytes from memory. */
 double ch_speed_least_seconds(const ch_speed_limits *limits, ch_dtype dtype, double flops, double bytes);
 
-/* ch_speed_train of a configuration. */
-ch_status ch_speed_train_config(const ch_config *config, const ch_speed_settings *settings, ch_speed *speed,
-                                ch_error *error);
-
 /* Bytes of the matrices that a decoding step of so many sequences reads (ch_speed_matrices). */
 double ch_speed_matrix_bytes(const ch_model *model, int64_t sequences);
+/* The type of most elements of the matrices. */
+ch_dtype ch_matrix_type(const ch_model *model);
 
 #endif

@@ -1,6 +1,6 @@
 /* A run as its directory describes it: log.jsonl has its start, progress and end, result.json its results. */
-#ifndef CH_RUNS_COLLECT_H
-#define CH_RUNS_COLLECT_H
+#ifndef CH_RUNS_COLLECT_RUN_H
+#define CH_RUNS_COLLECT_RUN_H
 
 #include <crosshead/runs.h>
 
@@ -8,7 +8,7 @@
 
 /* Reads DIRECTORY/log.jsonl, and DIRECTORY/result.json where there is one. Texts and curves go into the arena; curves
  * of more than 1000 steps are means of equal stretches. Errors: no log, or one that does not begin as logs do. */
-ch_status ch_kept_run_collect(const char *directory, const ch_kept_run_labels *labels, ch_arena *arena,
-                              ch_kept_run *run, ch_error *error);
+ch_status ch_collect_run(const char *directory, const ch_run_labels *labels, ch_arena *arena,
+                         ch_run_record *run, ch_error *error);
 
 #endif

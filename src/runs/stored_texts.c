@@ -1,6 +1,6 @@
 /* JSON and times in the form of the store. */
 #define _GNU_SOURCE
-#include "runs/kept_texts.h"
+#include "runs/stored_texts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,19 +11,18 @@
 #include "base/text.h"
 #include "bench/machine.h"
 
-const char *ch_kept_json(ch_arena *arena, const json_t *value) {
+const char *ch_stored_json(ch_arena *arena, const json_t *value) {
   char *text = value ? ch_json_dump(value, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
   const char *kept = ch_arena_strdup(arena, text ? text : "{}");
   free(text);
   return kept;
 }
 
-const char *ch_kept_machine(ch_arena *arena, json_t *more) {
-  ch_machine machine;
-  ch_machine_describe(&machine);
+const char *ch_stored_machine(ch_arena *arena, json_t *more) {
+  const ch_machine machine = ch_machine_here();
   json_t *object = ch_machine_to_json(&machine);
   if (object && more) json_object_update(object, more);
-  const char *kept = object ? ch_kept_json(arena, object) : NULL;
+  const char *kept = object ? ch_stored_json(arena, object) : NULL;
   json_decref(object);
   return kept;
 }

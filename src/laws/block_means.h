@@ -8,20 +8,20 @@
  * say little about d0 and s0, so the estimates are averaged over both, weighed by how likely they make the residuals.
  * Equal residuals then give the pooled variance with nearly all degrees of freedom, and a group that is noisier than
  * the others keeps most of its own. */
-#ifndef CH_LAWS_BLOCKED_H
-#define CH_LAWS_BLOCKED_H
+#ifndef CH_LAWS_BLOCK_MEANS_H
+#define CH_LAWS_BLOCK_MEANS_H
 
 #include <stdbool.h>
 
 #include "base/arena.h"
 #include "base/error.h"
 
-typedef struct ch_blocked_value {
+typedef struct ch_block_value {
   int group, block; /* 0 ... groups - 1, 0 ... blocks - 1 */
   double value;
-} ch_blocked_value;
+} ch_block_value;
 
-typedef struct ch_blocked {
+typedef struct ch_block_means {
   int groups;
   double *
       means; /* [groups]: those of the values where every group is in every block; else adjusted to the mean block */
@@ -29,10 +29,10 @@ typedef struct ch_blocked {
   /* [groups * groups], of a difference of two means: standard error and degrees of freedom. The error is INFINITY
    * where the blocks say nothing about it. */
   double *errors, *freedom;
-} ch_blocked;
+} ch_block_means;
 
 /* Each group has at least one value, and one at most in a block. The arrays go into `arena`. */
-ch_status ch_blocked_fit(const ch_blocked_value *values, int count, int groups, int blocks, ch_arena *arena,
-                         ch_blocked *fit, ch_error *error);
+ch_status ch_fit_block_means(const ch_block_value *values, int count, int groups, int blocks, ch_arena *arena,
+                             ch_block_means *fit, ch_error *error);
 
 #endif

@@ -1,6 +1,6 @@
 /* Finds out what exists at the path of an output, and if Crosshead may delete it. */
-#ifndef CH_CLI_RECOGNISE_H
-#define CH_CLI_RECOGNISE_H
+#ifndef CH_CLI_INSPECT_OUTPUT_H
+#define CH_CLI_INSPECT_OUTPUT_H
 
 #include <stdbool.h>
 
@@ -21,7 +21,7 @@ typedef struct ch_occupant {
 } ch_occupant;
 
 /* Reads names, and the first bytes of a file. Follows a symbolic link. */
-ch_occupant ch_recognise(const char *path);
+ch_occupant ch_inspect_output(const char *path);
 
 /* Deletes the contents of a directory; does not follow symbolic links. */
 bool ch_delete_inside(const char *path);

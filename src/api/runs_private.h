@@ -1,12 +1,13 @@
-/* The columns of a recorded run, defined once: the table, what is bound and read, and the keys of queries follow from
- * them. */
-#ifndef CH_RUNS_SCHEMA_H
-#define CH_RUNS_SCHEMA_H
+/* Shared by the public functions of recorded runs: the open file, and the columns of a run, defined once. The table,
+ * what is bound and read, and the keys of queries follow from them. */
+#ifndef CH_API_RUNS_PRIVATE_H
+#define CH_API_RUNS_PRIVATE_H
 
+#include <crosshead/runs.h>
+#include <jansson.h>
 #include <sqlite3.h>
 
 #include "base/text.h"
-#include "runs/store.h"
 
 typedef enum ch_column_type {
   CH_COLUMN_TEXT,
@@ -18,7 +19,7 @@ typedef enum ch_column_type {
 typedef struct ch_runs_column {
   const char *name;
   ch_column_type type;
-  size_t offset; /* in ch_kept_run */
+  size_t offset; /* in ch_run_record */
 } ch_runs_column;
 
 enum { CH_RUNS_COLUMNS = 22 };
@@ -32,5 +33,8 @@ struct ch_runs {
 /* Fills *error with SQLite's message on the last call and the file's name. */
 ch_status ch_runs_failed(const ch_runs *runs, const char *doing, ch_error *error);
 ch_status ch_runs_prepare(ch_runs *runs, const char *sql, sqlite3_stmt **statement, ch_error *error);
+
+/* A run as JSON, without NaN; NULL when memory is out. */
+json_t *ch_run_record_to_json(const ch_run_record *run, bool curves);
 
 #endif

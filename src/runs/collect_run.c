@@ -1,6 +1,6 @@
 /* Reading a run's log. */
 #define _GNU_SOURCE
-#include "runs/collect.h"
+#include "runs/collect_run.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "config_file/config_json.h"
-#include "runs/kept_texts.h"
+#include "runs/stored_texts.h"
 
 enum { MOST_POINTS = 1000, MOST_RESULT_BYTES = 1 << 26 };
 
@@ -23,14 +23,14 @@ typedef struct points {
   int64_t count, room;
 } points;
 
-typedef struct reading {
+typedef struct run_reader {
   const char *directory;
   ch_arena *arena;
-  ch_kept_run *run;
+  ch_run_record *run;
   points training, validation;
   json_t *trained; /* the engine of the log's last start, its device and its versions; or NULL */
   bool begun;
-} reading;
+} run_reader;
 
 /* --- lines ------------------------------------------------------------------------------------------------------- */
 
@@ -46,12 +46,12 @@ static bool add_point(points *p, int64_t tokens, double loss) {
   return true;
 }
 
-static const char *copy_run_text(const reading *r, const char *text) {
+static const char *copy_run_text(const run_reader *r, const char *text) {
   return ch_arena_strdup(r->arena, text ? text : "");
 }
 
-static const char *copy_json(const reading *r, const json_t *value) {
-  return ch_kept_json(r->arena, value);
+static const char *copy_json(const run_reader *r, const json_t *value) {
+  return ch_stored_json(r->arena, value);
 }
 
 static const char *text_at(const json_t *object, const char *key) {
@@ -81,10 +81,10 @@ static const char *mechanism_of(const json_t *config) {
   return name;
 }
 
-static ch_status read_start(reading *r, const json_t *line, ch_error *error) {
+static ch_status read_start(run_reader *r, const json_t *line, ch_error *error) {
   const json_t *options = json_object_get(line, "options"), *config = json_object_get(line, "config");
   const char *seed = text_at(options, "seed");
-  ch_kept_run *run = r->run;
+  ch_run_record *run = r->run;
   r->begun = true;
   if (seed) run->seed = strtoll(seed, NULL, 10);
   run->lr = number_at(options, "lr");
@@ -99,7 +99,7 @@ static ch_status read_start(reading *r, const json_t *line, ch_error *error) {
 }
 
 /* Reads the engine of the steps that follow: the native one, or PyTorch and its device. */
-static ch_status read_engine(reading *r, const json_t *line, ch_error *error) {
+static ch_status read_engine(run_reader *r, const json_t *line, ch_error *error) {
   static const char *const members[][2] = {{"device", "device"}, {"name", "device_name"}, {"torch", "torch"}};
   const char *engine = text_at(line, "engine");
   json_decref(r->trained);
@@ -112,9 +112,9 @@ static ch_status read_engine(reading *r, const json_t *line, ch_error *error) {
   return CH_OK;
 }
 
-static ch_status read_line(reading *r, const json_t *line, ch_error *error) {
+static ch_status read_line(run_reader *r, const json_t *line, ch_error *error) {
   const char *event = text_at(line, "event"), *time = text_at(line, "time");
-  ch_kept_run *run = r->run;
+  ch_run_record *run = r->run;
   if (!event) return CH_OK;
   if (strcmp(event, "start") == 0 || (strcmp(event, "resume") == 0 && !r->begun))
     CH_TRY(read_start(r, line, error));
@@ -136,7 +136,7 @@ static ch_status read_line(reading *r, const json_t *line, ch_error *error) {
   return run->finished ? CH_OK : ch_no_memory(error);
 }
 
-static ch_status read_log(reading *r, const char *path, ch_error *error) {
+static ch_status read_log(run_reader *r, const char *path, ch_error *error) {
   FILE *file = fopen(path, "re");
   char *text = NULL;
   size_t room = 0;
@@ -158,7 +158,7 @@ static ch_status read_log(reading *r, const char *path, ch_error *error) {
 /* --- results as runs ---------------------------------------------------------------------------------------- */
 
 /* Means of equal stretches where there are more than MOST_POINTS. */
-static ch_status keep_curve(const reading *r, const points *p, const ch_curve_point **kept, int64_t *count,
+static ch_status keep_curve(const run_reader *r, const points *p, const ch_curve_point **kept, int64_t *count,
                             ch_error *error) {
   *count = p->count < MOST_POINTS ? p->count : MOST_POINTS;
   ch_curve_point *list = ch_arena_alloc(r->arena, (size_t)(*count + 1) * sizeof *list);
@@ -173,8 +173,8 @@ static ch_status keep_curve(const reading *r, const points *p, const ch_curve_po
   return CH_OK;
 }
 
-static ch_status keep_curves(const reading *r, ch_error *error) {
-  ch_kept_run *run = r->run;
+static ch_status keep_curves(const run_reader *r, ch_error *error) {
+  ch_run_record *run = r->run;
   CH_TRY(keep_curve(r, &r->training, &run->curve, &run->curve_points, error));
   CH_TRY(keep_curve(r, &r->validation, &run->validation_curve, &run->validation_points, error));
   run->tokens = r->training.count ? r->training.list[r->training.count - 1].tokens : 0;
@@ -183,13 +183,13 @@ static ch_status keep_curves(const reading *r, ch_error *error) {
   return CH_OK;
 }
 
-static ch_status keep_machine(const reading *r, ch_error *error) {
-  r->run->machine = ch_kept_machine(r->arena, r->trained);
+static ch_status keep_machine(const run_reader *r, ch_error *error) {
+  r->run->machine = ch_stored_machine(r->arena, r->trained);
   return r->run->machine ? CH_OK : ch_no_memory(error);
 }
 
 /* result.json without its curves. They are stored as points. */
-static ch_status keep_results(const reading *r, const char *path, ch_error *error) {
+static ch_status keep_results(const run_reader *r, const char *path, ch_error *error) {
   json_t *object = NULL;
   r->run->results = "{}";
   if (!ch_is_file(path)) return CH_OK;
@@ -201,8 +201,8 @@ static ch_status keep_results(const reading *r, const char *path, ch_error *erro
   return r->run->results ? CH_OK : ch_no_memory(error);
 }
 
-static ch_status collect_directories(reading *r, const ch_kept_run_labels *labels, ch_error *error) {
-  ch_kept_run *run = r->run;
+static ch_status collect_directories(run_reader *r, const ch_run_labels *labels, ch_error *error) {
+  ch_run_record *run = r->run;
   char whole[PATH_MAX], name[256];
   if (!realpath(r->directory, whole))
     return ch_fail(error, CH_ERROR_IO, "%s: %s", r->directory, strerror(errno));
@@ -228,10 +228,10 @@ done:
   return status;
 }
 
-ch_status ch_kept_run_collect(const char *directory, const ch_kept_run_labels *labels, ch_arena *arena,
-                              ch_kept_run *run, ch_error *error) {
-  reading r = {.directory = directory, .arena = arena, .run = run};
-  *run = (ch_kept_run){.seed = -1, .parameters = -1, .lr = NAN, .loss = NAN, .validation_loss = NAN};
+ch_status ch_collect_run(const char *directory, const ch_run_labels *labels, ch_arena *arena,
+                         ch_run_record *run, ch_error *error) {
+  run_reader r = {.directory = directory, .arena = arena, .run = run};
+  *run = (ch_run_record){.seed = -1, .parameters = -1, .lr = NAN, .loss = NAN, .validation_loss = NAN};
   ch_status status = collect_directories(&r, labels, error);
   free(r.training.list);
   free(r.validation.list);

@@ -1,5 +1,5 @@
 /* Weighted least squares over groups and blocks, and moderated variances. */
-#include "laws/blocked.h"
+#include "laws/block_means.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static const double prior_degrees[PRIORS] = {1, 2, 4, 8, 16, 32, INFINITY};
 static const double prior_weights[PRIORS] = {1. / 1, 1. / 3, 1. / 9, 1. / 27, 1. / 81, 1. / 243, 1. / 243};
 
 typedef struct work {
-  const ch_blocked_value *values;
+  const ch_block_value *values;
   int count, groups, blocks;
   int *component;                 /* [groups]: the least group that blocks connect it with */
   double *weights;                /* [groups]: of a value, in units of 1 / pooled variance */
@@ -65,7 +65,7 @@ static void solve(work *w) {
   memset(w->effect, 0, (size_t)w->blocks * sizeof *w->effect);
   memset(w->right, 0, (size_t)n * sizeof *w->right);
   for (int i = 0; i < w->count; i++) {
-    const ch_blocked_value *v = &w->values[i];
+    const ch_block_value *v = &w->values[i];
     w->block_weights[v->block] += w->weights[v->group];
     w->effect[v->block] += w->weights[v->group] * v->value;
   }
@@ -74,7 +74,7 @@ static void solve(work *w) {
   for (int a = 0; a < n; a++)
     for (int b = 0; b < n; b++) w->inverse[a * n + b] = w->component[a] == w->component[b];
   for (int i = 0; i < w->count; i++) {
-    const ch_blocked_value *v = &w->values[i];
+    const ch_block_value *v = &w->values[i];
     w->inverse[v->group * n + v->group] += w->weights[v->group];
     w->right[v->group] += w->weights[v->group] * (v->value - w->effect[v->block]);
     for (int k = 0; k < w->count; k++)
@@ -88,14 +88,14 @@ static void solve(work *w) {
     for (int b = 0; b < n; b++) w->means[a] += w->inverse[a * n + b] * w->right[b];
   }
   for (int i = 0; i < w->count; i++) {
-    const ch_blocked_value *v = &w->values[i];
+    const ch_block_value *v = &w->values[i];
     w->effect[v->block] -= w->weights[v->group] / w->block_weights[v->block] * w->means[v->group];
   }
 }
 
 /* The variance of a fitted value in units of the pooled one. q = its group's unit vector less the shares of the
  * groups in its block; q' inverse q, with rows [groups] as room. */
-static double fitted_variance(const work *w, const ch_blocked_value *v, double *q) {
+static double fitted_variance(const work *w, const ch_block_value *v, double *q) {
   int n = w->groups;
   double sum = 1 / w->block_weights[v->block];
   memset(q, 0, (size_t)n * sizeof *q);
@@ -113,7 +113,7 @@ static void measure_residuals(work *w) {
   memset(w->degrees, 0, (size_t)w->groups * sizeof *w->degrees);
   double squares = 0, degrees = 0;
   for (int i = 0; i < w->count; i++) {
-    const ch_blocked_value *v = &w->values[i];
+    const ch_block_value *v = &w->values[i];
     double residual = v->value - w->means[v->group] - w->effect[v->block];
     w->squares[v->group] += residual * residual;
     w->degrees[v->group] += fmax(0, 1 - w->weights[v->group] * fitted_variance(w, v, w->right));
@@ -189,7 +189,7 @@ static double pair_variance(const work *w, int a, int b, double *degrees) {
 
 /* --- the whole --------------------------------------------------------------------------------------------------- */
 
-static bool allocate_work(work *w, ch_arena *arena, ch_blocked *fit) {
+static bool allocate_work(work *w, ch_arena *arena, ch_block_means *fit) {
   size_t g = (size_t)w->groups, b = (size_t)w->blocks;
   double *room = ch_arena_alloc(arena, (3 * g * g + 8 * g + 2 * b) * sizeof *room);
   w->component = ch_arena_alloc(arena, (g + b) * sizeof *w->component);
@@ -203,7 +203,7 @@ static bool allocate_work(work *w, ch_arena *arena, ch_blocked *fit) {
 }
 
 /* Plain means of a complete layout; else the means adjusted to the mean of the blocks that connect them. */
-static void find_means(work *w, ch_blocked *fit) {
+static void find_means(work *w, ch_block_means *fit) {
   bool complete = w->count == w->groups * w->blocks;
   memset(fit->means, 0, (size_t)w->groups * sizeof *fit->means);
   for (int i = 0; complete && i < w->count; i++)
@@ -220,7 +220,7 @@ static void find_means(work *w, ch_blocked *fit) {
   }
 }
 
-static void find_errors(work *w, ch_blocked *fit) {
+static void find_errors(work *w, ch_block_means *fit) {
   int n = w->groups;
   for (int a = 0; a < n; a++)
     for (int b = 0; b < n; b++) {
@@ -242,10 +242,10 @@ static void find_errors(work *w, ch_blocked *fit) {
     }
 }
 
-ch_status ch_blocked_fit(const ch_blocked_value *values, int count, int groups, int blocks, ch_arena *arena,
-                         ch_blocked *fit, ch_error *error) {
+ch_status ch_fit_block_means(const ch_block_value *values, int count, int groups, int blocks, ch_arena *arena,
+                             ch_block_means *fit, ch_error *error) {
   work w = {.values = values, .count = count, .groups = groups, .blocks = blocks};
-  *fit = (ch_blocked){.groups = groups};
+  *fit = (ch_block_means){.groups = groups};
   if (!allocate_work(&w, arena, fit)) return ch_no_memory(error);
   int *by_block = w.component + groups;
   connect(&w, by_block);

@@ -1,4 +1,5 @@
-/* Opening, writing and deleting. */
+/* The public functions that open a file of runs, write runs into it and delete them. They own the tables of the SQLite
+ * database; api_runs_query.c searches them, and src/runs makes a run of what training and evaluation left. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <math.h>
@@ -7,13 +8,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "api/runs_private.h"
 #include "base/file.h"
-#include "runs/schema.h"
 
 enum { SCHEMA = 1, APPLICATION = 0x43484452 /* "CHDR" */, PATIENCE_MS = 60000, RETRY_MS = 20 };
 
 #define COLUMN(member, type)                                                                                 \
-  { #member, type, offsetof(ch_kept_run, member) }
+  { #member, type, offsetof(ch_run_record, member) }
 
 const ch_runs_column ch_runs_columns[CH_RUNS_COLUMNS] = {
     COLUMN(kind, CH_COLUMN_TEXT),        COLUMN(name, CH_COLUMN_TEXT),
@@ -226,7 +227,7 @@ char *ch_runs_beside(const char *output) {
 
 /* --- writing ----------------------------------------------------------------------------------------------------- */
 
-static void bind_column(sqlite3_stmt *statement, int c, const ch_kept_run *run) {
+static void bind_column(sqlite3_stmt *statement, int c, const ch_run_record *run) {
   const char *member = (const char *)run + ch_runs_columns[c].offset;
   const char *text;
   int64_t whole;
@@ -256,7 +257,7 @@ static bool is_name(const char *column) {
   return false;
 }
 
-static ch_status insert_run(ch_runs *runs, const ch_kept_run *run, int64_t *id, ch_error *error) {
+static ch_status insert_run(ch_runs *runs, const ch_run_record *run, int64_t *id, ch_error *error) {
   ch_text sql = {0};
   sqlite3_stmt *statement = NULL;
   ch_text_puts(&sql, "INSERT INTO runs (id");
@@ -321,7 +322,7 @@ static ch_status delete_by(ch_runs *runs, const char *sql, int64_t id, ch_error 
   return status;
 }
 
-static ch_status put_all(ch_runs *runs, const ch_kept_run *run, int64_t *id, ch_error *error) {
+static ch_status put_all(ch_runs *runs, const ch_run_record *run, int64_t *id, ch_error *error) {
   CH_TRY(insert_run(runs, run, id, error));
   CH_TRY(delete_by(runs, "DELETE FROM curves WHERE run = ?", *id, error));
   CH_TRY(put_curve(runs, *id, "training", run->curve, run->curve_points, error));
@@ -335,7 +336,7 @@ static ch_status end_transaction(ch_runs *runs, ch_status status, ch_error *erro
   return status;
 }
 
-ch_status ch_runs_put(ch_runs *runs, const ch_kept_run *run, int64_t *id, ch_error *error) {
+ch_status ch_runs_put(ch_runs *runs, const ch_run_record *run, int64_t *id, ch_error *error) {
   int64_t number = 0;
   CH_TRY(execute(runs, "BEGIN IMMEDIATE", "write", error));
   CH_TRY(end_transaction(runs, put_all(runs, run, &number, error), error));

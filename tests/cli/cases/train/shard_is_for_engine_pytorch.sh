@@ -1,0 +1,2 @@
+#!/bin/bash
+crosshead train $DATA/../../configs/tiny-gqa.json --data x --out m --shard
