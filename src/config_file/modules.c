@@ -37,8 +37,9 @@ static ch_status check_states(const ch_config *c, const char *key, unsigned on, 
   char names[40];
   if (!(on & ~allowed)) return CH_OK;
   return ch_fail(error, CH_ERROR_CONFIG,
-                 "%s: \"attention.%s.on\" names \"%s\", which \"attention.type\" \"%4$s\" does not support; "
-                 "name some of %s",
+                 "%s: \"attention.%s.on\" names \"%s\", which it cannot change with \"attention.type\" "
+                 "\"%s\"; name some "
+                 "of %s",
                  where, key, state_name(on & ~allowed), c->attention.type, allowed_states(allowed, names));
 }
 
