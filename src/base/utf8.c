@@ -66,14 +66,29 @@ bool ch_is_white_space(uint32_t c) {
          c == 0x3000;
 }
 
+/* Bytes at p, where no character is, that begin one: at least 1. */
+static size_t broken(const unsigned char *p, const unsigned char *end) {
+  const unsigned char c = p[0], second = p + 1 < end ? p[1] : 0;
+  const size_t length = c < 0xc2 || c > 0xf4 ? 1 : c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
+  size_t size = 1;
+  if ((c == 0xe0 && second < 0xa0) || (c == 0xed && second > 0x9f) || (c == 0xf0 && second < 0x90) ||
+      (c == 0xf4 && second > 0x8f))
+    return 1;
+  while (size < length && p + size < end && (p[size] & 0xc0) == 0x80) size++;
+  return size;
+}
+
 void ch_put_valid_utf8(ch_text *text, const char *bytes, size_t size) {
   while (size > 0) {
     size_t good = ch_utf8_valid_prefix((const unsigned char *)bytes, size);
     ch_text_put(text, bytes, good);
     if (good == size) return;
     ch_text_puts(text, "\xef\xbf\xbd");
-    bytes += good + 1;
-    size -= good + 1;
+    bytes += good;
+    size -= good;
+    const size_t bad = broken((const unsigned char *)bytes, (const unsigned char *)bytes + size);
+    bytes += bad;
+    size -= bad;
   }
 }
 
@@ -87,10 +102,10 @@ const char *ch_valid_text(ch_arena *arena, const char *text) {
 
 size_t ch_utf8_unfinished(const unsigned char *text, size_t size) {
   for (size_t back = 1; back <= 3 && back <= size; back++) {
-    unsigned char c = text[size - back];
-    if ((c & 0xc0) == 0x80) continue;
-    size_t length = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc2 ? 2 : 1;
-    return length > back && c <= 0xf4 ? back : 0;
+    const unsigned char *last = text + size - back;
+    if ((*last & 0xc0) == 0x80) continue;
+    size_t length = *last >= 0xf0 ? 4 : *last >= 0xe0 ? 3 : *last >= 0xc2 ? 2 : 1;
+    return length > back && *last <= 0xf4 && broken(last, text + size) == back ? back : 0;
   }
   return 0;
 }

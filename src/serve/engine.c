@@ -8,6 +8,7 @@
 #include "base/progress.h"
 #include "serve/desk.h"
 #include "serve/inbox.h"
+#include "serve/names.h"
 #include "serve/prompt_fields.h"
 
 /* A stream whose client does not read is paused when so many bytes wait for it; less when streams have much to send altogether. */
@@ -47,11 +48,11 @@ static void fail(ch_writing *writing, unsigned status, const char *code, const c
             message && *message ? message : "The request failed.");
 }
 
-static bool add_record(ch_writing *writing, ch_written *written, const ch_event *event) {
+static bool add_record(ch_writing *writing, ch_written *written, int64_t mark, const ch_event *event) {
   ch_record record = {.token = event->token,
                       .ends = event->ends,
                       .byte = event->text_offset,
-                      .character = event->character_offset,
+                      .character = event->character_offset + mark,
                       .released = written->text.size,
                       .log_probability = event->log_probability};
   if (ch_written_add(written, &record, event->top_count == writing->asked.top ? event->top : NULL,
@@ -59,6 +60,31 @@ static bool add_record(ch_writing *writing, ch_written *written, const ch_event 
     return true;
   fail(writing, 500, "out_of_memory", "The server has no memory for the answer.");
   return false;
+}
+
+/* Returns true if a token can go on with a character. */
+static bool continues(const ch_server *server, int32_t token) {
+  size_t size;
+  const char *bytes = ch_name_bytes(server->tokenizer, token, &size);
+  return size == 0 || (bytes[0] & 0xc0) == 0x80;
+}
+
+/* Puts the text of an event behind the choice's. The first one completes a character that the echoed prompt left unfinished, or
+   U+FFFD stands for it. */
+static void put_text(ch_exchange *exchange, const ch_prompt *prompt, ch_choice *choice,
+                     const ch_event *event) {
+  ch_writing *writing = exchange->writing;
+  const bool clear =
+      event->size > 0 || event->kind == CH_EVENT_END || !continues(exchange->server, event->token);
+  if (prompt->unfinished && clear && !choice->begun) {
+    choice->begun = true;
+    choice->mark = event->prompt_bytes == 0;
+    if (choice->mark) ch_text_puts(&choice->written.text, "\xef\xbf\xbd");
+  }
+  writing->newline |= event->size > 0 && memchr(event->text, '\n', event->size);
+  ch_text_put(&choice->written.text, event->text, event->size);
+  if (choice->written.text.failed)
+    fail(writing, 500, "out_of_memory", "The server has no memory for the answer.");
 }
 
 static void note_token(ch_exchange *exchange, ch_prompt *prompt, const ch_event *event) {
@@ -69,11 +95,8 @@ static void note_token(ch_exchange *exchange, ch_prompt *prompt, const ch_event 
     ch_metrics_observe(&exchange->server->metrics, CH_FIRST_TOKEN, writing->first_token - exchange->began);
   }
   choice->tokens++;
-  writing->newline |= event->size > 0 && memchr(event->text, '\n', event->size);
-  ch_text_put(&choice->written.text, event->text, event->size);
-  if (choice->written.text.failed)
-    fail(writing, 500, "out_of_memory", "The server has no memory for the answer.");
-  add_record(writing, &choice->written, event);
+  put_text(exchange, prompt, choice, event);
+  add_record(writing, &choice->written, choice->mark, event);
   note_pending(exchange, choice, event_bytes(writing, event->size, event->top_count));
 }
 
@@ -81,14 +104,12 @@ static void note_end(ch_exchange *exchange, ch_prompt *prompt, const ch_event *e
   ch_writing *writing = exchange->writing;
   ch_choice *choice = &prompt->choices[event->choice];
   const ch_generation_result *generated = event->generated;
-  writing->newline |= event->size > 0 && memchr(event->text, '\n', event->size);
-  ch_text_put(&choice->written.text, event->text, event->size);
+  put_text(exchange, prompt, choice, event);
   if (choice->written.count > 0)
     choice->written.records[choice->written.count - 1].released = choice->written.text.size;
   choice->over = true;
   choice->end = generated->end;
   choice->stop = generated->stop_string;
-  choice->characters = event->character_offset;
   choice->bytes = event->text_offset;
   writing->prompt_computed += generated->prompt_tokens;
   if (prompt == writing->prompts && event->choice == 0) {
@@ -128,12 +149,13 @@ static bool take_event(const ch_event *event, void *user) {
   ch_writing *writing = exchange->writing;
   pthread_mutex_lock(&exchange->lock);
   ch_prompt *prompt = prompt_of(writing, event->request);
-  if (event->kind == CH_EVENT_PROMPT_TOKEN) add_record(writing, &prompt->echo, event);
+  if (event->kind == CH_EVENT_PROMPT_TOKEN) add_record(writing, &prompt->echo, 0, event);
   if (event->kind == CH_EVENT_PROMPT) {
     prompt->read = true;
     prompt->cached = event->cached;
     prompt->read_at = ch_clock();
-    ch_prompt_place(exchange->server, prompt);
+    if (!ch_prompt_place(exchange->server, prompt))
+      fail(writing, 500, "out_of_memory", "The server has no memory for the answer.");
   }
   if (event->kind == CH_EVENT_TOKEN) note_token(exchange, prompt, event);
   if (event->kind == CH_EVENT_END) note_end(exchange, prompt, event);

@@ -7,7 +7,6 @@
 #include "base/json.h"
 #include "base/utf8.h"
 #include "serve/body.h"
-#include "serve/names.h"
 
 bool ch_prompt_encode(const ch_server *server, const char *text, size_t size, unsigned flags,
                       const char *field, ch_ids *ids, ch_refusal *refusal) {
@@ -19,14 +18,16 @@ bool ch_prompt_encode(const ch_server *server, const char *text, size_t size, un
                    error.message);
 }
 
-bool ch_prompt_decode(const ch_server *server, const ch_ids *ids, char **text, size_t *size,
+bool ch_prompt_decode(const ch_server *server, const ch_ids *ids, char **text, size_t *size, bool *unfinished,
                       ch_refusal *refusal) {
   char *decoded = NULL;
   ch_text valid = {0};
   if (ids->size > 0 &&
       ch_tokenizer_decode(server->tokenizer, ids->data, ids->size, 0, &decoded, size, NULL) != CH_OK)
     return ch_refuse(refusal, 400, "invalid_value", "tokens", "An id is not one of the tokenizer's.");
-  if (decoded) ch_put_valid_utf8(&valid, decoded, *size);
+  const size_t rest = unfinished && decoded ? ch_utf8_unfinished((const unsigned char *)decoded, *size) : 0;
+  if (unfinished) *unfinished = rest > 0;
+  if (decoded) ch_put_valid_utf8(&valid, decoded, *size - rest);
   ch_free(decoded);
   ch_text_put(&valid, "", 1);
   if (valid.failed) {
@@ -80,18 +81,19 @@ static bool read_text(const ch_server *server, const json_t *value, bool text, c
   return true;
 }
 
-static bool read_ids(const ch_server *server, const json_t *value, bool text, ch_prompt *prompt,
+static bool read_ids(const ch_server *server, const json_t *value, bool text, bool echo, ch_prompt *prompt,
                      ch_refusal *refusal) {
   if (json_array_size(value) == 0)
     return refuse_prompt(refusal, "invalid_value", "'prompt' has an empty list of ids.");
   if (!ch_ids_read(server, value, "prompt", &prompt->ids, refusal)) return false;
-  return !text || ch_prompt_decode(server, &prompt->ids, &prompt->text, &prompt->text_size, refusal);
+  return !text || ch_prompt_decode(server, &prompt->ids, &prompt->text, &prompt->text_size,
+                                   echo ? &prompt->unfinished : NULL, refusal);
 }
 
-static bool read_one(const ch_server *server, const json_t *value, bool text, ch_prompt *prompt,
+static bool read_one(const ch_server *server, const json_t *value, bool text, bool echo, ch_prompt *prompt,
                      ch_refusal *refusal) {
   if (json_is_string(value)) return read_text(server, value, text, prompt, refusal);
-  if (json_is_array(value)) return read_ids(server, value, text, prompt, refusal);
+  if (json_is_array(value)) return read_ids(server, value, text, echo, prompt, refusal);
   return refuse_prompt(
       refusal, "invalid_type",
       "'prompt' must be a string, a list of strings, a list of token ids, or a list of such lists.");
@@ -115,28 +117,41 @@ bool ch_prompts_read_body(const ch_server *server, json_t *body, int64_t most, b
   if (!writing->prompts) return ch_refuse_memory(refusal);
   writing->prompt_count = (int)count;
   for (size_t i = 0; i < count; i++)
-    if (!read_one(server, several ? json_array_get(given, i) : given, text, &writing->prompts[i], refusal))
+    if (!read_one(server, several ? json_array_get(given, i) : given, text, writing->asked.echo,
+                  &writing->prompts[i], refusal))
       return false;
   return true;
 }
 
+static int64_t characters(const char *text, size_t size) {
+  int64_t count = 0;
+  for (size_t i = 0; i < size; i++) count += ((unsigned char)text[i] & 0xc0) != 0x80;
+  return count;
+}
+
 /* What the tokens have more than the text, a token that begins it and perhaps a space, is at the beginning. */
-void ch_prompt_place(const ch_server *server, ch_prompt *prompt) {
-  int64_t bytes = 0, at = 0, characters = 0, end = (int64_t)prompt->text_size;
+bool ch_prompt_place(const ch_server *server, ch_prompt *prompt) {
+  ch_text_stream *stream;
+  const char *piece;
   size_t size;
-  for (size_t i = 0; i < prompt->echo.count; i++) {
-    ch_name_bytes(server->tokenizer, prompt->echo.records[i].token, &size);
-    bytes += (int64_t)size;
+  int32_t stop;
+  int64_t at = 0;
+  if (prompt->echo.count == 0) return true;
+  ch_status status = ch_text_stream_new(server->tokenizer, NULL, 0, 0, &stream, NULL);
+  for (size_t i = 0; status == CH_OK && i < prompt->echo.count; i++) {
+    prompt->echo.records[i].character = at;
+    status = ch_text_stream_put(stream, prompt->echo.records[i].token, &piece, &size, &stop, NULL);
+    if (status == CH_OK) at += characters(piece, size);
   }
-  int64_t begin = end - bytes;
+  if (status == CH_OK) status = ch_text_stream_end(stream, &piece, &size, &stop, NULL);
+  if (status == CH_OK) at += characters(piece, size);
+  const int64_t more = at - characters(prompt->text, prompt->text_size) - prompt->unfinished;
   for (size_t i = 0; i < prompt->echo.count; i++) {
     ch_record *record = &prompt->echo.records[i];
-    for (; at < begin && at < end; at++) characters += ((unsigned char)prompt->text[at] & 0xc0) != 0x80;
-    record->byte = at;
-    record->character = characters;
-    ch_name_bytes(server->tokenizer, record->token, &size);
-    begin += (int64_t)size;
+    record->character = record->character > more ? record->character - more : 0;
   }
+  ch_text_stream_free(stream);
+  return status == CH_OK;
 }
 
 bool ch_prompts_fit(const ch_server *server, const ch_writing *writing, const char *field,

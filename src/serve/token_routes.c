@@ -89,7 +89,7 @@ bool ch_post_detokenize(ch_exchange *exchange, json_t *body, bool *answers, ch_r
     return ch_refuse(refusal, 400, "missing_required_parameter", "tokens",
                      "'tokens' is missing; give a list of ids.");
   bool fine = ch_ids_read(server, tokens, "tokens", &ids, refusal) &&
-              ch_prompt_decode(server, &ids, &text, &size, refusal);
+              ch_prompt_decode(server, &ids, &text, &size, NULL, refusal);
   if (fine) {
     ch_text *json = &exchange->reply.body;
     ch_text_puts(json, "{\"content\":");

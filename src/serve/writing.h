@@ -29,8 +29,9 @@ typedef struct ch_choice {
   ch_written written;     /* in a stream: what was not taken yet */
   _Atomic int64_t tokens; /* written so far, the end token included */
   size_t pending;         /* of the writing's, this choice's */
-  int64_t characters;     /* of the whole text, once it is over */
-  int64_t bytes;
+  int64_t bytes;          /* of the whole text, once it is over */
+  bool begun;             /* its text did */
+  int64_t mark;           /* characters at its beginning that stand for what the prompt left unfinished */
   bool over;
   ch_end end;
   int32_t stop; /* which stop string, or -1 */
@@ -40,6 +41,7 @@ typedef struct ch_prompt {
   ch_ids ids;
   char *text; /* as the client sent it, or decoded from its ids; only where the answer has it */
   size_t text_size;
+  bool unfinished;        /* the prompt ends within a character, which is not in `text` */
   ch_written echo;        /* tokens of the prompt, with echo and probabilities */
   int64_t id;             /* the engine's; 0 before it knows */
   _Atomic int64_t cached; /* of its tokens: states that were reused */

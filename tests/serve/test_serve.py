@@ -352,6 +352,28 @@ class Chats(Served):
         self.refused(s.post("/v1/chat/completions", {**asked, "logprobs": 1}), 400, "invalid_type", "logprobs")
 
 
+class Bytes(Served):
+    """A tokenizer whose tokens are bytes."""
+    options = ("--tokenizer", os.path.join(os.path.dirname(__file__), "../data/text/bytelevel.json"))
+
+    def test_prompts_that_end_within_a_character(self):
+        """Three bytes of four: the fourth completes them in the text that is written, or U+FFFD stands for them."""
+        ids = self.server.post("/tokenize", {"content": "\U0001f600"}).json["tokens"]
+        asked = {"prompt": [ids + ids[:3]], "echo": True, "logprobs": 0, "max_tokens": 1, "ignore_eos": True}
+        letter = self.server.post("/tokenize", {"content": "x"}).json["tokens"][0]
+        for last, text in ((ids[3], "\U0001f600\U0001f600"), (letter, "\U0001f600\ufffdx"), (None, "\U0001f600\ufffd")):
+            with self.subTest(last=last):
+                body = {**asked, "logit_bias": {str(last): 100}} if last else {**asked, "max_tokens": 0}
+                choice = self.server.complete(**body).choice
+                self.assertEqual(choice["text"], text)
+                within = [] if not last else [1] if last == ids[3] else [2]
+                self.assertEqual(choice["logprobs"]["text_offset"], [0, 0, 0, 0, 1, 1, 1] + within)
+                events, _ = self.server.stream("/v1/completions", body).events()
+                choices = [e["choices"][0] for e in events]
+                self.assertEqual("".join(c["text"] for c in choices), text)
+                self.assertEqual([o for c in choices if c["logprobs"] for o in c["logprobs"]["text_offset"]], choice["logprobs"]["text_offset"])
+
+
 class Bits(Served):
     def test_texts_beside_others_are_what_they_are_alone(self):
         asked = [{"prompt": START[:5 + 4 * i], "max_tokens": 30 + 5 * i, "temperature": i % 2, "seed": i, "logprobs": 2, "cache_prompt": False}
