@@ -64,7 +64,7 @@ static void put_member(json_t *object, const char *key, json_t *value) {
 
 static json_t *quality_points(const ch_summary *summary) {
   json_t *list = json_array();
-  for (int i = 0; i < summary->count; i++) {
+  for (int i = 0; i < summary->compared; i++) { /* a model that diverged would press the others together */
     const ch_group *group = &summary->groups[i];
     ch_spread spread = ch_group_spread(group, shown_quality);
     bool chosen = false;

@@ -143,7 +143,7 @@ const char *ch_column_cell(const ch_column *column, const ch_group *group, char 
   double shown = column->spread && spread.count > 1 ? spread.deviation
                  : column->measured                 ? ch_group_spread(group, column->measured).mean
                                                     : 0;
-  if (!(shown > 0) && !(column->spread && spread.count > 1)) return buffer;
+  if (!isfinite(shown) || (!(shown > 0) && !(column->spread && spread.count > 1))) return buffer;
   char deviation[64];
   ch_column_format(column, shown, deviation, sizeof deviation);
   size_t used = strlen(buffer);

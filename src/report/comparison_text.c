@@ -54,10 +54,14 @@ static bool has_spread(const ch_columns *columns, const ch_summary *summary) {
 }
 
 static void put_speed_notes(const ch_columns *columns, const ch_summary *summary, ch_text *text) {
-  if (has_spread(columns, summary))
+  bool seeds = summary->seeds > 1, speeds = has_spread(columns, summary);
+  if (seeds)
+    ch_text_printf(text, "± is the standard deviation between seeds%s.\n",
+                   speeds ? "; about half of the measurements of a speed are within its ±" : "");
+  else if (speeds)
     ch_text_puts(text, "± of a speed: about half of its measurements are within it.\n");
   if (ch_columns_have_unsteady(columns, summary))
-    ch_text_puts(text, "? not steady: " CH_UNSTEADY_NOTE " All models can be timed again.\n");
+    ch_text_puts(text, "? not steady: " CH_UNSTEADY_NOTE " --remeasure times all models again.\n");
 }
 
 /* "Learning rates: mla 0.0018 (0.0015 to 0.0022 is as good; the usual 0.003 costs 1.9 %); ..." */

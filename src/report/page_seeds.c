@@ -35,7 +35,7 @@ static void put_pairs(const ch_page *p, ch_text *html) {
     ch_page_name_cell(p, i, false, html);
     for (int k = 0; k + 1 < s->count; k++) {
       const ch_difference *d = ch_difference_of(s, i, k);
-      if (k < i && d->pairs > 1)
+      if (k < i && d->pairs > 1 && isfinite(d->high))
         put_difference(d, images, html);
       else
         ch_text_puts(html, "<td></td>");

@@ -75,6 +75,17 @@ static void runs_that_learned_are_not_warned_of(void **state) {
   assert_warnings(&comparison, "");
 }
 
+static void a_loss_above_that_of_guessing_has_diverged(void **state) {
+  (void)state;
+  ch_model_result runs[2];
+  ch_comparison comparison = made(runs);
+  comparison.data.vocab_size = 512;
+  runs[1].validation_loss = 6.25; /* log 512 is 6.24: not learned, but no worse */
+  assert_warnings(&comparison, "first_plateau b;");
+  runs[1].validation_loss = 6.6;
+  assert_warnings(&comparison, "diverged b;");
+}
+
 static void a_loss_near_that_of_frequencies_is_the_first_plateau(void **state) {
   (void)state;
   ch_model_result runs[2];
@@ -156,6 +167,7 @@ static void a_rate_at_the_edge_of_the_grid_is_warned_of(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(runs_that_learned_are_not_warned_of),
+      cmocka_unit_test(a_loss_above_that_of_guessing_has_diverged),
       cmocka_unit_test(a_loss_near_that_of_frequencies_is_the_first_plateau),
       cmocka_unit_test(text_read_often_with_a_rising_loss_is_warned_of),
       cmocka_unit_test(laws_of_curves_that_do_not_hold_three_parameters_are_warned_of),

@@ -101,8 +101,8 @@ static json_t *group_to_json(const ch_group *group) {
     if (!key || !is_known(group, columns[c].value)) continue;
     ch_spread spread = ch_group_spread(group, columns[c].value);
     json_object_set_new(object, key,
-                        json_pack("{s:f, s:o}", "mean", spread.mean, "std",
-                                  spread.count > 1 ? json_real(spread.deviation) : json_null()));
+                        json_pack("{s:o, s:o}", "mean", ch_json_finite(spread.mean), "std",
+                                  spread.count > 1 ? ch_json_finite(spread.deviation) : json_null()));
     if (columns[c].measured)
       json_object_set_new(json_object_get(object, key), "spread",
                           json_real(ch_group_spread(group, columns[c].measured).mean));

@@ -39,7 +39,7 @@ static double limit_of(const ch_group *best, double tolerance) {
 /* The groups are sorted, the best first: of equal costs the earlier one stays. */
 static int pick_by_means(const ch_summary *summary, double limit) {
   int pick = 0;
-  for (int i = 1; i < summary->count; i++)
+  for (int i = 1; i < summary->compared; i++)
     if (ch_group_behind(&summary->groups[i], &summary->groups[0]) <= limit &&
         ch_group_cost(&summary->groups[i]) < ch_group_cost(&summary->groups[pick]))
       pick = i;
@@ -48,7 +48,7 @@ static int pick_by_means(const ch_summary *summary, double limit) {
 
 /* The best group that costs less than, or at most, so much; -1: none does. */
 static int best_below(const ch_summary *summary, double cost, bool inclusive) {
-  for (int i = 0; i < summary->count; i++) {
+  for (int i = 0; i < summary->compared; i++) {
     double own = ch_group_cost(&summary->groups[i]);
     if (own < cost || (inclusive && own <= cost)) return i;
   }
@@ -91,7 +91,7 @@ static bool is_excluded(const ch_summary *summary, int group) {
     if (i != group && other <= cost && is_worse(summary, group, i)) return true;
     if (other < cost && d->standings[i].high <= d->limit) return true;
   }
-  return false;
+  return group >= summary->compared;
 }
 
 /* Under a budget that excludes the rule's choice, whatever is tied with the best that fits. */
@@ -116,7 +116,9 @@ ch_status ch_decide(const ch_comparison *comparison, ch_summary *summary, const 
   d->choices = ch_arena_alloc(&summary->arena, count * sizeof *d->choices);
   if (!d->standings || !d->choices) return ch_no_memory(error);
   for (size_t i = 0; i < count; i++)
-    d->standings[i] = (ch_standing){.low = best->low[i], .high = best->high[i]};
+    d->standings[i] = i < (size_t)summary->compared
+                          ? (ch_standing){.low = best->low[i], .high = best->high[i]}
+                          : (ch_standing){.low = INFINITY, .high = INFINITY};
   d->known = summary->degrees > 0;
   d->limit = limit_of(&summary->groups[0], comparison->tolerance);
   d->pick = pick_by_means(summary, d->limit);
@@ -125,7 +127,7 @@ ch_status ch_decide(const ch_comparison *comparison, ch_summary *summary, const 
   if (d->pick < 0) return CH_OK;
   list_choices(summary, comparison->cache_budget > 0);
   find_candidates(summary, budget, rule);
-  if (count == 1 || (d->known && d->candidates == 1)) d->kind = CH_VERDICT_TAKE;
+  if (summary->compared == 1 || (d->known && d->candidates == 1)) d->kind = CH_VERDICT_TAKE;
   if (d->known && d->candidates > 1) d->kind = CH_VERDICT_NOT_DISTINGUISHABLE;
   return CH_OK;
 }
@@ -151,11 +153,11 @@ int ch_decision_next_seeds(const ch_summary *summary, bool *needs) {
   const ch_decision *d = &summary->decision;
   int count = 0, best = 0;
   double gain = -INFINITY, left = -INFINITY;
-  for (int i = 0; i < summary->count; i++) needs[i] = !d->known;
-  if (!d->known || d->pick < 0) return d->pick < 0 ? 0 : summary->count;
+  for (int i = 0; i < summary->count; i++) needs[i] = !d->known && i < summary->compared;
+  if (!d->known || d->pick < 0) return d->pick < 0 ? 0 : summary->compared;
   /* The pick with the groups that it may be furthest behind, in that order, as many as are worth most. */
   int order[CH_COMPARE_MOST];
-  for (int i = 0; i < summary->count; i++) {
+  for (int i = 0; i < summary->compared; i++) {
     int at = count;
     if (i == d->pick) continue;
     for (; at > 0 && reach(summary, i, 0) > reach(summary, order[at - 1], 0); at--) order[at] = order[at - 1];

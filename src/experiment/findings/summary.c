@@ -14,7 +14,16 @@ static ch_group *find_group(ch_summary *summary, const char *name) {
   return NULL;
 }
 
+/* A model of text that guesses is at the logarithm of the vocabulary, and no better than that before it learns. */
+static bool has_diverged(const ch_group *group, const ch_comparison_data *data) {
+  static const double beyond_guessing = 1.05;
+  for (int i = 0; data->vocab_size > 1 && !data->images && i < group->count; i++)
+    if (group->runs[i]->validation_loss > beyond_guessing * log((double)data->vocab_size)) return true;
+  return false;
+}
+
 static bool is_better(const ch_group *a, const ch_group *b) {
+  if (a->diverged != b->diverged) return b->diverged;
   return a->runs[0]->images ? a->quality > b->quality : a->quality < b->quality;
 }
 
@@ -46,12 +55,12 @@ static int common_seeds(const ch_group *a, const ch_group *b) {
 /* A mechanism is a group, a seed a block. Less is better, so accuracies get the other sign. */
 static ch_status fit_runs(ch_summary *summary, ch_block_means *fit, ch_error *error) {
   int count = 0, blocks = 0;
-  for (int g = 0; g < summary->count; g++) count += summary->groups[g].count;
+  for (int g = 0; g < summary->compared; g++) count += summary->groups[g].count;
   ch_block_value *values = ch_arena_alloc(&summary->arena, ((size_t)count + 1) * sizeof *values);
   uint64_t *seeds = ch_arena_alloc(&summary->arena, ((size_t)count + 1) * sizeof *seeds);
   if (!values || !seeds) return ch_no_memory(error);
   count = 0;
-  for (int g = 0; g < summary->count; g++)
+  for (int g = 0; g < summary->compared; g++)
     for (int i = 0; i < summary->groups[g].count; i++) {
       const ch_model_result *run = summary->groups[g].runs[i];
       int block = 0;
@@ -60,7 +69,7 @@ static ch_status fit_runs(ch_summary *summary, ch_block_means *fit, ch_error *er
       double quality = ch_model_result_quality(run);
       values[count++] = (ch_block_value){g, block, run->images ? -quality : quality};
     }
-  return ch_fit_block_means(values, count, summary->count, blocks, &summary->arena, fit, error);
+  return ch_fit_block_means(values, count, summary->compared, blocks, &summary->arena, fit, error);
 }
 
 /* Where seeds are added until the risk is small, every number of seeds from the first on is a look; the errors of all
@@ -75,14 +84,29 @@ static void fill_differences(ch_summary *summary, const ch_block_means *fit, con
   int count = summary->count;
   for (int a = 0; a < count; a++)
     for (int b = 0; b < count; b++) {
-      double chance = best->tie[a * count + b];
+      bool both = a < summary->compared && b < summary->compared;
+      double chance = both ? best->tie[a * summary->compared + b] : INFINITY;
       ch_difference *d = &summary->differences[a * count + b];
       d->mean = summary->groups[a].quality - summary->groups[b].quality;
       d->low = d->mean - chance;
       d->high = d->mean + chance;
       d->pairs = common_seeds(&summary->groups[a], &summary->groups[b]);
-      d->beyond_noise = !ch_best_tied(fit, best, a, b);
+      d->beyond_noise = !both || !ch_best_tied(fit, best, a, b);
     }
+}
+
+/* Marks the groups that diverged, and moves them to the end. Their losses are no noise around a mean, so no interval
+ * follows from them. */
+static void set_diverged_aside(const ch_comparison *comparison, ch_summary *summary) {
+  for (int g = 0; g < summary->count; g++) {
+    ch_group *group = &summary->groups[g];
+    group->diverged = has_diverged(group, &comparison->data);
+    summary->compared += !group->diverged;
+  }
+  sort(summary);
+  for (int g = summary->compared; g < summary->count; g++)
+    summary->groups[g].quality = ch_group_spread(&summary->groups[g], ch_model_result_quality).mean;
+  if (summary->compared == 0) summary->compared = summary->count;
 }
 
 /* Means first: groups are sorted by them, and the fit of the sorted ones is what differences and intervals follow
@@ -91,9 +115,10 @@ static ch_status analyse(const ch_comparison *comparison, ch_summary *summary, c
   size_t count = (size_t)summary->count;
   ch_block_means fit;
   ch_best best;
+  set_diverged_aside(comparison, summary);
   for (int pass = 0; pass < 2; pass++) {
     CH_TRY(fit_runs(summary, &fit, error));
-    for (int g = 0; g < summary->count; g++)
+    for (int g = 0; g < summary->compared; g++)
       summary->groups[g].quality = summary->groups[g].runs[0]->images ? -fit.means[g] : fit.means[g];
     if (pass == 0) sort(summary);
   }

@@ -13,20 +13,23 @@ struct ch_group {
   const ch_model_result **runs; /* [count] */
   int count;
   double quality; /* mean of ch_model_result_quality; adjusted for seeds where some are missing */
+  bool diverged;  /* a run of it ended worse than guessing */
 };
 
 /* The quality of one group minus that of another. */
 typedef struct ch_difference {
   /* over the seeds that both have or, if seeds are missing, adjusted for seeds (laws/block_means.h) */
   double mean;
-  double low, high;  /* how far it may be from that by chance; infinite if that is not known */
-  int pairs;         /* seeds that both have */
+  double low,
+      high;  /* how far it may be from that by chance; infinite if that is not known, or one diverged */
+  int pairs; /* seeds that both have */
   bool beyond_noise; /* the two are not tied: 0 is outside */
 } ch_difference;
 
 struct ch_summary {
-  ch_group *groups; /* the best first */
+  ch_group *groups; /* the best first, those that diverged last */
   int count;
+  int compared;               /* the first groups, those that did not diverge; all if every one did */
   int seeds, fewest;          /* the most and the fewest runs of any name */
   ch_difference *differences; /* [count * count], of row minus column */
   double deviation,

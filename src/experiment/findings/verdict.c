@@ -55,13 +55,19 @@ static double shown(const ch_summary *summary, double value) {
   return 100 * (on_images(best) ? value : value / best->quality);
 }
 
-/* One decimal, or two of what is less than 0.1. */
-static void put_share(double percent, ch_text *text) {
-  ch_text_printf(text, percent < 0.005 ? "%.0f" : percent < 0.095 ? "%.2f" : "%.1f", percent);
+/* Writes one decimal, or two of what is less than 0.1. */
+static void format_share(double percent, char share[32]) {
+  snprintf(share, 32, percent < 0.005 ? "%.0f" : percent < 0.095 ? "%.2f" : "%.1f", percent);
 }
 
-/* The ends of such an interval, "0.2 to 2.7 %" of the best loss or "0 to 1.2 points" of accuracy; "not known" with
- * one seed. */
+static void put_share(double percent, ch_text *text) {
+  char share[32];
+  format_share(percent, share);
+  ch_text_puts(text, share);
+}
+
+/* The ends of such an interval, "0.2 to 2.7 %" of the best loss or "0 to 1.2 points" of accuracy, or one number if they are
+ * written alike; "not known" with one seed. */
 static void put_interval(const ch_summary *summary, const ch_standing *standing, ch_text *text) {
   const char *unit = on_images(&summary->groups[0]) ? "points" : "%";
   double low = shown(summary, standing->low), high = shown(summary, standing->high);
@@ -69,12 +75,11 @@ static void put_interval(const ch_summary *summary, const ch_standing *standing,
     ch_text_puts(text, "not known");
     return;
   }
-  if (high >= 0.005) { /* a distance from the best is never negative */
-    put_share(low, text);
-    ch_text_puts(text, " to ");
-  }
-  put_share(high, text);
-  ch_text_printf(text, " %s", unit);
+  char first[32], last[32];
+  format_share(low, first);
+  format_share(high, last);
+  if (strcmp(first, last) != 0) ch_text_printf(text, "%s to ", first);
+  ch_text_printf(text, "%s %s", last, unit);
 }
 
 /* "3.4012", "61.20 %" */
@@ -101,7 +106,7 @@ static void put_behind(const ch_summary *summary, ch_text *text) {
     }
     ch_text_puts(text, " behind ");
   }
-  ch_text_printf(text, "the best of %d", summary->count);
+  ch_text_printf(text, "the best of %d", summary->compared);
 }
 
 /* The sentence for one seed, or too few. */
@@ -111,9 +116,10 @@ static void put_unknown(const ch_summary *summary, ch_text *text) {
   const char *what = on_images(pick) ? "highest accuracy" : "lowest loss";
   if (behind > 0) {
     put_share(behind, text);
-    ch_text_printf(text, " %s behind the %s of %d", on_images(pick) ? "points" : "%", what, summary->count);
+    ch_text_printf(text, " %s behind the %s of %d", on_images(pick) ? "points" : "%", what,
+                   summary->compared);
   } else {
-    ch_text_printf(text, "the %s of %d", what, summary->count);
+    ch_text_printf(text, "the %s of %d", what, summary->compared);
   }
   if (summary->seeds == 1)
     ch_text_puts(text, ". The risk is unknown with one seed; three would bound it.");
@@ -124,9 +130,10 @@ static void put_unknown(const ch_summary *summary, ch_text *text) {
 static void put_take(const ch_summary *summary, const ch_comparison *comparison, ch_text *text) {
   const ch_decision *d = &summary->decision;
   const ch_group *pick = &summary->groups[d->pick];
-  ch_text_printf(text, "Take %s%s: ", pick->name, d->known || summary->count == 1 ? "" : " for now");
-  if (summary->count == 1) {
-    ch_text_printf(text, "it is the only model, with a %s%s of ", summary->seeds > 1 ? "mean " : "",
+  ch_text_printf(text, "Take %s%s: ", pick->name, d->known || summary->compared == 1 ? "" : " for now");
+  if (summary->compared == 1) {
+    ch_text_printf(text, "it is the only model%s, with a %s%s of ",
+                   summary->count > 1 ? " that did not diverge" : "", summary->seeds > 1 ? "mean " : "",
                    on_images(pick) ? "top-1 accuracy" : "validation loss");
     put_quality(pick, text);
     ch_text_puts(text, ".");
@@ -169,7 +176,9 @@ static void put_equals(const ch_summary *summary, ch_text *text) {
   }
   ch_text_puts(text, " are tied at ");
   put_cost(pick, text);
-  ch_text_printf(text, "; %s has the %s.", pick->name, on_images(pick) ? "highest mean" : "lowest mean");
+  if (summary->groups[ties[0]].quality != pick->quality)
+    ch_text_printf(text, "; %s has the %s mean", pick->name, on_images(pick) ? "highest" : "lowest");
+  ch_text_puts(text, ".");
 }
 
 static void put_choice(const ch_summary *summary, int group, ch_text *text) {
@@ -177,6 +186,10 @@ static void put_choice(const ch_summary *summary, int group, ch_text *text) {
   ch_text_printf(text, "%s at ", g->name);
   put_cost(g, text);
   ch_text_puts(text, " (");
+  if (summary->decision.known && summary->decision.standings[group].high <= 0) {
+    ch_text_puts(text, "the best)");
+    return;
+  }
   if (summary->decision.known) {
     put_interval(summary, &summary->decision.standings[group], text);
   } else {
@@ -207,11 +220,12 @@ static void put_choices(const ch_summary *summary, bool larger, ch_text *text) {
 static void put_by_cost(const ch_summary *summary, const int *groups, int count, ch_text *text) {
   int costs[CH_COMPARE_MOST], different = 0; /* a group of each cost */
   for (int i = 0; i < count; i++) {
-    int k = 0;
-    while (k < different &&
-           ch_group_cost(&summary->groups[costs[k]]) != ch_group_cost(&summary->groups[groups[i]]))
-      k++;
-    if (k == different) costs[different++] = groups[i];
+    double cost = ch_group_cost(&summary->groups[groups[i]]);
+    int at = 0; /* the smallest first */
+    while (at < different && ch_group_cost(&summary->groups[costs[at]]) < cost) at++;
+    if (at < different && ch_group_cost(&summary->groups[costs[at]]) == cost) continue;
+    memmove(costs + at + 1, costs + at, (size_t)(different++ - at) * sizeof *costs);
+    costs[at] = groups[i];
   }
   for (int k = 0; k < different; k++) {
     const ch_group *first = &summary->groups[costs[k]];
@@ -241,7 +255,8 @@ static void put_larger(const ch_summary *summary, ch_text *text) {
     put_choices(summary, true, text);
     return;
   }
-  for (int i = 0; i < summary->count; i++) larger += ch_group_cost(&summary->groups[i]) > ch_group_cost(pick);
+  for (int i = 0; i < summary->compared; i++)
+    larger += ch_group_cost(&summary->groups[i]) > ch_group_cost(pick);
   for (int i = 0; i < all; i++)
     if (ch_group_cost(&summary->groups[ties[i]]) > ch_group_cost(pick)) ties[count++] = ties[i];
   if (!larger || !d->known) return;
@@ -282,7 +297,7 @@ void ch_verdict_sentence(const ch_summary *summary, const ch_comparison *compari
     return;
   }
   put_take(summary, comparison, text);
-  if (summary->count == 1) return;
+  if (summary->compared == 1) return;
   put_equals(summary, text);
   if (comparison->cache_budget > 0) return;
   put_choices(summary, false, text);
@@ -308,40 +323,54 @@ void ch_verdict_rule(const ch_comparison *comparison, ch_text *text) {
 void ch_verdict_noise(const ch_summary *summary, const ch_comparison *comparison, ch_text *text) {
   bool images = comparison->data.images;
   if (summary->count < 2 || !summary->decision.known) return;
-  ch_text_printf(text,
-                 "Each statement has 95 %% confidence%s: comparison with the best (Hsu, Dunnett), seed by "
-                 "seed; noise of a run %.*f%s",
-                 comparison->until_decided ? ", over all looks at the seeds" : "", images ? 2 : 4,
-                 images ? 100 * summary->deviation : summary->deviation, images ? " points" : "");
-  ch_text_printf(text, " (%.0f %s of freedom), moderated for each model.", summary->degrees,
+  ch_text_printf(
+      text,
+      "Each statement has 95 %% confidence%s (Hsu's comparison with the best, paired by seed). Chance moves "
+      "the %s of a run by about %.*f%s",
+      comparison->until_decided ? ", over all looks at the seeds" : "", images ? "accuracy" : "loss",
+      images ? 2 : 4, images ? 100 * summary->deviation : summary->deviation, images ? " points" : "");
+  ch_text_printf(text, " (standard deviation, %.0f %s of freedom).", summary->degrees,
                  ch_plural((int64_t)summary->degrees, "degree", "degrees"));
 }
 
 void ch_verdict_standings(const ch_summary *summary, ch_text *text) {
   if (summary->count < 2 || !summary->decision.known) return;
-  ch_text_puts(text, "Behind the best: ");
+  ch_text_puts(text, on_images(&summary->groups[0]) ? "Behind the best, in points of accuracy: "
+                                                    : "Behind the best, as a share of its loss: ");
   for (int i = 0; i < summary->count; i++) {
     ch_text_printf(text, "%s%s ", i ? ", " : "", summary->groups[i].name);
-    put_interval(summary, &summary->decision.standings[i], text);
+    if (i < summary->compared)
+      put_interval(summary, &summary->decision.standings[i], text);
+    else
+      ch_text_puts(text, "diverged");
   }
   ch_text_puts(text, ".");
 }
 
 void ch_verdict_tokens(const ch_summary *summary, const ch_comparison *comparison, ch_text *text) {
   const ch_decision *d = &summary->decision;
-  int count = 0;
+  int closed = 0, open[CH_COMPARE_MOST], count = 0;
   for (int i = 0; d->known && !comparison->data.images && i < d->choice_count; i++) {
-    double share = ch_group_more_tokens(&summary->groups[d->choices[i]], &comparison->training,
-                                        d->standings[d->choices[i]].high);
-    if (!(share > 0)) continue; /* not known, or no gap */
-    ch_text_printf(text, "%s%s ", count++ ? ", " : "Training on more tokens closes these gaps at the most: ",
-                   summary->groups[d->choices[i]].name);
+    const ch_group *group = &summary->groups[d->choices[i]];
+    double share = ch_group_more_tokens(group, &comparison->training, d->standings[d->choices[i]].high);
+    if (isinf(share)) open[count++] = d->choices[i];
+    if (!(share > 0) || isinf(share)) continue; /* not known, or no gap */
+    ch_text_puts(text, closed ? ", " : "More training closes these gaps: ");
     if (share < 0.005)
-      ch_text_puts(text, "under 1 %");
+      ch_text_puts(text, "less than 1 %");
     else if (share < 10)
-      ch_text_printf(text, "%.0f %%", 100 * share);
+      ch_text_printf(text, "at most %.0f %%", 100 * share);
     else
-      ch_text_puts(text, isfinite(share) ? "over 1,000 %" : "never");
+      ch_text_puts(text, "more than 1,000 %");
+    ch_text_printf(text, "%s for %s", closed++ ? "" : " more tokens", group->name);
   }
-  if (count) ch_text_puts(text, " more.");
+  if (closed) ch_text_puts(text, ".");
+  if (!count) return;
+  ch_text_printf(text, "%sBy %s, more training may never close the gap of ", closed ? " " : "",
+                 count == 1 ? "its curve" : "their curves");
+  for (int i = 0; i < count; i++) {
+    put_separator(i, count, text);
+    ch_text_puts(text, summary->groups[open[i]].name);
+  }
+  ch_text_puts(text, ".");
 }

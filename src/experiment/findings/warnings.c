@@ -57,6 +57,24 @@ static ch_status finish_warnings(const writer *w, ch_error *error) {
 
 /* --- comparisons ------------------------------------------------------------------------------------------------- */
 
+static void warn_of_divergence(writer *w, const ch_comparison *comparison, const ch_summary *summary) {
+  name_list about = {.count = 0};
+  ch_text text = {0};
+  for (int g = 0; g < summary->count; g++)
+    if (summary->groups[g].diverged) add_name(&about, summary->groups[g].name);
+  if (!about.count) return;
+  put_names(&about, &text);
+  ch_text_printf(
+      &text,
+      " diverged: the validation loss of a run ends above the %.2f nats of guessing. %s A lower learning "
+      "rate may help.",
+      log((double)comparison->data.vocab_size),
+      summary->compared == summary->count ? "The choice means nothing."
+      : about.count == 1                  ? "It is left out of the choice."
+                                          : "They are left out of the choice.");
+  warn(w, "diverged", &about, &text);
+}
+
 static void warn_of_plateaus(writer *w, const ch_comparison *comparison, const ch_summary *summary) {
   double entropy = comparison->data.token_entropy;
   bool images = comparison->data.images;
@@ -66,7 +84,7 @@ static void warn_of_plateaus(writer *w, const ch_comparison *comparison, const c
     bool stays = false;
     for (int i = 0; i < summary->groups[g].count; i++)
       stays = stays || summary->groups[g].runs[i]->validation_loss > plateau_share * entropy;
-    if (stays) add_name(&about, summary->groups[g].name);
+    if (stays && !summary->groups[g].diverged) add_name(&about, summary->groups[g].name);
   }
   if (!about.count) return;
   put_names(&about, &text);
@@ -148,12 +166,14 @@ ch_status ch_comparison_warnings(const ch_comparison *comparison, const ch_summa
   writer w = {arena, warnings, false};
   name_list loose = {.count = 0};
   *warnings = (ch_warnings){.count = 0};
+  warn_of_divergence(&w, comparison, summary);
   warn_of_plateaus(&w, comparison, summary);
   warn_of_rereading(&w, comparison, summary);
   warn_of_tuned_edges(&w, summary);
   for (int g = 0; g < summary->count; g++) {
     ch_scaling_law law;
-    if (ch_group_law(&summary->groups[g], &comparison->training, &law) && is_loose(&law))
+    if (!summary->groups[g].diverged && ch_group_law(&summary->groups[g], &comparison->training, &law) &&
+        is_loose(&law))
       add_name(&loose, summary->groups[g].name);
   }
   warn_of_laws(&w, &loose);

@@ -5,10 +5,10 @@
 #include "experiment/findings/summary.h"
 #include "experiment/findings/sweep_results.h"
 
-enum { CH_MOST_WARNINGS = 4 };
+enum { CH_MOST_WARNINGS = 5 };
 
 typedef struct ch_warning {
-  const char *kind;         /* "first_plateau", "reread", "edge_of_grid", "loose_law" */
+  const char *kind;         /* "diverged", "first_plateau", "reread", "edge_of_grid", "loose_law" */
   const char *const *names; /* [count], of the mechanisms */
   int count;
   const char *sentence;
@@ -19,7 +19,7 @@ typedef struct ch_warnings {
   int count;
 } ch_warnings;
 
-/* Warns of a comparison's - first_plateau: a run whose validation loss is less than 5 % below data.token_entropy; -
+/* Warns of a comparison's - diverged: a model of which a run ends worse than guessing (ch_group); - first_plateau: a run whose validation loss is less than 5 % below data.token_entropy; -
  * reread: a run that read its training text more than 4 times and whose validation loss ends more than 0.1 % above
  * its lowest value; - edge_of_grid: a model whose best learning rate of those tried is the smallest or largest of
  * them; - loose_law: a fitted law whose curve has no more independent points than the law has parameters (points,
