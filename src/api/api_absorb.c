@@ -32,15 +32,6 @@ static json_t *letters(unsigned on) {
   return list;
 }
 
-static json_t *absorbed_figures(const ch_absorption *a) {
-  return json_pack("{s:s, s:I, s:I, s:o, s:I, s:o, s:I, s:I, s:I}", "model_type", a->config.model_type,
-                   "shared_projections_written", (json_int_t)a->shared, "residuals_added",
-                   (json_int_t)a->residuals, "knocking_folded", letters(a->knocked), "mixed_layers_folded",
-                   (json_int_t)a->mixed_layers, "knocking_left", letters(a->knocks_left), "mixed_layers_left",
-                   (json_int_t)a->mixes_left, "cache_elements_per_token_before", (json_int_t)a->cache_before,
-                   "cache_elements_per_token", (json_int_t)a->cache_after);
-}
-
 static ch_status write_model(const ch_model *model, const ch_absorption *absorbed, const char *out,
                              ch_dtype dtype, const ch_absorb_settings *settings, ch_error *error) {
   ch_api_progress progress = {settings->progress, settings->user, false};
@@ -63,7 +54,16 @@ static ch_status fold(const ch_model *model, const char *out, const ch_absorb_se
   CH_TRY(ch_absorb(model, &(ch_absorb_options){.keep_cache = settings->keep_cache}, &absorbed, error));
   ch_status status = absorbed_type(settings, model, &absorbed, &dtype, error);
   if (status == CH_OK) status = write_model(model, &absorbed, out, dtype, settings, error);
-  if (status == CH_OK) status = ch_api_json(absorbed_figures(&absorbed), json, error);
+  if (status == CH_OK)
+    status = ch_api_json(
+        json_pack("{s:s, s:I, s:I, s:o, s:I, s:o, s:I, s:I, s:I}", "model_type", absorbed.config.model_type,
+                  "shared_projections_written", (json_int_t)absorbed.shared, "residuals_added",
+                  (json_int_t)absorbed.residuals, "knocking_folded", letters(absorbed.knocked),
+                  "mixed_layers_folded", (json_int_t)absorbed.mixed_layers, "knocking_left",
+                  letters(absorbed.knocks_left), "mixed_layers_left", (json_int_t)absorbed.mixes_left,
+                  "cache_elements_per_token_before", (json_int_t)absorbed.cache_before,
+                  "cache_elements_per_token", (json_int_t)absorbed.cache_after),
+        json, error);
   if (status == CH_OK && settings->nonlinear_left)
     *settings->nonlinear_left =
         absorbed.knocks_left && absorbed.config.attention.knocking.type != CH_KNOCKING_LINEAR;

@@ -144,15 +144,6 @@ static void random_tokens(int64_t count, int64_t vocabulary, int32_t *tokens) {
   for (int64_t i = 0; i < count; i++) tokens[i] = (int32_t)ch_random_below(&random, (uint64_t)vocabulary);
 }
 
-/* The types that the caller names, of the cache and of large products. */
-static ch_status resolve_types(const ch_speed_settings *options, ch_cache_types *cache, ch_dtype *compute,
-                               ch_error *error) {
-  const ch_precision asked[] = {options->cache, options->cache_keys, options->cache_values,
-                                options->cache_latents};
-  CH_TRY(ch_api_cache_types(asked, cache, error));
-  return ch_api_compute_type(options->compute, CH_F32, compute, error);
-}
-
 static ch_status check_settings(const void *model, const ch_speed_settings *options, const ch_speed *speed,
                                 ch_error *error) {
   if (!model || !options || !speed) return ch_refuse_null(error, "the model, the settings or the result");
@@ -171,7 +162,10 @@ static ch_status begin(const ch_model *model, const ch_speed_settings *options, 
   settings.sequences = options->batch;
   settings.context = options->depth + options->tokens;
   *run = (inference){.options = options};
-  CH_TRY(resolve_types(options, &run->cache, &settings.compute, error));
+  const ch_precision asked[] = {options->cache, options->cache_keys, options->cache_values,
+                                options->cache_latents};
+  CH_TRY(ch_api_cache_types(asked, &run->cache, error));
+  CH_TRY(ch_api_compute_type(options->compute, CH_F32, &settings.compute, error));
   settings.cache = run->cache;
   settings.precompute_gates = options->precompute_gates;
   settings.expand_gates = options->expand_gates;
@@ -248,17 +242,6 @@ ch_status ch_speed_prefill(const ch_model *model, const ch_speed_settings *optio
   return status;
 }
 
-/* FLOPs of one repetition, whose passes find `held` tokens in the cache on average. */
-static ch_status decode_flops(const ch_model *model, const inference *run, double held, ch_speed *speed,
-                              ch_error *error) {
-  ch_account account;
-  const ch_speed_settings *options = run->options;
-  CH_TRY(ch_account_model(&model->config, &model->params, (int64_t)held, run->cache, &account, error));
-  speed->flops = (double)(options->batch * options->tokens) * account.decode.total;
-  speed->attention_flops = (double)(options->batch * options->tokens) * account.decode.attention_context;
-  return CH_OK;
-}
-
 static double larger(double a, double b) {
   return a > b ? a : b;
 }
@@ -294,7 +277,10 @@ static ch_status decode_often(const ch_model *model, const ch_speed_settings *op
   double passes = (double)options->tokens, batch = (double)options->batch;
   double held = (double)options->depth + (passes + 1) / 2; /* tokens that a pass finds, on average */
   CH_TRY(ch_session_pretend(run->session, options->depth, SEED, options->ids, options->id_count, error));
-  CH_TRY(decode_flops(model, run, held, speed, error));
+  ch_account account;
+  CH_TRY(ch_account_model(&model->config, &model->params, (int64_t)held, run->cache, &account, error));
+  speed->flops = (double)(options->batch * options->tokens) * account.decode.total;
+  speed->attention_flops = (double)(options->batch * options->tokens) * account.decode.attention_context;
   ch_read_probe probe = {0};
   if (options->limits) probe = ch_read_probe_open();
   repetition_work r = {

@@ -146,16 +146,12 @@ static ch_status look_at_text(ch_compress_job *c, ch_error *error) {
   return ch_compress_job_agree(c, c->mea ? ch_compress_job_choose_heads(c, error) : CH_OK, error);
 }
 
-/* The model as it was written; rank 0 knows where. */
-static ch_status open_after(ch_compress_job *c, ch_error *error) {
+static ch_status materialise_after(ch_compress_job *c, ch_error *error) {
+  /* Only rank 0 knows where the model was written. */
   char out[4096]; /* no longer name can be opened */
   snprintf(out, sizeof out, "%s", c->out);
   ch_ranks_broadcast(c->s->job, 0, out, sizeof out);
-  return ch_model_load(out, CH_WEIGHTS_MAPPED, &c->after, error);
-}
-
-static ch_status materialise_after(ch_compress_job *c, ch_error *error) {
-  CH_TRY(open_after(c, error));
+  CH_TRY(ch_model_load(out, CH_WEIGHTS_MAPPED, &c->after, error));
   CH_TRY(ch_compress_job_count(c->after, &c->report.after, error));
   return c->s->report ? ch_model_materialise(c->after, CH_MATERIALISE_SERVING, error) : CH_OK;
 }

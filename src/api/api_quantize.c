@@ -21,13 +21,6 @@ static ch_status quantised_type(ch_precision precision, ch_dtype *dtype, ch_erro
   return CH_OK;
 }
 
-static json_t *quantised_figures(ch_dtype type, const ch_quantised_sizes *sizes) {
-  return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "type", ch_api_type_name(type), "bytes_before",
-                   (json_int_t)sizes->before, "bytes", (json_int_t)sizes->after, "matrices",
-                   (json_int_t)sizes->in_blocks, "matrices_of_other_widths", (json_int_t)sizes->fallen_back,
-                   "matrices_left", (json_int_t)sizes->left);
-}
-
 static ch_status write_model(const ch_model *model, const char *out, ch_dtype type,
                              const ch_quantize_settings *settings, ch_quantised_sizes *sizes,
                              ch_error *error) {
@@ -59,5 +52,12 @@ ch_status ch_quantize(const char *directory, const char *out, const ch_quantize_
   ch_quantised_sizes sizes;
   ch_status status = write_model(model, out, type, settings, &sizes, error);
   ch_model_unload(model);
-  return status == CH_OK ? ch_api_json(quantised_figures(type, &sizes), json, error) : status;
+  return status == CH_OK
+             ? ch_api_json(json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "type", ch_api_type_name(type),
+                                     "bytes_before", (json_int_t)sizes.before, "bytes",
+                                     (json_int_t)sizes.after, "matrices", (json_int_t)sizes.in_blocks,
+                                     "matrices_of_other_widths", (json_int_t)sizes.fallen_back,
+                                     "matrices_left", (json_int_t)sizes.left),
+                           json, error)
+             : status;
 }

@@ -185,14 +185,6 @@ static json_t *training_figures(const ch_train_job *t) {
   return object;
 }
 
-static void close_all(ch_train_job *t) {
-  ch_trainer_free(t->trainer);
-  ch_profile_release(&t->profile);
-  ch_data_close(&t->data);
-  ch_image_data_close(&t->images);
-  free(t->checkpoint);
-}
-
 ch_status ch_train(const char *out, const ch_train_settings *settings, char **json, ch_error *error) {
   if (!out || !settings) return ch_refuse_null(error, out ? "the settings" : "the directory's name");
   ch_train_job *t = calloc(1, sizeof *t);
@@ -224,7 +216,11 @@ ch_status ch_train(const char *out, const ch_train_settings *settings, char **js
     json_decref(result);
   if (status == CH_OK && t->traced != CH_OK) status = ch_fail_as(error, t->traced, &t->trace_error);
   ch_training_control_free(&control);
-  close_all(t);
+  ch_trainer_free(t->trainer);
+  ch_profile_release(&t->profile);
+  ch_data_close(&t->data);
+  ch_image_data_close(&t->images);
+  free(t->checkpoint);
   free(t);
   return status;
 }

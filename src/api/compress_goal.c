@@ -76,14 +76,6 @@ static ch_status choose_heads(ch_compress_job *c, double *loss, ch_error *error)
   return CH_OK;
 }
 
-static ch_status out_of_reach(const ch_compress_job *c, const ch_error *why, ch_error *error) {
-  return ch_fail(
-      error, CH_ERROR_ARGUMENT,
-      "{cache} %.3g%% cannot be reached: a cache of type q4_0 saves %.1f %%, and fewer heads with q8_0 do "
-      "not suffice (%.300s)",
-      100 * c->s->cache, 100 * saved_by(c, REMEDIES - 1), why->message);
-}
-
 ch_status ch_compress_job_pursue(ch_compress_job *c, ch_error *error) {
   ch_compression_figures found = c->report.eight_bit;
   ch_error why = {.message = "this model has one key-value head"};
@@ -103,7 +95,12 @@ ch_status ch_compress_job_pursue(ch_compress_job *c, ch_error *error) {
     take_types(c, EIGHT_BIT);
     return CH_OK;
   }
-  if (reaching == REMEDIES) return out_of_reach(c, &why, error);
+  if (reaching == REMEDIES)
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "{cache} %.3g%% cannot be reached: a cache of type q4_0 saves %.1f %%, and fewer heads with q8_0 do "
+        "not suffice (%.300s)",
+        100 * c->s->cache, 100 * saved_by(c, REMEDIES - 1), why.message);
   keep_heads(c);
   take_types(c, reaching);
   return CH_OK;

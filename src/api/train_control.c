@@ -62,13 +62,6 @@ static ch_status settle_model(const ch_train_job *t, ch_training_control *contro
 
 /* --- whether it can be ------------------------------------------------------------------------------------------- */
 
-static ch_status differ(const ch_training_control *control, const char *key, int64_t its, int64_t wanted,
-                        ch_error *error) {
-  return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "{control}: %s has a \"%s\" of %lld, but the trained model has %lld; they must be equal",
-                 control->model, key, (long long)its, (long long)wanted);
-}
-
 static ch_status check_shapes(const ch_train_job *t, const ch_training_control *control, ch_error *error) {
   const ch_config *a = &control->run.config, *b = &t->config;
   if (ch_config_is_vision(a) != ch_config_is_vision(b))
@@ -84,7 +77,9 @@ static ch_status check_shapes(const ch_train_job *t, const ch_training_control *
                {"num_classes", a->num_classes, b->num_classes}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
     if (sizes[i].its != sizes[i].wanted)
-      return differ(control, sizes[i].key, sizes[i].its, sizes[i].wanted, error);
+      return ch_fail(error, CH_ERROR_ARGUMENT,
+                     "{control}: %s has a \"%s\" of %lld, but the trained model has %lld; they must be equal",
+                     control->model, sizes[i].key, (long long)sizes[i].its, (long long)sizes[i].wanted);
   ch_train_options known = t->options;
   if (known.steps == 0) known.steps = 100000000; /* any length will do */
   return ch_train_options_check(&known, a, error);
@@ -120,14 +115,6 @@ static ch_status check_tokenizer(const ch_train_job *t, const ch_training_contro
       control->model, from);
 }
 
-/* Before hours of the other run: the control's weights are there and fit its config. */
-static ch_status check_weights(const ch_training_control *control, ch_error *error) {
-  ch_model *model;
-  CH_TRY(ch_model_load(control->model, CH_WEIGHTS_MAPPED, &model, error));
-  ch_model_unload(model);
-  return CH_OK;
-}
-
 static ch_status find_control(const ch_train_job *t, ch_training_control *control, const char *record,
                               ch_error *error) {
   ch_train_job *run = &control->run;
@@ -143,7 +130,11 @@ static ch_status find_control(const ch_train_job *t, ch_training_control *contro
   CH_TRY(ch_config_read_stored(control->model, &run->config, error));
   CH_TRY(check_shapes(t, control, error));
   CH_TRY(check_tokenizer(t, control, error));
-  return check_weights(control, error);
+  /* Checked before hours of the other run: the control's weights are there and fit its config. */
+  ch_model *model;
+  CH_TRY(ch_model_load(control->model, CH_WEIGHTS_MAPPED, &model, error));
+  ch_model_unload(model);
+  return CH_OK;
 }
 
 ch_status ch_training_find_control(const ch_train_job *t, ch_training_control *control, ch_error *error) {

@@ -79,13 +79,6 @@ static ch_status parse_values(const char *option, const char *text, int64_t leas
   }
 }
 
-static ch_status parse_arguments(bench *b, ch_error *error) {
-  const arguments *a = b->arguments;
-  CH_TRY(parse_values("prompt", a->prompt, 1, 1 << 20, &b->prompts, error));
-  CH_TRY(parse_values("depth", a->depth, 0, 1 << 24, &b->depths, error));
-  return parse_values("batch", a->batch, 1, 4096, &b->batches, error);
-}
-
 static bool holds(const char *directory, const char *name) {
   char *path = ch_path_join(directory, name);
   bool there = path && ch_is_file(path);
@@ -205,11 +198,6 @@ static ch_status begin_row(bench *b, ch_bench_row *r, ch_error *error) {
   return open_profile(b, r, title, error);
 }
 
-static void free_profiles(bench *b) {
-  for (int i = 0; i < b->profiled_count; i++) ch_profile_free(b->profiled[i].profile);
-  free(b->profiled);
-}
-
 /* Returns true if the reader of standard output is gone. */
 static bool is_over(void) {
   return !ch_output_alive();
@@ -236,21 +224,18 @@ static ch_status measure_decode(bench *b, int64_t batch, ch_error *error) {
   return CH_OK;
 }
 
-static ch_status measure_training(bench *b, int64_t batch, ch_error *error) {
-  ch_bench_row r = {.what = "train", .settings = settings_of(b, batch, b->arguments->seq, 0)};
-  CH_TRY(begin_row(b, &r, error));
-  CH_TRY(ch_speed_train(b->arguments->positional[0], &r.settings, &r.speed, error));
-  return report(b, &r, error);
-}
-
 static ch_status measure_all(bench *b, ch_error *error) {
   for (int i = 0; i < b->batches.count; i++) CH_TRY(measure_prefill(b, b->batches.value[i], error));
   for (int i = 0; i < b->batches.count; i++) CH_TRY(measure_decode(b, b->batches.value[i], error));
   if (!b->arguments->train || is_over()) return CH_OK;
   ch_model_close(b->model);
   b->model = NULL;
-  for (int i = 0; i < b->batches.count && !is_over(); i++)
-    CH_TRY(measure_training(b, b->batches.value[i], error));
+  for (int i = 0; i < b->batches.count && !is_over(); i++) {
+    ch_bench_row r = {.what = "train", .settings = settings_of(b, b->batches.value[i], b->arguments->seq, 0)};
+    CH_TRY(begin_row(b, &r, error));
+    CH_TRY(ch_speed_train(b->arguments->positional[0], &r.settings, &r.speed, error));
+    CH_TRY(report(b, &r, error));
+  }
   return CH_OK;
 }
 
@@ -300,7 +285,10 @@ static ch_status run(const void *given, ch_error *error) {
   if (!b) return ch_no_memory(error);
   b->arguments = given;
   ch_status status;
-  CH_TRY_GOTO(parse_arguments(b, error));
+  const arguments *a = b->arguments;
+  CH_TRY_GOTO(parse_values("prompt", a->prompt, 1, 1 << 20, &b->prompts, error));
+  CH_TRY_GOTO(parse_values("depth", a->depth, 0, 1 << 24, &b->depths, error));
+  CH_TRY_GOTO(parse_values("batch", a->batch, 1, 4096, &b->batches, error));
   CH_TRY_GOTO(open_model(b, error));
   ch_speed_matrices_of(b->model, &b->matrices);
   b->rows = json_pack("{s:[], s:[], s:[]}", "prefill", "decode", "train");
@@ -308,7 +296,8 @@ static ch_status run(const void *given, ch_error *error) {
 done:
   json_decref(b->rows);
   ch_model_close(b->model);
-  free_profiles(b);
+  for (int i = 0; i < b->profiled_count; i++) ch_profile_free(b->profiled[i].profile);
+  free(b->profiled);
   free(b->ids);
   free(b);
   return status;

@@ -164,10 +164,6 @@ typedef struct display {
   const char *out; /* of the size of the ladder that is training */
 } display;
 
-static void show_preparation(display *d, const char *stage, double share) {
-  if (ch_progress_due(&d->progress)) ch_progress_show(&d->progress, false, "%s: %.0f %%", stage, 100 * share);
-}
-
 static void show_prepared(display *d, const ch_comparison_data *data) {
   char train[32], validation[32];
   if (data->images) {
@@ -294,7 +290,6 @@ static void show_asking(display *d, const ch_model_result *model, const char *ta
                      100 * (double)done / (double)total);
 }
 
-/* Records the run again, with its speed or its task scores. */
 /* `directory` lives as long as the rung's runs. */
 static void show_rung(display *d, int32_t index, int32_t rungs, int64_t parameters, const char *directory) {
   char size[32];
@@ -307,7 +302,9 @@ static bool on_event(const ch_compare_event *event, void *user) {
   display *d = user;
   switch (event->kind) {
   case CH_COMPARE_EVENT_PREPARATION:
-    show_preparation(d, event->as.preparation.stage, event->as.preparation.share);
+    if (ch_progress_due(&d->progress))
+      ch_progress_show(&d->progress, false, "%s: %.0f %%", event->as.preparation.stage,
+                       100 * event->as.preparation.share);
     break;
   case CH_COMPARE_EVENT_PREPARED:
     show_prepared(d, event->as.prepared.data);
@@ -427,11 +424,6 @@ static ch_status print_share(const ch_compare_settings *settings, const ch_compa
   return ch_print_text(&text, error);
 }
 
-static ch_status show(const arguments *a, const ch_compare_settings *settings,
-                      const ch_comparison *comparison, ch_error *error) {
-  return settings->schedule.parts ? print_share(settings, comparison, error) : print(a, comparison, error);
-}
-
 /* Another share may be preparing the text. It writes its files one after another, and the settings last. */
 static ch_status check_shared(const char *out, ch_error *error) {
   static const struct timespec nap = {.tv_nsec = 50000000};
@@ -492,7 +484,9 @@ static ch_status run(const void *given, ch_error *error) {
   ch_progress_end(&d.progress);
   ch_interrupt_release();
   if (status == CH_OK) {
-    if (leads) status = show(a, &settings, comparison, error);
+    if (leads)
+      status =
+          settings.schedule.parts ? print_share(&settings, comparison, error) : print(a, comparison, error);
     ch_comparison_free(comparison);
   }
   ch_text_free(&command);

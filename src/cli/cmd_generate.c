@@ -146,19 +146,6 @@ static ch_status encode_prompts(writer *w, ch_error *error) {
   return status;
 }
 
-static ch_status open_all(writer *w, ch_error *error) {
-  CH_TRY(read_prompts(w->arguments, w, error));
-  CH_TRY(open_model(w, error));
-  CH_TRY(encode_prompts(w, error));
-  return open_session(w, error);
-}
-
-static void close_all(writer *w) {
-  ch_session_free(w->session);
-  ch_model_close(w->model);
-  ch_prompts_free(&w->prompts);
-}
-
 /* --- writing ------------------------------------------------------------------------------------------------ */
 
 static ch_sampler sampler_of(const arguments *a) {
@@ -211,11 +198,16 @@ static ch_status run(const void *given, ch_error *error) {
   writer w = {.arguments = a};
   ch_status status;
   double start = ch_clock();
-  CH_TRY_GOTO(open_all(&w, error));
+  CH_TRY_GOTO(read_prompts(w.arguments, &w, error));
+  CH_TRY_GOTO(open_model(&w, error));
+  CH_TRY_GOTO(encode_prompts(&w, error));
+  CH_TRY_GOTO(open_session(&w, error));
   w.open_seconds = ch_clock() - start;
   status = is_many(a) ? write_many(&w, error) : write_one(&w, error);
 done:
-  close_all(&w);
+  ch_session_free(w.session);
+  ch_model_close(w.model);
+  ch_prompts_free(&w.prompts);
   return status;
 }
 

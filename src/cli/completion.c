@@ -56,11 +56,6 @@ static void put_first_words(ch_text *script) {
     if (opens_word(c)) ch_text_printf(script, "%.*s ", (int)first_word((*c)->name), (*c)->name);
 }
 
-static void put_choices(ch_text *script, const ch_option *option) {
-  for (const char *const *choice = option->choices; *choice; choice++)
-    ch_text_printf(script, "%s%s", choice == option->choices ? "" : " ", *choice);
-}
-
 /* The names of the command's list: "gqa[:N]" is gqa, "arc, arc_easy" are two. To zsh a colon ends a name, so there
    those with a number are left out. */
 static void put_listed(ch_text *script, const ch_command *command, bool colons) {
@@ -86,7 +81,8 @@ static void put_listed(ch_text *script, const ch_command *command, bool colons) 
 /* Writes the possible values of the option, if the program knows them. */
 static void put_values(ch_text *script, const ch_command *command, const ch_option *option, bool colons) {
   if (option->type == CH_OPTION_CHOICE)
-    put_choices(script, option);
+    for (const char *const *choice = option->choices; *choice; choice++)
+      ch_text_printf(script, "%s%s", choice == option->choices ? "" : " ", *choice);
   else if (option->lists)
     put_listed(script, command, colons);
 }

@@ -30,12 +30,6 @@ static ch_status refuse(const char *option, const char *path, const ch_occupant 
                  directory && s->what ? " and " : "", stranger);
 }
 
-/* Refuses an existing output. */
-static ch_status refuse_occupant(const char *option, const char *path, ch_error *error) {
-  ch_occupant s = ch_inspect_output(path);
-  return refuse(option, path, &s, error);
-}
-
 /* Returns true if `inner` is `outer` or inside it; both as realpath writes them. */
 static bool lies_in(const char *inner, const char *outer) {
   size_t length = strlen(outer);
@@ -245,5 +239,6 @@ ch_status ch_check_job(const char *option, const char *path, const char *setting
   free(file);
   if (own || kind == CH_HOLDS_NOTHING || kind == CH_HOLDS_EMPTY_DIRECTORY || ch_holds_prepared_text(path))
     return CH_OK;
-  return refuse_occupant(option, path, error);
+  ch_occupant s = ch_inspect_output(path);
+  return refuse(option, path, &s, error);
 }

@@ -105,15 +105,6 @@ static bool find_stranger(const char *directory, const char *before, int depth, 
   return found;
 }
 
-static void look_into(const char *path, ch_occupant *s) {
-  int mark = 0;
-  while (mark < MARKS && !has(path, marks[mark].name)) mark++;
-  s->kind = CH_HOLDS_DIRECTORY;
-  s->what = mark < MARKS ? marks[mark].what : NULL;
-  find_stranger(path, "", mark < MARKS && marks[mark].nested ? MOST_DEPTH : 0, s->stranger,
-                sizeof s->stranger);
-}
-
 /* Recognises the formats that commands write: JSON, safetensors (JSON behind eight bytes), GGUF. */
 static void look_at_file(const char *path, ch_occupant *s) {
   char first[9] = {0};
@@ -137,7 +128,12 @@ ch_occupant ch_inspect_output(const char *path) {
   if (ch_holds_nothing(path)) {
     s.kind = CH_HOLDS_EMPTY_DIRECTORY;
   } else if (S_ISDIR(info.st_mode)) {
-    look_into(path, &s);
+    int mark = 0;
+    while (mark < MARKS && !has(path, marks[mark].name)) mark++;
+    s.kind = CH_HOLDS_DIRECTORY;
+    s.what = mark < MARKS ? marks[mark].what : NULL;
+    find_stranger(path, "", mark < MARKS && marks[mark].nested ? MOST_DEPTH : 0, s.stranger,
+                  sizeof s.stranger);
   } else {
     s.kind = CH_HOLDS_FILE;
     if (S_ISREG(info.st_mode))

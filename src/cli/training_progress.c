@@ -16,10 +16,6 @@ static const char *unit_of(const ch_training_view *view) {
   return view->start.images ? "images" : "tokens";
 }
 
-static void show_preparation(ch_training_view *view, const char *stage, double share) {
-  ch_progress_show(&view->line, false, "%s  %.0f %%", stage, 100 * share);
-}
-
 /* A checkpoint has 12 bytes per parameter, so saving that of a large model can need a minute. */
 bool ch_training_stops(void *context) {
   ch_training_view *view = context;
@@ -55,11 +51,6 @@ static void show_step(ch_training_view *view, const ch_train_step *step) {
                    (long long)step->step, (long long)step->steps, view->smooth_loss,
                    ch_format_count(rate, tokens, sizeof tokens), unit_of(view), step->lr, last ? "" : "  ",
                    last ? "" : left, last ? "" : " left");
-}
-
-static void note_evaluating(ch_training_view *view, int64_t step) {
-  view->step = step;
-  view->evaluating = true;
 }
 
 static void show_share(ch_training_view *view, double share) {
@@ -121,7 +112,8 @@ bool ch_training_show(const ch_train_event *event, void *context) {
   ch_training_view *view = context;
   switch (event->kind) {
   case CH_TRAIN_EVENT_PREPARATION:
-    show_preparation(view, event->as.preparation.stage, event->as.preparation.share);
+    ch_progress_show(&view->line, false, "%s  %.0f %%", event->as.preparation.stage,
+                     100 * event->as.preparation.share);
     return !ch_interrupted();
   case CH_TRAIN_EVENT_START:
     show_start(view, event->as.start.start);
@@ -133,7 +125,8 @@ bool ch_training_show(const ch_train_event *event, void *context) {
     show_share(view, event->as.share.share);
     break;
   case CH_TRAIN_EVENT_EVALUATING:
-    note_evaluating(view, event->as.evaluating.step);
+    view->step = event->as.evaluating.step;
+    view->evaluating = true;
     break;
   case CH_TRAIN_EVENT_EVALUATION:
     show_evaluation(view, event->as.evaluation.evaluation);

@@ -66,13 +66,6 @@ static ch_status set_mix(const work *w, ch_head_mix *mix) {
   return CH_OK;
 }
 
-static ch_status set_config(const work *w, ch_config *config) {
-  *config = w->model->config;
-  ch_compressed_config(config);
-  CH_TRY(set_mix(w, &config->attention.head_mix));
-  return ch_config_validate(config, w->model->directory, w->error);
-}
-
 /* --- tensors ----------------------------------------------------------------------------------------------------- */
 
 static int find_projection(const ch_params *params, int layer, const char *letter, const char *suffix) {
@@ -105,7 +98,7 @@ static void factor_rows(const work *w, int layer, unsigned state, int rows[PARTS
 
 /* Reuses unchanged tensors and allocates memory for the new ones. */
 static ch_status lay_out_factors(work *w) {
-  ch_materialised *to = &w->compressed->model;
+  ch_materialised_model *to = &w->compressed->model;
   to->tensors = calloc((size_t)to->params.count + 1, sizeof *to->tensors);
   if (!to->tensors) return ch_no_memory(w->error);
   for (int i = 0; i < to->params.count; i++) {
@@ -196,7 +189,10 @@ static ch_status compress_all(work *w) {
   int layers = (int)w->model->config.num_hidden_layers;
   CH_TRY(ch_virtual_heads_check(w->model, &w->states, w->error));
   CH_TRY(check_heads(w));
-  CH_TRY(set_config(w, &to->model.config));
+  to->model.config = w->model->config;
+  ch_compressed_config(&to->model.config);
+  CH_TRY(set_mix(w, &to->model.config.attention.head_mix));
+  CH_TRY(ch_config_validate(&to->model.config, w->model->directory, w->error));
   CH_TRY(ch_model_declare(&to->model.config, &to->model.params, w->error));
   CH_TRY(lay_out_factors(w));
   to->matrices = calloc((size_t)layers * 2, sizeof *to->matrices);

@@ -48,9 +48,9 @@ typedef struct group_scorer {
   int64_t done, total;               /* tokens: of this rank, and of all */
   int64_t computed, computed_by_all; /* tokens: in own batches, and in prefixes of one process */
   bool cache_goes_back;
-  ch_shared shared; /* batches over ranks */
-  int64_t batches;  /* of which so many have begun */
-  int32_t *owners;  /* [windows] the rank that runs each */
+  ch_shared_work shared; /* batches over ranks */
+  int64_t batches;       /* of which so many have begun */
+  int32_t *owners;       /* [windows] the rank that runs each */
 } group_scorer;
 
 static int64_t round_up(int64_t n, int64_t step) {
@@ -143,26 +143,10 @@ static ch_status take_cache(group_scorer *s, int64_t sequences, int64_t capacity
   return ch_engine_whole_cache(&s->engine, &s->model->config, sequences, capacity, &types, &s->cache, error);
 }
 
-/* Returns the bytes of a token in the cache. */
-static ch_status measure_cache(group_scorer *s, ch_error *error) {
-  CH_TRY(take_cache(s, 1, 1, error));
-  s->sequence_bytes = ch_fixed_state_bytes(&s->model->config);
-  s->token_bytes = (int64_t)s->cache->bytes - s->sequence_bytes + 1;
-  ch_cache_free(s->cache);
-  s->cache = NULL;
-  return CH_OK;
-}
-
 /* The tokens that every sequence holds before a pass; sequences that are not part of it hold none. */
 static void set_lengths(group_scorer *s, group *const *batch, int64_t count, bool behind_beginning) {
   for (int64_t i = 0; i < s->cache->sequences; i++)
     s->cache->length[i] = i >= count ? 0 : (int32_t)(behind_beginning ? batch[i]->shared : s->prefix);
-}
-
-/* Copies the first `count` tokens of sequence 0 to all others. */
-static void copy_prefix_to_all(ch_cache *cache, int64_t count) {
-#pragma omp parallel for
-  for (int64_t i = 1; i < cache->sequences; i++) ch_cache_copy(cache, 0, i, (int32_t)count);
 }
 
 static ch_status run_prefix(group_scorer *s, const int32_t *tokens, ch_error *error) {
@@ -174,7 +158,9 @@ static ch_status run_prefix(group_scorer *s, const int32_t *tokens, ch_error *er
     memcpy(s->tokens, tokens + first, (size_t)length * sizeof *tokens);
     CH_TRY(run_pass(s, 1, length, &scores, error));
   }
-  copy_prefix_to_all(s->cache, s->prefix);
+  /* All other sequences get the prefix of sequence 0. */
+#pragma omp parallel for
+  for (int64_t i = 1; i < s->cache->sequences; i++) ch_cache_copy(s->cache, 0, i, (int32_t)s->prefix);
   return CH_OK;
 }
 
@@ -418,7 +404,13 @@ static ch_status prepare_groups(group_scorer *s, const int64_t *starts, int64_t 
   CH_TRY(ch_engine_init(&s->engine, CH_F32, error));
   CH_TRY(ch_pass_table_create(&s->engine, &s->model->config, &s->model->params, PASSES, &s->passes, error));
   s->engine.compute = s->model->compute;
-  return measure_cache(s, error);
+  /* A cache of one token says how many bytes a token has. */
+  CH_TRY(take_cache(s, 1, 1, error));
+  s->sequence_bytes = ch_fixed_state_bytes(&s->model->config);
+  s->token_bytes = (int64_t)s->cache->bytes - s->sequence_bytes + 1;
+  ch_cache_free(s->cache);
+  s->cache = NULL;
+  return CH_OK;
 }
 
 /* The scores of all ranks, and how many tokens went through the model. */

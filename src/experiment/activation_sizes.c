@@ -154,10 +154,6 @@ static ch_status allocate_sums(ch_activations *a, const ch_graph *graph) {
 
 /* --- sizes ------------------------------------------------------------------------------------------------------ */
 
-static int64_t scored(const ch_node *node) {
-  return node->graph->length < MOST_SCORED ? node->graph->length : MOST_SCORED;
-}
-
 static int64_t head_start(const ch_head_columns *columns, int64_t head, int64_t dim) {
   return columns->offset + head * (columns->stride > 0 ? columns->stride : dim);
 }
@@ -167,7 +163,8 @@ static ch_status make_scores(ch_activations *a, const ch_run *run, const ch_node
   const ch_attend_spec *spec = ch_attend_spec_of(node);
   const float *q = ch_run_value(run, node->in[0]), *k = ch_run_value(run, node->in[1]);
   int64_t q_columns = ch_node_columns(node->in[0]), k_columns = ch_node_columns(node->in[1]);
-  int64_t tokens = scored(node), at = 0, dim = spec->key_dim;
+  int64_t tokens = node->graph->length < MOST_SCORED ? node->graph->length : MOST_SCORED, at = 0,
+          dim = spec->key_dim;
   if (a->score_count < spec->heads * tokens * tokens) {
     free(a->scores);
     a->score_count = spec->heads * tokens * tokens;

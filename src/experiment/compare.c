@@ -44,14 +44,6 @@ ch_status ch_compare_write(const ch_compare_settings *settings, const ch_compare
   return status;
 }
 
-/* The finished runs in the order of the plan, whichever process trained them. */
-static void collect_runs(const comparison_job *c) {
-  ch_comparison *comparison = c->setup->comparison;
-  comparison->count = 0;
-  for (int i = 0; i < comparison->planned; i++)
-    if (c->runs[i].done) comparison->models[comparison->count++] = c->runs[i].result;
-}
-
 static bool in_shares(const ch_compare_setup *setup) {
   return setup->settings.schedule.parts > 0;
 }
@@ -66,7 +58,11 @@ static ch_status write_results(const comparison_job *c, ch_error *error) {
 static ch_status run_finished(comparison_job *c, planned_run *run, bool earlier, ch_error *error) {
   run->done = true;
   c->setup->began = true;
-  collect_runs(c);
+  /* The finished runs in the order of the plan, whichever process trained them. */
+  ch_comparison *comparison = c->setup->comparison;
+  comparison->count = 0;
+  for (int i = 0; i < comparison->planned; i++)
+    if (c->runs[i].done) comparison->models[comparison->count++] = c->runs[i].result;
   ch_compare_tell(c->setup,
                   (ch_compare_event){.kind = CH_COMPARE_EVENT_MODEL, .as.model = {&run->result, earlier}});
   bool last = c->setup->comparison->count == c->setup->comparison->planned;
@@ -163,13 +159,6 @@ static ch_status on_made(void *context, int index, const ch_outcome *outcome, ch
   return CH_OK;
 }
 
-/* "mha, gqa (seed 2)" */
-static void name_missing(const comparison_job *c, const planned_run *run, ch_text *names) {
-  ch_text_printf(names, "%s%s", names->size ? ", " : "", c->setup->plan.models[run->model].name);
-  if (c->setup->settings.training.seeds > 1)
-    ch_text_printf(names, " (seed %llu)", (unsigned long long)run->seed);
-}
-
 /* Says which runs are not finished. */
 static ch_status check_complete(const comparison_job *c, ch_error *error) {
   const ch_comparison *comparison = c->setup->comparison;
@@ -178,7 +167,10 @@ static ch_status check_complete(const comparison_job *c, ch_error *error) {
   for (int i = 0; i < comparison->planned; i++) {
     if (c->runs[i].done) continue;
     missing++;
-    name_missing(c, &c->runs[i], &names);
+    /* "mha, gqa (seed 2)" */
+    ch_text_printf(&names, "%s%s", names.size ? ", " : "", c->setup->plan.models[c->runs[i].model].name);
+    if (c->setup->settings.training.seeds > 1)
+      ch_text_printf(&names, " (seed %llu)", (unsigned long long)c->runs[i].seed);
   }
   ch_status status = CH_OK;
   if (missing)

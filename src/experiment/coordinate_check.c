@@ -265,15 +265,6 @@ static int64_t measured_sequences(const ch_compare_settings *s) {
   return s->training.batch < most ? s->training.batch : most > 1 ? most : 1;
 }
 
-static ch_status read_first_batch(check *c, ch_error *error) {
-  const ch_batch_source *source = &c->setup.data.source;
-  ch_batch batch = {.sequences = c->sequences,
-                    .length = c->setup.settings.lineup.sequence,
-                    .tokens = c->tokens,
-                    .targets = c->targets};
-  return source->train(source->context, 0, &batch, error);
-}
-
 static ch_status shape_model(const check *c, const subject *s, ch_config *config, ch_error *error) {
   const ch_shape_wishes wishes =
       wishes_of(c->settings, c->list.widths[s->width], c->made->grid.heads, c->setup.data.vocab_size);
@@ -283,7 +274,12 @@ static ch_status shape_model(const check *c, const subject *s, ch_config *config
 
 static ch_status train_model(check *c, subject *s, ch_error *error) {
   ch_config config;
-  CH_TRY(read_first_batch(c, error));
+  const ch_batch_source *source = &c->setup.data.source;
+  ch_batch batch = {.sequences = c->sequences,
+                    .length = c->setup.settings.lineup.sequence,
+                    .tokens = c->tokens,
+                    .targets = c->targets};
+  CH_TRY(source->train(source->context, 0, &batch, error));
   CH_TRY(shape_model(c, s, &config, error));
   CH_TRY(ch_trainer_create(&config, &c->setup.training, &c->setup.data.source, &s->trainer, error));
   CH_TRY(ch_activations_create(&config, ch_trainer_params(s->trainer), c->tokens, c->sequences,
@@ -443,21 +439,17 @@ static ch_status prepare_check(check *c, ch_error *error) {
   return c->tokens && c->targets ? CH_OK : ch_no_memory(error);
 }
 
-static ch_status write_results(const check *c, ch_error *error) {
-  char *path = ch_path_join(c->setup.settings.report.out, CH_COMPARE_RESULTS);
-  if (!path) return ch_no_memory(error);
-  ch_status status = ch_write_json(path, ch_coordinates_to_json(c->made), CH_DIGITS_SHOWN, error);
-  free(path);
-  return status;
-}
-
 static ch_status run_check(check *c, ch_error *error) {
   CH_TRY(prepare_check(c, error));
   for (int m = 0; m < c->setup.plan.count; m++) {
     for (int w = 0; w < c->list.count; w++) CH_TRY(check_width(c, m, w, error));
     judge_slopes(c, &c->made->models[m]);
   }
-  return write_results(c, error);
+  char *path = ch_path_join(c->setup.settings.report.out, CH_COMPARE_RESULTS);
+  if (!path) return ch_no_memory(error);
+  ch_status status = ch_write_json(path, ch_coordinates_to_json(c->made), CH_DIGITS_SHOWN, error);
+  free(path);
+  return status;
 }
 
 ch_status ch_coordinates_make(const ch_coordinate_settings *settings, ch_coordinates *coordinates,

@@ -529,15 +529,6 @@ static void tell_outline(pool *p) {
   send_sweep_event(p, (ch_sweep_event){.kind = CH_SWEEP_EVENT_OUTLINE, .as.outline = {&outline}});
 }
 
-/* Compares the settings that determine the plan of a sweep, other than those it shares with comparisons. */
-static ch_status compare_grids(const pool *p, ch_error *error) {
-  const ch_rate_grid *grid = &p->grid;
-  const ch_rank_fact facts[] = {
-      {"other options",
-       ch_hash_bytes(grid->rates, (size_t)grid->count * sizeof *grid->rates, (uint64_t)p->settings->budget)}};
-  return ch_ranks_compare(p->setup.scheduler.all, facts, 1, error);
-}
-
 static ch_status plan(pool *p, ch_error *error) {
   if (p->setup.data.source.validation_sequences == 0)
     return ch_fail(error, CH_ERROR_ARGUMENT,
@@ -564,7 +555,12 @@ static ch_status run_pool(pool *p, const ch_compare_settings *runs, ch_error *er
   sweep->budget =
       p->settings->budget > 0 ? (double)p->settings->budget : usual_extrapolation * (double)tokens;
   sweep->skip = warmup > tokens / 10 ? warmup : tokens / 10;
-  CH_TRY(compare_grids(p, error));
+  /* These settings determine the plan too; those shared with comparisons have been compared. */
+  const ch_rate_grid *grid = &p->grid;
+  const ch_rank_fact facts[] = {
+      {"other options",
+       ch_hash_bytes(grid->rates, (size_t)grid->count * sizeof *grid->rates, (uint64_t)p->settings->budget)}};
+  CH_TRY(ch_ranks_compare(p->setup.scheduler.all, facts, 1, error));
   CH_TRY(ch_agree(scheduler->all, plan(p, error), error));
   tell_outline(p);
   ch_status status = ch_scheduler_is_alone(scheduler) ? work_all(p, error) : work_over_ranks(p, error);

@@ -70,11 +70,6 @@ static ch_status make_hollow(const ch_config *config, const char *path, const ch
   return CH_OK;
 }
 
-static void free_hollow(ch_model *model) {
-  ch_params_free(&model->params);
-  free(model->weights.tensors);
-}
-
 static void size_weights(const ch_model *model, const ch_capacity_question *question, int64_t pass_tokens,
                          ch_capacity_sizes *sizes) {
   for (int i = 0; i < model->params.count; i++)
@@ -218,7 +213,8 @@ ch_status ch_capacity_sizes_of(const ch_config *config, const char *path,
   }
   if (status == CH_OK) status = size_work(&model, question, pass_tokens, sizes, error);
   if (status == CH_OK) status = count_all(config, path, question, sizes, error);
-  free_hollow(&model);
+  ch_params_free(&model.params);
+  free(model.weights.tensors);
   return status;
 }
 

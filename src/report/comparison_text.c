@@ -61,7 +61,7 @@ static void put_speed_notes(const ch_columns *columns, const ch_summary *summary
   else if (speeds)
     ch_text_puts(text, "± of a speed: about half of its measurements are within it.\n");
   if (ch_columns_have_unsteady(columns, summary))
-    ch_text_puts(text, "? not steady: " CH_UNSTEADY_NOTE " --remeasure times all models again.\n");
+    ch_text_puts(text, "? not steady: " CH_UNSTEADY_NOTE " All models can be timed again.\n");
 }
 
 /* "Learning rates: mla 0.0018 (0.0015 to 0.0022 is as good; the usual 0.003 costs 1.9 %); ..." */
@@ -110,15 +110,10 @@ void ch_spikes_write(const ch_summary *summary, ch_text *text) {
   ch_text_puts(text, summary->fewest > 1 ? " (means over seeds)." : ".");
 }
 
-static void put_spikes(const ch_summary *summary, ch_text *text) {
-  const size_t before = text->size;
-  ch_spikes_write(summary, text);
-  if (text->size > before) ch_text_puts(text, "\n");
-}
-
-static void put_standings(const ch_summary *summary, const ch_comparison *comparison, ch_text *text) {
-  (void)comparison;
-  ch_verdict_standings(summary, text);
+/* Ends a line that begins at `from` and may be empty. Returns where the next one begins. */
+static size_t end_line(size_t from, ch_text *text) {
+  if (text->size > from) ch_text_puts(text, "\n");
+  return text->size;
 }
 
 /* The notes below the table, a line each. */
@@ -135,14 +130,15 @@ static void put_notes(const ch_comparison *comparison, const ch_columns *columns
   }
   put_speed_notes(columns, summary, text);
   put_rates(summary, text);
-  put_spikes(summary, text);
-  void (*const of_risk[])(const ch_summary *, const ch_comparison *,
-                          ch_text *) = {put_standings, ch_verdict_tokens, ch_verdict_noise};
-  for (size_t i = 0; i < sizeof of_risk / sizeof *of_risk; i++) {
-    size_t before = text->size;
-    of_risk[i](summary, comparison, text);
-    if (text->size > before) ch_text_puts(text, "\n");
-  }
+  size_t line = text->size;
+  ch_spikes_write(summary, text);
+  line = end_line(line, text);
+  ch_verdict_standings(summary, text);
+  line = end_line(line, text);
+  ch_verdict_tokens(summary, comparison, text);
+  line = end_line(line, text);
+  ch_verdict_noise(summary, comparison, text);
+  end_line(line, text);
   if (ch_comparison_warnings(comparison, summary, &summary->arena, &warnings, &error) != CH_OK) {
     text->failed = true;
     return;

@@ -199,14 +199,6 @@ static void put_types(const char *title, const ch_compression_figures *before,
   ch_table_write(&table, text);
 }
 
-static void put_remedies(const ch_compression_report *r, ch_text *text) {
-  bool fewer = r->after.cache_elements_per_token != r->before.cache_elements_per_token;
-  if (fewer || r->types_alone.cache_types != r->eight_bit.cache_types)
-    put_types("without compressing", &r->before, &r->eight_bit, text);
-  if (fewer && r->types_alone.cache_types)
-    put_types("without compressing", &r->before, &r->types_alone, text);
-}
-
 static int compare_sizes(const void *a, const void *b) {
   double x = fabs(*(const double *)a), y = fabs(*(const double *)b);
   return (x > y) - (x < y);
@@ -266,7 +258,11 @@ static void put_matrices(const ch_compressed_model *c, ch_text *text) {
 
 void ch_compression_write(const ch_compression_report *r, ch_text *text) {
   put_figures(r, text);
-  put_remedies(r, text);
+  bool fewer = r->after.cache_elements_per_token != r->before.cache_elements_per_token;
+  if (fewer || r->types_alone.cache_types != r->eight_bit.cache_types)
+    put_types("without compressing", &r->before, &r->eight_bit, text);
+  if (fewer && r->types_alone.cache_types)
+    put_types("without compressing", &r->before, &r->types_alone, text);
   if (r->sensitivity) put_profile(r->sensitivity, text);
   put_matrices(r->compressed, text);
   ch_text_puts(text, "\n");

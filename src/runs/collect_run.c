@@ -183,11 +183,6 @@ static ch_status keep_curves(const run_reader *r, ch_error *error) {
   return CH_OK;
 }
 
-static ch_status keep_machine(const run_reader *r, ch_error *error) {
-  r->run->machine = ch_stored_machine(r->arena, r->trained);
-  return r->run->machine ? CH_OK : ch_no_memory(error);
-}
-
 /* result.json without its curves. They are stored as points. */
 static ch_status keep_results(const run_reader *r, const char *path, ch_error *error) {
   json_t *object = NULL;
@@ -219,7 +214,8 @@ static ch_status collect_directories(run_reader *r, const ch_run_labels *labels,
     CH_TRY_GOTO(ch_no_memory(error));
   CH_TRY_GOTO(read_log(r, log, error));
   CH_TRY_GOTO(keep_curves(r, error));
-  CH_TRY_GOTO(keep_machine(r, error));
+  r->run->machine = ch_stored_machine(r->arena, r->trained);
+  CH_TRY_GOTO(r->run->machine ? CH_OK : ch_no_memory(error));
   status = keep_results(r, result, error);
   if (labels->status) run->status = labels->status;
 done:

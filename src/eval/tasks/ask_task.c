@@ -275,12 +275,11 @@ void ch_task_evaluation_free(ch_task_evaluation *e) {
 
 /* --- samples ------------------------------------------------------------------------------------------------- */
 
-static json_t *target_of(const ch_task_evaluation *e, const ch_question *q) {
+static json_t *target_of(const ch_question *q) {
   if (q->gold >= 0) return json_integer(q->gold);
   if (!q->truths) return json_string(q->requests->continuation);
   json_t *list = json_array();
   for (int i = 0; i < q->count; i++) json_array_append_new(list, json_integer(q->truths[i]));
-  (void)e;
   return list;
 }
 
@@ -323,7 +322,7 @@ json_t *ch_task_sample(const ch_task_evaluation *e, int64_t index) {
   }
   json_t *sample =
       json_pack("{s:I, s:O, s:o, s:o, s:o}", "doc_id", (json_int_t)index, "doc", e->items.data[index].fields,
-                "target", target_of(e, q), "arguments", arguments, "resps", answers);
+                "target", target_of(q), "arguments", arguments, "resps", answers);
   if (!sample) return NULL;
   if (choices) json_object_set_new(sample, "choice", json_integer(outcome->choice));
   if (!rolling) json_object_set_new(sample, "acc", json_real(outcome->acc));

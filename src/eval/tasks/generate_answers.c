@@ -41,7 +41,7 @@ typedef struct answer_writer {
   ch_generation_text *texts;
   int64_t done, total, reading; /* tokens: of finished parts, of all; of the prompt that is being read */
   bool stopped;                 /* progress returned false, or another rank has failed */
-  ch_shared shared;             /* items over ranks */
+  ch_shared_work shared;        /* items over ranks */
   int64_t own;                  /* items of this one, of which texts [own] are */
 } answer_writer;
 
@@ -62,7 +62,7 @@ static bool note_prompt(int64_t done, int64_t total, void *user) {
   return goes_on(w);
 }
 
-/* Adds the text of ids that came; false when memory is out. */
+/* Adds the text of ids that came; false when out of memory. */
 static bool read_answer_ids(answer *a) {
   const ch_tokenizer *tokenizer = a->all->tokenizer;
   for (; a->seen < a->ids.size; a->seen++) {
@@ -252,12 +252,6 @@ static ch_status spread_answer(answer_writer *w, int64_t index, ch_error *error)
   return CH_OK;
 }
 
-static ch_status write_all(answer_writer *w, const ch_model *model, ch_error *error) {
-  CH_TRY(ch_shared_agree(&w->shared, write_own(w, model, error), error));
-  for (int64_t i = 0; w->shared.ranks && i < w->e->items.count; i++) CH_TRY(spread_answer(w, i, error));
-  return CH_OK;
-}
-
 static ch_status ask_all(answer_writer *w, const ch_model *model, ch_error *error) {
   ch_task_evaluation *e = w->e;
   size_t count = (size_t)e->items.count + 1;
@@ -276,7 +270,8 @@ static ch_status write_answers(answer_writer *w, const ch_model *model, ch_error
   CH_TRY(ch_shared_begin(&w->shared, ranks,
                          ranks ? ch_windows_hash(e->windows, e->starts[e->items.count]) : 0, error));
   CH_TRY(ch_agree(ranks, ask_all(w, model, error), error));
-  CH_TRY(write_all(w, model, error));
+  CH_TRY(ch_shared_agree(&w->shared, write_own(w, model, error), error));
+  for (int64_t i = 0; w->shared.ranks && i < w->e->items.count; i++) CH_TRY(spread_answer(w, i, error));
   for (int64_t i = 0; i < e->items.count; i++) CH_TRY(finish_answer(w, i, error));
   e->computed = e->tokens + e->written;
   return CH_OK;

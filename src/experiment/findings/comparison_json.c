@@ -16,12 +16,6 @@
 
 /* --- over seeds ---------------------------------------------------------------------------------------------- */
 
-static json_t *law_to_json(const ch_scaling_law *law) {
-  return json_pack("{s:o, s:o, s:o, s:f}", "alpha", ch_estimate_to_json(&law->alpha), "tokens",
-                   ch_estimate_to_json(&law->tokens), "floor", ch_estimate_to_json(&law->floor), "noise",
-                   law->noise);
-}
-
 static double perplexity(const ch_model_result *run) {
   return exp(run->validation_loss);
 }
@@ -119,7 +113,11 @@ static json_t *summary_to_json(const ch_summary *summary, const ch_comparison_tr
     ch_scaling_law law;
     json_t *object = group_to_json(&summary->groups[i]);
     bool fitted = ch_group_law(&summary->groups[i], training, &law);
-    json_object_set_new(object, "law", fitted ? law_to_json(&law) : json_null());
+    json_object_set_new(object, "law",
+                        fitted ? json_pack("{s:o, s:o, s:o, s:f}", "alpha", ch_estimate_to_json(&law.alpha),
+                                           "tokens", ch_estimate_to_json(&law.tokens), "floor",
+                                           ch_estimate_to_json(&law.floor), "noise", law.noise)
+                               : json_null());
     json_array_append_new(list, object);
   }
   return list;

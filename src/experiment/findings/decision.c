@@ -31,11 +31,6 @@ double ch_group_behind(const ch_group *group, const ch_group *of) {
 
 /* --- by the means ------------------------------------------------------------------------------------------------ */
 
-/* Losses compare by their ratio, accuracies by their difference. */
-static double limit_of(const ch_group *best, double tolerance) {
-  return on_images(best) ? tolerance : tolerance * best->quality;
-}
-
 /* The groups are sorted, the best first: of equal costs the earlier one stays. */
 static int pick_by_means(const ch_summary *summary, double limit) {
   int pick = 0;
@@ -120,7 +115,8 @@ ch_status ch_decide(const ch_comparison *comparison, ch_summary *summary, const 
                           ? (ch_standing){.low = best->low[i], .high = best->high[i]}
                           : (ch_standing){.low = INFINITY, .high = INFINITY};
   d->known = summary->degrees > 0;
-  d->limit = limit_of(&summary->groups[0], comparison->tolerance);
+  d->limit = on_images(&summary->groups[0]) ? comparison->tolerance
+                                            : comparison->tolerance * summary->groups[0].quality;
   d->pick = pick_by_means(summary, d->limit);
   bool rule = ch_group_cost(&summary->groups[d->pick]) <= budget;
   if (!rule) d->pick = best_below(summary, budget, true);

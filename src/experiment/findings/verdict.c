@@ -82,14 +82,6 @@ static void put_interval(const ch_summary *summary, const ch_standing *standing,
   ch_text_printf(text, "%s %s", last, unit);
 }
 
-/* "3.4012", "61.20 %" */
-static void put_quality(const ch_group *group, ch_text *text) {
-  if (on_images(group))
-    ch_text_printf(text, "%.2f %%", 100 * group->quality);
-  else
-    ch_text_printf(text, "%.4f", group->quality);
-}
-
 /* --- the answer -------------------------------------------------------------------------------------------------- */
 
 /* "at most 1.2 % behind the best of 9", "0.2 to 2.7 % behind the best of 9", "the best of 9" */
@@ -135,7 +127,11 @@ static void put_take(const ch_summary *summary, const ch_comparison *comparison,
     ch_text_printf(text, "it is the only model%s, with a %s%s of ",
                    summary->count > 1 ? " that did not diverge" : "", summary->seeds > 1 ? "mean " : "",
                    on_images(pick) ? "top-1 accuracy" : "validation loss");
-    put_quality(pick, text);
+    /* "3.4012", "61.20 %" */
+    if (on_images(pick))
+      ch_text_printf(text, "%.2f %%", 100 * pick->quality);
+    else
+      ch_text_printf(text, "%.4f", pick->quality);
     ch_text_puts(text, ".");
     return;
   }

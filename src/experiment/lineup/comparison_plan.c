@@ -173,14 +173,6 @@ static ch_status match_plan(ch_config *configs, const char *const *names, const 
   return CH_OK;
 }
 
-static ch_status apply_preset(ch_planned_model *model, const ch_config *base, const ch_shape_wishes *shape,
-                              ch_error *error) {
-  model->config = *base;
-  return shape->match == CH_MATCH_CACHE
-             ? ch_preset_apply_cache(model->name, shape->cache, &model->config, error)
-             : ch_preset_apply(model->name, &model->config, error);
-}
-
 ch_status ch_compare_plan_shapes(ch_compare_plan *plan, const ch_shape_wishes *wishes, int64_t usual_params,
                                  ch_error *error) {
   ch_shape_wishes shape = *wishes;
@@ -198,7 +190,10 @@ ch_status ch_compare_plan_shapes(ch_compare_plan *plan, const ch_shape_wishes *w
     } else {
       if (!derived) CH_TRY(ch_base_shape(&shape, &base, error));
       derived = true;
-      CH_TRY(apply_preset(model, &base, &shape, error));
+      model->config = base;
+      CH_TRY(shape.match == CH_MATCH_CACHE
+                 ? ch_preset_apply_cache(model->name, shape.cache, &model->config, error)
+                 : ch_preset_apply(model->name, &model->config, error));
     }
     configs[i] = model->config;
     names[i] = model->name;

@@ -54,11 +54,6 @@ typedef struct aim {
   int64_t depth;
 } aim;
 
-static ch_status count_of(const ch_config *config, const aim *what, int64_t *count, ch_error *error) {
-  return what->flops ? ch_count_flops(config, what->depth, count, error)
-                     : ch_count_parameters(config, what->counted, count, error);
-}
-
 static int64_t *width_of(ch_config *config) {
   return config->moe.experts > 0 ? &config->moe.expert_intermediate_size : &config->intermediate_size;
 }
@@ -76,7 +71,8 @@ static ch_status count_at(const ch_config *config, const aim *what, int64_t widt
                           ch_error *error) {
   ch_config trial = *config;
   *width_of(&trial) = width;
-  return count_of(&trial, what, count, error);
+  return what->flops ? ch_count_flops(&trial, what->depth, count, error)
+                     : ch_count_parameters(&trial, what->counted, count, error);
 }
 
 /* The width, a multiple of step, whose count is nearest to target: the count grows with the width. */

@@ -346,13 +346,6 @@ typedef struct name_parts {
   preset_choice mechanism, added[ADDED], sharing, experts;
 } name_parts;
 
-static ch_status misplaced(const char *name, ch_error *error) {
-  return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "'%.64s' must be a mechanism, a plus and what its layers share, or experts, or a "
-                 "module, each once, as in mfa+masa-qkvo, kha-mlp+moe or gated+xsa",
-                 name);
-}
-
 /* The place of a module that is added, or NULL. */
 static preset_choice *place_of_added(const ch_preset *preset, name_parts *parts) {
   for (int i = 0; i < ADDED; i++)
@@ -367,7 +360,11 @@ static ch_status place_part(const char *name, const preset_choice *part, bool fi
                       : part->preset == &ch_expert_preset   ? &parts->experts
                       : place_of_added(part->preset, parts) ? place_of_added(part->preset, parts)
                                                             : &parts->mechanism;
-  if (to->preset || (to == &parts->mechanism && !first)) return misplaced(name, error);
+  if (to->preset || (to == &parts->mechanism && !first))
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "'%.64s' must be a mechanism, a plus and what its layers share, or experts, or a "
+                   "module, each once, as in mfa+masa-qkvo, kha-mlp+moe or gated+xsa",
+                   name);
   *to = *part;
   return CH_OK;
 }

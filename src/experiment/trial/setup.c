@@ -371,12 +371,6 @@ static ch_status plan_training(ch_compare_setup *setup, ch_error *error) {
   return CH_OK;
 }
 
-static ch_status compare_source(const ch_compare_setup *setup, ch_error *error) {
-  const ch_rank_fact facts[] = {
-      {"another text, tokenizer or images", ch_hash_text(ch_compare_source(setup)->fingerprint)}};
-  return ch_ranks_compare(setup->scheduler.all, facts, 1, error);
-}
-
 static ch_status read_settings(const ch_compare_settings *settings, ch_compare_setup *setup,
                                ch_error *error) {
   CH_TRY(ch_compare_settings_complete(settings, setup->experiment, &setup->settings, error));
@@ -442,7 +436,9 @@ ch_status ch_compare_setup_plan(const ch_compare_settings *settings, ch_experime
   CH_TRY(ch_agree(setup->scheduler.all, check_kept(setup, &kept, error), error));
   setup->continued = kept.there;
   CH_TRY(open_source_for_all(setup, kept.there, dry, error));
-  CH_TRY(compare_source(setup, error));
+  const ch_rank_fact facts[] = {
+      {"another text, tokenizer or images", ch_hash_text(ch_compare_source(setup)->fingerprint)}};
+  CH_TRY(ch_ranks_compare(setup->scheduler.all, facts, 1, error));
   return ch_agree(setup->scheduler.all, plan_training(setup, error), error);
 }
 
