@@ -1,5 +1,17 @@
 /* The batches of a training run, for a program that trains it in the library's place. Link
- * libcrosshead-train. */
+ * libcrosshead-train.
+ *
+ *   ch_batches *batches;
+ *   ch_batches_info info;
+ *   if (ch_batches_open("model", "model/checkpoint.safetensors", &batches, NULL) == CH_OK) {
+ *     ch_batches_describe(batches, &info);
+ *     size_t places = 8 * (size_t)info.length; // of a batch of 8 sequences of text
+ *     int32_t *tokens = calloc(places, sizeof *tokens), *targets = calloc(places, sizeof *targets);
+ *     if (tokens && targets) ch_batches_train(batches, 0, 8, tokens, targets, NULL, NULL, NULL);
+ *     free(tokens);
+ *     free(targets);
+ *     ch_batches_close(batches);
+ *   } */
 #ifndef CROSSHEAD_BATCHES_H
 #define CROSSHEAD_BATCHES_H
 

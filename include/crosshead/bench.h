@@ -1,10 +1,19 @@
 /* Measures speed: prefill, decoding and training, compared with the machine's limits; profiles and traces.
- * Link libcrosshead-train. */
+ * Link libcrosshead-train.
+ *
+ *   ch_speed speed;
+ *   ch_speed_settings settings;
+ *   ch_speed_defaults(&settings);
+ *   settings.depth = 4096; // tokens in the cache
+ *   if (ch_speed_decode(model, &settings, &speed, NULL) == CH_OK)
+ *     printf("%.1f tokens/s\n", speed.tokens_per_second);
+ *
+ * From simple to advanced: the machine and its limits, the speed of a model, profiles and traces. */
 #ifndef CROSSHEAD_BENCH_H
 #define CROSSHEAD_BENCH_H
 
 #include <crosshead/model.h>
-#include <crosshead/profile.h>
+#include <crosshead/session.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -12,7 +21,7 @@ extern "C" {
 
 /* ---- The machine ---- */
 
-/* The machine of a measurement. Members that the system does not tell are empty or 0. */
+/* The machine of a measurement. Members that the system does not report are empty or 0. */
 typedef struct ch_machine {
   char processor[128], system[128], kernels[32]; /* kernels: the instruction set in use */
   int64_t cores, threads, memory_bytes;
@@ -109,16 +118,16 @@ CH_API ch_status ch_speed_decode(const ch_model *model, const ch_speed_settings 
 CH_API ch_status ch_speed_train(const char *path, const ch_speed_settings *settings, ch_speed *speed,
                                 ch_error *error);
 
-/* The memory saved and the time lost by keeping a dictionary of atoms in memory instead of the matrices that
- * are computed from it. */
+/* The memory saved and the time lost when a model computes matrices from a dictionary of atoms on use. */
 typedef struct ch_dictionary_cost {
   double slowdown;      /* time of a decoded token, relative to that with the matrices */
   double bytes;         /* bytes of attention's weights with atoms */
   double written_bytes; /* and with matrices */
 } ch_dictionary_cost;
 
-/* Decodes single tokens of one sequence with both, in turns. The matrices are not computed; the atoms, which
- * have as many bytes, are read instead. The model must have been opened with keep_dictionary. */
+/* Decodes single tokens of one sequence with atoms and with matrices, in turns. The matrices are not
+ * computed; the atoms, which have as many bytes, are read instead. The model must have been opened with
+ * keep_dictionary. */
 CH_API ch_status ch_dictionary_cost_measure(const ch_model *model, ch_dictionary_cost *cost, ch_error *error);
 
 /* ---- Profiles ---- */
@@ -142,8 +151,8 @@ typedef struct ch_trace_part {
 
 /* Writes the events of traced [parts] to a file in the Trace Event Format, which chrome://tracing and
  * Perfetto open. Each part becomes a process of the trace, with one thread for spans and one for operations;
- * times count from its start. Every operation has its layer, FLOPs, bytes and, if `limits` is not NULL, its
- * share of them. The file is written under another name and renamed. */
+ * times count from the start of the part. Every operation has its layer, FLOPs, bytes and, if `limits` is not
+ * NULL, its share of them. The file is written under another name and renamed. */
 CH_API ch_status ch_trace_write(const char *path, int parts, const ch_trace_part *traced,
                                 const ch_speed_limits *limits, ch_error *error);
 

@@ -1,4 +1,14 @@
-/* Chat: a model's template turns messages into a prompt. */
+/* Chat: a model's template turns messages into a prompt.
+ *
+ *   ch_chat *chat;
+ *   ch_ids prompt = {0};
+ *   ch_message message = {"user", "Hello", 5};
+ *   ch_chat_request request = {.messages = &message, .count = 1, .add_generation_prompt = true};
+ *   if (ch_chat_open("model", ch_model_tokenizer(model), &chat, NULL) == CH_OK && chat) {
+ *     if (ch_chat_encode(chat, &request, &prompt, NULL) == CH_OK) printf("%zu tokens\n", prompt.size);
+ *     ch_ids_free(&prompt);
+ *     ch_chat_free(chat);
+ *   } */
 #ifndef CROSSHEAD_CHAT_H
 #define CROSSHEAD_CHAT_H
 

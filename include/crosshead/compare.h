@@ -1,28 +1,28 @@
 /* Training attention mechanisms side by side, on a text or on images, to see which is better. It is what
  * `crosshead compare` does. Link libcrosshead-train.
  *
- * From simple to advanced: settings and one call; its results as text; the figures of every run and the
- * verdict; events while it runs; a forecast; configurations and names.
- *
- *   ch_compare_settings settings;
- *   ch_comparison *comparison;
  *   char *table;
  *   ch_error error;
+ *   ch_comparison *comparison;
+ *   ch_compare_settings settings;
  *   ch_compare_defaults(&settings);
  *   settings.text.data = "book.txt";
  *   settings.report.out = "comparison";
  *   settings.lineup.mechanisms = "mha,gqa:4,mla";
- *   if (ch_compare_mechanisms(&settings, &comparison, &error) == CH_OK &&
- *       ch_comparison_table(comparison, &table, &error) == CH_OK) {
- *     puts(table);
- *     ch_free(table);
- *   } */
+ *   if (ch_compare_mechanisms(&settings, &comparison, &error) == CH_OK) {
+ *     if (ch_comparison_table(comparison, &table, &error) == CH_OK) {
+ *       puts(table);
+ *       ch_free(table);
+ *     }
+ *     ch_comparison_free(comparison);
+ *   }
+ *
+ * From simple to advanced: settings and one call; its results as text; the figures of every run and the
+ * verdict; events while it runs; a forecast; configurations and names. */
 #ifndef CROSSHEAD_COMPARE_H
 #define CROSSHEAD_COMPARE_H
 
 #include <crosshead/common.h>
-#include <crosshead/curve.h>
-#include <crosshead/initial.h>
 #include <crosshead/ladder.h>
 #include <crosshead/ranks.h>
 #include <crosshead/train.h>
@@ -37,8 +37,8 @@ enum { CH_COMPARE_MOST_SEEDS = 100 };
 /* Which parameters of a model are counted. */
 typedef enum ch_count_kind {
   CH_COUNT_ALL = 0, /* all, embeddings included */
-  CH_COUNT_ACTIVE =
-      1, /* those that a token uses: no lookup tables of gates, no experts that are not chosen */
+  /* those that a token uses: no lookup tables of gates, no experts that are not chosen */
+  CH_COUNT_ACTIVE = 1,
   CH_COUNT_ATTENTION = 2 /* those of attention, shared ones once */
 } ch_count_kind;
 
@@ -46,8 +46,8 @@ typedef enum ch_count_kind {
  * FFN's width makes parameters or FLOPs equal; except by CH_MATCH_FLOPS and CH_MATCH_NONE, parameters are. */
 typedef enum ch_match {
   CH_MATCH_PARAMETERS = 0, /* all parameters, embeddings included */
-  CH_MATCH_ACTIVE =
-      1, /* those that a token uses: no lookup tables of gates, no experts that are not chosen */
+  /* those that a token uses: no lookup tables of gates, no experts that are not chosen */
+  CH_MATCH_ACTIVE = 1,
   /* FLOPs of a forward pass per token, including attention at the training length: those of the first
    * mechanism, which gets `parameters`. */
   CH_MATCH_FLOPS = 2,
@@ -229,8 +229,8 @@ typedef struct ch_comparison ch_comparison;
  * results.json and report.html whenever a run is finished.
  *
  * The same settings resume the comparison in OUT. You can add seeds to a finished comparison, mechanisms
- * after its own or, with a constant schedule, tokens (epochs); then only the new part is trained. tolerance, cache_budget, users, risk, remeasure, threads, command and the callbacks may
- * differ.
+ * after its own or, with a constant schedule, tokens (epochs); then only the new part is trained. tolerance,
+ * cache_budget, users, risk, remeasure, threads, command and the callbacks may differ.
  *
  * *comparison (may be NULL) becomes what was found; release it with ch_comparison_free. Errors:
  * CH_ERROR_INTERRUPTED when a callback stopped it (all work is saved); CH_ERROR_ARGUMENT for settings out of
@@ -293,8 +293,9 @@ typedef struct ch_model_result {
   const char *name;      /* as `mechanisms` spells it: "gqa:4", "configs/mine.json" */
   const char *directory; /* directory of the trained model, below the comparison's */
   const char *mechanism; /* attention.type */
-  int64_t layers, hidden_size, heads, key_value_heads,
-      head_dim; /* key_value_heads: 0 where they have no meaning */
+  int64_t layers, hidden_size, heads;
+  int64_t key_value_heads; /* 0 where they have no meaning */
+  int64_t head_dim;
   /* of the FFN, or of the experts where the model has them: what matching changes */
   int64_t intermediate_size;
   int64_t parameters;
@@ -323,7 +324,7 @@ typedef struct ch_model_result {
   double flops_projections, flops_context, flops_feed_forward, flops_head;
   /* Half the distance between the quartiles of the measurements of each speed (steps of training; turns of
    * decoding), 0 if it is not known. Unsteady: this spread is more than a tenth of the speed, or other
-   * programs kept the machine busy. */
+   * programs used the machine. */
   double train_spread, decode_spread;
   bool train_unsteady, decode_unsteady;
   uint64_t seed;
@@ -362,10 +363,10 @@ CH_API ch_status ch_comparison_recommended(const ch_comparison *comparison, cons
 
 typedef enum ch_verdict_kind {
   CH_VERDICT_TAKE = 0, /* names[0], with 95 % confidence; or there is one model only */
-  CH_VERDICT_NOT_DISTINGUISHABLE =
-      1, /* names[0], and the seeds so far do not exclude that another would be as good a choice */
-  CH_VERDICT_UNDECIDED =
-      2 /* too few seeds to know the risk; names[0], if there is one, is the choice by the means */
+  /* names[0], and the seeds so far do not exclude that another would be as good a choice */
+  CH_VERDICT_NOT_DISTINGUISHABLE = 1,
+  /* too few seeds to know the risk; names[0], if there is one, is the choice by the means */
+  CH_VERDICT_UNDECIDED = 2
 } ch_verdict_kind;
 
 /* "take", "not_distinguishable", "undecided"; static storage. */
@@ -381,8 +382,8 @@ typedef struct ch_comparison_choice {
   double behind_low, behind_high;
   /* the share of training tokens that would make up for behind_high, by the curve; NAN: not known */
   double behind_tokens;
-  const char *const
-      *tied_with; /* [tied_count] models whose means differ from its by no more than chance may explain */
+  /* [tied_count] models whose means differ from its by no more than chance may explain */
+  const char *const *tied_with;
   int32_t tied_count;
 } ch_comparison_choice;
 
@@ -441,15 +442,16 @@ typedef enum ch_compare_event_kind {
   CH_COMPARE_EVENT_STEP = 4,        /* a training step is done */
   CH_COMPARE_EVENT_SHARE = 5,       /* now and then within a step or an evaluation longer than a second */
   CH_COMPARE_EVENT_MODEL = 6,       /* a run is finished */
-  CH_COMPARE_EVENT_FAILED = 7,      /* over several ranks: a run has failed, while others go on */
+  CH_COMPARE_EVENT_FAILED = 7,      /* over several ranks: a run has failed, while others continue */
   CH_COMPARE_EVENT_TIMING = 8,      /* after the last run: a model is timed */
   CH_COMPARE_EVENT_TIMED = 9,       /* the speed of a model is known */
-  CH_COMPARE_EVENT_ASKING = 10      /* now and then while a trained model works on a task */
+  CH_COMPARE_EVENT_ASKING = 10      /* now and then while a trained model is evaluated on a task */
 } ch_compare_event_kind;
 
 /* Everything that it points to lasts until the callback returns.
  *
- *   bool on_event(const ch_compare_event *event, void *user) {
+ *   static bool on_event(const ch_compare_event *event, void *user) {
+ *     (void)user;
  *     if (event->kind == CH_COMPARE_EVENT_STEP)
  *       printf("%s: loss %.3f\n", event->as.step.position->name, event->as.step.position->step.loss);
  *     return true;
@@ -517,9 +519,19 @@ typedef struct ch_mechanism_forecast {
 typedef struct ch_compare_forecast ch_compare_forecast;
 
 /* Finds out what ch_compare_mechanisms would do with the settings. Some steps of each model are timed, about
-   a second each; nothing is written. A text that is not prepared yet is checked but not tokenized: its tokens
-   are arbitrary. Errors: those of ch_compare_mechanisms that can be known before. Release *forecast with
-   ch_compare_forecast_free. */
+ * a second each; nothing is written. A text that is not prepared yet is checked but not tokenized: its tokens
+ * are arbitrary. Errors: those of ch_compare_mechanisms that can be known before. Release *forecast with
+ * ch_compare_forecast_free.
+ *
+ *   ch_compare_settings settings;
+ *   ch_compare_forecast *forecast;
+ *   ch_compare_defaults(&settings);
+ *   settings.text.data = "book.txt";
+ *   settings.report.out = "comparison";
+ *   if (ch_compare_foresee(&settings, &forecast, NULL) == CH_OK) {
+ *     printf("%.0f s\n", ch_compare_forecast_total(forecast)->seconds);
+ *     ch_compare_forecast_free(forecast);
+ *   } */
 CH_API ch_status ch_compare_foresee(const ch_compare_settings *settings, ch_compare_forecast **forecast,
                                     ch_error *error);
 /* NULL is fine. */
@@ -531,7 +543,8 @@ CH_API const ch_mechanism_forecast *ch_compare_forecast_of(const ch_compare_fore
 CH_API int32_t ch_compare_forecast_count(const ch_compare_forecast *forecast);
 /* All together. */
 CH_API const ch_mechanism_forecast *ch_compare_forecast_total(const ch_compare_forecast *forecast);
-/* *text becomes a table and a sentence, *json the same as an object; NUL-terminated and the caller's. */
+/* *text becomes a table and a sentence, *json an object with the same figures; NUL-terminated and the
+ * caller's. */
 CH_API ch_status ch_compare_forecast_text(const ch_compare_forecast *forecast, char **text, ch_error *error);
 CH_API ch_status ch_compare_forecast_json(const ch_compare_forecast *forecast, char **json, ch_error *error);
 
@@ -544,9 +557,15 @@ CH_API ch_status ch_compare_forecast_json(const ch_compare_forecast *forecast, c
  * and context where `sequence` is 0; also its layers, width, heads and number of parameters, unless
  * `parameters`, `layers`, `hidden` or `heads` say otherwise.
  *
+ *   char *json;
+ *   ch_compare_settings settings;
+ *   ch_compare_defaults(&settings);
  *   settings.lineup.mechanisms = "mla";
  *   settings.lineup.parameters = 300000000;
- *   ch_compare_config(&settings.lineup, NULL, &json, &error);
+ *   if (ch_compare_config(&settings.lineup, NULL, &json, NULL) == CH_OK) {
+ *     puts(json);
+ *     ch_free(json);
+ *   }
  *
  * Errors: CH_ERROR_ARGUMENT for an unknown name (the nearest is suggested) and impossible sizes, CH_ERROR_IO,
  * CH_ERROR_FORMAT and CH_ERROR_CONFIG for files, CH_ERROR_MEMORY. */

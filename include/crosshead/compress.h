@@ -1,4 +1,17 @@
-/* Smaller and plainer models from trained ones, without training. Link libcrosshead-train. */
+/* Smaller and plainer models from trained ones, without training. Link libcrosshead-train.
+ *
+ *   ch_error error;
+ *   if (ch_absorb_model("model", "plain", NULL, NULL, &error) != CH_OK) puts(error.message);
+ *
+ *   ch_compress_settings settings;
+ *   ch_compress_defaults(&settings);
+ *   settings.method = CH_COMPRESSION_SVD_LLM;
+ *   settings.ratio = 0.2;
+ *   settings.calibration = "book.txt";
+ *   ch_compress_model("model", "small", &settings, NULL, NULL);
+ *
+ * ch_absorb_model removes modules and changes no number beyond rounding; ch_compress_model loses some quality
+ * for size. */
 #ifndef CROSSHEAD_COMPRESS_H
 #define CROSSHEAD_COMPRESS_H
 
@@ -9,13 +22,40 @@
 extern "C" {
 #endif
 
+/* ---- Absorbing ---- */
+
+/* Fill with ch_absorb_defaults, then change what should differ: members may be added in later versions. */
+typedef struct ch_absorb_settings {
+  bool keep_cache; /* leave head mixing alone where folding it would make the cache larger */
+  /* The element type of the written matrices: F32, F16 or BF16; default: F32 if anything was folded, else the
+   * embedding's. */
+  ch_precision type;
+  /* Or NULL; a success sets it to whether knocking was left in the model because it is not linear. */
+  bool *nonlinear_left;
+  ch_progress progress; /* or NULL; the unit is bytes written. false: nothing is left in `out` */
+  void *user;           /* progress's */
+} ch_absorb_settings;
+
+CH_API void ch_absorb_defaults(ch_absorb_settings *settings);
+
+/* Folds the linear modules around a projection into its weights: linear knocking, head mixing, shared
+ * matrices, low-rank residuals. The plainer model computes the same and is written to the directory OUT;
+ * settings may be NULL. *json (may be NULL) becomes the object of `crosshead absorb --json`, NUL-terminated
+ * and the caller's: release it with ch_free. Errors: CH_ERROR_ARGUMENT when OUT is DIRECTORY or the type is
+ * none of these, CH_ERROR_CONFIG for a quantised model, CH_ERROR_INTERRUPTED when progress returned false,
+ * and those of ch_model_open. */
+CH_API ch_status ch_absorb_model(const char *directory, const char *out, const ch_absorb_settings *settings,
+                                 char **json, ch_error *error);
+
+/* ---- Compressing ---- */
+
 /* How a model becomes smaller. */
 typedef enum ch_compression {
-  CH_COMPRESSION_MEA =
-      0, /* fewer key and value heads in the cache, of which each layer's heads are combinations */
+  /* fewer key and value heads in the cache, of which each layer's heads are combinations */
+  CH_COMPRESSION_MEA = 0,
   CH_COMPRESSION_MASA = 1,    /* attention's matrices as combinations of atoms that groups of layers share */
   CH_COMPRESSION_SVD_LLM = 2, /* truncated SVD, weighted by the statistics of the inputs */
-  CH_COMPRESSION_SVD = 3,     /* the same by the weights alone */
+  CH_COMPRESSION_SVD = 3,     /* truncated SVD of the weights alone */
   /* truncated SVD of adjacent layers together, which then share their first factors (arXiv 2410.03765) */
   CH_COMPRESSION_BASIS_SHARING = 4
 } ch_compression;
@@ -44,9 +84,9 @@ typedef struct ch_compress_settings {
   /* mea: the first and last layer to compress, counted from 0; default 0 and -1, the last one */
   int64_t first_layer, last_layer;
   /* mea: a share above 0 and at most 1, or 0 = none. With component_heads: the share of layers to
-   * compress, those that cost least. Without: the share of the cache to save, by a number of heads for each
-   * layer so that the loss grows least. Both are measured on the calibration text, one layer at a time (MEA,
-   * Figure 8). */
+   * compress, those that cost least. Without it: the share of the cache to save, by a number of heads for
+   * each layer so that the loss grows least. Both are measured on the calibration text, one layer at a time
+   * (MEA, Figure 8). */
   double budget;
   /* mea: a goal in place of component_heads, budget and layers: the share of a 16-bit cache to save, above 0
    * and below 1; 0 = none. The cheapest remedy that reaches it is taken: 8-bit elements; 4-bit values, or
@@ -78,9 +118,8 @@ typedef struct ch_compress_settings {
   /* For the report: the command, and the name of the output if it is first written under another one; NULL =
    * "ch_compress_model", and `out`. */
   const char *command, *name;
-  char **
-      /* or NULL; a success sets it to the report for a terminal, the caller's: release it with ch_free */
-      table;
+  /* Or NULL; a success sets it to the report for a terminal, the caller's: release it with ch_free. */
+  char **table;
   int32_t threads; /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
   /* The ranks of a job (crosshead/ranks.h), which share the passes of text through models, or NULL: this
    * process alone. All ranks call ch_compress_model with the same settings; `out`, `command` and `name` are
@@ -102,29 +141,6 @@ CH_API void ch_compress_defaults(ch_compress_settings *settings);
  * for example), CH_ERROR_INTERRUPTED when progress returned false, and those of ch_model_open. */
 CH_API ch_status ch_compress_model(const char *directory, const char *out,
                                    const ch_compress_settings *settings, char **json, ch_error *error);
-
-/* Fill with ch_absorb_defaults, then change what should differ: members may be added in later versions. */
-typedef struct ch_absorb_settings {
-  bool keep_cache; /* leave head mixing alone where folding it would make the cache larger */
-  /* The element type of the written matrices: F32, F16 or BF16; default: F32 if anything was folded, else the
-   * embedding's. */
-  ch_precision type;
-  /* Or NULL; a success sets it to whether knocking was left in the model because it is not linear. */
-  bool *nonlinear_left;
-  ch_progress progress; /* or NULL; the unit is bytes written. false: nothing is left in `out` */
-  void *user;           /* progress's */
-} ch_absorb_settings;
-
-CH_API void ch_absorb_defaults(ch_absorb_settings *settings);
-
-/* Folds the linear modules around a projection into its weights: linear knocking, head mixing, shared
- * matrices, low-rank residuals. The plainer model computes the same and is written to the directory OUT;
- * settings may be NULL. *json (may be NULL) becomes the object of `crosshead absorb --json`, NUL-terminated
- * and the caller's: release it with ch_free. Errors: CH_ERROR_ARGUMENT when OUT is DIRECTORY or the type is
- * none of these, CH_ERROR_CONFIG for a quantised model, CH_ERROR_INTERRUPTED when progress returned false,
- * and those of ch_model_open. */
-CH_API ch_status ch_absorb_model(const char *directory, const char *out, const ch_absorb_settings *settings,
-                                 char **json, ch_error *error);
 
 #ifdef __cplusplus
 }

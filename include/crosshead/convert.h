@@ -1,4 +1,12 @@
-/* Importing models of other programs, and exporting models for them. Link libcrosshead-train. */
+/* Importing models of other programs, and exporting models for them. Link libcrosshead-train.
+ *
+ *   ch_error error;
+ *   if (ch_import("model.gguf", "model", NULL, NULL, &error) != CH_OK) puts(error.message);
+ *
+ *   ch_export_settings settings;
+ *   ch_export_defaults(&settings);
+ *   settings.format = CH_EXPORT_GGUF;
+ *   ch_export("model", "model.gguf", &settings, NULL, NULL); */
 #ifndef CROSSHEAD_CONVERT_H
 #define CROSSHEAD_CONVERT_H
 
@@ -54,8 +62,9 @@ typedef struct ch_export_settings {
   /* CH_EXPORT_TRANSFORMERS: */
   bool untrained; /* DIRECTORY is a config.json of any size, and no weights are written */
   bool own_code;  /* with Crosshead's PyTorch code, even if a class of transformers would suffice */
-  /* With untrained: the tokenizer.json, or a directory that has one, to write; NULL: that of the configuration's
-   * directory, if there is one. Its vocabulary must fit the model's (else CH_ERROR_ARGUMENT). */
+  /* With untrained: the tokenizer.json, or a directory that has one, to write; NULL: that of the
+   * configuration's directory, if there is one. Its vocabulary must fit the model's (else
+   * CH_ERROR_ARGUMENT). */
   const char *tokenizer;
 } ch_export_settings;
 

@@ -1,21 +1,37 @@
 /* Crosshead: train, compare and convert models. Everything that libcrosshead-train offers (pkg-config
  * crosshead-train) besides running them (<crosshead/crosshead.h>).
  *
- *   train.h     training on a text
- *   batches.h   the batches of a run, for training elsewhere
- *   engine.h    who computes the steps
- *   compare.h   attention mechanisms trained side by side
- *   sweep.h     learning rates that are stable, and where losses go
+ *   ch_comparison *comparison;
+ *   ch_compare_settings settings;
+ *   ch_error error;
+ *   ch_compare_defaults(&settings);
+ *   settings.text.data = "book.txt";
+ *   settings.report.out = "comparison"; // gets report.html
+ *   settings.lineup.mechanisms = "mha,gqa:4,mla";
+ *   if (ch_compare_mechanisms(&settings, &comparison, &error) != CH_OK) puts(error.message);
+ *
+ * From simple to advanced. One model:
+ *
+ *   train.h     trains a model on a text or on images
+ *   evaluate.h  perplexity of a text, tasks, accuracy on images, log-likelihoods of continuations
+ *   quantize.h  stores matrices in fewer bits
+ *   compress.h  smaller and plainer models from trained ones
+ *   convert.h   GGUF files, llama2.c checkpoints and Hugging Face directories, in and out
+ *   bench.h     speed compared with the machine's limits, tables and traces of profiles
+ *
+ * Many models:
+ *
+ *   compare.h   trains attention mechanisms side by side
+ *   sweep.h     finds the largest stable learning rates, extrapolates losses
+ *   plan.h      what fits into a memory, and how fast it will be
+ *   runs.h      a file of what was trained and evaluated
+ *
+ * The parts that these use:
+ *
  *   fit.h       scaling laws and loss spikes of curves
  *   ladder.h    laws of the loss against compute, over models of several sizes
- *   compress.h  smaller and plainer models from trained ones
- *   bench.h     speed compared with the machine's limits, profiles, traces
- *   plan.h      what fits into a memory, and how fast it will be
- *   evaluate.h  perplexity of a text, tasks, accuracy on images, log-likelihoods of continuations
- *   quantize.h  matrices in fewer bits
- *   convert.h   GGUF files, llama2.c checkpoints and Hugging Face directories, in and out
  *   ranks.h     processes that train together, over MPI
- *   runs.h      what was trained and evaluated, kept in a file
+ *   batches.h   the batches of a run, for training elsewhere
  *
  * common.h has the rules that all headers follow. */
 #ifndef CROSSHEAD_CROSSHEAD_TRAIN_H
@@ -26,13 +42,9 @@
 #include <crosshead/compare.h>
 #include <crosshead/compress.h>
 #include <crosshead/convert.h>
-#include <crosshead/curve.h>
-#include <crosshead/documents.h>
-#include <crosshead/engine.h>
 #include <crosshead/evaluate.h>
 #include <crosshead/fit.h>
 #include <crosshead/ladder.h>
-#include <crosshead/initial.h>
 #include <crosshead/plan.h>
 #include <crosshead/quantize.h>
 #include <crosshead/ranks.h>

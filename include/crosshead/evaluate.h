@@ -1,9 +1,20 @@
 /* How good a model is: perplexity of a text, tasks, accuracy on images, log-likelihoods of continuations.
- * Link libcrosshead-train. */
+ * Link libcrosshead-train.
+ *
+ *   char *json;
+ *   ch_error error;
+ *   if (ch_evaluate_text(model, "book.txt", NULL, &json, &error) == CH_OK) {
+ *     puts(json);
+ *     ch_free(json);
+ *   }
+ *
+ *   ch_continuation continuations[] = {{.context = "The sky is", .continuation = " blue"},
+ *                                      {.context = "The sky is", .continuation = " green"}};
+ *   if (ch_score_continuations(model, continuations, 2, NULL, NULL) == CH_OK)
+ *     printf("%g\n", continuations[0].log_likelihood - continuations[1].log_likelihood); */
 #ifndef CROSSHEAD_EVALUATE_H
 #define CROSSHEAD_EVALUATE_H
 
-#include <crosshead/documents.h>
 #include <crosshead/model.h>
 #include <crosshead/ranks.h>
 
@@ -11,9 +22,9 @@
 extern "C" {
 #endif
 
-/* Gets an item of a task with the model's answers: one JSON object without line breaks, with the names that
- * lm-evaluation-harness logs (doc_id, doc, target, arguments, resps, acc, ...). It is valid during the call.
- * Returning false ends the evaluation with CH_ERROR_INTERRUPTED. */
+/* Called with an item of a task and the model's answers: one JSON object without line breaks, with the names
+ * that lm-evaluation-harness logs (doc_id, doc, target, arguments, resps, acc, ...). It is valid during the
+ * call. Returning false ends the evaluation with CH_ERROR_INTERRUPTED. */
 typedef bool (*ch_sample_sink)(const char *json, void *user);
 
 /* For ch_evaluate_settings.examples: as many as the task's description says. */
@@ -43,7 +54,7 @@ typedef struct ch_evaluate_settings {
   const char *lengths;
   uint64_t seed;   /* random seed of these texts, below 2^32; default 1 */
   int32_t threads; /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
-  /* One of several processes that measure a text or ask a task together (ranks.h): all make the same call,
+  /* One of several processes that measure a text or a task together (ranks.h): all make the same call,
    * each does a part, and all have the same figures, which are those of one process. Rank 0 calls the
    * callbacks; of the others, progress alone is called. Failures are those of all. Not for images. NULL: this
    * process alone. */
@@ -68,7 +79,7 @@ CH_API void ch_evaluate_defaults(ch_evaluate_settings *settings);
 CH_API ch_status ch_evaluate_text(const ch_model *model, const char *path,
                                   const ch_evaluate_settings *settings, char **json, ch_error *error);
 
-/* Asks the model the items of a task (`crosshead eval --task`): the name of a built-in one, or the path of a
+/* Evaluates a task (`crosshead eval --task`): the name of a built-in one, or the path of a
  * description (.json). "ruler:vt@4096" is "ruler:vt" with settings->lengths "4096"; "ruler" is all tasks of
  * RULER, with the mean of their recalls and "groups" for each task and, where there are several, each length.
  * settings->items must be set, except for tasks of RULER; settings may be NULL for those. *json becomes the

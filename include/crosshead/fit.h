@@ -1,4 +1,17 @@
-/* Scaling laws and stability of loss curves. Link libcrosshead-train. */
+/* Scaling laws and stability of loss curves. Link libcrosshead-train.
+ *
+ *   ch_fits *fits;
+ *   char *text;
+ *   if (ch_fit_file("model/log.jsonl", NULL, &fits, NULL) == CH_OK) {
+ *     if (ch_fits_text(fits, &text, NULL) == CH_OK) {
+ *       puts(text);
+ *       ch_free(text);
+ *     }
+ *     ch_fits_free(fits);
+ *   }
+ *
+ * From simple to advanced: what fits return (a law, a law of size and tokens, stability); curves in files;
+ * fits of arrays. */
 #ifndef CROSSHEAD_FIT_H
 #define CROSSHEAD_FIT_H
 
@@ -9,6 +22,12 @@ extern "C" {
 #endif
 
 /* ---- The scaling law ---- */
+
+/* A loss after training on so many tokens (or images). */
+typedef struct ch_curve_point {
+  int64_t tokens;
+  double loss; /* mean cross entropy, in nats; NaN where it was not finite */
+} ch_curve_point;
 
 /* A value and the ends of its 95 % confidence interval: -INFINITY or INFINITY where the curve does not bound
  * it. */
@@ -36,26 +55,13 @@ typedef struct ch_scaling_law {
   double log_unit, amplitude; /* the law in the form amplitude * (D / e^log_unit)^-alpha + L_0 */
 } ch_scaling_law;
 
-/* The fewest points of a fit. */
-enum { CH_SCALING_LEAST_POINTS = 8 };
-
-/* Fits the law to tokens [n] and losses [n], of rising tokens; docs/sweep.md says what is minimised and where
- * the intervals come from. budget: the tokens of law->at; 0 for none. Of more than 400 points, neighbours are
- * replaced by their median. Errors (CH_ERROR_ARGUMENT): too few points, values that are not finite or not
- * positive, tokens that do not rise, a curve that does not fall. */
-CH_API ch_status ch_scaling_law_fit(const double *tokens, const double *losses, int32_t n, double budget,
-                                    ch_scaling_law *law, ch_error *error);
-
-/* The loss that a fitted law predicts for so many tokens. */
-CH_API double ch_scaling_law_loss(const ch_scaling_law *law, double tokens);
-
 /* ---- The law of size and tokens ---- */
 
 /* The form of a law of the losses of several models, of N parameters without embeddings, each trained on D
  * tokens. */
 typedef enum ch_size_form {
-  CH_SIZE_FORM_RATIO =
-      0, /* L(N, D) = ((N_c/N)^(alpha_N/alpha_D) + D_c/D)^alpha_D (MEA eq. 34, Kaplan et al. 2020) */
+  /* L(N, D) = ((N_c/N)^(alpha_N/alpha_D) + D_c/D)^alpha_D (MEA eq. 34, Kaplan et al. 2020) */
+  CH_SIZE_FORM_RATIO = 0,
   CH_SIZE_FORM_SUM = 1 /* L(N, D) = E + A/N^alpha + B/D^beta (Hoffmann et al. 2022) */
 } ch_size_form;
 
@@ -67,28 +73,15 @@ typedef struct ch_size_law {
   ch_estimate at;    /* L(at_size, at_tokens); NaN without them */
   double at_size, at_tokens; /* 0: none */
   double noise;              /* standard deviation of ln L from the law, without outliers */
-  double systematic;  /* root mean square of what is a smooth curve in these deviations, when it is more than
-                                       the rest: the law does not fit; else 0 */
-  double other_noise; /* then, the noise of the other form; else 0 */
-  int32_t points;     /* models */
+  /* root mean square of what is a smooth curve in these deviations, when it is more than the rest: the law
+   * does not fit; else 0 */
+  double systematic;
+  double other_noise;     /* then, the noise of the other form; else 0 */
+  int32_t points;         /* models */
   int32_t sizes, lengths; /* different numbers of parameters and of tokens among them */
   int32_t outliers;       /* models that weigh less than half */
   bool says_nothing;      /* neither exponent is bounded below */
 } ch_size_law;
-
-/* The most models of a fit; the fewest are CH_SCALING_LEAST_POINTS. */
-enum { CH_SIZE_LAW_MOST_POINTS = 10000 };
-
-/* Fits a law of the form to n models with sizes, tokens and losses [n], in any order; docs/sweep.md says what
- * is minimised. at_size, at_tokens: where law->at is wanted; 0 for nowhere. Errors (CH_ERROR_ARGUMENT): too
- * few models, fewer than three sizes or three numbers of tokens, and values that are not finite or not
- * positive. */
-CH_API ch_status ch_size_law_fit(ch_size_form form, const double *sizes, const double *tokens,
-                                 const double *losses, int32_t n, double at_size, double at_tokens,
-                                 ch_size_law *law, ch_error *error);
-
-/* The loss that a fitted law predicts for a size and so many tokens. */
-CH_API double ch_size_law_loss(const ch_size_law *law, double size, double tokens);
 
 /* ---- Stability ---- */
 
@@ -116,9 +109,6 @@ typedef struct ch_stability {
   int32_t kept;   /* how many of them, from the first, are in the list */
   ch_spike list[CH_SPIKES_KEPT];
 } ch_stability;
-
-/* Judges the training losses [n] of every step of a run; losses after one that is not finite do not count. */
-CH_API void ch_stability_judge(const double *losses, int64_t n, ch_stability *stability);
 
 /* "stable", "not_finite", "unrecovered_spike", "rising", "stuck"; static storage. */
 CH_API const char *ch_stability_name(ch_stability_verdict verdict);
@@ -183,6 +173,43 @@ CH_API ch_status ch_fits_json(const ch_fits *fits, char **json, ch_error *error)
 
 /* *text becomes the laws, spikes and verdicts in lines for a terminal; NUL-terminated and the caller's. */
 CH_API ch_status ch_fits_text(const ch_fits *fits, char **text, ch_error *error);
+
+/* ---- Fits of arrays ---- */
+
+/* The fewest points of a fit. */
+enum { CH_SCALING_LEAST_POINTS = 8 };
+
+/* Fits the law to tokens [n] and losses [n], of rising tokens; docs/sweep.md says what is minimised and where
+ * the intervals come from. budget: the tokens of law->at; 0 for none. Of more than 400 points, neighbours are
+ * replaced by their median. Errors (CH_ERROR_ARGUMENT): too few points, values that are not finite or not
+ * positive, tokens that do not rise, a curve that does not fall. */
+CH_API ch_status ch_scaling_law_fit(const double *tokens, const double *losses, int32_t n, double budget,
+                                    ch_scaling_law *law, ch_error *error);
+
+/* The loss that a fitted law predicts for so many tokens. */
+CH_API double ch_scaling_law_loss(const ch_scaling_law *law, double tokens);
+
+/* The most models of a fit; the fewest are CH_SCALING_LEAST_POINTS. */
+enum { CH_SIZE_LAW_MOST_POINTS = 10000 };
+
+/* Fits a law of the form to n models with sizes, tokens and losses [n], in any order; docs/sweep.md says what
+ * is minimised. at_size, at_tokens: where law->at is wanted; 0 for nowhere. Errors (CH_ERROR_ARGUMENT): too
+ * few models, fewer than three sizes or three numbers of tokens, and values that are not finite or not
+ * positive. */
+CH_API ch_status ch_size_law_fit(ch_size_form form, const double *sizes, const double *tokens,
+                                 const double *losses, int32_t n, double at_size, double at_tokens,
+                                 ch_size_law *law, ch_error *error);
+
+/* The loss that a fitted law predicts for a size and so many tokens. */
+CH_API double ch_size_law_loss(const ch_size_law *law, double size, double tokens);
+
+/* Judges the training losses [n] of every step of a run; losses after one that is not finite do not count.
+ *
+ *   double losses[] = {3.2, 3.1, 3.0, 2.9};
+ *   ch_stability stability;
+ *   ch_stability_judge(losses, 4, &stability);
+ *   puts(ch_stability_name(stability.verdict)); */
+CH_API void ch_stability_judge(const double *losses, int64_t n, ch_stability *stability);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,17 @@
 /* One pass over given tokens or images: logits, loss, gradients. For comparing a model with other programs,
- * number by number, and for methods that need gradients. */
+ * number by number, and for methods that need gradients.
+ *
+ *   int32_t tokens[] = {1, 403, 2501, 9};
+ *   ch_forward_request request = {.tokens = tokens, .sequences = 1, .length = 4, .gradients = true};
+ *   ch_forward_result result;
+ *   ch_model *exact;
+ *   if (ch_model_open_exact("model", CH_PRECISION_F64, true, &exact, NULL) == CH_OK) {
+ *     if (ch_forward(exact, &request, &result, NULL) == CH_OK) {
+ *       printf("%g, %s\n", result.loss, result.gradients[0].name);
+ *       ch_forward_result_free(&result);
+ *     }
+ *     ch_model_close(exact);
+ *   } */
 #ifndef CROSSHEAD_FORWARD_H
 #define CROSSHEAD_FORWARD_H
 

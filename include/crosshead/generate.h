@@ -1,4 +1,14 @@
-/* Choosing tokens and writing text. */
+/* Writing text and choosing tokens.
+ *
+ *   ch_generation_result result;
+ *   ch_sampler sampler;
+ *   ch_sampler_defaults(&sampler, 1); // the seed
+ *   sampler.temperature = 0.8;
+ *   if (ch_generate(session, "Once upon a time", 100, &sampler, NULL, NULL, &result, NULL) == CH_OK)
+ *     printf("%d tokens, %s\n", (int)result.tokens, ch_end_name(result.end));
+ *
+ * From simple to advanced: a prompt, one text with all settings, many texts at a time, tokens chosen one by
+ * one. <crosshead/generation.h> is for servers. */
 #ifndef CROSSHEAD_GENERATE_H
 #define CROSSHEAD_GENERATE_H
 
@@ -9,7 +19,7 @@
 extern "C" {
 #endif
 
-/* ---- Sampling ---- */
+/* ---- A prompt ---- */
 
 /* How the next token is chosen. Fill with ch_sampler_defaults. */
 typedef struct ch_sampler {
@@ -23,43 +33,14 @@ typedef struct ch_sampler {
 /* The defaults, with a random state that depends on `seed` alone. */
 CH_API void ch_sampler_defaults(ch_sampler *sampler, uint64_t seed);
 
-/* Draws a token from logits [vocab_size]; the same sampler and logits always give the same token. Errors:
- * CH_ERROR_ARGUMENT for settings out of range, CH_ERROR_NUMERIC when a logit is NaN, CH_ERROR_MEMORY. */
-CH_API ch_status ch_sample(ch_sampler *sampler, const float *logits, int64_t vocab_size, int32_t *token,
-                           ch_error *error);
-
-/* A token and ln of its probability. */
-typedef struct ch_token_probability {
-  int32_t token;
-  double log_probability;
-} ch_token_probability;
-
-/* ln of the probability that logits [vocab_size] give to a token: the log-softmax of the logits as they are,
- * before temperature, top-k and top-p. Errors: CH_ERROR_ARGUMENT for a token outside the vocabulary,
- * CH_ERROR_NUMERIC when a logit is NaN or +infinite. */
-CH_API ch_status ch_log_probability(const float *logits, int64_t vocab_size, int32_t token,
-                                    double *log_probability, ch_error *error);
-
-/* The `count` likeliest tokens, the likeliest first; of equal ones the lower id comes first: top [count].
- * Errors: those of ch_log_probability, and CH_ERROR_ARGUMENT for a count outside 1 ... vocab_size. */
-CH_API ch_status ch_top_tokens(const float *logits, int64_t vocab_size, ch_token_probability *top,
-                               int32_t count, ch_error *error);
-
-/* ---- Texts ---- */
-
 /* Called with each new piece of text: whole UTF-8 characters, not NUL-terminated, valid during the call.
  * Returning false stops the generation. */
 typedef bool (*ch_text_sink)(const char *text, size_t size, void *user);
 
-/* Called with each token written, before its text: its log-probability, and the `top_count` likeliest tokens
- * at its place (top is valid during the call). Returning false stops the generation. */
-typedef bool (*ch_token_sink)(const ch_token_probability *token, const ch_token_probability *top,
-                              int32_t top_count, void *user);
-
 /* Why a text ended. */
 typedef enum ch_end {
   CH_END_TOKEN = 0,   /* the model chose an end-of-text token; that token is not written */
-  CH_END_LIMIT = 1,   /* max_tokens are written */
+  CH_END_LIMIT = 1,   /* max_tokens tokens were written */
   CH_END_FULL = 2,    /* the session has no room for more tokens */
   CH_END_STOPPED = 3, /* a sink or the session's progress callback returned false */
   CH_END_ERROR = 4,   /* a logit was not a number */
@@ -78,6 +59,28 @@ typedef struct ch_generation_result {
   int32_t stop_string; /* CH_END_STRING: which one; else -1 */
 } ch_generation_result;
 
+/* Reads a prompt (NUL-terminated UTF-8) and writes at most `max_tokens` tokens after it; 0 = as many as fit.
+ * An empty session begins a text; any other continues what it holds. The session must have one sequence;
+ * afterwards it holds the prompt and the generated tokens, so that a second call continues from there.
+ * result, sink and sampler may be NULL. Errors: CH_ERROR_ARGUMENT for settings out of range and a model
+ * without tokenizer, CH_ERROR_FULL when the prompt does not fit; nothing is fed then. CH_ERROR_NUMERIC when a
+ * logit is NaN: the text ends there. */
+CH_API ch_status ch_generate(ch_session *session, const char *prompt, int64_t max_tokens, ch_sampler *sampler,
+                             ch_text_sink sink, void *user, ch_generation_result *result, ch_error *error);
+
+/* ---- One text with all settings ---- */
+
+/* A token and ln of its probability. */
+typedef struct ch_token_probability {
+  int32_t token;
+  double log_probability;
+} ch_token_probability;
+
+/* Called with each token written, before its text: its log-probability, and the `top_count` likeliest tokens
+ * at its place (top is valid during the call). Returning false stops the generation. */
+typedef bool (*ch_token_sink)(const ch_token_probability *token, const ch_token_probability *top,
+                              int32_t top_count, void *user);
+
 /* A text to generate. Zero-initialise it and set `prompt`, or `prompt_tokens`; members may be added in later
  * versions. Everything that it points to is the caller's and must last until the call has returned. */
 typedef struct ch_batch_text {
@@ -86,7 +89,7 @@ typedef struct ch_batch_text {
   ch_sampler *sampler; /* sampler of this text alone; NULL for the defaults with seed 0 */
   ch_text_sink sink;   /* or NULL; returning false stops this text */
   void *user;          /* the sinks' */
-  ch_generation_result generated; /* what was done; only one text counts a shared prompt */
+  ch_generation_result generated; /* the results; only one text counts a shared prompt */
   ch_status status; /* CH_OK, or CH_ERROR_NUMERIC where a logit of this text was NaN: it ended there */
   const int32_t *prompt_tokens; /* [prompt_token_count], instead of `prompt`, which must then be NULL */
   size_t prompt_token_count;
@@ -99,35 +102,64 @@ typedef struct ch_batch_text {
   ch_token_sink token_sink; /* or NULL; tokens of a stop string are reported too */
   int32_t top_count;        /* likeliest tokens to report to token_sink; 0 ... 100 */
   ch_ids *ids; /* or NULL: the ids of the tokens written are appended, those of a stop string too */
-  /* set before the first sink call: so many bytes at the beginning of the text are the prompt's, which ended
-     within a character that the text completed */
+  /* Set before the first sink call: bytes at the beginning of the text that belong to the prompt, which ended
+   * within a character. */
   int32_t prompt_bytes;
 } ch_batch_text;
 
-/* Reads the text's prompt and generates until the text ends. An empty session begins a text (CH_TEXT_BEGINS);
- * any other continues what it holds. The session must have one sequence; afterwards it holds the prompt and
- * the generated tokens, so that a second call continues from there. A model without a tokenizer can continue
- * prompt_tokens; its sink gets no text. Errors: CH_ERROR_ARGUMENT for settings out of range, a prompt without
- * tokenizer or of no tokens, CH_ERROR_FULL when the prompt does not fit; nothing is fed then.
- * CH_ERROR_NUMERIC as in `status`. */
+/* ch_generate with the settings of `text`. A model without a tokenizer can continue prompt_tokens; its sink
+ * gets no text. Errors also: CH_ERROR_ARGUMENT for a prompt of no tokens. text->status is set too.
+ *
+ *   ch_ids written = {0};
+ *   const char *stops[] = {"\n\n"};
+ *   ch_batch_text text = {.prompt = "Q: 2 + 2?\nA:", .stops = stops, .stop_count = 1, .ids = &written};
+ *   if (ch_generate_text(session, &text, NULL) == CH_OK) printf("%zu tokens\n", written.size);
+ *   ch_ids_free(&written); */
 CH_API ch_status ch_generate_text(ch_session *session, ch_batch_text *text, ch_error *error);
 
-/* ch_generate_text with these members set; result, sink and sampler may be NULL. */
-CH_API ch_status ch_generate(ch_session *session, const char *prompt, int64_t max_tokens, ch_sampler *sampler,
-                             ch_text_sink sink, void *user, ch_generation_result *result, ch_error *error);
+/* ---- Many texts at a time ---- */
 
 /* The most texts that are written at a time. */
 enum { CH_BATCH_MOST = 32 };
 
 /* Writes texts [count], as many at a time as the session has sequences (at most CH_BATCH_MOST), so that the
- * matrices are read once for all of them. They may differ in length; when one has ended, the next takes its
- * place. Each text is what ch_generate_text writes for it alone in an empty session with the same sampler and
- * number of threads (its logits bit for bit, or within rounding: block-quantised weights, talking heads,
+ * matrices are read once for all of them. They may differ in length; when one has ended, the next replaces
+ * it. Each text is what ch_generate_text writes for it alone in an empty session with the same sampler and
+ * number of threads, bit for bit (within rounding with block-quantised weights, talking heads and
  * embedding gates). Sinks are called by the calling thread, each with pieces of its own text. The session's
  * previous content is lost, and it is empty afterwards. Errors: those of ch_generate_text, before anything is
  * written, with the text's index in the sentence. A logit that is NaN ends its text alone: the others are
- * written, then the first such error is returned. */
+ * written, then the first such error is returned.
+ *
+ *   ch_batch_text texts[] = {{.prompt = "One"}, {.prompt = "Two", .max_tokens = 20}};
+ *   if (ch_generate_batch(session, texts, 2, NULL) == CH_OK) puts(ch_end_name(texts[1].generated.end)); */
 CH_API ch_status ch_generate_batch(ch_session *session, ch_batch_text *texts, size_t count, ch_error *error);
+
+/* ---- Tokens one by one ---- */
+
+/* Draws a token from logits [vocab_size]; the same sampler and logits always give the same token. Errors:
+ * CH_ERROR_ARGUMENT for settings out of range, CH_ERROR_NUMERIC when a logit is NaN, CH_ERROR_MEMORY.
+ *
+ *   const float *logits;
+ *   int32_t token = 1; // the first of the text
+ *   ch_sampler sampler;
+ *   ch_sampler_defaults(&sampler, 1);
+ *   while (ch_session_feed(session, &token, 1, &logits, NULL) == CH_OK &&
+ *          ch_sample(&sampler, logits, ch_model_vocab_size(model), &token, NULL) == CH_OK)
+ *     printf("%d\n", (int)token); */
+CH_API ch_status ch_sample(ch_sampler *sampler, const float *logits, int64_t vocab_size, int32_t *token,
+                           ch_error *error);
+
+/* ln of the probability that logits [vocab_size] give to a token: the log-softmax of the logits as they are,
+ * before temperature, top-k and top-p. Errors: CH_ERROR_ARGUMENT for a token outside the vocabulary,
+ * CH_ERROR_NUMERIC when a logit is NaN or +infinite. */
+CH_API ch_status ch_log_probability(const float *logits, int64_t vocab_size, int32_t token,
+                                    double *log_probability, ch_error *error);
+
+/* The `count` likeliest tokens, the likeliest first; of equal ones the lower id comes first: top [count].
+ * Errors: those of ch_log_probability, and CH_ERROR_ARGUMENT for a count outside 1 ... vocab_size. */
+CH_API ch_status ch_top_tokens(const float *logits, int64_t vocab_size, ch_token_probability *top,
+                               int32_t count, ch_error *error);
 
 #ifdef __cplusplus
 }

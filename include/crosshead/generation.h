@@ -1,5 +1,24 @@
-/* Texts that are written together and join and leave at any time: what a server needs. ch_generate_batch
- * writes a list of texts to its end with the same machinery. */
+/* Texts that are written together and join and leave at any time, for servers. ch_generate_batch uses the
+ * same machinery to write a list of texts to its end.
+ *
+ *   static bool on_event(const ch_event *event, void *user) {
+ *     (void)user;
+ *     return fwrite(event->text, 1, event->size, stdout) == event->size;
+ *   }
+ *
+ *   bool busy = true;
+ *   int32_t prompt[] = {1, 403, 2501};
+ *   ch_generation *generation;
+ *   ch_generation_request request;
+ *   ch_generation_request_defaults(&request);
+ *   request.prompt = prompt;
+ *   request.prompt_count = 3;
+ *   request.sink = on_event;
+ *   if (ch_generation_create(model, NULL, &generation, NULL) == CH_OK) {
+ *     if (ch_generation_add(generation, &request, NULL, NULL) == CH_OK)
+ *       while (busy && ch_generation_step(generation, &busy, NULL) == CH_OK) continue;
+ *     ch_generation_free(generation);
+ *   } */
 #ifndef CROSSHEAD_GENERATION_H
 #define CROSSHEAD_GENERATION_H
 
@@ -157,7 +176,7 @@ CH_API void ch_generation_cancel(ch_generation *generation, int64_t id, int32_t 
 /* A paused request keeps its places and is neither read nor decoded. */
 CH_API void ch_generation_pause(ch_generation *generation, int64_t id, bool paused);
 
-/* Called some twenty times a second within passes over prompts that take long. It may do what a sink may: a
+/* Called about twenty times a second within long passes over prompts. It may do what a sink may: a
  * request that it cancels while its prompt is read ends within the pass. NULL = no calls. */
 CH_API void ch_generation_set_watch(ch_generation *generation, void (*watch)(void *user), void *user);
 

@@ -1,5 +1,15 @@
 /* A model's shape and costs, computed from its configuration alone: parameters, key-value cache, arithmetic.
- * Weights are not read. */
+ * Weights are not read.
+ *
+ *   ch_info *info;
+ *   ch_account account;
+ *   if (ch_info_open("config.json", &info, NULL) == CH_OK) {
+ *     if (ch_info_account(info, NULL, &account, NULL) == CH_OK)
+ *       printf("%lld bytes per token\n", (long long)account.cache_bytes_per_token);
+ *     ch_info_free(info);
+ *   }
+ *
+ * From simple to advanced: a configuration and its page, tables of several, the figures as numbers. */
 #ifndef CROSSHEAD_INFO_H
 #define CROSSHEAD_INFO_H
 
@@ -8,6 +18,50 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* A configuration that was read. It never changes: any number of threads may use it at the same time. */
+typedef struct ch_info ch_info;
+
+/* Reads the configuration of a model directory, or a config.json. Sizes that it leaves open ("sharing.rank")
+ * are those of the directory's weights. Errors: CH_ERROR_IO, CH_ERROR_FORMAT, CH_ERROR_CONFIG,
+ * CH_ERROR_MEMORY; each names the file and the key. */
+CH_API ch_status ch_info_open(const char *path, ch_info **info, ch_error *error);
+
+/* NULL is fine. */
+CH_API void ch_info_free(ch_info *info);
+
+/* The settings that some figures depend on. Fill with ch_info_defaults, then change what should differ:
+ * members may be added in later versions. */
+typedef struct ch_info_settings {
+  int64_t depth;      /* tokens of context, for FLOPs; default 0 */
+  ch_precision cache; /* element type of the cache; default BF16 */
+  /* Types of keys, values and latents, if they differ; default: as `cache`. */
+  ch_precision cache_keys, cache_values, cache_latents;
+  /* The name of these types on pages and in JSON; NULL = by their names, "bf16" or "k=q8_0,v=q4_0". */
+  const char *cache_name;
+} ch_info_settings;
+
+CH_API void ch_info_defaults(ch_info_settings *settings);
+
+/* The page that `crosshead info` prints; settings may be NULL for the defaults, here and below. *text is
+ * NUL-terminated and the caller's: release it with ch_free. Errors, here and below: CH_ERROR_ARGUMENT for
+ * settings out of range, CH_ERROR_MEMORY. */
+CH_API ch_status ch_info_page(const ch_info *info, const ch_info_settings *settings, char **text,
+                              ch_error *error);
+
+/* The object of `crosshead info --json`: parameters_total, cache_elements_per_token and the rest. *json is
+ * the caller's, as above. */
+CH_API ch_status ch_info_json(const ch_info *info, const ch_info_settings *settings, char **json,
+                              ch_error *error);
+
+/* A table with a line for each of infos [count], at least one, and the object of `crosshead info --table
+ * --json`. */
+CH_API ch_status ch_info_table(const ch_info *const *infos, size_t count, const ch_info_settings *settings,
+                               char **text, ch_error *error);
+CH_API ch_status ch_info_table_json(const ch_info *const *infos, size_t count,
+                                    const ch_info_settings *settings, char **json, ch_error *error);
+
+/* ---- The figures as numbers ---- */
 
 /* FLOPs (two per multiply-add) of one token; in models of images, of one image. */
 typedef struct ch_flops {
@@ -46,54 +100,13 @@ typedef struct ch_account {
   ch_flops prefill, decode;
 } ch_account;
 
-/* The settings that some figures depend on. Fill with ch_info_defaults, then change what should differ:
- * members may be added in later versions. */
-typedef struct ch_info_settings {
-  int64_t depth;      /* tokens of context, for FLOPs; default 0 */
-  ch_precision cache; /* element type of the cache; default BF16 */
-  /* Types of keys, values and latents, if they differ; default: as `cache`. */
-  ch_precision cache_keys, cache_values, cache_latents;
-  /* The name of these types on pages and in JSON; NULL = by their names, "bf16" or "k=q8_0,v=q4_0". */
-  const char *cache_name;
-} ch_info_settings;
-
-CH_API void ch_info_defaults(ch_info_settings *settings);
-
-/* A configuration that was read. It never changes: any number of threads may use it at the same time. */
-typedef struct ch_info ch_info;
-
-/* Reads the configuration of a model directory, or a config.json. Sizes that it leaves open ("sharing.rank")
- * are those of the directory's weights. Errors: CH_ERROR_IO, CH_ERROR_FORMAT, CH_ERROR_CONFIG,
- * CH_ERROR_MEMORY; each names the file and the key. */
-CH_API ch_status ch_info_open(const char *path, ch_info **info, ch_error *error);
-
-/* NULL is fine. */
-CH_API void ch_info_free(ch_info *info);
-
-/* Which states the model's cache holds: *roles gets bits of ch_cache_role, none for models of images. */
-CH_API ch_status ch_info_cache_roles(const ch_info *info, unsigned *roles, ch_error *error);
-
-/* The figures; in this and the functions below settings may be NULL for the defaults. Errors of all:
- * CH_ERROR_ARGUMENT for settings out of range, CH_ERROR_MEMORY. */
+/* Computes the figures; settings may be NULL for the defaults. Errors: as ch_info_page. */
 CH_API ch_status ch_info_account(const ch_info *info, const ch_info_settings *settings, ch_account *account,
                                  ch_error *error);
 
-/* The page that `crosshead info` prints. *text is NUL-terminated and the caller's: release it with
- * ch_free. */
-CH_API ch_status ch_info_page(const ch_info *info, const ch_info_settings *settings, char **text,
-                              ch_error *error);
-
-/* The object of `crosshead info --json`: parameters_total, cache_elements_per_token and the rest. *json is
- * the caller's, as above. */
-CH_API ch_status ch_info_json(const ch_info *info, const ch_info_settings *settings, char **json,
-                              ch_error *error);
-
-/* A table with a line for each of infos [count], at least one, and the object of `crosshead info --table
- * --json`. */
-CH_API ch_status ch_info_table(const ch_info *const *infos, size_t count, const ch_info_settings *settings,
-                               char **text, ch_error *error);
-CH_API ch_status ch_info_table_json(const ch_info *const *infos, size_t count,
-                                    const ch_info_settings *settings, char **json, ch_error *error);
+/* The kinds of states in the model's cache: *roles becomes bits of ch_cache_role, none for models of
+ * images. */
+CH_API ch_status ch_info_cache_roles(const ch_info *info, unsigned *roles, ch_error *error);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,19 @@
-/* What the losses of a ladder say of larger models: the law L = E + A C^-alpha of each mechanism, L the validation loss
- * and C the FLOPs of training, fitted to models of rising size. A comparison with `ladder` set trains the models
- * (compare.h). Link libcrosshead-train. */
+/* The laws of a ladder, which say what larger models would reach: L = E + A C^-alpha of each mechanism, L the
+ * validation loss and C the FLOPs of training, fitted to models of rising size. A comparison with `ladder`
+ * set trains the models (compare.h). Link libcrosshead-train.
+ *
+ *   ch_error error;
+ *   ch_comparison *comparison;
+ *   ch_compare_settings settings;
+ *   ch_compare_defaults(&settings);
+ *   settings.text.data = "book.txt";
+ *   settings.report.out = "comparison";
+ *   settings.schedule.ladder = ""; // an eighth, a quarter, half of the parameters, and all
+ *   if (ch_compare_mechanisms(&settings, &comparison, &error) == CH_OK) {
+ *     const ch_ladder_laws *laws = ch_comparison_laws(comparison);
+ *     if (laws) printf("alpha %.3f\n", ch_ladder_laws_at(laws, 0)->alpha.value);
+ *     ch_comparison_free(comparison);
+ *   } */
 #ifndef CROSSHEAD_LADDER_H
 #define CROSSHEAD_LADDER_H
 

@@ -1,4 +1,13 @@
-/* Models: directories with config.json, model.safetensors and tokenizer.json, opened to be run. */
+/* Models: directories with config.json, model.safetensors and tokenizer.json, opened to be run.
+ *
+ *   ch_model *model;
+ *   ch_error error;
+ *   if (ch_model_open("model", &model, &error) == CH_OK) {
+ *     printf("%s: %d layers\n", ch_model_type(model), (int)ch_model_layers(model));
+ *     ch_model_close(model);
+ *   }
+ *
+ * From simple to advanced: open and close, facts about a model, settings of opening. */
 #ifndef CROSSHEAD_MODEL_H
 #define CROSSHEAD_MODEL_H
 
@@ -11,6 +20,8 @@ extern "C" {
 /* An open model. It never changes: any number of threads may use one model at the same time. */
 typedef struct ch_model ch_model;
 
+/* ---- Opening ---- */
+
 /* Opens the model of DIRECTORY (ours, or a Hugging Face llama, qwen2, qwen3, qwen3_moe or mistral directory).
  * Weights are mapped from the files, not copied: opening a large model is quick and processes share one copy,
  * and the files must stay as they are until ch_model_close. A directory without tokenizer.json opens too, but
@@ -19,24 +30,10 @@ typedef struct ch_model ch_model;
  * and the key. */
 CH_API ch_status ch_model_open(const char *directory, ch_model **model, ch_error *error);
 
-/* How a model is opened. Zero-initialise it; members may be added in later versions. */
-typedef struct ch_model_settings {
-  /* A tokenizer.json, tokenizer.bin or a directory with one, in place of the model's; or NULL. */
-  const char *tokenizer;
-  /* Of a model whose layers share atoms (MASA): its matrices are computed on use, with less memory and more
-   * time. By default they are materialised when the model is opened. */
-  bool keep_dictionary;
-  bool preload;      /* read the weights now, not when they are first used */
-  bool no_tokenizer; /* leave the tokenizer in the files: for a model that gets tokens and gives tokens */
-} ch_model_settings;
-
-/* ch_model_open with settings (NULL = none). Errors also: CH_ERROR_ARGUMENT for keep_dictionary on a model
- * that has none, and what is wrong with the tokenizer. */
-CH_API ch_status ch_model_open_with(const char *directory, const ch_model_settings *settings,
-                                    ch_model **model, ch_error *error);
-
 /* Releases the model; every session of it must be freed before. NULL is fine. */
 CH_API void ch_model_close(ch_model *model);
+
+/* ---- Facts ---- */
 
 /* V, the number of token ids: valid ids are 0 ... V - 1. */
 CH_API int64_t ch_model_vocab_size(const ch_model *model);
@@ -54,7 +51,7 @@ CH_API int64_t ch_model_layers(const ch_model *model);
 CH_API int64_t ch_model_context_length(const ch_model *model);
 
 /* The most tokens that a sequence can have: the context length of models with rotary positions; INT64_MAX for
- * others, which may go on beyond it. */
+ * others, which can read more tokens than that. */
 CH_API int64_t ch_model_context_limit(const ch_model *model);
 
 /* The kinds of states in a key-value cache. */
@@ -64,7 +61,7 @@ typedef enum ch_cache_role {
   CH_CACHE_LATENTS = 4 /* from which keys and values are computed */
 } ch_cache_role;
 
-/* Which of them the model's cache holds: *roles gets bits of ch_cache_role. */
+/* The kinds of states in the model's cache: *roles becomes bits of ch_cache_role. */
 CH_API ch_status ch_model_cache_roles(const ch_model *model, unsigned *roles, ch_error *error);
 
 /* The figures of `crosshead info --json` (<crosshead/info.h> has them as numbers): one JSON object with
@@ -75,6 +72,31 @@ CH_API ch_status ch_model_info(const ch_model *model, char **json, ch_error *err
 /* The ids that end a text of this model, as its files name them: *ids [returned count], the model's. A
  * session starts with these; ch_session_set_end_tokens changes them for that session. */
 CH_API size_t ch_model_end_tokens(const ch_model *model, const int32_t **ids);
+
+/* ---- Settings ---- */
+
+/* How a model is opened. Zero-initialise it; members may be added in later versions. */
+typedef struct ch_model_settings {
+  /* A tokenizer.json, tokenizer.bin or a directory with one, in place of the model's; or NULL. */
+  const char *tokenizer;
+  /* Of a model whose layers share atoms (MASA): its matrices are computed on use, with less memory and more
+   * time. By default they are materialised when the model is opened. */
+  bool keep_dictionary;
+  bool preload;      /* read the weights now, not when they are first used */
+  bool no_tokenizer; /* leave the tokenizer in the files: for a model that gets tokens and gives tokens */
+} ch_model_settings;
+
+/* ch_model_open with settings (NULL = none).
+ *
+ *   ch_model *model;
+ *   ch_error error;
+ *   ch_model_settings settings = {.tokenizer = "other/tokenizer.json", .preload = true};
+ *   if (ch_model_open_with("model", &settings, &model, &error) != CH_OK) puts(error.message);
+ *
+ * Errors also: CH_ERROR_ARGUMENT for keep_dictionary on a model
+ * that has none, and what is wrong with the tokenizer. */
+CH_API ch_status ch_model_open_with(const char *directory, const ch_model_settings *settings,
+                                    ch_model **model, ch_error *error);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,25 @@
 /* Which models fit into a memory, and how fast they run: for models, and mechanisms by name, with a context,
  * a number of users and a budget of memory. `crosshead plan` does this, and docs/plan.md has the formulas.
- * Link libcrosshead-train. */
+ * Link libcrosshead-train.
+ *
+ *   char *text;
+ *   ch_device device;
+ *   ch_capacity *capacity;
+ *   ch_capacity_settings settings;
+ *   ch_capacity_defaults(&settings);
+ *   settings.mechanisms = "mha,gqa:4,mla";
+ *   settings.parameters = 7000000000;
+ *   settings.context = 32768;
+ *   settings.devices = &device;
+ *   settings.device_count = 1;
+ *   if (ch_device_read("h100-sxm", &device, NULL) == CH_OK &&
+ *       ch_capacity_plan(&settings, &capacity, NULL) == CH_OK) {
+ *     if (ch_capacity_text(capacity, &text, NULL) == CH_OK) {
+ *       puts(text);
+ *       ch_free(text);
+ *     }
+ *     ch_capacity_free(capacity);
+ *   } */
 #ifndef CROSSHEAD_PLAN_H
 #define CROSSHEAD_PLAN_H
 
@@ -80,9 +99,9 @@ typedef struct ch_capacity_settings {
      "k=q8_0,v=q4_0,latent=bf16". */
   const char *cache_name;
   const ch_device *devices; /* [device_count], at least one */
+  size_t device_count;
   int32_t ranks; /* ranks that train each candidate, to learn the memory of each; default 0: no training */
   ch_precision training; /* the type that they train in: F32 (default) or BF16 */
-  size_t device_count;
 } ch_capacity_settings;
 
 CH_API void ch_capacity_defaults(ch_capacity_settings *settings);

@@ -1,4 +1,12 @@
-/* Rounding a model's matrices to fewer bits. Link libcrosshead-train. */
+/* Rounding a model's matrices to fewer bits. Link libcrosshead-train.
+ *
+ *   ch_error error;
+ *   if (ch_quantize("model", "model-q8_0", NULL, NULL, &error) != CH_OK) puts(error.message);
+ *
+ *   ch_quantize_settings settings;
+ *   ch_quantize_defaults(&settings);
+ *   settings.type = CH_PRECISION_Q4_0;
+ *   ch_quantize("model", "model-q4_0", &settings, NULL, NULL); */
 #ifndef CROSSHEAD_QUANTIZE_H
 #define CROSSHEAD_QUANTIZE_H
 

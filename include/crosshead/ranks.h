@@ -2,8 +2,21 @@
  * libcrosshead-train.
  *
  * `mpirun -n 4 PROGRAM` starts four processes of one program. Each joins, trains with
- * ch_train_settings.ranks, and leaves. A NULL in the place of a `ch_rank_group *` means everywhere a process
- * alone: rank 0 of 1. */
+ * ch_train_settings.workers.ranks, and leaves. A NULL in the place of a `ch_rank_group *` means everywhere a
+ * process alone: rank 0 of 1.
+ *
+ *   ch_error error;
+ *   ch_rank_group *ranks;
+ *   ch_train_settings settings;
+ *   ch_train_defaults(&settings);
+ *   settings.model.config = "config.json";
+ *   settings.text.data = "book.txt";
+ *   if (ch_ranks_join(&ranks, &error) == CH_OK) {
+ *     settings.workers.ranks = ranks;
+ *     ch_status status = ch_train("model", &settings, NULL, &error); // the same on every rank
+ *     if (status != CH_OK && ch_ranks_rank(ranks) == 0) puts(error.message);
+ *     ch_ranks_leave(ranks);
+ *   } */
 #ifndef CROSSHEAD_RANKS_H
 #define CROSSHEAD_RANKS_H
 

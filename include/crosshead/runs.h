@@ -1,14 +1,22 @@
-/* Records of runs: a file of what was trained and evaluated, with the settings, the machine and the results.
- * `crosshead runs` shows it. Link libcrosshead-train.
+/* A file of what was trained and evaluated, with which settings, where, and with which results. It is what
+ * `crosshead runs` shows. Link libcrosshead-train.
  *
  * The file is an SQLite database (docs/runs.md describes its tables). Any number of processes may read and
- * write it at once: a run is one transaction, and the second writer waits for up to a minute. A ch_runs
- * belongs to one thread at a time. */
+ * write it at once: a run is one transaction, and a second writer waits for up to a minute. A ch_runs
+ * belongs to one thread at a time.
+ *
+ *   ch_runs *runs;
+ *   if (ch_runs_open("runs.sqlite", CH_RUNS_CREATE, &runs, NULL) == CH_OK) {
+ *     ch_runs_record(runs, "model", NULL, NULL, NULL); // what ch_train wrote to "model"
+ *     ch_runs_close(runs);
+ *   }
+ *
+ * From simple to advanced: the file, its runs, queries; saving runs of one's own, deleting. */
 #ifndef CROSSHEAD_RUNS_H
 #define CROSSHEAD_RUNS_H
 
 #include <crosshead/common.h>
-#include <crosshead/curve.h>
+#include <crosshead/fit.h>
 #include <crosshead/model.h>
 
 #ifdef __cplusplus
@@ -18,12 +26,14 @@ extern "C" {
 /* The usual name of a file of runs. */
 #define CH_RUNS_FILE "runs.sqlite"
 
+/* ---- The file ---- */
+
 /* An open file of runs. */
 typedef struct ch_runs ch_runs;
 
 /* How ch_runs_open opens a file; combine with |. */
 typedef enum ch_runs_flags {
-  CH_RUNS_CREATE = 1 /* make the file if there is none */
+  CH_RUNS_CREATE = 1 /* create the file if it does not exist */
 } ch_runs_flags;
 
 /* Opens the file PATH; `flags` are of ch_runs_flags. Errors, all of which leave the file as it is:
@@ -34,9 +44,11 @@ CH_API ch_status ch_runs_open(const char *path, unsigned flags, ch_runs **runs, 
 /* NULL is fine. */
 CH_API void ch_runs_close(ch_runs *runs);
 
-/* "PARENT/runs.sqlite", where PARENT holds the directory OUTPUT: the file in which the program records what it
- * writes there. The caller's: release it with ch_free. NULL when memory is out. */
+/* "PARENT/runs.sqlite", where PARENT is the directory that contains OUTPUT: the file in which the program
+ * records what it writes there. The caller's: release it with ch_free. NULL when out of memory. */
 CH_API char *ch_runs_beside(const char *output);
+
+/* ---- Its runs ---- */
 
 /* A run. In what is read, texts are never NULL; in what is written, NULL means "". Numbers that are not known
  * are NaN or, when whole, -1. The JSON texts are objects. Zero-initialise it; members may be added in later
@@ -61,11 +73,6 @@ typedef struct ch_run_record {
   int64_t curve_points, validation_points;
 } ch_run_record;
 
-/* Records a run: as a new one, or in place of what is known of it, where `directory` and `started` are the
- * same; a text that is empty then leaves the one that is there. *id (may be NULL) receives its number.
- * Errors: CH_ERROR_IO, CH_ERROR_FORMAT. */
-CH_API ch_status ch_runs_put(ch_runs *runs, const ch_run_record *run, int64_t *id, ch_error *error);
-
 /* Facts about a run that its files do not hold; members may be NULL. */
 typedef struct ch_run_labels {
   const char *kind;    /* NULL: "train", for an evaluation "eval" */
@@ -75,27 +82,41 @@ typedef struct ch_run_labels {
   const char *status; /* instead of the log's status: "done", "interrupted", "failed", "stopped" */
 } ch_run_labels;
 
-/* Records the training run of DIRECTORY as its log.jsonl tells it, with result.json where there is one; labels
- * may be NULL. Curves of more than 1000 steps become means of equal stretches. *id (may be NULL) receives its
+/* Saves the training run of DIRECTORY: its log.jsonl, and result.json where there is one; labels may be NULL.
+ * Curves of more than 1000 steps become means of equal stretches. *id (may be NULL) receives its
  * number. Errors: CH_ERROR_IO (no log), CH_ERROR_FORMAT (one that does not begin as logs do), and those of
  * ch_runs_put. */
 CH_API ch_status ch_runs_record(ch_runs *runs, const char *directory, const ch_run_labels *labels,
                                 int64_t *id, ch_error *error);
 
-/* Records an evaluation that has just ended, by this machine: `json` is the object that ch_evaluate_text or
+/* Saves an evaluation that has just ended on this machine: `json` is the object that ch_evaluate_text or
  * ch_evaluate_task gave for the model; its "loss" and "seconds" become the run's. labels may be NULL. *id
  * (may be NULL) receives its number. Errors: CH_ERROR_FORMAT for what is no JSON object, and those of
  * ch_runs_put. */
 CH_API ch_status ch_runs_record_evaluation(ch_runs *runs, const ch_model *model, const char *json,
                                            const ch_run_labels *labels, int64_t *id, ch_error *error);
 
+/* ---- Queries ---- */
+
 /* A query for runs. Zero-initialise it; members may be added in later versions.
  *
- * A term is the number of a run (with several numbers, any of them is found), or KEY=VALUE with one of
- * = != < <= > >= ~ (contains); all of these must hold. KEY is the name of a text or number in ch_run_record, or
- * a member of its JSON texts: "config.hidden_size", "options.batch", "results.verdict". "mechanism=gqa" finds
+ * A term is the number of a run (with several numbers, any of them is found), or KEY=VALUE with one of = != <
+ * <= > >= ~ (contains); all of these must hold. KEY is the name of a text or number in ch_run_record, or a
+ * member of its JSON texts: "config.hidden_size", "options.batch", "results.verdict". "mechanism=gqa" finds
  * gqa:4 too. "loss" is the validation loss, where a run has none the training loss, which is also
- * "training_loss". */
+ * "training_loss".
+ *
+ *   ch_runs *runs;
+ *   ch_run_list *found;
+ *   const char *terms[] = {"mechanism=gqa", "config.hidden_size>=512"};
+ *   ch_runs_query query = {.terms = terms, .count = 2, .sort = "loss", .limit = 10};
+ *   if (ch_runs_open("runs.sqlite", 0, &runs, NULL) == CH_OK) {
+ *     if (ch_runs_find(runs, &query, &found, NULL) == CH_OK) {
+ *       for (int64_t i = 0; i < ch_run_list_count(found); i++) puts(ch_run_list_at(found, i)->name);
+ *       ch_run_list_free(found);
+ *     }
+ *     ch_runs_close(runs);
+ *   } */
 typedef struct ch_runs_query {
   const char *const *terms; /* [count] */
   int32_t count;
@@ -128,8 +149,15 @@ CH_API const ch_run_record *ch_run_list_at(const ch_run_list *found, int64_t ind
  * caller's: release it with ch_free. */
 CH_API ch_status ch_run_record_json(const ch_run_record *run, bool curves, char **json, ch_error *error);
 
-/* Removes the runs of numbers ids [count] from the file, all or none; models and logs stay. A number that is
- * not there is passed over. Errors: CH_ERROR_IO, CH_ERROR_FORMAT. */
+/* ---- Saving and deleting single runs ---- */
+
+/* Saves a run. It replaces the run with the same `directory` and `started`, if there is one; a text that is
+ * empty then leaves the old one. *id (may be NULL) becomes its number.
+ * Errors: CH_ERROR_IO, CH_ERROR_FORMAT. */
+CH_API ch_status ch_runs_put(ch_runs *runs, const ch_run_record *run, int64_t *id, ch_error *error);
+
+/* Removes the runs of numbers ids [count] from the file, all or none; models and logs stay. Numbers of no
+ * run are ignored. Errors: CH_ERROR_IO, CH_ERROR_FORMAT. */
 CH_API ch_status ch_runs_delete(ch_runs *runs, const int64_t *ids, int64_t count, ch_error *error);
 
 #ifdef __cplusplus

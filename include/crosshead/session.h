@@ -1,4 +1,15 @@
-/* Sessions: sequences of tokens that a model reads, with the key-value cache they need. */
+/* Sessions: sequences of tokens that a model reads, with the key-value cache they need.
+ *
+ *   const float *logits; // [V], of the token that follows
+ *   int32_t prompt[] = {1, 403, 2501};
+ *   ch_session *session;
+ *   if (ch_session_create(model, NULL, &session, NULL) == CH_OK) {
+ *     if (ch_session_feed(session, prompt, 3, &logits, NULL) == CH_OK) printf("%g\n", logits[0]);
+ *     ch_session_free(session);
+ *   }
+ *
+ * From simple to advanced: a session, feeding tokens, facts; then truncating, copying and forking, end
+ * tokens, progress, profiles. */
 #ifndef CROSSHEAD_SESSION_H
 #define CROSSHEAD_SESSION_H
 
@@ -8,8 +19,10 @@
 extern "C" {
 #endif
 
+/* ---- A session ---- */
+
 /* One or more sequences of tokens and their key-value cache. A session belongs to one thread at a time; two
- * sessions, of one model or of two, run side by side. */
+ * sessions, of one model or of two, may run at the same time. */
 typedef struct ch_session ch_session;
 
 /* Fill with ch_session_defaults, then change what should differ: members may be added in later versions. */
@@ -18,7 +31,7 @@ typedef struct ch_session_settings {
   int32_t sequences;  /* B: how many sequences the session holds; default 1 */
   int32_t threads;    /* 0 = as many as OpenMP gives (OMP_NUM_THREADS, else all cores) */
   ch_precision cache; /* element type of the cache: F32 (default) to Q4_0 */
-  /* Types of keys and values, if they differ; default: as `cache`. */
+  /* Types of keys, values and latents, if they differ; default: as `cache`. */
   ch_precision cache_keys, cache_values, cache_latents;
   ch_precision compute; /* arithmetic of large products: F32 (default) or BF16 */
   /* Models with embedding gates: tabulate the gates of all ids when the session is created. Decodes faster,
@@ -26,22 +39,10 @@ typedef struct ch_session_settings {
   bool precompute_gates;
 } ch_session_settings;
 
-/* The memory of a session, in bytes. */
-typedef struct ch_memory {
-  uint64_t weights;   /* the model's tensors: mapped files (shared between processes) and copies */
-  uint64_t cache;     /* the key-value cache: all layers, sequences and max_tokens */
-  uint64_t workspace; /* activations, logits and scratch */
-} ch_memory;
-
 CH_API void ch_session_defaults(ch_session_settings *settings);
 
-/* Computes what ch_session_create with these settings (NULL = the defaults) would allocate. Allocates
- * nothing. */
-CH_API ch_status ch_memory_estimate(const ch_model *model, const ch_session_settings *settings,
-                                    ch_memory *memory, ch_error *error);
-
-/* A session with empty sequences. The cache is allocated here. Work memory is allocated when a feed of a new
- * number of tokens comes first; feeding token after token allocates nothing. The model must outlive it.
+/* A session with empty sequences. The cache is allocated here. Work memory is allocated at the first feed of
+ * each number of tokens; feeding token after token allocates nothing. The model must outlive it.
  * settings may be NULL for the defaults. Errors: CH_ERROR_ARGUMENT, CH_ERROR_CONFIG, CH_ERROR_MEMORY. */
 CH_API ch_status ch_session_create(const ch_model *model, const ch_session_settings *settings,
                                    ch_session **session, ch_error *error);
@@ -53,11 +54,11 @@ CH_API void ch_session_free(ch_session *session);
 
 /* Feeding tokens appends them to sequences and returns logits: the score of every id as the next token.
  * *logits belongs to the session and is valid until the next call with it. Feeding a text at once or token by
- * token gives the same logits within rounding. Errors of all five: CH_ERROR_FULL when a sequence would pass
- * max_tokens, CH_ERROR_ARGUMENT for no tokens, an id outside 0 ... V - 1 or a sequence outside 0 ... B - 1.
- * In these the sequences hold what they held before, and so they do in every other error but
- * CH_ERROR_INTERRUPTED (ch_session_set_progress), unless they cannot go back to it (ch_session_truncate):
- * then they are empty. */
+ * token gives the same logits within rounding. Errors of the functions that feed: CH_ERROR_FULL when a
+ * sequence would pass max_tokens, CH_ERROR_ARGUMENT for no tokens, an id outside 0 ... V - 1 or a sequence
+ * outside 0 ... B - 1. After an error the sequences hold what they held before. Two exceptions: after
+ * CH_ERROR_INTERRUPTED ch_session_set_progress says what they hold, and sequences that cannot go back
+ * (ch_session_truncate) are empty. */
 
 /* Appends tokens [B, count] to the sequences; *logits [B, V] F32 are those after each sequence's last
  * token. */
@@ -85,38 +86,7 @@ CH_API ch_status ch_session_step(ch_session *session, size_t count, const int32_
 CH_API ch_status ch_session_step_some(ch_session *session, const int32_t *sequences, size_t count,
                                       const int32_t *tokens, const float **logits, ch_error *error);
 
-/* From now on ch_session_feed and ch_session_feed_one call `progress` between their passes of some hundred
- * tokens and, within a long pass, some twenty times a second; so does generation while it reads a
- * prompt. The unit is tokens per sequence. When it returns false, a feed ends with CH_ERROR_INTERRUPTED and
- * *logits is not set. The tokens of the passes that are complete stay (ch_session_length says how many); but
- * where a pass was interrupted that moves a full sliding window or a state of a fixed size, the sequences are
- * empty. A generation ends with CH_END_STOPPED. NULL = no calls, as at first. */
-CH_API void ch_session_set_progress(ch_session *session, ch_progress progress, void *user);
-
-/* ---- Truncating, copying, forking ---- */
-
-/* Keeps the first `length` tokens of every sequence; those that hold fewer stay as they are. A negative
- * length is 0. Layers with a sliding window of W tokens and n sinks keep the last W and the first n: once a
- * sequence held more than W + n, it can go back by one token, or to n or fewer. Layers of linear attention
- * keep one state: a sequence can only go back to the beginning. Anything else is CH_ERROR_ARGUMENT, and
- * nothing changes. */
-CH_API ch_status ch_session_truncate(ch_session *session, int64_t length, ch_error *error);
-
-/* Empties the sequences and keeps the memory. */
-CH_API void ch_session_reset(ch_session *session);
-
-/* Sequence `to` becomes the first `length` tokens of sequence `from`. They may be the same: then that one
- * sequence is truncated. Nothing is computed. Errors: CH_ERROR_ARGUMENT for a sequence that is not there, a
- * length that `from` does not hold, or one that it cannot go back to (ch_session_truncate). */
-CH_API ch_status ch_session_copy(ch_session *session, int32_t from, int32_t to, int64_t length,
-                                 ch_error *error);
-
-/* A second session that holds what this one holds, with the same settings, end tokens and no progress
- * callback. The two share the model and nothing else, and go on as two sessions that were fed the same
- * tokens: bit for bit. */
-CH_API ch_status ch_session_fork(const ch_session *session, ch_session **fork, ch_error *error);
-
-/* ---- What a session is ---- */
+/* ---- Facts ---- */
 
 /* The tokens that the first sequence holds now; after ch_session_feed all hold as many. */
 CH_API int64_t ch_session_length(const ch_session *session);
@@ -134,6 +104,43 @@ CH_API uint64_t ch_session_cache_bytes(const ch_session *session);
 CH_API int64_t ch_session_cache_token_elements(const ch_session *session);
 CH_API int64_t ch_session_cache_token_bytes(const ch_session *session);
 
+/* The memory of a session, in bytes. */
+typedef struct ch_memory {
+  uint64_t weights;   /* the model's tensors: mapped files (shared between processes) and copies */
+  uint64_t cache;     /* the key-value cache: all layers, sequences and max_tokens */
+  uint64_t workspace; /* activations, logits and scratch */
+} ch_memory;
+
+/* Computes what ch_session_create with these settings (NULL = the defaults) would allocate. Allocates
+ * nothing. */
+CH_API ch_status ch_memory_estimate(const ch_model *model, const ch_session_settings *settings,
+                                    ch_memory *memory, ch_error *error);
+
+/* ---- Truncating, copying, forking ---- */
+
+/* Removes what follows the first `length` tokens of every sequence; those that hold fewer are unchanged. A
+ * negative length is 0. Layers with a sliding window of W tokens and n sinks keep the last W and the first n:
+ * once a sequence held more than W + n, it can go back by one token, or to n or fewer. Layers of linear
+ * attention keep one state: a sequence can only go back to the beginning. Anything else is CH_ERROR_ARGUMENT,
+ * and nothing changes. */
+CH_API ch_status ch_session_truncate(ch_session *session, int64_t length, ch_error *error);
+
+/* Empties the sequences and keeps the memory. */
+CH_API void ch_session_reset(ch_session *session);
+
+/* Sequence `to` becomes the first `length` tokens of sequence `from`. They may be the same: then that one
+ * sequence is truncated. Nothing is computed. Errors: CH_ERROR_ARGUMENT for a sequence that is not there, a
+ * length that `from` does not hold, or one that it cannot go back to (ch_session_truncate). */
+CH_API ch_status ch_session_copy(ch_session *session, int32_t from, int32_t to, int64_t length,
+                                 ch_error *error);
+
+/* A second session that holds what this one holds, with the same settings, end tokens and no progress
+ * callback. The two share the model and nothing else. Later tokens give the same logits in both, bit for
+ * bit. */
+CH_API ch_status ch_session_fork(const ch_session *session, ch_session **fork, ch_error *error);
+
+/* ---- End tokens ---- */
+
 /* The ids that end a text in this session: *ids [returned count], the session's, valid until they are set. */
 CH_API size_t ch_session_end_tokens(const ch_session *session, const int32_t **ids);
 
@@ -141,6 +148,38 @@ CH_API size_t ch_session_end_tokens(const ch_session *session, const int32_t **i
  * Errors: CH_ERROR_ARGUMENT for more, and for an id outside 0 ... V - 1. */
 CH_API ch_status ch_session_set_end_tokens(ch_session *session, const int32_t *ids, size_t count,
                                            ch_error *error);
+
+/* ---- Progress and profiles ---- */
+
+/* From now on ch_session_feed and ch_session_feed_one call `progress` between their passes of some hundred
+ * tokens and, within a long pass, some twenty times a second; so does generation while it reads a
+ * prompt. The unit is tokens per sequence. When it returns false, a feed ends with CH_ERROR_INTERRUPTED and
+ * *logits is not set. The tokens of the passes that are complete stay (ch_session_length says how many); but
+ * where a pass was interrupted that moves a full sliding window or a state of a fixed size, the sequences are
+ * empty. A generation ends with CH_END_STOPPED. NULL = no calls, as at first. */
+CH_API void ch_session_set_progress(ch_session *session, ch_progress progress, void *user);
+
+/* The time of every operation, with its arithmetic and the bytes that it reads and writes. It belongs to one
+ * thread at a time. */
+typedef struct ch_profile ch_profile;
+
+/* An empty profile. keep_events: each call of an operation is recorded too, for a trace. */
+CH_API ch_status ch_profile_new(bool keep_events, ch_profile **profile, ch_error *error);
+
+/* NULL is fine. */
+CH_API void ch_profile_free(ch_profile *profile);
+
+/* From now on the session adds what it computes to the profile, which must live until another call; NULL (as
+ * at first) = no profile. <crosshead/bench.h> shows a profile as a table, as JSON and as a trace.
+ *
+ *   ch_profile *profile;
+ *   if (ch_profile_new(false, &profile, NULL) == CH_OK) {
+ *     ch_session_profile(session, profile);
+ *     // feed tokens
+ *     ch_session_profile(session, NULL);
+ *     ch_profile_free(profile);
+ *   } */
+CH_API void ch_session_profile(ch_session *session, ch_profile *profile);
 
 #ifdef __cplusplus
 }

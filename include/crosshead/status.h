@@ -1,4 +1,9 @@
-/* Status codes and the error object that every fallible function of Crosshead fills. */
+/* Status codes and the error object that every fallible function of Crosshead fills.
+ *
+ *   ch_model *model;
+ *   ch_error error;
+ *   if (ch_model_open("model", &model, &error) != CH_OK)
+ *     fprintf(stderr, "%s: %s\n", ch_status_name(error.status), error.message); */
 #ifndef CROSSHEAD_STATUS_H
 #define CROSSHEAD_STATUS_H
 

@@ -1,5 +1,23 @@
 /* Finding the largest stable learning rate of attention mechanisms, and extrapolating their losses, as
- * `crosshead sweep` does. Link libcrosshead-train. */
+ * `crosshead sweep` does. Link libcrosshead-train.
+ *
+ *   char *table;
+ *   ch_sweep *sweep;
+ *   ch_error error;
+ *   ch_sweep_settings settings;
+ *   ch_sweep_defaults(&settings);
+ *   settings.text.data = "book.txt";
+ *   settings.report.out = "rates";
+ *   settings.lr = "1e-4..3e-2:6";
+ *   if (ch_sweep_rates(&settings, &sweep, &error) == CH_OK) {
+ *     if (ch_sweep_table(sweep, &table, &error) == CH_OK) {
+ *       puts(table);
+ *       ch_free(table);
+ *     }
+ *     ch_sweep_free(sweep);
+ *   }
+ *
+ * From simple to advanced: results, events while it runs, the sweep, a coordinate check. */
 #ifndef CROSSHEAD_SWEEP_H
 #define CROSSHEAD_SWEEP_H
 
@@ -69,7 +87,7 @@ typedef enum ch_sweep_event_kind {
   CH_SWEEP_EVENT_BEGIN = 3,       /* a run begins or continues */
   CH_SWEEP_EVENT_STEP = 4,        /* a training step of a run is done */
   CH_SWEEP_EVENT_RUN = 5,         /* a run is finished */
-  CH_SWEEP_EVENT_FAILED = 6       /* over several ranks: a run has failed, while others go on */
+  CH_SWEEP_EVENT_FAILED = 6       /* over several ranks: a run has failed, while others continue */
 } ch_sweep_event_kind;
 
 /* Everything that it points to lasts until the callback returns. */
@@ -106,14 +124,8 @@ typedef bool (*ch_sweep_event_sink)(const ch_sweep_event *event, void *user);
 /* ---- Sweeping ---- */
 
 /* Fill with ch_sweep_defaults, then set text.data, report.out, and what should differ: members may be added
- * in later versions. All that it points to is the caller's and must last until ch_sweep_rates has returned.
- *
- *   ch_sweep_settings settings;
- *   ch_sweep_defaults(&settings);
- *   settings.text.data = "book.txt";
- *   settings.report.out = "rates";
- *   settings.lr = "1e-4..3e-2:6";
- *   ch_sweep_rates(&settings, &sweep, &error); */
+ * in later versions. All that it points to is the caller's and must last until ch_sweep_rates has
+ * returned. */
 typedef struct ch_sweep_settings {
   ch_compare_lineup lineup;
   ch_compare_text text;
@@ -180,8 +192,19 @@ CH_API ch_status ch_sweep_result_verdict(const ch_sweep_result *run, char **text
 /* ---- Coordinate check ---- */
 
 /* Checks that the rules by which initial weights and learning rates follow from shapes do so at every width:
- * models of several widths take some steps at one rate, and the sizes of their activations are compared (Yang
- * et al. 2022, "Tensor Programs V", appendix D.1). It is what `crosshead sweep --coordinate-check` does. */
+ * models of several widths train for some steps at one rate, and the sizes of their activations are compared
+ * (Yang et al. 2022, "Tensor Programs V", appendix D.1). It is what `crosshead sweep --coordinate-check`
+ * does.
+ *
+ *   ch_coordinates *coordinates;
+ *   ch_coordinate_settings settings;
+ *   ch_coordinates_defaults(&settings);
+ *   settings.text.data = "book.txt";
+ *   settings.report.out = "widths";
+ *   if (ch_coordinates_measure(&settings, &coordinates, NULL) == CH_OK) {
+ *     puts(ch_coordinates_model(coordinates, 0)->activations[0].name);
+ *     ch_coordinates_free(coordinates);
+ *   } */
 
 enum { CH_COORDINATE_MOST_WIDTHS = 16, CH_COORDINATE_MOST_STEPS = 1000 };
 
@@ -197,7 +220,7 @@ typedef struct ch_coordinate {
   /* the residual stream, or what is added to it: divided by the size of the embeddings at step 0 */
   bool of_stream;
   const double *sizes;         /* [steps, widths] */
-  const double *changes;       /* [steps, widths] the same for the difference to step 0 */
+  const double *changes;       /* [steps, widths] of the difference to step 0 */
   const double *slopes;        /* [steps] slopes of sizes, and */
   const double *change_slopes; /* [steps] of changes */
   bool flat, change_flat;      /* at the last step */

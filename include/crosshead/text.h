@@ -1,5 +1,16 @@
 /* Text and tokens: a model's tokenizer. Any number of threads may use it at the same time.
- * <crosshead/tokenizer.h> has the flags, and tokenizers without a model. */
+ * <crosshead/tokenizer.h> has the flags, and tokenizers without a model.
+ *
+ *   int32_t tokens[256];
+ *   size_t count, size;
+ *   char *text;
+ *   if (ch_encode(model, "Hello", 5, true, tokens, 256, &count, NULL) == CH_OK &&
+ *       ch_decode(model, tokens, count, &text, &size, NULL) == CH_OK) {
+ *     puts(text);
+ *     ch_free(text);
+ *   }
+ *
+ * From simple to advanced: encode and decode, with flags, single tokens. */
 #ifndef CROSSHEAD_TEXT_H
 #define CROSSHEAD_TEXT_H
 
@@ -10,38 +21,44 @@
 extern "C" {
 #endif
 
-/* True when the model came with a tokenizer. */
-CH_API bool ch_model_has_tokenizer(const ch_model *model);
+/* ---- Encoding and decoding ---- */
 
-/* The model's tokenizer, the model's own; NULL when it came with none. */
-CH_API const ch_tokenizer *ch_model_tokenizer(const ch_model *model);
-
-/* The tokens of SIZE bytes of UTF-8 text; `flags` are of ch_text_flags.
- * *count becomes the number of tokens, which may be more than `capacity`: then CH_ERROR_FULL is returned,
- * tokens [capacity] holds the first of them, and a second call with room for *count succeeds. tokens may be
- * NULL when capacity is 0. Errors: CH_ERROR_ARGUMENT for a model without tokenizer. */
-CH_API ch_status ch_encode_text(const ch_model *model, const char *text, size_t size, unsigned flags,
-                                int32_t *tokens, size_t capacity, size_t *count, ch_error *error);
-
-/* ch_encode_text with CH_TEXT_BEGINS where `begin` is true, and no other flag. */
+/* The tokens of SIZE bytes of UTF-8 text. With `begin` a text begins here, and the beginning-of-text token
+ * comes first if the tokenizer uses one. *count becomes the number of tokens, which may be more than
+ * `capacity`: then CH_ERROR_FULL is returned, tokens [capacity] holds the first of them, and a second call
+ * with room for *count succeeds. tokens may be NULL when capacity is 0. Errors: CH_ERROR_ARGUMENT for a model
+ * without tokenizer. */
 CH_API ch_status ch_encode(const ch_model *model, const char *text, size_t size, bool begin, int32_t *tokens,
                            size_t capacity, size_t *count, ch_error *error);
 
 /* The text of tokens [count], NUL-terminated (though tokens may contain NUL bytes: *size is the length
- * without the last NUL); `flags` are of ch_text_flags. The bytes need not be whole UTF-8 characters. *text is
- * the caller's: release it with ch_free. Errors: CH_ERROR_ARGUMENT for a model without tokenizer and for an
- * id outside 0 ... V - 1. */
+ * without the last NUL). The bytes need not be whole UTF-8 characters. *text is the caller's: release it with
+ * ch_free. Errors: CH_ERROR_ARGUMENT for a model without tokenizer and for an id outside 0 ... V - 1. */
+CH_API ch_status ch_decode(const ch_model *model, const int32_t *tokens, size_t count, char **text,
+                           size_t *size, ch_error *error);
+
+/* ---- With flags ---- */
+
+/* ch_encode with ch_text_flags in place of `begin`. */
+CH_API ch_status ch_encode_text(const ch_model *model, const char *text, size_t size, unsigned flags,
+                                int32_t *tokens, size_t capacity, size_t *count, ch_error *error);
+
+/* ch_decode with ch_text_flags. */
 CH_API ch_status ch_decode_tokens(const ch_model *model, const int32_t *tokens, size_t count, unsigned flags,
                                   char **text, size_t *size, ch_error *error);
 
-/* ch_decode_tokens without flags. */
-CH_API ch_status ch_decode(const ch_model *model, const int32_t *tokens, size_t count, char **text,
-                           size_t *size, ch_error *error);
+/* ---- The tokenizer ---- */
+
+/* Returns true if the model came with a tokenizer. */
+CH_API bool ch_model_has_tokenizer(const ch_model *model);
+
+/* The model's tokenizer, owned by the model; NULL when it came with none. */
+CH_API const ch_tokenizer *ch_model_tokenizer(const ch_model *model);
 
 /* The id of the token that the tokenizer's file spells like this, e.g. "<|im_end|>"; -1 if there is none. */
 CH_API int32_t ch_token_id(const ch_model *model, const char *spelling);
 
-/* True for the ids of special tokens: those that control the model and are no text themselves. */
+/* Returns true for the ids of special tokens: those that control the model and are no text themselves. */
 CH_API bool ch_token_is_special(const ch_model *model, int32_t token);
 
 #ifdef __cplusplus

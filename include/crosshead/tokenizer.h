@@ -1,5 +1,17 @@
-/* Tokenizers by themselves: text to token ids and back, the vocabulary, and training one. <crosshead/text.h>
- * does the same with the tokenizer of an open model. */
+/* Tokenizers without a model: text to token ids and back, the vocabulary, and training one.
+ * <crosshead/text.h> uses the tokenizer of an open model.
+ *
+ *   ch_ids ids = {0};
+ *   ch_tokenizer *tokenizer;
+ *   if (ch_tokenizer_open("tokenizer.json", &tokenizer, NULL) == CH_OK) {
+ *     if (ch_tokenizer_encode(tokenizer, "Hello", 5, CH_TEXT_WHOLE, &ids, NULL) == CH_OK)
+ *       printf("%zu tokens\n", ids.size);
+ *     ch_ids_free(&ids);
+ *     ch_tokenizer_free(tokenizer);
+ *   }
+ *
+ * From simple to advanced: encode, decode, the vocabulary; then working memory for many texts, texts in
+ * parts, text that grows token by token, training. */
 #ifndef CROSSHEAD_TOKENIZER_H
 #define CROSSHEAD_TOKENIZER_H
 
@@ -19,28 +31,6 @@ CH_API ch_status ch_tokenizer_open(const char *path, ch_tokenizer **tokenizer, c
 
 /* NULL is fine. */
 CH_API void ch_tokenizer_free(ch_tokenizer *tokenizer);
-
-/* ---- The vocabulary ---- */
-
-/* One past the largest id. */
-CH_API int32_t ch_tokenizer_vocab_size(const ch_tokenizer *tokenizer);
-
-/* The ids of the beginning-of-text and the end-of-text token; -1 when the tokenizer names none. */
-CH_API int32_t ch_tokenizer_bos(const ch_tokenizer *tokenizer);
-CH_API int32_t ch_tokenizer_eos(const ch_tokenizer *tokenizer);
-
-/* True when the tokenizer puts the beginning-of-text (or any other) token before a text by default. */
-CH_API bool ch_tokenizer_adds_bos(const ch_tokenizer *tokenizer);
-
-/* True for the ids of special tokens: those that control the model and are no text themselves. */
-CH_API bool ch_tokenizer_is_special(const ch_tokenizer *tokenizer, int32_t id);
-
-/* The token as the tokenizer's file spells it ("Ġthe", "▁the"): *size bytes, not NUL-terminated, the
- * tokenizer's; NULL for an id that has none. */
-CH_API const char *ch_tokenizer_piece(const ch_tokenizer *tokenizer, int32_t id, size_t *size);
-
-/* The id of the token that the tokenizer's file spells like these SIZE bytes; -1 if there is none. */
-CH_API int32_t ch_tokenizer_find(const ch_tokenizer *tokenizer, const char *piece, size_t size);
 
 /* ---- Text to tokens ---- */
 
@@ -70,7 +60,8 @@ typedef struct ch_ids {
 
 CH_API void ch_ids_free(ch_ids *ids);
 
-/* Makes room for `more` ids after those of the list. False when memory is out; the list is as it was then. */
+/* Allocates room for `more` ids after those of the list. Returns false when out of memory; the list is
+ * unchanged then. */
 CH_API bool ch_ids_reserve(ch_ids *ids, size_t more);
 
 /* Appends the ids of SIZE bytes of text (UTF-8; other bytes where the tokenizer has tokens for them; less
@@ -79,33 +70,6 @@ CH_API bool ch_ids_reserve(ch_ids *ids, size_t more);
  * grown then. */
 CH_API ch_status ch_tokenizer_encode(const ch_tokenizer *tokenizer, const char *text, size_t size,
                                      unsigned flags, ch_ids *ids, ch_error *error);
-
-/* A part of a text, and whether special tokens written out in it become their ids. */
-typedef struct ch_prompt_part {
-  const char *text;
-  size_t size;
-  bool special;
-} ch_prompt_part;
-
-/* Appends the ids of the text that parts [count] make together: as ch_tokenizer_encode of the whole, but a
- * special token is found only where none of its bytes belongs to a part that is not `special`. (Where a
- * tokenizer looks for special tokens in normalized text, the parts are encoded one after the other.) Flags:
- * CH_TEXT_BEGINS, CH_TEXT_WHOLE or CH_TEXT_BARE, or none. Errors: those of ch_tokenizer_encode. */
-CH_API ch_status ch_tokenizer_encode_parts(const ch_tokenizer *tokenizer, const ch_prompt_part *parts,
-                                           size_t count, unsigned flags, ch_ids *ids, ch_error *error);
-
-/* Working memory for encoding many texts: faster than ch_tokenizer_encode, as it caches the ids of words. It
- * belongs to one thread at a time; the tokenizer must outlive it. */
-typedef struct ch_encoder ch_encoder;
-
-CH_API ch_status ch_encoder_new(const ch_tokenizer *tokenizer, ch_encoder **encoder, ch_error *error);
-
-/* NULL is fine. */
-CH_API void ch_encoder_free(ch_encoder *encoder);
-
-/* As ch_tokenizer_encode, with the same ids. */
-CH_API ch_status ch_encoder_encode(ch_encoder *encoder, const char *text, size_t size, unsigned flags,
-                                   ch_ids *ids, ch_error *error);
 
 /* ---- Tokens to text ---- */
 
@@ -121,9 +85,62 @@ CH_API ch_status ch_tokenizer_decode(const ch_tokenizer *tokenizer, const int32_
  * have. */
 CH_API const char *ch_tokenizer_bytes(const ch_tokenizer *tokenizer, int32_t id, size_t *size);
 
+/* ---- The vocabulary ---- */
+
+/* One past the largest id. */
+CH_API int32_t ch_tokenizer_vocab_size(const ch_tokenizer *tokenizer);
+
+/* The ids of the beginning-of-text and the end-of-text token; -1 when the tokenizer names none. */
+CH_API int32_t ch_tokenizer_bos(const ch_tokenizer *tokenizer);
+CH_API int32_t ch_tokenizer_eos(const ch_tokenizer *tokenizer);
+
+/* Returns true if the tokenizer puts the beginning-of-text (or any other) token before a text by default. */
+CH_API bool ch_tokenizer_adds_bos(const ch_tokenizer *tokenizer);
+
+/* Returns true for the ids of special tokens: those that control the model and are no text themselves. */
+CH_API bool ch_tokenizer_is_special(const ch_tokenizer *tokenizer, int32_t id);
+
+/* The token as the tokenizer's file spells it ("Ġthe", "▁the"): *size bytes, not NUL-terminated, the
+ * tokenizer's; NULL for an id that has none. */
+CH_API const char *ch_tokenizer_piece(const ch_tokenizer *tokenizer, int32_t id, size_t *size);
+
+/* The id of the token that the tokenizer's file spells like these SIZE bytes; -1 if there is none. */
+CH_API int32_t ch_tokenizer_find(const ch_tokenizer *tokenizer, const char *piece, size_t size);
+
+/* ---- Many texts, texts in parts ---- */
+
+/* Working memory for encoding many texts: faster than ch_tokenizer_encode, because it caches the ids of
+ * words. It belongs to one thread at a time; the tokenizer must outlive it. */
+typedef struct ch_encoder ch_encoder;
+
+CH_API ch_status ch_encoder_new(const ch_tokenizer *tokenizer, ch_encoder **encoder, ch_error *error);
+
+/* NULL is fine. */
+CH_API void ch_encoder_free(ch_encoder *encoder);
+
+/* Gives the ids of ch_tokenizer_encode. */
+CH_API ch_status ch_encoder_encode(ch_encoder *encoder, const char *text, size_t size, unsigned flags,
+                                   ch_ids *ids, ch_error *error);
+
+/* A part of a text, and whether special tokens written out in it become their ids. */
+typedef struct ch_prompt_part {
+  const char *text;
+  size_t size;
+  bool special;
+} ch_prompt_part;
+
+/* Appends the ids of the text that parts [count] make together: as ch_tokenizer_encode of the whole, but a
+ * special token is found only where none of its bytes belongs to a part that is not `special`. (Where a
+ * tokenizer looks for special tokens in normalized text, the parts are encoded one after the other.) Flags:
+ * CH_TEXT_BEGINS, CH_TEXT_WHOLE or CH_TEXT_BARE, or none. Errors: those of ch_tokenizer_encode. */
+CH_API ch_status ch_tokenizer_encode_parts(const ch_tokenizer *tokenizer, const ch_prompt_part *parts,
+                                           size_t count, unsigned flags, ch_ids *ids, ch_error *error);
+
+/* ---- Text that grows token by token ---- */
+
 /* Decodes a text id by id into pieces that are whole UTF-8 characters. Bytes that begin a character wait for
- * its end, and bytes that may begin a stop string wait until it is clear; bytes that are no character become
- * U+FFFD. It belongs to one thread at a time; the tokenizer must outlive it. */
+ * its end, and bytes that may begin a stop string wait until more bytes decide it; bytes that are no
+ * character become U+FFFD. It belongs to one thread at a time; the tokenizer must outlive it. */
 typedef struct ch_text_stream ch_text_stream;
 
 /* stops: [stop_count] NUL-terminated UTF-8, none empty, copied; or NULL with a count of 0. `flags` are of
@@ -135,14 +152,14 @@ CH_API ch_status ch_text_stream_new(const ch_tokenizer *tokenizer, const char *c
 /* NULL is fine. */
 CH_API void ch_text_stream_free(ch_text_stream *stream);
 
-/* The text that is released when a token comes: *size bytes, the stream's, valid until the next call. *stop
- * becomes the index of the stop string that the token completed, or -1; the text ends before it, and what
- * comes later is nothing. Ids that the tokenizer does not have (padded vocabularies) have no text. Errors:
- * CH_ERROR_MEMORY. */
+/* Adds a token and returns the text that it releases: *size bytes, the stream's, valid until the next call.
+ * *stop becomes the index of the stop string that the token completed, or -1; the text ends before it, and
+ * later tokens release nothing. Ids that the tokenizer does not have (padded vocabularies) have no text.
+ * Errors: CH_ERROR_MEMORY. */
 CH_API ch_status ch_text_stream_put(ch_text_stream *stream, int32_t id, const char **text, size_t *size,
                                     int32_t *stop, ch_error *error);
 
-/* The text that was held back. The stream gives nothing more. */
+/* Ends the text: releases what was held back. */
 CH_API ch_status ch_text_stream_end(ch_text_stream *stream, const char **text, size_t *size, int32_t *stop,
                                     ch_error *error);
 
@@ -167,7 +184,11 @@ typedef struct ch_tokenizer_train_settings {
 
 CH_API void ch_tokenizer_train_defaults(ch_tokenizer_train_settings *settings);
 
-/* The results of a training. */
+/* The results of a training.
+ *
+ *   ch_tokenizer_report report;
+ *   if (ch_tokenizer_train("book.txt", "tokenizer.json", NULL, &report, NULL) == CH_OK)
+ *     printf("%d tokens\n", (int)report.vocab_size); */
 typedef struct ch_tokenizer_report {
   /* reached: smaller than requested if the text has no more pairs that occur min_count times */
   int32_t vocab_size;

@@ -1,22 +1,20 @@
 /* Trains a model of text or of images. Link libcrosshead-train.
  *
- * From simple to advanced: settings and one call; events while it runs; the memory that it takes.
- *
- *   ch_train_settings settings;
  *   ch_error error;
+ *   ch_train_settings settings;
  *   ch_train_defaults(&settings);
  *   settings.model.config = "config.json";
  *   settings.text.data = "book.txt";
  *   settings.training.steps = 1000;
- *   ch_train("model", &settings, NULL, &error); */
+ *   if (ch_train("model", &settings, NULL, &error) != CH_OK) puts(error.message);
+ *
+ * From simple to advanced: settings and one call; events while it runs; its memory; PyTorch in
+ * the library's place. */
 #ifndef CROSSHEAD_TRAIN_H
 #define CROSSHEAD_TRAIN_H
 
 #include <crosshead/common.h>
-#include <crosshead/documents.h>
-#include <crosshead/engine.h>
 #include <crosshead/ranks.h>
-#include <crosshead/stop.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -108,6 +106,11 @@ typedef struct ch_train_optimizer {
   double beta1, beta2; /* AdamW's decay rates of the two moments; -1 */
   double eps;          /* AdamW's */
 } ch_train_optimizer;
+
+/* PyTorch trains in a process of its own, `python -m crosshead.worker RUN`, on a GPU or on the CPU. Text,
+ * batches, initial weights, options and checkpoints are the same for both, and either continues a run of the
+ * other. */
+typedef enum ch_training_engine { CH_ENGINE_NATIVE = 0, CH_ENGINE_PYTORCH = 1 } ch_training_engine;
 
 /* What PyTorch trained a run with. Every member is NULL if it did not. */
 typedef struct ch_trained_on {
@@ -211,8 +214,8 @@ typedef struct ch_train_step {
 typedef struct ch_train_evaluation {
   int64_t step;
   double loss; /* mean cross entropy */
-  double top1,
-      top5; /* for images: shares whose label is the first choice, or among the first five; for text: -1 */
+  /* For images: shares whose label is the first choice, or among the first five; for text: -1. */
+  double top1, top5;
   /* Mixtures of experts: the smallest and the largest share of a layer's choices that an expert had in the
    * last step; else -1. */
   double least_expert, most_expert;
@@ -226,18 +229,19 @@ typedef struct ch_train_preparation {
 
 /* The kind of an event: the member of the union that has its name. */
 typedef enum ch_train_event_kind {
-  CH_TRAIN_EVENT_PREPARATION =
-      0, /* now and then while the text is prepared; a later call reuses the finished stages */
-  CH_TRAIN_EVENT_START = 1, /* once for each model that is trained: before the first step */
-  CH_TRAIN_EVENT_STEP = 2,  /* a step is done */
-  CH_TRAIN_EVENT_SHARE = 3, /* some four times a second within steps and evaluations longer than a second */
+  CH_TRAIN_EVENT_PREPARATION = 0, /* now and then while the text is prepared */
+  CH_TRAIN_EVENT_START = 1,       /* once for each model that is trained: before the first step */
+  CH_TRAIN_EVENT_STEP = 2,        /* a step is done */
+  CH_TRAIN_EVENT_SHARE = 3,       /* about four times a second, in steps and evaluations above a second */
   CH_TRAIN_EVENT_EVALUATING = 4, /* an evaluation begins: up to its end, shares are those of the evaluation */
   CH_TRAIN_EVENT_EVALUATION = 5  /* an evaluation is done */
 } ch_train_event_kind;
 
-/* Everything that it points to lasts until the callback returns.
+/* An event. What it points to lasts until the callback returns. A later call of ch_train reuses the finished
+ * stages of a preparation.
  *
- *   bool on_event(const ch_train_event *event, void *user) {
+ *   static bool on_event(const ch_train_event *event, void *user) {
+ *     (void)user;
  *     if (event->kind == CH_TRAIN_EVENT_STEP) printf("loss %.3f\n", event->as.step.step->loss);
  *     return true;
  *   } */
@@ -280,14 +284,25 @@ typedef struct ch_train_memory {
  * the rank with the most. Of `model`, config or init_from is used; of `training`, what batches and arithmetic
  * say (micro_batch 0 = 1 sequence).
  *
- *   ch_train_memory_of(&settings.model, &settings.training, 4, &memory, &error);
+ *   ch_train_memory memory;
+ *   ch_train_model model = {.config = "config.json"};
+ *   ch_train_training training = {.sequence = 1024, .batch = 8};
+ *   if (ch_train_memory_of(&model, &training, 4, &memory, NULL) == CH_OK)
+ *     printf("%lld bytes\n", (long long)memory.total);
  *
  * Errors: CH_ERROR_ARGUMENT, CH_ERROR_CONFIG, CH_ERROR_FORMAT, CH_ERROR_IO, CH_ERROR_MEMORY. */
 CH_API ch_status ch_train_memory_of(const ch_train_model *model, const ch_train_training *training,
                                     int32_t ranks, ch_train_memory *memory, ch_error *error);
-/* *json becomes an object of its members, as `crosshead info --ranks --json` has them; the caller's, release
- * it with ch_free. */
+/* *json becomes the object of `crosshead info --ranks --json`, with the members of `memory`. The caller's:
+ * release it with ch_free. */
 CH_API ch_status ch_train_memory_json(const ch_train_memory *memory, char **json, ch_error *error);
+
+/* ---- PyTorch ---- */
+
+/* The Python interpreter that is started where settings name `python` (NULL: none): that, CROSSHEAD_PYTHON,
+ * that of an active virtual environment, or python3. The caller's, release it with ch_free; NULL when memory
+ * is out. */
+CH_API char *ch_python_of(const char *python);
 
 #ifdef __cplusplus
 }

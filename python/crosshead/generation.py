@@ -14,7 +14,7 @@ from crosshead._tokens import token_array
 from crosshead.errors import ArgumentError, check, new_error
 from crosshead.model import Model
 from crosshead.session import Session
-from crosshead.structs import Generated
+from crosshead.structs import GenerationResult
 
 Prompt = Union[str, Sequence[int]]
 
@@ -46,7 +46,7 @@ class Text:
     tokens: List[int]
     end: str
     stop_string: Optional[str]
-    generated: Generated
+    generated: GenerationResult
 
 
 class Generation:
@@ -154,7 +154,7 @@ class Generation:
         tokens = list(one.ids.data[0 : one.ids.size]) if one.ids.size else []
         running.ch_ids_free(one.ids)
         stop = self._stops[made.stop_string] if made.end == running.CH_END_STRING else None
-        figures = Generated(**{name: getattr(made, name) for name in Generated.__dataclass_fields__})
+        figures = GenerationResult(**{name: getattr(made, name) for name in GenerationResult.__dataclass_fields__})
         end = text(running.ch_end_name(made.end)) or ""
         return Text(i, "".join(self._written[i]), tokens, end, stop, figures)
 

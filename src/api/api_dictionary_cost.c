@@ -40,7 +40,7 @@ static ch_status time_both(ch_session *const sessions[2], double shortest[2], ch
   return CH_OK;
 }
 
-static ch_status measure_dictionary(const ch_model *model, const ch_materialised *written,
+static ch_status measure_dictionary(const ch_model *model, const ch_materialised_model *written,
                                     ch_dictionary_cost *cost, ch_error *error) {
   ch_session_options options = {
       .sequences = 1, .context = PROMPT + TOKENS, .chunk = PROMPT, .cache = ch_cache_of(CH_F32)};
@@ -67,10 +67,10 @@ ch_status ch_dictionary_cost_measure(const ch_model *model, ch_dictionary_cost *
   if (!model || !cost) return ch_fail(error, CH_ERROR_ARGUMENT, "the model or where the cost goes is NULL");
   if (model->config.sharing.type != CH_SHARING_MASA)
     return ch_fail(error, CH_ERROR_ARGUMENT, "%s was not opened with keep_dictionary", model->directory);
-  ch_materialised written;
+  ch_materialised_model written;
   CH_TRY(ch_materialise(&model->config, &model->params, model->weights.tensors, CH_MATERIALISE_STAND_IN,
                         &written, error));
   ch_status status = measure_dictionary(model, &written, cost, error);
-  ch_materialised_free(&written);
+  ch_materialised_model_free(&written);
   return status;
 }

@@ -22,11 +22,11 @@ typedef struct ch_compress_job {
   const char *keep[CH_MAX_PROJECTIONS]; /* [keep_count] full names of s->keep */
   int keep_count;
   ch_api_progress progress;
-  const char *stage; /* that was reported last */
-  ch_shared shared;  /* while rank 0 does a part alone */
-  ch_model *before;  /* as it runs, to be measured; or NULL */
-  ch_model *after;   /* its compressed form */
-  ch_model *own;     /* as its files have it, */
+  const char *stage;     /* that was reported last */
+  ch_shared_work shared; /* while rank 0 does a part alone */
+  ch_model *before;      /* as it runs, to be measured; or NULL */
+  ch_model *after;       /* its compressed form */
+  ch_model *own;         /* as its files have it, */
   ch_absorption absorbed;
   ch_model plain;        /* with what mixes heads taken into the projections, */
   const ch_model *model; /* whichever of the two the method uses */

@@ -14,7 +14,7 @@ static bool is_written_out(const ch_model *model, const ch_tensor *tensor) {
 }
 
 static ch_status write_model(ch_compress_job *c, ch_error *error) {
-  const ch_materialised *made = &c->compressed.model;
+  const ch_materialised_model *made = &c->compressed.model;
   ch_dtype *dtypes = malloc(((size_t)made->params.count + 1) * sizeof *dtypes);
   if (!dtypes) return ch_no_memory(error);
   for (int i = 0; i < made->params.count; i++) {

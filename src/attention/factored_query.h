@@ -1,4 +1,4 @@
-/* Shared by MFA and MFA-KR. */
+/* Queries from two factors, for MFA and MFA-KR. */
 #ifndef CH_ATTENTION_FACTORED_QUERY_H
 #define CH_ATTENTION_FACTORED_QUERY_H
 

@@ -24,12 +24,6 @@ bool ch_is_knocked(const ch_config *config, unsigned on) {
   return config->attention.knocking.on & on;
 }
 
-/* The spread of a dense matrix with n inputs. */
-static double dense_std(const ch_config *config, int64_t n) {
-  return config->parametrization == CH_PARAMETRIZATION_SPECTRAL ? 1 / sqrt((double)n)
-                                                                : ch_initial_std(config, n);
-}
-
 /* A map [n, n], or one for each head [heads, n, n], that starts as the identity, or at zero, if the config
    does not want random ones. */
 static void declare_map(ch_declaration *declaration, unsigned on, const char *what, int64_t n,
@@ -40,8 +34,9 @@ static void declare_map(ch_declaration *declaration, unsigned on, const char *wh
   ch_param_init init = random     ? CH_PARAM_INIT_NORMAL
                        : identity ? CH_PARAM_INIT_ONE_HOT
                                   : CH_PARAM_INIT_CONSTANT;
-  ch_param *row =
-      ch_declare_head_matrix(declaration, name_of(on, what, name), n, n, init, random ? dense_std(c, n) : 0);
+  bool spectral = c->parametrization == CH_PARAMETRIZATION_SPECTRAL;
+  double std = !random ? 0 : spectral ? 1 / sqrt((double)n) : ch_initial_std(c, n);
+  ch_param *row = ch_declare_head_matrix(declaration, name_of(on, what, name), n, n, init, std);
   if (!row) return;
   if (c->attention.knocking.per_head) {
     row->rank = 3;

@@ -27,15 +27,6 @@ void ch_latent_query_declare(ch_declaration *declaration) {
   ch_qk_norm_declare(declaration, CH_ON_Q, width_of_head(c));
 }
 
-static ch_node *projected(ch_builder *builder, ch_node *x) {
-  const ch_config *c = builder->config;
-  int64_t rank = c->attention.q_lora_rank;
-  if (!rank) return ch_project(builder, x, "q_proj");
-  ch_node *inner = ch_latent_norm(builder, ch_project(builder, x, "q_a_proj"), "q_a_layernorm");
-  if (c->attention.latent_scale) inner = ch_op_scale(builder->graph, inner, query_scale(c));
-  return ch_project(builder, inner, "q_b_proj");
-}
-
 /* The n unrotated dims of every head through the knocking map, the others as they are. */
 static ch_node *knocked(ch_builder *builder, ch_node *q) {
   const ch_config *c = builder->config;
@@ -49,7 +40,10 @@ static ch_node *knocked(ch_builder *builder, ch_node *q) {
 
 ch_node *ch_latent_queries(ch_builder *builder, ch_node *x) {
   const ch_config *c = builder->config;
-  ch_node *q = knocked(builder, projected(builder, x));
+  bool latent = c->attention.q_lora_rank > 0;
+  if (latent) x = ch_latent_norm(builder, ch_project(builder, x, "q_a_proj"), "q_a_layernorm");
+  if (latent && c->attention.latent_scale) x = ch_op_scale(builder->graph, x, query_scale(c));
+  ch_node *q = knocked(builder, ch_project(builder, x, latent ? "q_b_proj" : "q_proj"));
   return ch_rotate_queries(builder, ch_qk_norm(builder, CH_ON_Q, q), width_of_head(c),
                            c->attention.qk_rope_head_dim);
 }

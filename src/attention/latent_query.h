@@ -1,4 +1,4 @@
-/* Shared by mechanisms with latents: queries of unrotated and rotated dims, and the usual sizes. */
+/* Queries of unrotated and rotated dimensions, for mechanisms with latents, and the usual sizes of both. */
 #ifndef CH_ATTENTION_LATENT_QUERY_H
 #define CH_ATTENTION_LATENT_QUERY_H
 
@@ -15,7 +15,7 @@ ch_status ch_latent_check_sizes(const ch_config *config, const char *where, ch_e
 
 /* A preset: DeepSeek-V2's proportions of heads, and a latent of `number` or of its usual width. */
 ch_status ch_preset_latent(ch_config *config, int64_t number, const char *where, ch_error *error);
-/* That width: a quarter of all heads together, at most 4 d. */
+/* The usual width of latents: a quarter of all heads together, at most 4 d. */
 int64_t ch_usual_latent(const ch_config *config);
 
 #endif

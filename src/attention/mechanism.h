@@ -163,7 +163,7 @@ void ch_declare_bias(ch_declaration *declaration, const char *name, int64_t n);
 /* `name` [n], starting at `start` plus a normal of `std`. */
 void ch_declare_vector(ch_declaration *declaration, const char *name, int64_t n, double start, double std);
 /* `name` [rows, columns], a small matrix over heads or their dims, read as real numbers whatever the file
-   holds. The row may be changed further; NULL when memory is out. */
+   holds. The row may be changed further; NULL when out of memory. */
 ch_param *ch_declare_head_matrix(ch_declaration *declaration, const char *name, int64_t rows, int64_t columns,
                                  ch_param_init init, double std);
 
@@ -275,11 +275,11 @@ void ch_attention_declare(ch_declaration *declaration);
 int ch_layer_state(const ch_config *config, int layer, ch_state_part parts[CH_MAX_STATE_PARTS]);
 /* The limits of what a query of the layer being built sees, besides document starts. ch_attend_states
    passes them to attention. */
-typedef struct ch_seen {
+typedef struct ch_visibility {
   int64_t window, sinks; /* ch_attend_spec's */
   ch_node *logits;       /* of sinks [H], or NULL */
-} ch_seen;
-ch_seen ch_seen_by(ch_builder *builder);
+} ch_visibility;
+ch_visibility ch_visibility_of(ch_builder *builder);
 /* --- the whole attention of a layer: write, append to the cache if there is one, read --- */
 ch_node *ch_attention(ch_builder *builder, ch_node *x);
 

@@ -44,7 +44,7 @@ static int expanding_layer(const ch_config *config, int layer) {
   return config->attention.layer_group_shares == CH_GROUP_SHARES_LATENT ? layer : group_leader(config, layer);
 }
 
-/* A copy of the builder at that layer. */
+/* Returns a copy of the builder, at the layer that expands latents. */
 static ch_builder at_expanding_layer(const ch_builder *builder) {
   ch_builder there = *builder;
   there.layer = expanding_layer(builder->config, builder->layer);
@@ -128,7 +128,7 @@ static ch_node *slice(ch_builder *builder, ch_node *heads, int64_t stride, int64
                            (ch_head_slice){stride, offset, width});
 }
 
-/* Heads of (a, b) from heads of a and of b. */
+/* Joins heads of a and heads of b to heads of (a, b). */
 static ch_node *join(ch_builder *builder, ch_node *a, int64_t a_width, ch_node *b, ch_head_slice b_slice) {
   return ch_op_join_heads(builder->graph, builder->config->num_attention_heads, 2, (ch_node *[]){a, b},
                           (ch_head_slice[]){{a_width, 0, a_width}, b_slice});
@@ -232,11 +232,6 @@ static ch_node *attend_absorbed(ch_builder *builder, ch_node *q, ch_node *state)
   return ch_knock(&there, CH_ON_V, through_kv_b(&there, latents, s.nope, s.value, false));
 }
 
-static ch_node *attend_gated(ch_builder *builder, ch_node *q, ch_node *const states[]) {
-  ch_builder there = at_expanding_layer(builder);
-  return ch_attend_gated(&there, q, ch_projection_weight(&there, "kv_b_proj"), states[0], states + 1);
-}
-
 /* Multiply-adds to expand one head's key and value of one token. */
 static int64_t expanding(const ch_config *config) {
   sizes s = mla_sizes_of(config);
@@ -260,17 +255,18 @@ static int64_t long_pass(const ch_config *config) {
   return 4 * expanding(config) / (s.nope + s.rope + s.value);
 }
 
-static ch_node *attend_apart(ch_builder *builder, ch_node *q, ch_node *const states[]) {
-  ch_builder there = at_expanding_layer(builder);
-  return ch_mla_apart_attend(builder, &there, q, states, score_scale(builder));
-}
-
 static ch_node *mla_read(ch_builder *builder, ch_node *x, ch_node *const states[]) {
   ch_node *q = ch_latent_queries(builder, x);
-  ch_node *context = ch_mla_is_apart(builder->config) ? attend_apart(builder, q, states)
-                     : is_absorbed(builder)           ? attend_absorbed(builder, q, states[0])
-                     : ch_gate_groups_tokens(builder) ? attend_gated(builder, q, states)
-                                                      : attend_expanded(builder, q, states);
+  ch_builder there = at_expanding_layer(builder);
+  ch_node *context;
+  if (ch_mla_is_apart(builder->config))
+    context = ch_mla_apart_attend(builder, &there, q, states, score_scale(builder));
+  else if (is_absorbed(builder))
+    context = attend_absorbed(builder, q, states[0]);
+  else if (ch_gate_groups_tokens(builder))
+    context = ch_attend_gated(&there, q, ch_projection_weight(&there, "kv_b_proj"), states[0], states + 1);
+  else
+    context = attend_expanded(builder, q, states);
   return ch_project(builder, ch_head_norm(builder, context), "o_proj");
 }
 
@@ -307,7 +303,8 @@ static const char *const keys[] = {
 static const ch_preset presets[] = {
     {"mla", "latent elements", "multi-head latent attention: keys and values from one latent per token",
      ch_preset_latent},
-    {"egmla", "latent elements", "embedding-gated MLA: a smaller latent, gated by the token", gated_sizes},
+    {"egmla", "latent elements",
+     "embedding-gated multi-head latent attention: a smaller latent, gated by the token", gated_sizes},
     {0},
 };
 

@@ -43,13 +43,6 @@ static ch_angles *angles_of(ch_builder *builder, int64_t rotary) {
   return *builder->angles = angles;
 }
 
-static ch_node *rope_of_states(ch_builder *builder, ch_angles *angles, ch_node *x, int64_t head_dim) {
-  if (!angles->levels)
-    angles->levels = ch_rope_levels_for(builder->graph, angles->rotary, angles->frequencies);
-  return ch_op_rope_states(builder->graph, x, angles->levels, angles->rotary, head_dim, leading(builder),
-                           builder->config->rope_interleaved);
-}
-
 /* The table of this run's positions. */
 static ch_node *table_of(ch_builder *builder, ch_angles *angles) {
   ch_graph *graph = builder->graph;
@@ -63,7 +56,12 @@ ch_node *ch_apply_rope(ch_builder *builder, ch_node *x, int64_t head_dim, int64_
   if (!turns(builder) || !x) return x;
   ch_angles *angles = angles_of(builder, rotary);
   if (!angles) return NULL;
-  if (x->streamed) return rope_of_states(builder, angles, x, head_dim);
+  if (x->streamed) {
+    if (!angles->levels)
+      angles->levels = ch_rope_levels_for(builder->graph, angles->rotary, angles->frequencies);
+    return ch_op_rope_states(builder->graph, x, angles->levels, angles->rotary, head_dim, leading(builder),
+                             builder->config->rope_interleaved);
+  }
   return ch_op_rope(builder->graph, x, table_of(builder, angles), head_dim, leading(builder),
                     builder->config->rope_interleaved);
 }
@@ -108,15 +106,15 @@ ch_node *ch_attend_states(ch_builder *builder, ch_node *q, ch_node *keys, ch_nod
   spec.causal = builder->causal;
   if (!spec.slopes) spec.slopes = ch_alibi_slopes(builder, 0, 1, spec.heads);
   spec.soft_cap = builder->config->attn_logit_softcapping;
-  const ch_seen seen = ch_seen_by(builder);
+  const ch_visibility seen = ch_visibility_of(builder);
   spec.window = seen.window;
   spec.sinks = seen.sinks;
   return ch_op_attend(builder->graph, q, keys, values, builder->document_start, seen.logits, &spec);
 }
 
-ch_seen ch_seen_by(ch_builder *builder) {
+ch_visibility ch_visibility_of(ch_builder *builder) {
   const ch_config *c = builder->config;
-  ch_seen seen = {.logits = c->attention.sink_logits ? ch_attention_param(builder, "sinks") : NULL};
+  ch_visibility seen = {.logits = c->attention.sink_logits ? ch_attention_param(builder, "sinks") : NULL};
   if (!ch_layer_slides(c, builder->layer)) return seen;
   seen.window = c->sliding_window;
   seen.sinks = c->attention_sinks;

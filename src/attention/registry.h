@@ -1,10 +1,10 @@
-/* The mechanisms there are. */
+/* The list of all mechanisms, and how to find one by its name. */
 #ifndef CH_ATTENTION_REGISTRY_H
 #define CH_ATTENTION_REGISTRY_H
 
 #include "attention/mechanism.h"
 
-/* The mechanism of that name, or NULL. */
+/* NULL if no mechanism has this name. */
 const ch_mechanism *ch_mechanism_find(const char *name);
 /* All of them, NULL-terminated, and their names. */
 const ch_mechanism *const *ch_mechanisms(void);

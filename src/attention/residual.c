@@ -10,17 +10,13 @@
 
 enum { NAME_SIZE = 160 };
 
-/* Other families' checkpoints have no such tensors. */
-static bool may_have_residuals(const ch_config *config) {
-  return strncmp(config->model_type, "crosshead", strlen("crosshead")) == 0;
-}
-
 void ch_residual_declare(ch_declaration *declaration, const char *name, int64_t out, int64_t in) {
   ch_params *params = declaration->params;
   char full[NAME_SIZE];
   snprintf(full, sizeof full, "model.layers.%d.self_attn.%s.residual.a.weight", declaration->layer, name);
   const ch_known_shape *known = ch_known_shape_of(params->known, full);
-  if (!known || !may_have_residuals(declaration->config)) return;
+  bool ours = strncmp(declaration->config->model_type, "crosshead", strlen("crosshead")) == 0;
+  if (!known || !ours) return; /* other families' checkpoints have no residuals */
   if (known->rank != 2 || known->shape[0] < 1) {
     ch_params_fail(params, "%s must be a matrix [rank, %lld] with a rank of at least 1", full, (long long)in);
     return;

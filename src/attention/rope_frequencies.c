@@ -42,12 +42,6 @@ static double yarn_mscale(double factor, double mscale) {
   return factor > 1 ? 0.1 * mscale * log(factor) + 1 : 1;
 }
 
-/* LongRoPE (Ding et al. 2024): a factor of its own for every pair, and others in texts longer than the
-   original context. */
-static const ch_pair_factors *factors_for(const ch_rope_scaling *scaling, int64_t tokens) {
-  return tokens > scaling->original_max_position_embeddings ? &scaling->long_factor : &scaling->short_factor;
-}
-
 static double longrope_scale(const ch_config *config) {
   const ch_rope_scaling *s = &config->rope_scaling;
   double original = (double)s->original_max_position_embeddings,
@@ -77,10 +71,14 @@ double ch_latent_score_scale(const ch_config *config) {
 
 void ch_rope_frequencies(const ch_config *config, int64_t rotary, int64_t tokens, double *frequencies) {
   const ch_rope_scaling *scaling = &config->rope_scaling;
+  /* LongRoPE (Ding et al. 2024): a factor of its own for every pair, and others in texts longer than the
+   * original context. */
+  bool long_text = tokens > scaling->original_max_position_embeddings;
+  const ch_pair_factors *factors = long_text ? &scaling->long_factor : &scaling->short_factor;
   for (int64_t i = 0; i < rotary / 2; i++) {
     double frequency = pow(config->rope_theta, -2.0 * (double)i / (double)rotary);
     if (scaling->type == CH_ROPE_LINEAR) frequency /= scaling->factor;
-    if (scaling->type == CH_ROPE_LONGROPE) frequency /= factors_for(scaling, tokens)->factor[i];
+    if (scaling->type == CH_ROPE_LONGROPE) frequency /= factors->factor[i];
     if (scaling->type == CH_ROPE_LLAMA3) frequency = llama3(frequency, scaling);
     frequencies[i] = frequency;
   }

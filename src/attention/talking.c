@@ -44,7 +44,7 @@ static ch_node *talking_read(ch_builder *builder, ch_node *x, ch_node *const sta
                          .scale = 1 / sqrt((double)c->head_dim),
                          .slopes = ch_alibi_slopes(builder, 0, 1, c->num_attention_heads),
                          .causal = builder->causal};
-  const ch_seen seen = ch_seen_by(builder);
+  const ch_visibility seen = ch_visibility_of(builder);
   spec.window = seen.window;
   spec.sinks = seen.sinks;
   ch_node *context = ch_op_talking_attend(builder->graph, q, states[0], states[1], logit_mix, weight_mix,

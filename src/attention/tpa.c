@@ -162,7 +162,7 @@ static ch_node *attend_heads(ch_builder *builder, ch_node *q, ch_node *const sta
 static ch_node *attend_factors(ch_builder *builder, ch_node *q, ch_node *const states[]) {
   const ch_config *c = builder->config;
   places at = places_of(c);
-  const ch_seen seen = ch_seen_by(builder);
+  const ch_visibility seen = ch_visibility_of(builder);
   const ch_factor_spec spec = {.heads = c->num_attention_heads,
                                .k_rank = c->attention.k_rank,
                                .v_rank = c->attention.v_rank,

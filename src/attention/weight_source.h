@@ -32,8 +32,8 @@ bool ch_has_residual(const ch_params *params, int layer, const char *name);
 ch_node *ch_add_residual(ch_builder *builder, ch_node *weight, const char *name);
 ch_node *ch_add_residual_of(ch_builder *builder, ch_node *y, ch_node *x, const char *name);
 
-/* Which of S atoms layer l of L is under `sequential` and `repeat`; -1 under other types: it is none of them
-   alone. */
+/* The atom that is layer l's matrix under `sequential` and `repeat`; -1 under other types, where it is a sum of
+ * atoms. */
 int64_t ch_atom_of_layer(const ch_config *config, int layer);
 
 /* The row of the atoms that a layer's matrix is a sum of; -1 if it is no such sum, or the atoms were not

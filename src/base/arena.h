@@ -8,10 +8,10 @@ typedef struct ch_arena {
   struct ch_arena_block *head;
 } ch_arena;
 
-/* Zeroed memory that lives until ch_arena_free; aligned for any type. NULL when memory is out. */
+/* Zeroed memory that lives until ch_arena_free; aligned for any type. NULL when out of memory. */
 void *ch_arena_alloc(ch_arena *arena, size_t bytes);
 char *ch_arena_strdup(ch_arena *arena, const char *text);
-/* printf into the arena. */
+/* Formats a text in the arena. NULL when out of memory. */
 char *ch_arena_printf(ch_arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Releases everything; the arena can be used again. */
 void ch_arena_free(ch_arena *arena);

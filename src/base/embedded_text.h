@@ -1,4 +1,5 @@
-/* Texts of the source tree that are part of the program, put there by cmake/embed.cmake. */
+/* Texts of the source tree that are part of the program. cmake/embed.cmake writes them into an object
+ * file. */
 #ifndef CH_BASE_EMBEDDED_TEXT_H
 #define CH_BASE_EMBEDDED_TEXT_H
 

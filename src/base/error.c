@@ -1,4 +1,8 @@
-/* Status names and error messages. */
+/* Status names and error messages.
+ *
+ * A message names settings in braces, "{steps} must be positive". The error records where the names are,
+ * so that a front end can spell them as its own options. Text quoted from files and arguments is shortened
+ * and loses its control characters. Nothing here prints. */
 #include "base/error.h"
 
 #include <stdarg.h>

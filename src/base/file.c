@@ -1,4 +1,7 @@
-/* Reads files by memory map. Writes them under a temporary name and renames them. */
+/* Reads files by memory map. Writes them under a temporary name and renames them, so that no reader ever
+ * sees half a file.
+ *
+ * Contents are not interpreted here, and nothing is deleted but temporary files of its own. */
 #define _GNU_SOURCE
 #include "base/file.h"
 

@@ -1,4 +1,6 @@
-/* Reads JSON by jansson with strict flags; messages name the key. Writes numbers and strings. */
+/* Reads JSON by jansson with strict flags, and writes numbers and strings.
+ *
+ * An error names the key whose value is broken. Keys of a configuration are checked in config_file/. */
 #include "base/json.h"
 
 #include <ctype.h>

@@ -31,10 +31,10 @@ const char *ch_json_show(const json_t *value, char *buffer, size_t size);
 const char *ch_json_quote(const char *name, char *buffer, size_t size);
 
 /* json_dumps, without its fault: jansson does not look whether a key could be written, and gives text without
-   the key when memory is out. Here that is NULL. The text is the caller's. */
+   the key when out of memory. Here that is NULL. The text is the caller's. */
 char *ch_json_dump(const json_t *value, size_t flags);
 
-/* A number, or null for one that JSON cannot write. NULL when memory is out. */
+/* A number, or null for one that JSON cannot write. NULL when out of memory. */
 json_t *ch_json_finite(double number);
 
 /* Appends a JSON string, escaped. */

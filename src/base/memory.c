@@ -1,4 +1,5 @@
-/* Large buffers straight from the kernel, so that a step never pays page faults twice. */
+/* Allocates large buffers directly from the kernel, so that a training or decoding step never pays for
+ * page faults. */
 #define _GNU_SOURCE
 #include "base/memory.h"
 

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* A zeroed buffer that stays resident once touched; NULL when memory is out. Release with ch_pages_free. */
+/* A zeroed buffer that stays resident once touched; NULL when out of memory. Release with ch_pages_free. */
 void *ch_pages_alloc(size_t bytes);
 void ch_pages_free(void *memory, size_t bytes);
 

@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 static bool begins(const char *data, size_t size, const char *with) {
@@ -121,12 +122,6 @@ static const struct {
     {"", ".pth", "holds the weights only as %s, PyTorch's pickled objects; save the model as safetensors"},
 };
 
-static bool is_named(const char *name, const char *first, const char *last) {
-  size_t length = strlen(name), head = strlen(first), tail = strlen(last);
-  return length >= head && strncmp(name, first, head) == 0 && length >= tail &&
-         strcmp(name + length - tail, last) == 0;
-}
-
 /* Files that a model directory may have besides weights. */
 static bool is_beside(const char *name) {
   static const char *const names[] = {"model.safetensors", "tokenizer.bin",         "training_args.bin",
@@ -137,10 +132,12 @@ static bool is_beside(const char *name) {
   return false;
 }
 
-/* The number of the first row of signs that `name` is of. */
+/* Returns the first row of signs that `name` matches, or the number of rows. */
 static size_t sign_of(const char *name) {
   size_t row = 0, count = sizeof signs / sizeof *signs;
-  while (row < count && !is_named(name, signs[row].first, signs[row].last)) row++;
+  while (row < count && (strncmp(name, signs[row].first, strlen(signs[row].first)) != 0 ||
+                         !ch_ends_with(name, signs[row].last)))
+    row++;
   return is_beside(name) ? count : row;
 }
 

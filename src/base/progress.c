@@ -1,4 +1,4 @@
-/* One live line on a terminal, plain lines elsewhere. */
+/* Shows progress: one line that is rewritten on a terminal, plain lines elsewhere. */
 #define _POSIX_C_SOURCE 200809L
 #include "base/progress.h"
 

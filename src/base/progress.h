@@ -5,7 +5,7 @@
 #ifndef CH_BASE_PROGRESS_H
 #define CH_BASE_PROGRESS_H
 
-#include <crosshead/stop.h>
+#include <crosshead/common.h>
 #include <stdbool.h>
 #include <stdio.h>
 

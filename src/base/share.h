@@ -1,4 +1,4 @@
-/* Things in a row, divided as evenly as whole numbers allow. */
+/* Divides a number of things into ranges of equal size, or of sizes that differ by one. */
 #ifndef CH_BASE_SHARE_H
 #define CH_BASE_SHARE_H
 

@@ -102,15 +102,11 @@ static bool measure_columns(const ch_table *table, column **columns, int *count)
   return true;
 }
 
-static void trim_end(ch_text *text, size_t from) {
-  while (text->size > from && text->data[text->size - 1] == ' ') text->data[--text->size] = 0;
-}
-
 static void put_rows(const ch_table *table, const column *columns, ch_text *text) {
   size_t row = text->size;
   for (position at = {0}; next_cell(table, &at);) {
     if (!at.words) {
-      trim_end(text, row);
+      while (text->size > row && text->data[text->size - 1] == ' ') text->data[--text->size] = 0;
       ch_text_puts(text, "\n");
       row = text->size;
       continue;

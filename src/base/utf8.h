@@ -24,7 +24,7 @@ int ch_utf8_count(const char *text);
 /* Appends `size` bytes to `text` with U+FFFD for what is no character: for bytes that begin one, as many as fit, or else for one
    byte, as Python and Unicode replace them. */
 void ch_put_valid_utf8(ch_text *text, const char *bytes, size_t size);
-/* Returns such a copy of a string in the arena; NULL if memory is out. */
+/* Returns such a copy of a string in the arena; NULL if out of memory. */
 const char *ch_valid_text(ch_arena *arena, const char *text);
 
 /* Writes 1 to 4 bytes; returns how many. */

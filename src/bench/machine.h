@@ -9,7 +9,7 @@
 /* The machine that this runs on. */
 ch_machine ch_machine_here(void);
 
-/* A new object; NULL when memory is out. */
+/* A new object; NULL when out of memory. */
 json_t *ch_machine_to_json(const ch_machine *machine);
 
 #endif

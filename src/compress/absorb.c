@@ -303,7 +303,7 @@ ch_status ch_absorb(const ch_model *model, const ch_absorb_options *options, ch_
 }
 
 void ch_absorbed_free(ch_absorption *absorbed) {
-  ch_materialised_free(&absorbed->dense);
+  ch_materialised_model_free(&absorbed->dense);
   ch_params_free(&absorbed->params);
   ch_arena_free(&absorbed->arena);
 }

@@ -22,7 +22,7 @@ typedef struct ch_absorption {
   int64_t cache_before, cache_after; /* elements per token */
   int64_t shared;                    /* projections that were shared and are matrices of their layers now */
   int64_t residuals;                 /* matrices that absorbed their neighbours */
-  ch_materialised dense;             /* their memory */
+  ch_materialised_model dense;       /* their memory */
   ch_arena arena;
 } ch_absorption;
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 void ch_compressed_free(ch_compressed_model *compressed) {
-  ch_materialised_free(&compressed->model);
+  ch_materialised_model_free(&compressed->model);
   free(compressed->matrices);
   *compressed = (ch_compressed_model){0};
 }

@@ -67,7 +67,7 @@ typedef struct ch_compressed_matrix {
 } ch_compressed_matrix;
 
 typedef struct ch_compressed_model {
-  ch_materialised model;          /* its tensors may be in the old model's memory, which must outlive it */
+  ch_materialised_model model;    /* its tensors may be in the old model's memory, which must outlive it */
   ch_compressed_matrix *matrices; /* [matrix_count], by layer, then projection */
   int matrix_count;
   int64_t before, after; /* attention parameters as `info` counts them; after <= (1 - ratio) before */

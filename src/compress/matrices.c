@@ -184,7 +184,7 @@ static size_t padded(const ch_tensor *tensor) {
   return (ch_tensor_bytes(tensor) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-static ch_status lay_out_materialised(const ch_model *model, ch_dtype dtype, ch_materialised *to,
+static ch_status lay_out_materialised(const ch_model *model, ch_dtype dtype, ch_materialised_model *to,
                                       ch_error *error) {
   to->tensors = calloc((size_t)to->params.count + 1, sizeof *to->tensors);
   if (!to->tensors) return ch_no_memory(error);
@@ -211,7 +211,7 @@ static ch_status lay_out_materialised(const ch_model *model, ch_dtype dtype, ch_
 ch_status ch_compressed_begin(const ch_model *model, const ch_config *config, ch_shape_list *shapes,
                               const ch_compress_options *options, ch_compressed_model *compressed,
                               ch_error *error) {
-  ch_materialised *to = &compressed->model;
+  ch_materialised_model *to = &compressed->model;
   to->config = *config;
   ch_compressed_config(&to->config);
   CH_TRY(ch_config_validate(&to->config, model->directory, error));

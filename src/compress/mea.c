@@ -101,7 +101,7 @@ static void factor_rows(const work *w, int layer, unsigned state, int rows[PARTS
 
 /* Reuses unchanged tensors and allocates memory for the new ones. */
 static ch_status lay_out_factors(work *w) {
-  ch_materialised *to = &w->compressed->model;
+  ch_materialised_model *to = &w->compressed->model;
   to->tensors = calloc((size_t)to->params.count + 1, sizeof *to->tensors);
   if (!to->tensors) return ch_no_memory(w->error);
   for (int i = 0; i < to->params.count; i++) {

@@ -24,7 +24,7 @@ struct ch_text_pass {
   ch_runner *runner, *last;  /* of a whole batch; of the last one, where it is smaller */
   int32_t *tokens, *targets; /* [sequences, length] */
   uint64_t hash;             /* of what must be the same on all ranks */
-  ch_shared shared;          /* while windows run */
+  ch_shared_work shared;     /* while windows run */
   ch_collector collector;
   int64_t first, count,
       at;       /* windows of the round, of those the ones that run here, and the first of these */

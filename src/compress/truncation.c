@@ -17,7 +17,7 @@ static double *widen_to_double(const ch_autocorrelation *c) {
   return wide;
 }
 
-/* M E[x x^T] [out, in], or NULL when memory is out. */
+/* M E[x x^T] [out, in], or NULL when out of memory. */
 static double *times_autocorrelation(int64_t out, int64_t in, const double *m, const ch_autocorrelation *c) {
   double *wide = widen_to_double(c), *product = room(out, in);
   if (wide && product) ch_multiply(false, false, out, in, in, m, in, wide, in, product, false);

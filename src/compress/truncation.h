@@ -23,7 +23,7 @@ void ch_truncation_free(ch_truncation *truncation);
 /* a [rank, in] and b [out, rank] of the M that it was found for. */
 void ch_truncation_factors(const ch_truncation *truncation, const double *m, int64_t rank, double *a,
                            double *b);
-/* |M R|^2 of any M, tr(M E[x x^T] M^T); |M|^2 when c is NULL. -1 when memory is out. */
+/* |M R|^2 of any M, tr(M E[x x^T] M^T); |M|^2 when c is NULL. -1 when out of memory. */
 double ch_whitened_square(int64_t out, int64_t in, const double *m, const ch_autocorrelation *c);
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef CH_CONFIG_CONFIG_H
 #define CH_CONFIG_CONFIG_H
 
-#include <crosshead/initial.h>
+#include <crosshead/common.h>
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -38,7 +38,7 @@ typedef enum ch_param_init {
 typedef enum ch_param_role {
   CH_PARAM_VECTOR,       /* gains, biases and other vectors */
   CH_PARAM_HIDDEN,       /* a matrix [out, in] that multiplies hidden states, or atoms [S, out, in] of such */
-  CH_PARAM_RESIDUAL,     /* the same, and its products are added to the residual stream */
+  CH_PARAM_RESIDUAL,     /* as CH_PARAM_HIDDEN, and its products are added to the residual stream */
   CH_PARAM_GATE,         /* a hidden matrix behind a lookup table; its products multiply hidden states */
   CH_PARAM_LOOKUP,       /* rows that begin the residual stream, looked up by a token or a place */
   CH_PARAM_TABLE,        /* other rows that are looked up, and go through a matrix */

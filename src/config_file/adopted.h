@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "config_file/keys.h"
 
-/* Returns true if a "model_type" is one of them. */
+/* Returns true if the table has a family of this "model_type". */
 bool ch_config_is_adopted(const char *model_type);
 /* Returns true if the layers with a window of a "model_type" turn otherwise than the others. */
 bool ch_config_turns_by_layer(const char *model_type);

@@ -1,4 +1,4 @@
-/* The table of families behind adopted.h. */
+/* The table of families that adopted.h reads and writes. */
 #ifndef CH_CONFIG_FILE_ADOPTED_FAMILY_H
 #define CH_CONFIG_FILE_ADOPTED_FAMILY_H
 

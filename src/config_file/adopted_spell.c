@@ -8,12 +8,12 @@
 #include "config_file/adopted_family.h"
 #include "config_file/config_json.h"
 
-typedef struct writing {
+typedef struct spelled_config {
   const ch_config *config;
   const ch_adopted_family *of;
   const json_t *ours;
   json_t *theirs;
-} writing;
+} spelled_config;
 
 /* --- keys ----------------------------------------------------------------------------------------------- */
 
@@ -32,7 +32,7 @@ static json_t *left_out(const ch_config *config, const char *name) {
   return json_null();
 }
 
-static void give(const writing *w, const char *name, const char *key) {
+static void give(const spelled_config *w, const char *name, const char *key) {
   json_t *value = json_object_get(w->ours, name);
   json_object_set_new(w->theirs, key, value ? json_deep_copy(value) : left_out(w->config, name));
 }
@@ -46,7 +46,7 @@ static bool renames(const ch_adopted_family *of, const char *name) {
 }
 
 /* The keys of a list "theirs" or "theirs=ours". Of two of theirs for one of ours both are written. */
-static void give_all(const writing *w, const char *keys, bool usual) {
+static void give_all(const spelled_config *w, const char *keys, bool usual) {
   while (*keys) {
     char key[64], name[64];
     int length = (int)strcspn(keys, " "), first = (int)strcspn(keys, " =");
@@ -105,7 +105,7 @@ static void give_window(const ch_config *config, const ch_adopted_family *of, js
 static json_t *spelled(const ch_config *config, const json_t *ours, const ch_adopted_family *of) {
   json_t *theirs = json_pack("{s:[s], s:s, s:n}", "architectures", of->architecture, "model_type", of->name,
                              "pad_token_id");
-  const writing w = {config, of, ours, theirs};
+  const spelled_config w = {config, of, ours, theirs};
   give_all(&w, ch_adopted_keys, true);
   give_all(&w, of->keys, false);
   give(&w, "bos_token_id", "bos_token_id");

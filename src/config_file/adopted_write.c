@@ -35,7 +35,7 @@ void ch_adopted_write_experts(const json_t *ours, json_t *theirs) {
                       none || !coefficient ? json_real(0) : json_deep_copy(coefficient));
 }
 
-/* Of a scale that is 1 / sqrt(a whole number) that number. */
+/* Writes the scale 1 / sqrt(n) as n, an integer if it is whole. */
 void ch_adopted_write_gemma(const json_t *ours, json_t *theirs) {
   double scale = json_number_value(json_object_get(ours, "attention_multiplier"));
   if (!(scale > 0)) scale = 1 / sqrt(json_number_value(json_object_get(ours, "head_dim")));

@@ -1,4 +1,4 @@
-/* The default of every key, before anything is read. */
+/* Sets every key of a configuration to its default, before a file is read. */
 #include <stdio.h>
 #include <string.h>
 

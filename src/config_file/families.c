@@ -1,4 +1,5 @@
-/* Hugging Face configs: each family's defaults, fixed properties and keys. */
+/* Reads Hugging Face configurations: the defaults of each family, the properties that its classes fix, and
+ * the keys that it spells differently. */
 #include "config_file/families.h"
 
 #include <stdio.h>
@@ -57,8 +58,8 @@ static const family *family_of(const ch_config *config) {
   return NULL;
 }
 
-/* Which layers of a Qwen config slide if its windows are in use: those that layer_types names, else layers
-   from max_window_layers on. */
+/* Reads the layers of a Qwen config that slide if its windows are in use: those that layer_types names, else
+ * layers from max_window_layers on. */
 static ch_status read_sliding_layers(const json_t *root, const char *where, ch_config *config, bool *any,
                                      ch_error *error) {
   const json_t *types = json_object_get(root, "layer_types");

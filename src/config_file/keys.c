@@ -1,4 +1,5 @@
-/* Reads, checks and writes configuration keys by their table. */
+/* Reads, checks and writes configuration keys by their table (key_table.c). It checks the range of a
+ * single key; rules.c checks keys against each other. */
 #include "config_file/keys.h"
 
 #include <math.h>
@@ -36,15 +37,7 @@ static void store(const ch_config_key *key, double value, ch_config *config) {
   case CH_KEY_SET:
     *(unsigned *)(void *)member = (unsigned)value;
     break;
-  case CH_KEY_NAME:
-  case CH_KEY_SPAN:
-  case CH_KEY_COMPONENTS:
-  case CH_KEY_PROJECTIONS:
-  case CH_KEY_GROUPS:
-  case CH_KEY_LAYERS:
-  case CH_KEY_LAYER_TYPES:
-  case CH_KEY_FACTORS:
-  case CH_KEY_OBJECT:
+  default: /* not one number */
     break;
   }
 }
@@ -63,15 +56,7 @@ static double load(const ch_config_key *key, const ch_config *config) {
     return *(const int *)(const void *)member;
   case CH_KEY_SET:
     return *(const unsigned *)(const void *)member;
-  case CH_KEY_NAME:
-  case CH_KEY_SPAN:
-  case CH_KEY_COMPONENTS:
-  case CH_KEY_PROJECTIONS:
-  case CH_KEY_GROUPS:
-  case CH_KEY_LAYERS:
-  case CH_KEY_LAYER_TYPES:
-  case CH_KEY_FACTORS:
-  case CH_KEY_OBJECT:
+  default: /* not one number */
     break;
   }
   return 0;
@@ -205,7 +190,7 @@ static void put_set(const ch_config_key *key, unsigned bits, ch_text *json) {
   ch_text_puts(json, any ? "]" : "[]");
 }
 
-/* A value that one number holds, as JSON text. */
+/* Writes a value that one number holds. */
 static void put_value(const ch_config_key *key, double value, ch_text *json) {
   switch (key->type) {
   case CH_KEY_WHOLE:
@@ -224,21 +209,12 @@ static void put_value(const ch_config_key *key, double value, ch_text *json) {
   case CH_KEY_SET:
     put_set(key, (unsigned)value, json);
     break;
-  case CH_KEY_NAME:
-  case CH_KEY_SPAN:
-  case CH_KEY_COMPONENTS:
-  case CH_KEY_PROJECTIONS:
-  case CH_KEY_GROUPS:
-  case CH_KEY_LAYERS:
-  case CH_KEY_LAYER_TYPES:
-  case CH_KEY_FACTORS:
-  case CH_KEY_OBJECT:
+  default: /* not one number */
     break;
   }
 }
 
-/* --- reading
- * ------------------------------------------------------------------------------------------------- */
+/* --- reading -------------------------------------------------------------------------------------------- */
 
 /* Where a key is, for messages about it. */
 typedef struct place {
@@ -263,7 +239,7 @@ static bool read_id(const ch_config_key *key, const json_t *json, int files, dou
   return right || foreign;
 }
 
-/* The index of a string in `choices`, or -1. */
+/* Returns the index of a string in the key's choices; -1 if it is none of them. */
 static int choice_of(const ch_config_key *key, const json_t *json) {
   for (int i = 0; json_is_string(json) && key->choices[i]; i++)
     if (strcmp(json_string_value(json), key->choices[i]) == 0) return i;
@@ -302,18 +278,9 @@ static bool read_scalar(const ch_config_key *key, const json_t *json, int files,
     return read_set(key, json, value);
   case CH_KEY_ID:
     return read_id(key, json, files, value);
-  case CH_KEY_NAME:
-  case CH_KEY_SPAN:
-  case CH_KEY_COMPONENTS:
-  case CH_KEY_PROJECTIONS:
-  case CH_KEY_GROUPS:
-  case CH_KEY_LAYERS:
-  case CH_KEY_LAYER_TYPES:
-  case CH_KEY_FACTORS:
-  case CH_KEY_OBJECT:
-    break;
+  default: /* not one number */
+    return false;
   }
-  return false;
 }
 
 /* Sets a NAME; configurations are compared as bytes, so nothing of a longer name stays behind a shorter

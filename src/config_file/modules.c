@@ -6,11 +6,6 @@
 
 #include "attention/registry.h"
 
-static int64_t last_mixed_layer(const ch_config *config) {
-  int64_t last = config->attention.head_mix.last_layer;
-  return last < 0 ? config->num_hidden_layers - 1 : last;
-}
-
 /* Refuses a key that the mechanism does not support. */
 static ch_status not_with(const ch_config *c, const char *key, const char *value, const char *where,
                           ch_error *error) {
@@ -62,7 +57,7 @@ static ch_status check_knocking(const ch_config *c, const ch_mechanism *m, const
 
 static ch_status check_mixed_layers(const ch_config *c, const char *where, ch_error *error) {
   const ch_head_mix *mix = &c->attention.head_mix;
-  int64_t last = last_mixed_layer(c);
+  int64_t last = mix->last_layer < 0 ? c->num_hidden_layers - 1 : mix->last_layer;
   if (mix->first_layer > last || last >= c->num_hidden_layers)
     return ch_fail(
         error, CH_ERROR_CONFIG,

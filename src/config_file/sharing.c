@@ -5,7 +5,7 @@
 
 static const char *const type_names[] = {"", "masa", "sequential", "repeat", "low_rank"};
 
-/* A key that the type does not read. */
+/* Refuses a key that the type of sharing does not read. */
 static ch_status not_of_type(const ch_sharing *s, const char *key, const char *value, const char *owner,
                              const char *where, ch_error *error) {
   return ch_fail(

@@ -30,9 +30,9 @@ typedef struct score_job {
   double *nll;
   ch_progress progress; /* or NULL */
   void *user;
-  int64_t done, total; /* predictions: of this rank, and of all */
-  ch_shared shared;    /* batches over ranks */
-  int32_t *owners;     /* [windows] the rank that runs each */
+  int64_t done, total;   /* predictions: of this rank, and of all */
+  ch_shared_work shared; /* batches over ranks */
+  int32_t *owners;       /* [windows] the rank that runs each */
 } score_job;
 
 ch_status ch_scorer_create(const ch_model *model, ch_scorer **result, ch_error *error) {

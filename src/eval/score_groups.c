@@ -48,9 +48,9 @@ typedef struct group_scorer {
   int64_t done, total;               /* tokens: of this rank, and of all */
   int64_t computed, computed_by_all; /* tokens: in own batches, and in prefixes of one process */
   bool cache_goes_back;
-  ch_shared shared; /* batches over ranks */
-  int64_t batches;  /* of which so many have begun */
-  int32_t *owners;  /* [windows] the rank that runs each */
+  ch_shared_work shared; /* batches over ranks */
+  int64_t batches;       /* of which so many have begun */
+  int32_t *owners;       /* [windows] the rank that runs each */
 } group_scorer;
 
 static int64_t round_up(int64_t n, int64_t step) {

@@ -23,7 +23,7 @@ ch_status ch_coordinates_make(const ch_coordinate_settings *settings, ch_coordin
  * fewer than two. */
 double ch_coordinate_slope(const int64_t *widths, const double *sizes, int count);
 
-/* The contents of results.json; the caller's (json_decref), NULL when memory is out. */
+/* The contents of results.json; the caller's (json_decref), NULL when out of memory. */
 json_t *ch_coordinates_to_json(const ch_coordinates *coordinates);
 
 #endif

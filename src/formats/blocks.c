@@ -25,7 +25,6 @@ static int nibble(const unsigned char *q, int i) {
   return i < GROUP / 2 ? q[i] & 15 : q[i - GROUP / 2] >> 4;
 }
 
-/* Bit i of 32. */
 static int bit(const unsigned char *bits, int i) {
   return bits[i / 8] >> i % 8 & 1;
 }

@@ -37,11 +37,11 @@ typedef struct ch_block_format {
   void (*decode)(const unsigned char *block, float *values); /* and this is how it is read. Else NULL */
 } ch_block_format;
 
-/* NULL for a type that is not read. */
+/* The format of a type of ggml; NULL for a type that is not read. */
 const ch_block_format *ch_block_format_of(uint32_t type);
-/* That of tensors of this type; NULL for whole numbers and F64. */
+/* The format of tensors of this type; NULL for whole numbers and F64. */
 const ch_block_format *ch_block_format_for(ch_dtype dtype);
-/* All of them, for messages: "F32, F16, Q4_0, ...". */
+/* The names of all formats, for messages: "F32, F16, Q4_0, ...". */
 extern const char ch_block_names[];
 
 /* `count` values, a multiple of a block's, to F32. `data` need not be aligned. */

@@ -1,4 +1,4 @@
-/* Copies chat templates and the tokens that end turns between model directories and GGUF. */
+/* Copies chat templates, and the tokens that end a turn, from model directories to GGUF and back. */
 #include "formats/chat_metadata.h"
 
 #include <inttypes.h>

@@ -21,11 +21,6 @@ typedef struct family_source {
 
 /* --- values --------------------------------------------------------------------------------------------- */
 
-/* Returns true if the part is all of its tensor, in the same order. */
-static bool is_all(const part *p, const ch_param *own) {
-  return !p->place.transposed && !p->place.experts && p->place.first == 0 && p->place.rows == own->shape[0];
-}
-
 /* Puts a part at its place in the whole tensor. */
 static void scatter(const part *p, const ch_param *own, const float *values, float *whole) {
   const ch_tensor_place *place = &p->place;
@@ -73,13 +68,16 @@ static ch_status rows(const ch_source *source, int index, int64_t first, int64_t
   while (f->parts[own].of != index) own++;
   int64_t all, columns;
   ch_rows_of(&source->params.rows[index], &all, &columns);
-  if (!is_all(&f->parts[own], &f->inner.params.rows[own])) {
+  const ch_tensor_place *place = &f->parts[own].place;
+  bool in_order = !place->transposed && !place->experts && place->first == 0 &&
+                  place->rows == f->inner.params.rows[own].shape[0]; /* the part is its whole tensor */
+  if (!in_order) {
     CH_TRY(hold(f, source, index, error));
     memcpy(values, f->whole + first * columns, (size_t)(count * columns) * sizeof *values);
     return CH_OK;
   }
   CH_TRY(f->inner.rows(&f->inner, own, first, count, values, error));
-  for (int64_t i = 0; f->parts[own].place.plus_one && i < count * columns; i++) values[i] -= 1;
+  for (int64_t i = 0; place->plus_one && i < count * columns; i++) values[i] -= 1;
   return CH_OK;
 }
 

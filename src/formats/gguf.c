@@ -294,21 +294,17 @@ static ch_status parse_tensors(reader *r, uint64_t count) {
   return status;
 }
 
-static ch_status parse(reader *r) {
-  uint64_t tensors = 0, values = 0;
-  CH_TRY(parse_header(r, &tensors, &values));
-  for (uint64_t i = 0; i < values; i++) CH_TRY(take_value(r));
-  CH_TRY(check_values(r));
-  CH_TRY(parse_tensors(r, tensors));
-  return check_tensors(r);
-}
-
 ch_status ch_gguf_parse(const void *data, size_t size, const char *where, ch_gguf *file, ch_error *error) {
   *file = (ch_gguf){.where = strdup(where)};
   if (!file->where) return ch_no_memory(error);
   reader r = {.file = file, .start = data, .at = data, .error = error};
   r.end = r.start + size;
-  return parse(&r);
+  uint64_t tensors = 0, values = 0;
+  CH_TRY(parse_header(&r, &tensors, &values));
+  for (uint64_t i = 0; i < values; i++) CH_TRY(take_value(&r));
+  CH_TRY(check_values(&r));
+  CH_TRY(parse_tensors(&r, tensors));
+  return check_tensors(&r);
 }
 
 ch_status ch_gguf_open(const char *path, ch_gguf *file, ch_error *error) {

@@ -1,4 +1,5 @@
-/* llama.cpp's architectures that models are written as: what each is, and what it cannot say. */
+/* llama.cpp's architectures that models can be written as: the features of each, and the reasons why a
+ * model does not fit one. */
 #ifndef CH_FORMATS_GGUF_ARCHITECTURES_H
 #define CH_FORMATS_GGUF_ARCHITECTURES_H
 

@@ -18,7 +18,7 @@
 
 enum { PIECE_ELEMENTS = 1 << 20 };
 
-typedef struct writing {
+typedef struct gguf_output {
   const ch_config *config;
   const ch_params *params;
   const ch_tensor *tensors;
@@ -31,30 +31,30 @@ typedef struct writing {
   void *stored;  /* and as they are stored */
   int64_t room;
   ch_error *error;
-} writing;
+} gguf_output;
 
-static ch_status cannot(const writing *w, const char *what) {
+static ch_status cannot(const gguf_output *w, const char *what) {
   return ch_gguf_cannot(what, w->error);
 }
 
 /* --- metadata ------------------------------------------------------------------------------------------- */
 
-static const char *key_of(const writing *w, const char *name, char key[96]) {
+static const char *key_of(const gguf_output *w, const char *name, char key[96]) {
   snprintf(key, 96, "%s.%s", w->of->name, name);
   return key;
 }
 
-static void put_whole(writing *w, const char *name, int64_t value) {
+static void put_whole(gguf_output *w, const char *name, int64_t value) {
   char key[96];
   ch_gguf_put_u32(&w->header, key_of(w, name, key), (uint32_t)value);
 }
 
-static void put_number(writing *w, const char *name, double value) {
+static void put_number(gguf_output *w, const char *name, double value) {
   char key[96];
   ch_gguf_put_f32(&w->header, key_of(w, name, key), value);
 }
 
-static void put_scaling(writing *w) {
+static void put_scaling(gguf_output *w) {
   char key[96];
   const ch_rope_scaling *s = &w->config->rope_scaling;
   if (s->type == CH_ROPE_LONGROPE) {
@@ -71,7 +71,7 @@ static void put_scaling(writing *w) {
   if (s->beta_slow) put_number(w, "rope.scaling.yarn_beta_slow", s->beta_slow);
 }
 
-static void put_rotation(writing *w) {
+static void put_rotation(gguf_output *w) {
   const ch_config *c = w->config;
   if (c->position != CH_POSITION_ROPE) return;
   put_whole(w, "rope.dimension_count", ch_rotary_dims(c));
@@ -84,7 +84,7 @@ static void put_rotation(writing *w) {
 }
 
 /* The window, and which layers have it. */
-static void put_window(writing *w) {
+static void put_window(gguf_output *w) {
   char key[96];
   const ch_config *c = w->config;
   if (!c->sliding_window || !w->of->windows) return;
@@ -96,7 +96,7 @@ static void put_window(writing *w) {
     ch_gguf_add_bool(&w->header, ch_layer_slides(c, (int)layer));
 }
 
-static void put_multipliers(writing *w) {
+static void put_multipliers(gguf_output *w) {
   char key[96];
   const ch_config *c = w->config;
   if (c->attn_logit_softcapping != 0) put_number(w, "attn_logit_softcapping", c->attn_logit_softcapping);
@@ -134,7 +134,7 @@ ch_block_type ch_gguf_main_type(const ch_params *params, const ch_tensor *tensor
   return format ? format->type : CH_BLOCK_F32;
 }
 
-static void put_metadata(writing *w) {
+static void put_metadata(gguf_output *w) {
   const ch_config *c = w->config;
   ch_gguf_header *header = &w->header;
   int64_t context = c->max_position_embeddings;
@@ -228,7 +228,7 @@ static ch_status compare_pairs(ch_pieces *pieces, ch_error *error) {
   return status;
 }
 
-static ch_status put_vocabulary(writing *w, const char **loss) {
+static ch_status put_vocabulary(gguf_output *w, const char **loss) {
   ch_pieces pieces;
   if (!w->how->tokenizer) {
     ch_gguf_put_text(&w->header, "tokenizer.ggml.model", "no_vocab");
@@ -246,7 +246,7 @@ static ch_status put_vocabulary(writing *w, const char **loss) {
 
 /* --- tensors -------------------------------------------------------------------------------------------- */
 
-static const ch_block_format *format_of(const writing *w, int index) {
+static const ch_block_format *format_of(const gguf_output *w, int index) {
   const ch_param *param = &w->params->rows[index];
   int64_t columns = param->shape[param->rank - 1];
   const ch_block_format *own = ch_block_format_for(w->tensors[index].dtype);
@@ -256,13 +256,13 @@ static const ch_block_format *format_of(const writing *w, int index) {
   return columns % format->values ? ch_block_format_of(CH_BLOCK_F16) : format;
 }
 
-/* Llama 3's scaling of RoPE, as divisors of the frequencies. */
-static bool has_divisors(const writing *w) {
+/* Returns true if Llama 3's scaling of RoPE must be written as divisors of the frequencies. */
+static bool has_divisors(const gguf_output *w) {
   return w->config->rope_scaling.type == CH_ROPE_LLAMA3;
 }
 
 /* The tensor of an expert, by the name of the first one's; -1 if there is none. */
-static int tensor_of_expert(const writing *w, int first, int expert) {
+static int tensor_of_expert(const gguf_output *w, int first, int expert) {
   char name[160];
   const char *whole = w->params->rows[first].name, *number = strstr(whole, ".experts.0.");
   if (!number || expert >= w->config->moe.experts) return -1;
@@ -279,7 +279,7 @@ static const struct joint {
               {{".mlp.gate_proj.", ".mlp.up_proj."}, "ffn_up", false}};
 
 /* The tensor of this architecture that `name` is a part of, or NULL. *place: its position there. */
-static const struct joint *joint_of(const writing *w, const char *name, int *place) {
+static const struct joint *joint_of(const gguf_output *w, const char *name, int *place) {
   for (int j = 0; j < 2; j++)
     for (*place = 0; *place < 3 && joints[j].parts[*place]; ++*place)
       if ((joints[j].of_attention ? w->of->joins_qkv : w->of->joins_up) &&
@@ -289,7 +289,7 @@ static const struct joint *joint_of(const writing *w, const char *name, int *pla
 }
 
 /* Part `part` of the file's tensor that begins with tensor `first`; -1 behind the last. */
-static int part_of(const writing *w, int first, int part) {
+static int part_of(const gguf_output *w, int first, int part) {
   const char *whole = w->params->rows[first].name;
   char name[160];
   int place;
@@ -305,7 +305,7 @@ static int part_of(const writing *w, int first, int part) {
 
 /* The name of the file's tensor that begins with this one; *begins false: this one is a later part of
    another. */
-static ch_status name_of(const writing *w, int index, char name[CH_GGUF_NAME_SIZE], bool *begins) {
+static ch_status name_of(const gguf_output *w, int index, char name[CH_GGUF_NAME_SIZE], bool *begins) {
   const char *own = w->params->rows[index].name;
   int expert, place = 0, layer = 0;
   if (!ch_gguf_name_of(w->config, own, name, &expert)) return cannot(w, own);
@@ -320,7 +320,7 @@ static ch_status name_of(const writing *w, int index, char name[CH_GGUF_NAME_SIZ
   return CH_OK;
 }
 
-static ch_status describe(writing *w, int first, const char *name) {
+static ch_status describe(gguf_output *w, int first, const char *name) {
   const ch_param *param = &w->params->rows[first];
   const bool stacked = strstr(param->name, ".experts.0.") != NULL;
   int64_t shape[3] = {0, param->shape[0], param->rank > 1 ? param->shape[1] : 0}, rows = 0, parts = 0;
@@ -337,11 +337,11 @@ static ch_status describe(writing *w, int first, const char *name) {
   return CH_OK;
 }
 
-static void describe_vector(writing *w, const char *name, int64_t size) {
+static void describe_vector(gguf_output *w, const char *name, int64_t size) {
   ch_gguf_put_tensor(&w->header, name, 1, &size, ch_block_format_of(CH_BLOCK_F32));
 }
 
-static ch_status describe_tensors(writing *w) {
+static ch_status describe_tensors(gguf_output *w) {
   char name[CH_GGUF_NAME_SIZE];
   bool begins;
   for (int i = 0; i < w->params->count; i++) {
@@ -356,7 +356,7 @@ static ch_status describe_tensors(writing *w) {
   return CH_OK;
 }
 
-static ch_status check_range(const writing *w, const ch_param *param, ch_block_type type, int64_t count) {
+static ch_status check_range(const gguf_output *w, const ch_param *param, ch_block_type type, int64_t count) {
   float most = 0;
   for (int64_t i = 0; i < count; i++) {
     if (!isfinite(w->values[i]))
@@ -374,7 +374,7 @@ static ch_status check_range(const writing *w, const ch_param *param, ch_block_t
                  (double)most >= 0x1.FFp127 ? "f32" : "bf16 and f32");
 }
 
-static void encode(const writing *w, ch_block_type type, int64_t count) {
+static void encode(const gguf_output *w, ch_block_type type, int64_t count) {
   const ch_kernels *kernels = ch_kernels_best(CH_F32);
   if (type == CH_BLOCK_Q8_0)
     ch_encode_blocks(CH_Q8_0, w->values, count, w->stored);
@@ -387,8 +387,8 @@ static void encode(const writing *w, ch_block_type type, int64_t count) {
 }
 
 /* Copies rows from `first` on of a block-quantised matrix, as they are, into w->stored. */
-static void gather_blocks(const writing *w, const ch_tensor *tensor, bool turned, int64_t first, int64_t rows,
-                          int64_t columns) {
+static void gather_blocks(const gguf_output *w, const ch_tensor *tensor, bool turned, int64_t first,
+                          int64_t rows, int64_t columns) {
   size_t bytes = ch_dtype_bytes(tensor->dtype, columns);
   for (int64_t r = 0; r < rows; r++) {
     int64_t from = turned ? ch_halved_row(first + r, w->config->head_dim) : first + r;
@@ -397,7 +397,7 @@ static void gather_blocks(const writing *w, const ch_tensor *tensor, bool turned
 }
 
 /* Rows `first` on of a tensor into w->values; of a vector its elements are turned as rows are. */
-static void gather(const writing *w, const ch_tensor *tensor, bool turned, int64_t first, int64_t rows,
+static void gather(const gguf_output *w, const ch_tensor *tensor, bool turned, int64_t first, int64_t rows,
                    int64_t columns) {
   const ch_kernels *kernels = ch_kernels_best(CH_F32);
   const char *data = tensor->data;
@@ -416,13 +416,13 @@ static void gather(const writing *w, const ch_tensor *tensor, bool turned, int64
   for (int64_t i = 0; i < columns; i++) w->values[i] = scratch[ch_halved_row(i, w->config->head_dim)];
 }
 
-static ch_status put_padding(writing *w, size_t bytes) {
+static ch_status put_padding(gguf_output *w, size_t bytes) {
   static const char zeros[64];
   return ch_writer_put(&w->writer, zeros, ch_gguf_padding(bytes), w->error);
 }
 
 /* The values of a tensor, without what aligns the next; *bytes grows by what was written. */
-static ch_status put_values(writing *w, int index, size_t *bytes) {
+static ch_status put_values(gguf_output *w, int index, size_t *bytes) {
   const ch_param *param = &w->params->rows[index];
   const ch_block_format *format = format_of(w, index);
   const ch_tensor *tensor = &w->tensors[index];
@@ -451,7 +451,7 @@ static ch_status put_values(writing *w, int index, size_t *bytes) {
 }
 
 /* One of the file's tensors, all its parts. */
-static ch_status put_tensor(writing *w, int first) {
+static ch_status put_tensor(gguf_output *w, int first) {
   char name[CH_GGUF_NAME_SIZE];
   bool begins;
   size_t bytes = 0;
@@ -462,14 +462,14 @@ static ch_status put_tensor(writing *w, int first) {
   return put_padding(w, bytes);
 }
 
-static ch_status put_factors(writing *w, const ch_pair_factors *factors) {
+static ch_status put_factors(gguf_output *w, const ch_pair_factors *factors) {
   int64_t pairs = ch_rotary_dims(w->config) / 2;
   for (int64_t i = 0; i < pairs; i++) w->values[i] = (float)factors->factor[i];
   CH_TRY(ch_writer_put(&w->writer, w->values, (size_t)pairs * sizeof(float), w->error));
   return put_padding(w, (size_t)pairs * sizeof(float));
 }
 
-static ch_status put_divisors(writing *w) {
+static ch_status put_divisors(gguf_output *w) {
   ch_config plain = *w->config;
   int64_t rotary = w->config->head_dim;
   plain.rope_scaling = (ch_rope_scaling){.truncate = true};
@@ -485,7 +485,7 @@ static ch_status put_divisors(writing *w) {
 
 /* --- the file ------------------------------------------------------------------------------------------- */
 
-static ch_status open_buffers(writing *w) {
+static ch_status open_buffers(gguf_output *w) {
   w->room = PIECE_ELEMENTS;
   for (int i = 0; i < w->params->count; i++) {
     int64_t rows, columns;
@@ -497,7 +497,7 @@ static ch_status open_buffers(writing *w) {
   return w->values && w->stored ? CH_OK : ch_no_memory(w->error);
 }
 
-static ch_status write_file(writing *w, const char *path, const char **loss) {
+static ch_status write_file(gguf_output *w, const char *path, const char **loss) {
   CH_TRY(ch_gguf_architecture_of(w->config, &w->of, w->error));
   CH_TRY(open_buffers(w));
   put_metadata(w);
@@ -520,7 +520,7 @@ static ch_status write_file(writing *w, const char *path, const char **loss) {
 ch_status ch_gguf_write(const char *path, const ch_config *config, const ch_params *params,
                         const ch_tensor *tensors, const ch_gguf_export *how, const char **loss,
                         ch_error *error) {
-  writing w = {.config = config, .params = params, .tensors = tensors, .how = how, .error = error};
+  gguf_output w = {.config = config, .params = params, .tensors = tensors, .how = how, .error = error};
   *loss = NULL;
   ch_status status = write_file(&w, path, loss);
   ch_writer_abort(&w.writer);

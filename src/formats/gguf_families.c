@@ -10,31 +10,31 @@
 #include "config_file/config_json.h"
 
 /* Metadata that a key of config.json has the value of. */
-typedef struct renamed {
+typedef struct key_name {
   const char *gguf, *theirs;
-} renamed;
+} key_name;
 
-static const renamed wholes[] = {{"block_count", "num_hidden_layers"},
-                                 {"context_length", "max_position_embeddings"},
-                                 {"embedding_length", "hidden_size"},
-                                 {"feed_forward_length", "intermediate_size"},
-                                 {"attention.head_count", "num_attention_heads"},
-                                 {"attention.head_count_kv", "num_key_value_heads"},
-                                 {"attention.sliding_window", "sliding_window"},
-                                 {"expert_count", "num_local_experts"},
-                                 {"expert_used_count", "num_experts_per_tok"}};
-static const renamed numbers[] = {{"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
-                                  {"attention.layer_norm_epsilon", "layer_norm_eps"},     /* stablelm */
-                                  {"attention.layer_norm_epsilon", "layer_norm_epsilon"}, /* gpt2 */
-                                  {"attention.layer_norm_epsilon", "norm_epsilon"},       /* starcoder2 */
-                                  {"rope.freq_base", "rope_theta"},
-                                  {"rope.freq_base_swa", "rope_local_base_freq"},
-                                  {"attn_logit_softcapping", "attn_logit_softcapping"},
-                                  {"final_logit_softcapping", "final_logit_softcapping"},
-                                  {"attention.scale", "attention_multiplier"},
-                                  {"embedding_scale", "embedding_multiplier"},
-                                  {"residual_scale", "residual_multiplier"},
-                                  {"logit_scale", "logits_scaling"}};
+static const key_name wholes[] = {{"block_count", "num_hidden_layers"},
+                                  {"context_length", "max_position_embeddings"},
+                                  {"embedding_length", "hidden_size"},
+                                  {"feed_forward_length", "intermediate_size"},
+                                  {"attention.head_count", "num_attention_heads"},
+                                  {"attention.head_count_kv", "num_key_value_heads"},
+                                  {"attention.sliding_window", "sliding_window"},
+                                  {"expert_count", "num_local_experts"},
+                                  {"expert_used_count", "num_experts_per_tok"}};
+static const key_name numbers[] = {{"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
+                                   {"attention.layer_norm_epsilon", "layer_norm_eps"},     /* stablelm */
+                                   {"attention.layer_norm_epsilon", "layer_norm_epsilon"}, /* gpt2 */
+                                   {"attention.layer_norm_epsilon", "norm_epsilon"},       /* starcoder2 */
+                                   {"rope.freq_base", "rope_theta"},
+                                   {"rope.freq_base_swa", "rope_local_base_freq"},
+                                   {"attn_logit_softcapping", "attn_logit_softcapping"},
+                                   {"final_logit_softcapping", "final_logit_softcapping"},
+                                   {"attention.scale", "attention_multiplier"},
+                                   {"embedding_scale", "embedding_multiplier"},
+                                   {"residual_scale", "residual_multiplier"},
+                                   {"logit_scale", "logits_scaling"}};
 
 /* `windowed`: the family that it is with a window. `partial`: a part of a head's elements may turn. Gemma's
    larger models scale scores by another width than a head's: those with so many layers. */
@@ -68,7 +68,7 @@ static bool has(const ch_gguf *file, const char *name) {
   return ch_gguf_find_tensor(file, name) != NULL;
 }
 
-/* Which layers slide, where the file lists it. */
+/* Reads which layers slide, if the file lists them. */
 static void put_layer_types(ch_metadata *m, json_t *root) {
   const ch_gguf_value *list = ch_gguf_find(m->file, ch_metadata_key(m, "attention.sliding_window_pattern"));
   if (!list || !list->list || list->type == CH_GGUF_STRING || list->count > CH_MAX_LISTED_LAYERS) return;

@@ -1,4 +1,4 @@
-/* GGUF's architectures whose models become ours. */
+/* The architectures of GGUF files that can be imported. */
 #ifndef CH_FORMATS_GGUF_FAMILIES_H
 #define CH_FORMATS_GGUF_FAMILIES_H
 

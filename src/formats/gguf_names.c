@@ -64,10 +64,6 @@ static bool name_of_expert(const char *rest, int layer, char gguf[CH_GGUF_NAME_S
   return false;
 }
 
-static bool has_norms_elsewhere(const ch_config *config) {
-  return config->norm_placement == CH_NORM_BRANCH || config->norm_placement == CH_NORM_BOTH;
-}
-
 static bool name_in_layer(const ch_config *config, const char *rest, int layer, char gguf[CH_GGUF_NAME_SIZE],
                           int *expert) {
   const char *suffix = strrchr(rest, '.');
@@ -79,7 +75,8 @@ static bool name_in_layer(const ch_config *config, const char *rest, int layer, 
     snprintf(gguf, CH_GGUF_NAME_SIZE, "blk.%d.attn_sinks.weight", layer);
     return true;
   }
-  for (size_t i = 0; suffix && has_norms_elsewhere(config) && i < sizeof norms / sizeof *norms; i++)
+  bool norms_elsewhere = config->norm_placement == CH_NORM_BRANCH || config->norm_placement == CH_NORM_BOTH;
+  for (size_t i = 0; suffix && norms_elsewhere && i < sizeof norms / sizeof *norms; i++)
     if (is(norms[i].ours, rest, (size_t)(suffix - rest))) {
       snprintf(gguf, CH_GGUF_NAME_SIZE, "blk.%d.%s%s", layer, norms[i].gguf, suffix);
       return true;

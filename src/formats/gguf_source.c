@@ -155,12 +155,6 @@ static const unsigned char *row_at(const struct place *place, int64_t rows, int6
   return place->tensor->data + (size_t)(before / format->values) * format->bytes;
 }
 
-static void turn_vector(float *values, int64_t count, int64_t size, float *scratch) {
-  memcpy(scratch, values, (size_t)count * sizeof *values);
-  for (int64_t i = 0; i < count; i++) values[i] = scratch[ch_interleaved_row(i, size)];
-}
-
-/* Matrix `index` of a stack. */
 static const unsigned char *matrix_at(const ch_gguf_tensor *stack, int64_t index) {
   return stack->data + (size_t)index * (stack->bytes / (size_t)stack->shape[0]);
 }
@@ -212,7 +206,8 @@ static ch_status rows(const ch_source *source, int index, int64_t first, int64_t
   if (!place->turned || by_row) return CH_OK;
   float *scratch = malloc((size_t)columns * sizeof *scratch);
   if (!scratch) return ch_no_memory(error);
-  turn_vector(values, columns, place->turned, scratch);
+  memcpy(scratch, values, (size_t)columns * sizeof *values);
+  for (int64_t i = 0; i < columns; i++) values[i] = scratch[ch_interleaved_row(i, place->turned)];
   free(scratch);
   return CH_OK;
 }

@@ -122,17 +122,13 @@ static void make_config(const checkpoint *c, ch_config *config) {
 
 /* --- tensors -------------------------------------------------------------------------------------------- */
 
-static int find(const ch_source *source, part of, int layer) {
-  char name[96];
-  snprintf(name, sizeof name, names[of], layer);
-  return ch_params_find(&source->params, name);
-}
-
 /* Moves `at` over one tensor; the file must hold it whole. */
 static ch_status place(checkpoint *c, const ch_source *source, part of, int layer, uint64_t *at,
                        const char *path, ch_error *error) {
   bool grouped = c->group && of != ATTENTION_NORM && of != FFN_NORM && of != FINAL_NORM;
-  int index = of == ROPE_TABLES ? -1 : find(source, of, layer);
+  char name[96];
+  if (of != ROPE_TABLES) snprintf(name, sizeof name, names[of], layer);
+  int index = of == ROPE_TABLES ? -1 : ch_params_find(&source->params, name);
   uint64_t count = of == ROPE_TABLES ? (uint64_t)c->length * (uint64_t)c->head_size
                                      : (uint64_t)ch_param_count(&source->params.rows[index]);
   uint64_t bytes = grouped ? count + count / (uint64_t)c->group * 4 : 4 * count;

@@ -1,4 +1,5 @@
-/* A vocabulary between formats: its pieces, merges and habits, as GGUF and tokenizer.json both have them. */
+/* A vocabulary between formats: pieces, merges and settings of a tokenizer, as far as both GGUF and
+ * tokenizer.json can express them. */
 #ifndef CH_FORMATS_PIECES_H
 #define CH_FORMATS_PIECES_H
 
@@ -51,7 +52,7 @@ typedef struct ch_pieces {
   void *owned;      /* memory of texts that are nobody else's, or NULL */
 } ch_pieces;
 
-/* The rule of a name, or NULL. */
+/* NULL if no rule has this name. */
 const ch_word_rule *ch_word_rule_named(const char *name, size_t size);
 int ch_word_rule_count(void);
 const ch_word_rule *ch_word_rule_at(int index);
@@ -66,7 +67,7 @@ ch_status ch_word_rule_like(const ch_tokenizer *tokenizer, bool normalize, const
 /* Reads "tokenizer.ggml.*"; texts point into the file. *count 0 where it has no vocabulary. Release with
    ch_pieces_free, also after a failure. */
 ch_status ch_pieces_from_gguf(const ch_gguf *file, ch_pieces *pieces, ch_error *error);
-/* The vocabulary of a llama2.c tokenizer.bin. */
+/* Reads the vocabulary of a llama2.c tokenizer.bin. */
 ch_status ch_pieces_from_bin(const char *path, ch_pieces *pieces, ch_error *error);
 /* The vocabulary of a tokenizer opened from a tokenizer.json, filled up to vocab_size with names that no text
    holds; texts point into the tokenizer. */

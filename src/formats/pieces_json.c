@@ -6,21 +6,19 @@ static void put_piece(const ch_pieces *pieces, int32_t id, ch_text *json) {
   ch_json_put_bytes(json, pieces->items[id].text, pieces->items[id].size);
 }
 
-static bool is_added(const ch_piece *piece) {
-  return piece->kind == CH_PIECE_CONTROL || piece->kind == CH_PIECE_UNKNOWN || piece->kind == CH_PIECE_USER;
-}
-
 static void put_added_tokens(const ch_pieces *pieces, ch_text *json) {
   bool first = true;
   ch_text_puts(json, "  \"added_tokens\": [");
   for (int32_t id = 0; id < pieces->count; id++) {
-    if (!is_added(&pieces->items[id]) || pieces->items[id].size == 0) continue;
+    ch_piece_kind kind = pieces->items[id].kind;
+    bool added = kind == CH_PIECE_CONTROL || kind == CH_PIECE_UNKNOWN || kind == CH_PIECE_USER;
+    if (!added || pieces->items[id].size == 0) continue;
     ch_text_printf(json, "%s\n    {\"id\": %d, \"content\": ", first ? "" : ",", id);
     put_piece(pieces, id, json);
     ch_text_printf(json,
                    ", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, \"normalized\": false, "
                    "\"special\": %s}",
-                   pieces->items[id].kind == CH_PIECE_USER ? "false" : "true");
+                   kind == CH_PIECE_USER ? "false" : "true");
     first = false;
   }
   ch_text_puts(json, "\n  ],\n");
@@ -75,7 +73,7 @@ static void put_token_ids(const ch_pieces *pieces, int32_t id, ch_text *json) {
   ch_text_puts(json, "]}");
 }
 
-/* The tokens put before and after a text. */
+/* Writes the post-processor, which adds tokens before and after a text. */
 static void put_template(const ch_pieces *pieces, ch_text *json) {
   bool before = pieces->add_begin && pieces->begin >= 0, after = pieces->add_end && pieces->end >= 0;
   if (!before && !after) {
@@ -157,14 +155,6 @@ static void put_config(const ch_pieces *pieces, ch_text *config) {
                        "\"PreTrainedTokenizerFast\"\n}\n");
 }
 
-/* Reads back the JSON, so that an unreadable vocabulary is refused before anything is written. */
-static ch_status check(const ch_text *json, const char *where, ch_error *error) {
-  ch_tokenizer *tokenizer;
-  CH_TRY(ch_tokenizer_from_json(json->data, json->size, where, &tokenizer, error));
-  ch_tokenizer_free(tokenizer);
-  return CH_OK;
-}
-
 ch_status ch_pieces_put_json(const ch_pieces *pieces, const char *where, ch_text *json, ch_text *config,
                              ch_error *error) {
   ch_text_puts(json, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n");
@@ -178,5 +168,9 @@ ch_status ch_pieces_put_json(const ch_pieces *pieces, const char *where, ch_text
   put_model(pieces, json);
   put_config(pieces, config);
   if (json->failed || config->failed) return ch_no_memory(error);
-  return check(json, where, error);
+  /* An unreadable vocabulary is refused before anything is written. */
+  ch_tokenizer *tokenizer;
+  CH_TRY(ch_tokenizer_from_json(json->data, json->size, where, &tokenizer, error));
+  ch_tokenizer_free(tokenizer);
+  return CH_OK;
 }

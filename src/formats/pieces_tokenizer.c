@@ -104,14 +104,13 @@ static ch_status find_words(const ch_tokenizer *tokenizer, const habits *h, ch_p
 
 /* --- what is lost --------------------------------------------------------------------------------------- */
 
-static bool has_inner_mark(const ch_piece *piece) {
-  return piece->kind == CH_PIECE_NORMAL && piece->size > 1 &&
-         memmem(piece->text + 1, piece->size - 1, mark, sizeof mark - 1);
-}
-
 static bool any_inner_mark(const ch_pieces *pieces) {
-  for (int32_t i = 0; i < pieces->count; i++)
-    if (has_inner_mark(&pieces->items[i])) return true;
+  for (int32_t i = 0; i < pieces->count; i++) {
+    const ch_piece *piece = &pieces->items[i];
+    if (piece->kind == CH_PIECE_NORMAL && piece->size > 1 &&
+        memmem(piece->text + 1, piece->size - 1, mark, sizeof mark - 1))
+      return true;
+  }
   return false;
 }
 

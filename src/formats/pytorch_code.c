@@ -19,15 +19,9 @@ typedef struct model {
 
 /* --- features ------------------------------------------------------------------------------------------- */
 
-static bool has_residuals(const ch_params *params) {
+static bool any_name_has(const ch_params *params, const char *part) {
   for (int i = 0; i < params->count; i++)
-    if (strstr(params->rows[i].name, ".residual.a.weight")) return true;
-  return false;
-}
-
-static bool has_coefficient_mlp(const ch_params *params) {
-  for (int i = 0; i < params->count; i++)
-    if (strstr(params->rows[i].name, ".block_embedding")) return true;
+    if (strstr(params->rows[i].name, part)) return true;
   return false;
 }
 
@@ -57,10 +51,10 @@ static bool has(const model *m, const char *name, size_t size) {
       {"alibi", c->position == CH_POSITION_ALIBI},
       {"rope_scaling", c->position == CH_POSITION_ROPE && c->rope_scaling.type != CH_ROPE_DEFAULT},
       {"rope_interleaved", c->rope_interleaved},
-      {"residual", has_residuals(m->params)},
+      {"residual", any_name_has(m->params, ".residual.a.weight")},
       {"sharing", c->sharing.type != CH_SHARING_NONE},
       {"masa", c->sharing.type == CH_SHARING_MASA},
-      {"masa_mlp", has_coefficient_mlp(m->params)},
+      {"masa_mlp", any_name_has(m->params, ".block_embedding")},
       {"one_atom", c->sharing.type == CH_SHARING_SEQUENTIAL || c->sharing.type == CH_SHARING_REPEAT},
       {"low_rank", c->sharing.type == CH_SHARING_LOW_RANK},
       {"knocking", knocks},

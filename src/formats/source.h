@@ -1,4 +1,5 @@
-/* A model in another format, opened: what it is as a directory, and its values on demand. */
+/* A model in another format, opened for conversion: its configuration and tokenizer as texts, its tensors
+ * row by row on demand. Each format is one source; none knows what is written from it. */
 #ifndef CH_FORMATS_SOURCE_H
 #define CH_FORMATS_SOURCE_H
 

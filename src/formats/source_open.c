@@ -1,4 +1,4 @@
-/* Finds out the format of a model and opens it as a source. */
+/* Recognises the format of a model by its contents and opens it as a source. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -16,7 +16,7 @@
 
 enum { NAME_SIZE = 192 };
 
-/* The name with a star for the numbers of layer and expert, and the layer or 0. */
+/* Writes the name with a star in place of the numbers of layer and expert; returns the layer, or 0. */
 static int64_t pattern_of(const char *name, char pattern[NAME_SIZE]) {
   static const char *const counted[] = {"model.layers.", ".experts."};
   int64_t layer = 0;

@@ -20,19 +20,16 @@ int64_t ch_stored_width(int64_t width, ch_dtype dtype) {
   return (width + block - 1) / block * block;
 }
 
-/* Bytes of a row of a part; 0: no such part. */
-static int64_t row_bytes(const ch_state_part *part, const ch_cache_types *types) {
-  ch_dtype dtype = ch_part_type(part, types);
-  return (int64_t)ch_dtype_bytes(dtype, ch_stored_width(part->width, dtype));
-}
-
-/* Bytes of a row of all parts of a kind. */
+/* Adds up the bytes that a token has in all parts of a kind. */
 static int64_t rows_bytes(const ch_layer_parts *parts, int layers, const ch_cache_types *types,
                           ch_part_kind kind) {
   int64_t bytes = 0;
   for (int l = 0; l < layers; l++)
-    for (int p = 0; p < CH_MAX_STATE_PARTS; p++)
-      if (parts[l].part[p].kind == kind) bytes += row_bytes(&parts[l].part[p], types);
+    for (int p = 0; p < CH_MAX_STATE_PARTS; p++) {
+      const ch_state_part *part = &parts[l].part[p];
+      ch_dtype dtype = ch_part_type(part, types);
+      if (part->kind == kind) bytes += (int64_t)ch_dtype_bytes(dtype, ch_stored_width(part->width, dtype));
+    }
   return bytes;
 }
 
@@ -185,7 +182,7 @@ static char *sequence_at(const ch_state_view *view, int64_t sequence) {
   return row_at(view, sequence, 0);
 }
 
-/* The row of a token in a ring. */
+/* Returns the row that a token has in a ring. */
 static int64_t row_of(const ch_cache *cache, int64_t token) {
   return token < cache->sinks ? token : cache->sinks + (token - cache->sinks) % cache->window;
 }

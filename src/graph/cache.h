@@ -1,4 +1,7 @@
-/* The KV cache: the states that tokens wrote, layer by layer and part by part. */
+/* The KV cache: the states that tokens wrote, layer by layer and part by part.
+ *
+ * A mechanism declares the parts of its states. The cache stores them without knowing what they mean;
+ * operations append to them and read them in blocks. */
 #ifndef CH_GRAPH_CACHE_H
 #define CH_GRAPH_CACHE_H
 

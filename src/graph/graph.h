@@ -136,7 +136,7 @@ struct ch_graph {
   ch_error error; /* the first failure */
 };
 
-/* NULL when memory is out. */
+/* NULL when out of memory. */
 ch_graph *ch_graph_create(ch_dtype dtype, int64_t sequences, int64_t length);
 void ch_graph_free(ch_graph *graph);
 

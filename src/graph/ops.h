@@ -123,7 +123,7 @@ ch_node *ch_op_rope(ch_graph *graph, ch_node *x, ch_node *table, int64_t head_di
                     bool interleaved);
 
 /* Like ch_op_rope, for states in the cache, by their places: levels as ch_kernels.rope_levels makes them, in
-   the graph's arena (NULL and a graph error when memory is out); one set serves all layers. */
+   the graph's arena (NULL and a graph error when out of memory); one set serves all layers. */
 const void *ch_rope_levels_for(ch_graph *graph, int64_t rotary, const double *frequencies);
 ch_node *ch_op_rope_states(ch_graph *graph, ch_node *x, const void *levels, int64_t rotary, int64_t head_dim,
                            bool leading, bool interleaved);
@@ -220,7 +220,7 @@ ch_node *ch_op_factor_attend(ch_graph *graph, ch_node *q, ch_node *a_k, ch_node 
 
 /* --- states of a fixed size: a pass begins from those in the cache and leaves its own there --- */
 
-/* Which state of the cache an operation keeps, a part of kind CH_PART_FIXED. */
+/* The state in the cache that an operation updates, a part of kind CH_PART_FIXED. */
 typedef struct ch_kept_state {
   bool is_kept;
   int layer, part;

@@ -10,7 +10,7 @@
 
 /* --- schedule ------------------------------------------------------------------------------------------- */
 
-/* Which nodes the root's value depends on. */
+/* Marks the nodes that the root's value depends on. */
 static void mark_needed(const ch_plan *plan, bool *needed) {
   needed[plan->root->id] = true;
   for (int id = plan->root->id; id >= 0; id--) {
@@ -48,14 +48,6 @@ static void schedule_together(ch_plan *plan, const bool *needed, ch_plan_step *s
   }
 }
 
-static void schedule_forward(ch_plan *plan, const bool *needed, bool *scheduled) {
-  for (int id = 0; id <= plan->root->id; id++) {
-    ch_node *node = plan->graph->nodes[id];
-    if (!scheduled[id] && has_step(plan, needed, node))
-      schedule_together(plan, needed, add_step(plan, CH_STEP_FORWARD, node), scheduled);
-  }
-}
-
 static bool reads_input(const ch_node *node, int i) {
   return node->op->backward_reads & CH_READS_INPUT(i);
 }
@@ -68,12 +60,6 @@ static void bring_back(ch_plan *plan, ch_node *value, bool *back) {
   add_step(plan, CH_STEP_FORWARD, value);
 }
 
-/* Just before the first backward step that reads it. */
-static void schedule_recompute(ch_plan *plan, ch_node *reader, bool *back) {
-  for (int i = 0; i < reader->inputs; i++)
-    if (reads_input(reader, i)) bring_back(plan, reader->in[i], back);
-}
-
 /* Backward steps of the nodes that depend on parameters alone, or of all others, from the root on. */
 static bool *schedule_part(ch_plan *plan, const bool *needed, bool *reached, bool *back, bool parameter_only,
                            bool *accumulate) {
@@ -81,7 +67,8 @@ static bool *schedule_part(ch_plan *plan, const bool *needed, bool *reached, boo
     ch_node *node = plan->graph->nodes[id];
     if (!needed[id] || !reached[id] || node->kind != CH_NODE_OP || plan->parameter_only[id] != parameter_only)
       continue;
-    schedule_recompute(plan, node, back);
+    for (int i = 0; i < node->inputs; i++) /* recomputed just before the first backward step that reads it */
+      if (reads_input(node, i)) bring_back(plan, node->in[i], back);
     ch_plan_step *step = add_step(plan, CH_STEP_BACKWARD, node);
     step->accumulate = accumulate;
     step->makes_final = plan->makes_final + (accumulate - plan->accumulate);
@@ -200,10 +187,6 @@ static bool has_value_buffer(const ch_node *node) {
   return node->kind == CH_NODE_OP && (!node->streamed || node->op->staged);
 }
 
-static size_t value_bytes(const ch_node *node) {
-  return node->op->staged ? node->op->staged(node) : (size_t)ch_node_count(node) * ch_dtype_size(node->dtype);
-}
-
 static ch_buffer *buffer_of(ch_buffer *buffers, int kind, const ch_node *node) {
   return &buffers[BUFFERS * node->id + kind];
 }
@@ -225,11 +208,6 @@ static void use_inputs(ch_buffer *buffers, const ch_node *node, int t) {
   }
 }
 
-static void live_forward(ch_buffer *buffers, const ch_node *node, int t) {
-  use_inputs(buffers, node, t);
-  if (has_value_buffer(node)) ch_buffer_define(buffer_of(buffers, VALUE, node), t, value_bytes(node));
-}
-
 static void live_backward(const ch_plan *plan, ch_buffer *buffers, const ch_node *node, int t) {
   for (int i = 0; i < node->inputs; i++) {
     const ch_node *input = node->in[i];
@@ -245,10 +223,14 @@ static void live_backward(const ch_plan *plan, ch_buffer *buffers, const ch_node
 static void find_lifetimes(const ch_plan *plan, ch_buffer *buffers) {
   for (int t = 0; t < plan->step_count; t++) {
     const ch_node *node = plan->steps[t].node;
-    if (plan->steps[t].kind == CH_STEP_FORWARD)
-      live_forward(buffers, node, t);
-    else
+    if (plan->steps[t].kind == CH_STEP_FORWARD) {
+      use_inputs(buffers, node, t);
+      size_t bytes = node->op->staged ? node->op->staged(node)
+                                      : (size_t)ch_node_count(node) * ch_dtype_size(node->dtype);
+      if (has_value_buffer(node)) ch_buffer_define(buffer_of(buffers, VALUE, node), t, bytes);
+    } else {
       live_backward(plan, buffers, node, t);
+    }
     if (plan->options.backward && node->op->saved && node->needs_gradient)
       use_or_define(buffer_of(buffers, SAVED, node), t, node->op->saved(node), plan);
   }
@@ -314,7 +296,11 @@ static ch_status make_plan(ch_plan *plan, const ch_kernels *kernels, const ch_te
   mark_needed(plan, needed);
   mark_parameter_only(plan, needed);
   choose_dropped(plan, needed);
-  schedule_forward(plan, needed, scheduled);
+  for (int id = 0; id <= plan->root->id; id++) {
+    ch_node *node = plan->graph->nodes[id];
+    if (!scheduled[id] && has_step(plan, needed, node))
+      schedule_together(plan, needed, add_step(plan, CH_STEP_FORWARD, node), scheduled);
+  }
   if (plan->options.backward) schedule_backward(plan, needed, reached, back);
   mark_final_gradients(plan, final);
   number_sums(plan, numbers);

@@ -133,7 +133,7 @@ double ch_run_share(const ch_run *run);
 /* Runs every step; afterwards the root's value is at ch_run_value(run, root). */
 ch_status ch_plan_run(const ch_plan *plan, ch_run *run);
 
-/* Where a run of the plan finds the sum. */
+/* Returns the address of a sum of gradients in a run of the plan. */
 void *ch_run_gradient_sum(const ch_plan *plan, const ch_workspace *workspace, void *const *gradients,
                           int sum);
 

@@ -1,4 +1,4 @@
-/* The interface between planning and running. */
+/* Declarations that plan.c, run_plan.c and profile.c share. Other files use plan.h. */
 #ifndef CH_GRAPH_PLAN_PRIVATE_H
 #define CH_GRAPH_PLAN_PRIVATE_H
 
@@ -34,7 +34,7 @@ struct ch_plan {
   ch_plan_step *steps;
   int step_count;
   bool *accumulate, *makes_final; /* [inputs of all nodes] the arrays that the steps point into */
-  int *begins, *ends;             /* likewise */
+  int *begins, *ends;             /* [inputs of all nodes] */
   ch_gradient_sum *sums;
   int sum_count;
   bool *dropped; /* [nodes] computed again for the backward pass */

@@ -1,4 +1,5 @@
-/* Adds up the time of every operation, and the bytes and FLOPs of each call. */
+/* Adds up the time of every operation, and the bytes and FLOPs of each call. Without a profile nothing is
+ * measured. */
 #include "graph/profile.h"
 
 #include <stdio.h>
@@ -94,19 +95,15 @@ void ch_profile_span(ch_profile *profile, const char *name, double start) {
 
 /* --- what a step is ------------------------------------------------------------------------------------- */
 
-/* The layer in a parameter's name, "model.layers.3.mlp.up_proj.weight"; -1 when it has none. */
-static int layer_in(const char *label) {
-  int layer = -1;
-  const char *at = strstr(label, "layers.");
-  return at && sscanf(at, "layers.%d", &layer) == 1 ? layer : -1;
-}
-
 /* The layer of the node's parameters; for a node without parameters, the last layer that its inputs come
    from. */
 static int layer_of(const ch_node *node) {
   int layer = -1;
   for (int i = 0; i < node->inputs; i++)
-    if (node->in[i]->label) return layer_in(node->in[i]->label);
+    if (node->in[i]->label) { /* a parameter's name: "model.layers.3.mlp.up_proj.weight" */
+      const char *at = strstr(node->in[i]->label, "layers.");
+      return at && sscanf(at, "layers.%d", &layer) == 1 ? layer : -1;
+    }
   for (int i = 0; i < node->inputs; i++) {
     int other = layer_of(node->in[i]);
     if (other > layer) layer = other;
@@ -134,19 +131,13 @@ static double tokens_held(const ch_run *run, const ch_graph *graph) {
   return held;
 }
 
-/* Tokens of the cache that a query of this run sees on average. */
-static double context_of(const ch_run *run, const ch_graph *graph) {
-  if (!run->cache) return 0;
-  return tokens_held(run, graph) / (double)graph->sequences - ((double)graph->length - 1) / 2;
-}
-
 /* Streamed values counted so far: keys and values may be computed from the same ones. */
-typedef struct counted {
+typedef struct node_set {
   const ch_node *node[CH_MAX_STREAM_NODES];
   int count;
-} counted;
+} node_set;
 
-static bool count_once(counted *c, const ch_node *node) {
+static bool count_once(node_set *c, const ch_node *node) {
   for (int i = 0; i < c->count; i++)
     if (c->node[i] == node) return false;
   if (c->count < CH_MAX_STREAM_NODES) c->node[c->count++] = node;
@@ -154,7 +145,7 @@ static bool count_once(counted *c, const ch_node *node) {
 }
 
 /* Arithmetic of the streamed inputs of the node: computed once for every token that it reads. */
-static double streamed_flops(const ch_run *run, const ch_node *node, counted *c) {
+static double streamed_flops(const ch_run *run, const ch_node *node, node_set *c) {
   double flops = 0;
   for (int i = 0; i < node->inputs; i++) {
     const ch_node *in = node->in[i];
@@ -169,9 +160,10 @@ static double streamed_flops(const ch_run *run, const ch_node *node, counted *c)
 static double flops_of(const ch_run *run, const ch_plan_step *step) {
   const ch_node *node = step->node;
   ch_graph *graph = run->plan->graph;
-  graph->context = context_of(run, graph); /* for counting alone */
+  if (run->cache) /* for counting alone: the tokens that a query of this run sees on average */
+    graph->context = tokens_held(run, graph) / (double)graph->sequences - ((double)graph->length - 1) / 2;
   double flops = node->op->flops ? node->op->flops(node) : 0;
-  if (node->op->reads_states && run->cache) flops += streamed_flops(run, node, &(counted){.count = 0});
+  if (node->op->reads_states && run->cache) flops += streamed_flops(run, node, &(node_set){.count = 0});
   graph->context = 0;
   if (step->kind == CH_STEP_FORWARD) return flops;
   return flops * (node->op->fused ? 3 : 2); /* the gradients of both factors; and the value itself */

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <crosshead/profile.h>
+#include <crosshead/session.h>
 
 #include "tensor/tensor.h"
 

@@ -1,4 +1,5 @@
-/* Runs a plan, and answers what operations ask about the run: values, gradients, scratch memory. */
+/* Runs a plan step by step, and tells operations where their values, gradients and scratch memory are. It
+ * allocates nothing. */
 #include <string.h>
 
 #include "base/progress.h"

@@ -122,15 +122,11 @@ static ch_column_range joined(ch_column_range a, ch_column_range b) {
   return (ch_column_range){first, (a_end > b_end ? a_end : b_end) - first};
 }
 
-static bool same_columns(ch_column_range a, ch_column_range b) {
-  return a.first == b.first && a.count == b.count;
-}
-
 static ch_column_range needed_of(const ch_node *node, int input, ch_column_range wanted) {
   return node->op->stream_needs ? node->op->stream_needs(node, input, wanted) : wanted;
 }
 
-/* The columns of every node that heads head … head+heads-1 need. */
+/* Finds the columns of every node that heads head … head+heads-1 need. */
 static void find_columns(const ch_stream *stream, int64_t head, int64_t heads, ch_column_range columns[]) {
   memset(columns, 0, (size_t)stream->nodes * sizeof *columns);
   for (int i = 0; i < CH_STREAM_ENDS; i++) {
@@ -212,19 +208,19 @@ static ch_stream_value made_dense(const ch_run *run, const ch_stream_value *valu
 
 /* How the values of a span are computed: the columns of every node; whether block-quantised states may stay
    as they are; many tokens by all threads, or a few by one. */
-typedef struct making {
+typedef struct tile_job {
   const ch_stream *stream;
   int64_t count;
   bool takes_blocks, many;
   ch_column_range columns[CH_MAX_STREAM_NODES];
-} making;
+} tile_job;
 
-static bool makes_many(const making *m, const ch_node *node) {
+static bool makes_many(const tile_job *m, const ch_node *node) {
   return m->many && node->op->stream_many;
 }
 
 /* Space for the value of node n, and for dense copies of its inputs where they may be needed. */
-static void *take_node(const making *m, int n, scratch_arena *arena, void *copies[CH_MAX_STREAM_INPUTS]) {
+static void *take_node(const tile_job *m, int n, scratch_arena *arena, void *copies[CH_MAX_STREAM_INPUTS]) {
   const ch_stream *stream = m->stream;
   const ch_node *node = stream->node[n];
   const ch_column_range *columns = m->columns;
@@ -238,15 +234,15 @@ static void *take_node(const making *m, int n, scratch_arena *arena, void *copie
     if (!input->streamed || node->op->stream_raw) continue;
     ch_column_range wanted = needed_of(node, i, columns[n]);
     ch_column_range made = made_columns(input, columns[place_of(stream, input)]);
-    if ((lies_in_cache(input) && !block_quantised(input)) || !same_columns(made, wanted) ||
-        makes_many(m, node))
+    bool others = made.first != wanted.first || made.count != wanted.count;
+    if ((lies_in_cache(input) && !block_quantised(input)) || others || makes_many(m, node))
       copies[i] = take(arena, count * wanted.count);
   }
   return take(arena, (count + 2) * columns[n].count);
 }
 
 /* The type that node n is given a streamed input in. */
-static ch_dtype given_type(const making *m, const ch_node *node, const ch_stream_value *value) {
+static ch_dtype given_type(const tile_job *m, const ch_node *node, const ch_stream_value *value) {
   ch_dtype own = m->stream->run->kernels->dtype;
   return makes_many(m, node) && !node->op->stream_unrounded && node->graph->compute == CH_BF16 &&
                  value->dtype == own
@@ -254,7 +250,7 @@ static ch_dtype given_type(const making *m, const ch_node *node, const ch_stream
              : own;
 }
 
-static ch_status evaluate(const making *m, int n, const ch_tile_span *span, ch_stream_value *values,
+static ch_status evaluate(const tile_job *m, int n, const ch_tile_span *span, ch_stream_value *values,
                           scratch_arena *arena) {
   const ch_stream *stream = m->stream;
   const ch_node *node = stream->node[n];
@@ -294,7 +290,7 @@ static ch_tile tile_of(const ch_stream *stream, const ch_stream_end *end, const 
                    .head_stride = end->stride};
 }
 
-static ch_status make_tiles(making *m, const ch_tile_span *span, void *space, ch_tiles *tiles) {
+static ch_status make_tiles(tile_job *m, const ch_tile_span *span, void *space, ch_tiles *tiles) {
   const ch_stream *stream = m->stream;
   ch_stream_value made[CH_MAX_STREAM_NODES];
   scratch_arena arena = {.base = space, .element = ch_dtype_size(stream->run->kernels->dtype)};
@@ -310,12 +306,12 @@ static ch_status make_tiles(making *m, const ch_tile_span *span, void *space, ch
 }
 
 static void produce(const ch_attend *args, const ch_tile_span *span, void *scratch, ch_tiles *tiles) {
-  making m = {.stream = args->context, .count = span->count, .takes_blocks = args->takes_blocks};
+  tile_job m = {.stream = args->context, .count = span->count, .takes_blocks = args->takes_blocks};
   make_tiles(&m, span, scratch, tiles); /* fails only if many tokens are computed at once */
 }
 
 /* Elements of the values of some heads. */
-static int64_t elements_of(making *m, int64_t head, int64_t heads) {
+static int64_t elements_of(tile_job *m, int64_t head, int64_t heads) {
   scratch_arena arena = {.element = ch_dtype_size(m->stream->run->kernels->dtype)};
   find_columns(m->stream, head, heads, m->columns);
   for (int n = 0; n < m->stream->nodes; n++) {
@@ -328,7 +324,7 @@ static int64_t elements_of(making *m, int64_t head, int64_t heads) {
 /* The requested heads decide how many columns are computed for them: a head's columns may be in one block of
    states or in two. */
 static int64_t scratch_elements(const ch_attend *args, int64_t heads, int64_t count) {
-  making m = {.stream = args->context, .count = count, .takes_blocks = args->takes_blocks};
+  tile_job m = {.stream = args->context, .count = count, .takes_blocks = args->takes_blocks};
   int64_t most = 0;
   for (int64_t head = 0; head == 0 || head + heads <= args->kv_heads; head++) {
     int64_t own = elements_of(&m, head, heads);
@@ -352,16 +348,16 @@ double ch_stream_flops(const ch_stream *stream) {
 }
 
 int64_t ch_stream_laid_elements(const ch_stream *stream, int64_t heads, int64_t count) {
-  return elements_of(&(making){.stream = stream, .count = count, .many = true}, 0, heads);
+  return elements_of(&(tile_job){.stream = stream, .count = count, .many = true}, 0, heads);
 }
 
 ch_status ch_stream_lay(const ch_stream *stream, const ch_tile_span *span, void *space, ch_laid_tiles *laid) {
   laid->first = span->first;
-  return make_tiles(&(making){.stream = stream, .count = span->count, .many = true}, span, space,
+  return make_tiles(&(tile_job){.stream = stream, .count = span->count, .many = true}, span, space,
                     &laid->tiles);
 }
 
-/* A tile from so many tokens and heads on. */
+/* Moves a tile on by a number of tokens and heads. */
 static ch_tile tile_from(ch_tile tile, int64_t token, int64_t head) {
   tile.data = (const char *)tile.data +
               (token * tile.stride + head * tile.head_stride) * (int64_t)ch_dtype_size(tile.dtype);

@@ -1,4 +1,5 @@
-/* Images as what a model sees: numbers from -1 to 1, in training also mirrored and shifted. */
+/* Converts images to the numbers that a model reads, from -1 to 1; in training they are also mirrored and
+ * shifted. */
 #ifndef CH_IMAGES_AUGMENT_H
 #define CH_IMAGES_AUGMENT_H
 

@@ -1,4 +1,4 @@
-/* Reads both layouts. Sizes and counts are checked before they are used. */
+/* Reads CIFAR and IDX files. Sizes and counts are checked before they are used. */
 #include "images/image_file.h"
 
 #include <string.h>

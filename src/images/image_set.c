@@ -51,15 +51,7 @@ static bool is_labels(const char *name) {
   return strstr(name, "labels") && stem_ends_with(name, "ubyte");
 }
 
-static bool is_images(const char *name) {
-  return (stem_ends_with(name, ".bin") || stem_ends_with(name, "ubyte")) && !is_labels(name);
-}
-
-static bool is_for_testing(const char *name) {
-  return strstr(name, "test") || strstr(name, "t10k");
-}
-
-/* `name` with the last `from` in it replaced by `to`; in malloc'd memory, NULL when memory is out. */
+/* `name` with the last `from` in it replaced by `to`; in malloc'd memory, NULL when out of memory. */
 static char *replaced(const char *name, const char *from, const char *to) {
   const char *place = NULL;
   for (const char *p = base_name(name); (p = strstr(p, from)); p++) place = p;
@@ -96,7 +88,8 @@ static ch_status add_path(ch_image_set *set, const char *path, ch_error *error) 
     return ch_fail(error, CH_ERROR_ARGUMENT, "%s is one file of images too many; %d are possible", path,
                    MOST_FILES);
   part *p = &set->parts[set->count];
-  *p = (part){.path = strdup(path), .tests = is_for_testing(base_name(path))};
+  const char *name = base_name(path);
+  *p = (part){.path = strdup(path), .tests = strstr(name, "test") || strstr(name, "t10k")};
   if (!p->path) return ch_no_memory(error);
   set->count++;
   return CH_OK;
@@ -122,8 +115,11 @@ static ch_status list_directory(ch_image_set *set, const char *directory, ch_err
   DIR *stream = opendir(directory);
   if (!stream) return ch_fail(error, CH_ERROR_IO, "cannot open %s: %s", directory, strerror(errno));
   ch_status status = CH_OK;
-  for (const struct dirent *entry; status == CH_OK && (entry = readdir(stream));)
-    if (is_images(entry->d_name)) status = add_entry(set, directory, entry->d_name, error);
+  for (const struct dirent *entry; status == CH_OK && (entry = readdir(stream));) {
+    const char *name = entry->d_name;
+    if ((stem_ends_with(name, ".bin") || stem_ends_with(name, "ubyte")) && !is_labels(name))
+      status = add_entry(set, directory, name, error);
+  }
   closedir(stream);
   qsort(set->parts, (size_t)set->count, sizeof *set->parts, by_path); /* nothing is open yet */
   if (status == CH_OK && set->count == 0)

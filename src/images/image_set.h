@@ -1,4 +1,5 @@
-/* A set of labelled images out of one file or many: what is trained on, and what validates. */
+/* A set of labelled images from one file or many, divided into a part for training and a part for
+ * validation. */
 #ifndef CH_IMAGES_IMAGE_SET_H
 #define CH_IMAGES_IMAGE_SET_H
 

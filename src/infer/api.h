@@ -1,4 +1,4 @@
-/* Shared by the public functions of libcrosshead. */
+/* Declarations that the files of libcrosshead's public functions share. */
 #ifndef CH_INFER_API_H
 #define CH_INFER_API_H
 

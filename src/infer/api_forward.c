@@ -11,10 +11,10 @@
 #include "infer/log_probability.h"
 
 /* The part of a result that callers do not see. */
-typedef struct kept {
+typedef struct result_memory {
   ch_workspace workspace; /* the tensor that holds the logits, unless the result owns them */
   void *gradient_data;
-} kept;
+} result_memory;
 
 /* Everything is F64, or nothing is. */
 static ch_dtype arithmetic_of(const ch_model *model) {
@@ -72,7 +72,7 @@ static ch_status not_finite(const ch_forward_request *r, int64_t row, ch_error *
                  narrow ? ", or the cache's type cannot hold a key or value, as bf16 and f32 can" : "");
 }
 
-/* Rows first ... first + rows - 1 of [sequences, length]. */
+/* Checks rows first ... first + rows - 1 of [sequences, length]. */
 static ch_status check_finite(const ch_forward_request *r, int64_t first, int64_t rows, int64_t vocabulary,
                               const float *logits, ch_error *error) {
   for (int64_t i = 0; i < rows * vocabulary; i++)
@@ -106,7 +106,7 @@ static ch_status plain_logits(const ch_model *model, const ch_forward_request *r
   CH_TRY(status);
   if (arithmetic_of(model) == CH_F32 && engine->kernels->memory->host) { /* they stay where they are */
     result->logits = (float *)(uintptr_t)value;
-    ((kept *)result->own)->workspace = engine->workspace;
+    ((result_memory *)result->own)->workspace = engine->workspace;
     engine->workspace = (ch_workspace){0};
     return CH_OK;
   }
@@ -150,7 +150,7 @@ static ch_status allocate_gradients(const ch_model *model, ch_dtype dtype, ch_fo
                                     size_t *bytes, ch_error *error) {
   size_t total = 0, element = ch_dtype_size(dtype), count = (size_t)model->params.count;
   for (size_t i = 0; i < count; i++) total += (size_t)ch_param_count(&model->params.rows[i]);
-  kept *own = result->own;
+  result_memory *own = result->own;
   result->gradients = calloc(count, sizeof *result->gradients);
   own->gradient_data = calloc(total, element);
   *bytes = total * element;
@@ -201,7 +201,7 @@ static ch_status gradients(const ch_model *model, const ch_forward_request *r, c
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "one token predicts nothing, so there is no loss to differentiate; give two or more");
   const ch_value_memory *memory = engine->kernels->memory;
-  kept *own = result->own;
+  result_memory *own = result->own;
   size_t bytes = 0;
   CH_TRY(allocate_gradients(model, arithmetic_of(model), result, &bytes, error));
   char *block = memory->host ? own->gradient_data : memory->allocate(bytes), *next = block;
@@ -353,7 +353,7 @@ ch_status ch_forward(const ch_model *model, const ch_forward_request *request, c
                                 .images = request->pixels != NULL,
                                 .cache_tokens = request->pixels ? 0 : rows,
                                 .classes = request->pixels ? config->num_classes : config->vocab_size,
-                                .own = calloc(1, sizeof(kept))};
+                                .own = calloc(1, sizeof(result_memory))};
   if (!targets || !result->own) {
     free(targets);
     ch_forward_result_free(result);
@@ -372,7 +372,7 @@ ch_status ch_forward(const ch_model *model, const ch_forward_request *request, c
 }
 
 void ch_forward_result_free(ch_forward_result *result) {
-  kept *own = result->own;
+  result_memory *own = result->own;
   if (!own || !own->workspace.data) free(result->logits);
   if (own) {
     ch_workspace_free(&own->workspace);

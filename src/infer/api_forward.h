@@ -1,4 +1,4 @@
-/* Passes inside the library. */
+/* The pass behind ch_forward, for other parts of the library. */
 #ifndef CH_INFER_API_FORWARD_H
 #define CH_INFER_API_FORWARD_H
 

@@ -116,14 +116,6 @@ static ch_status prepare_all(const ch_session *session, ch_batch_text *texts, si
   return CH_OK;
 }
 
-static ch_status write_all(ch_session *session, size_t count, ch_generation_text *to, ch_error *error) {
-  ch_status status =
-      ch_generate_texts(session, ch_session_model(session)->tokenizer, to, (int64_t)count, error);
-  ch_session_reset(session);
-  for (size_t i = 0; i < count; i++) advance_sampler(&to[i]);
-  return status;
-}
-
 ch_status ch_generate_batch(ch_session *session, ch_batch_text *texts, size_t count, ch_error *error) {
   if (!session || (!texts && count > 0))
     return ch_refuse_null(error, session ? "the array of texts" : "the session");
@@ -131,7 +123,11 @@ ch_status ch_generate_batch(ch_session *session, ch_batch_text *texts, size_t co
   ch_ids *ids = calloc(count + 1, sizeof *ids);
   ch_status status = to && ids ? CH_OK : ch_no_memory(error);
   if (status == CH_OK) status = prepare_all(session, texts, count, ids, to, error);
-  if (status == CH_OK) status = write_all(session, count, to, error);
+  if (status == CH_OK) {
+    status = ch_generate_texts(session, ch_session_model(session)->tokenizer, to, (int64_t)count, error);
+    ch_session_reset(session);
+    for (size_t i = 0; i < count; i++) advance_sampler(&to[i]);
+  }
   for (size_t i = 0; ids && i < count; i++) ch_ids_free(&ids[i]);
   free(ids);
   free(to);

@@ -1,4 +1,5 @@
-/* Opens a generation with its own session, and says how much memory that needs. */
+/* Creates the generation of <crosshead/generation.h> with a session of its own, and estimates their
+ * memory. */
 #include "infer/api.h"
 
 #include <stdlib.h>

@@ -52,12 +52,12 @@ ch_status ch_info_cache_roles(const ch_info *info, unsigned *roles, ch_error *er
 /* --- figures -------------------------------------------------------------------------------------------- */
 
 /* The settings, checked, and what the cache stores by them. */
-typedef struct chosen {
+typedef struct checked_settings {
   ch_info_settings settings;
   ch_cache_types types;
-} chosen;
+} checked_settings;
 
-static ch_status choose(const ch_info_settings *settings, chosen *c, ch_error *error) {
+static ch_status choose(const ch_info_settings *settings, checked_settings *c, ch_error *error) {
   ch_info_defaults(&c->settings);
   if (settings) c->settings = *settings;
   if (c->settings.depth < 0)
@@ -69,7 +69,7 @@ static ch_status choose(const ch_info_settings *settings, chosen *c, ch_error *e
   return ch_api_cache_types(asked, &c->types, error);
 }
 
-static ch_status make_row(const ch_info *info, const chosen *c, ch_info_row *row, ch_error *error) {
+static ch_status make_row(const ch_info *info, const checked_settings *c, ch_info_row *row, ch_error *error) {
   if (!info) return ch_refuse_null(error, "the configuration");
   row->name = info->name;
   row->config = &info->config;
@@ -78,7 +78,7 @@ static ch_status make_row(const ch_info *info, const chosen *c, ch_info_row *row
 
 ch_status ch_info_account(const ch_info *info, const ch_info_settings *settings, ch_account *account,
                           ch_error *error) {
-  chosen c;
+  checked_settings c;
   ch_info_row row;
   if (!account) return ch_refuse_null(error, "where the figures go");
   CH_TRY(choose(settings, &c, error));
@@ -126,7 +126,7 @@ static ch_status give(ch_text *text, char **out, ch_error *error) {
   return CH_OK;
 }
 
-static ch_status put_json(const ch_info_row *row, bool named, const chosen *c, ch_text *text,
+static ch_status put_json(const ch_info_row *row, bool named, const checked_settings *c, ch_text *text,
                           ch_error *error) {
   char types[TYPES_SIZE];
   CH_TRY(name_types(row->config, &c->types, types, error));
@@ -136,7 +136,7 @@ static ch_status put_json(const ch_info_row *row, bool named, const chosen *c, c
 }
 
 ch_status ch_info_json(const ch_info *info, const ch_info_settings *settings, char **json, ch_error *error) {
-  chosen c;
+  checked_settings c;
   ch_info_row row;
   ch_text text = {0};
   if (!json) return ch_refuse_null(error, "where the figures go");
@@ -148,7 +148,7 @@ ch_status ch_info_json(const ch_info *info, const ch_info_settings *settings, ch
 }
 
 ch_status ch_info_page(const ch_info *info, const ch_info_settings *settings, char **text, ch_error *error) {
-  chosen c;
+  checked_settings c;
   ch_info_row row;
   ch_text page = {0};
   char types[TYPES_SIZE];
@@ -162,7 +162,7 @@ ch_status ch_info_page(const ch_info *info, const ch_info_settings *settings, ch
 
 /* The rows of several; the caller frees them. */
 static ch_status make_rows(const ch_info *const *infos, size_t count, const ch_info_settings *settings,
-                           chosen *c, ch_info_row **rows, ch_error *error) {
+                           checked_settings *c, ch_info_row **rows, ch_error *error) {
   if (!infos || count < 1) return ch_refuse_null(error, "the list of configurations");
   CH_TRY(choose(settings, c, error));
   ch_info_row *made = calloc(count, sizeof *made);
@@ -178,7 +178,7 @@ static ch_status make_rows(const ch_info *const *infos, size_t count, const ch_i
 
 ch_status ch_info_table(const ch_info *const *infos, size_t count, const ch_info_settings *settings,
                         char **text, ch_error *error) {
-  chosen c;
+  checked_settings c;
   ch_info_row *rows = NULL;
   ch_text table = {0};
   if (!text) return ch_refuse_null(error, "where the table goes");
@@ -190,7 +190,7 @@ ch_status ch_info_table(const ch_info *const *infos, size_t count, const ch_info
 
 ch_status ch_info_table_json(const ch_info *const *infos, size_t count, const ch_info_settings *settings,
                              char **json, ch_error *error) {
-  chosen c;
+  checked_settings c;
   ch_info_row *rows = NULL;
   ch_text text = {0};
   if (!json) return ch_refuse_null(error, "where the figures go");

@@ -124,20 +124,15 @@ ch_status ch_memory_estimate(const ch_model *model, const ch_session_settings *s
   return CH_OK;
 }
 
-/* Those of the model's files that the model can produce: an id beyond the vocabulary never ends a text. */
-static void start_end_tokens(ch_session *session, const ch_model *model) {
-  int32_t ids[CH_MAX_END_TOKENS];
-  size_t count = 0;
-  for (int i = 0; i < model->end_token_count; i++)
-    if (model->end_tokens[i] < model->config.vocab_size) ids[count++] = model->end_tokens[i];
-  ch_session_set_end_tokens(session, ids, count, NULL);
-}
-
 ch_status ch_api_session_open(const ch_model *model, const ch_session_options *options, ch_session **session,
                               ch_error *error) {
   CH_TRY(ch_session_new(&model->config, &model->params, model->weights.tensors, options, session, error));
   ch_session_set_model(*session, model);
-  start_end_tokens(*session, model);
+  int32_t ids[CH_MAX_END_TOKENS]; /* without ids beyond the vocabulary, which the model never writes */
+  size_t count = 0;
+  for (int i = 0; i < model->end_token_count; i++)
+    if (model->end_tokens[i] < model->config.vocab_size) ids[count++] = model->end_tokens[i];
+  ch_session_set_end_tokens(*session, ids, count, NULL);
   return CH_OK;
 }
 

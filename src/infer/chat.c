@@ -30,7 +30,7 @@ typedef struct spellings {
 
 /* --- opening -------------------------------------------------------------------------------------------- */
 
-/* A token's text, as a string or as an object with "content". */
+/* Returns the text of a token that is a string or an object with "content". */
 static json_t *token_text(const json_t *value) {
   if (json_is_object(value)) value = json_object_get(value, "content");
   return json_is_string(value) ? json_incref((json_t *)(uintptr_t)value) : NULL;
@@ -65,14 +65,6 @@ static ch_status read_names(ch_chat *chat, const char *directory, ch_error *erro
   return CH_OK;
 }
 
-static ch_status open_text(ch_chat *chat, const char *directory, const char *text, const char *name,
-                           ch_error *error) {
-  chat->text = strdup(text);
-  if (!chat->text) return ch_no_memory(error);
-  CH_TRY(read_names(chat, directory, error));
-  return ch_template_parse(text, CH_TEMPLATE_CHAT, name, &chat->template, error);
-}
-
 ch_status ch_chat_open_text(const char *directory, const ch_tokenizer *tokenizer, const char *text,
                             const char *name, ch_chat **result, ch_error *error) {
   if (!directory || !tokenizer || !text || !name || !result)
@@ -82,7 +74,9 @@ ch_status ch_chat_open_text(const char *directory, const ch_tokenizer *tokenizer
   *result = NULL;
   if (!chat) return ch_no_memory(error);
   chat->tokenizer = tokenizer;
-  ch_status status = open_text(chat, directory, text, name, error);
+  chat->text = strdup(text);
+  ch_status status = chat->text ? read_names(chat, directory, error) : ch_no_memory(error);
+  if (status == CH_OK) status = ch_template_parse(text, CH_TEMPLATE_CHAT, name, &chat->template, error);
   if (status == CH_OK)
     *result = chat;
   else
@@ -222,7 +216,7 @@ static ch_status fields_of(const ch_chat *chat, const ch_chat_request *request, 
   return failed ? ch_no_memory(error) : CH_OK;
 }
 
-/* The rendered text with its marks. */
+/* Renders the prompt, in which marks stand for the spellings. */
 static ch_status render(const ch_chat *chat, const ch_chat_request *request, spellings *all, ch_text *text,
                         ch_error *error) {
   ch_template_scope scope = {.now = request->now};

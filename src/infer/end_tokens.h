@@ -1,4 +1,4 @@
-/* Which tokens end a text. */
+/* Collects the tokens that end a text of a model. */
 #ifndef CH_INFER_END_TOKENS_H
 #define CH_INFER_END_TOKENS_H
 

@@ -6,13 +6,13 @@
 #include "infer/generation.h"
 
 /* One call's state. */
-typedef struct writing {
+typedef struct text_job {
   ch_generation *generation;
   ch_generation_text *texts, *next, *last; /* those that are not added yet: from `next` to `last` - 1 */
   int64_t room;                            /* tokens of the session that are free */
   bool continues;                          /* the text continues what the session holds */
   const ch_generation_text *failed;        /* for another reason than its own logits; or NULL */
-} writing;
+} text_job;
 
 /* --- events --------------------------------------------------------------------------------------------- */
 
@@ -40,7 +40,7 @@ static bool take(const ch_event *event, void *user) {
   asked->generated = *event->generated;
   asked->status = event->status;
   if (event->status != CH_OK) ch_fail(&text->error, event->status, "%s", event->message);
-  if (event->status != CH_OK && event->status != CH_ERROR_NUMERIC) ((writing *)text->own)->failed = text;
+  if (event->status != CH_OK && event->status != CH_ERROR_NUMERIC) ((text_job *)text->own)->failed = text;
   return call_sink(asked, -1, event->text, event->size);
 }
 
@@ -64,14 +64,14 @@ static ch_generation_request request_of(ch_generation_text *text) {
 }
 
 /* Says which of several texts an error is about. */
-static void name_text(const writing *w, const ch_generation_text *text, ch_error *error) {
+static void name_text(const text_job *w, const ch_generation_text *text, ch_error *error) {
   char name[40];
   snprintf(name, sizeof name, "texts[%lld]", (long long)(text - w->texts));
   if (!w->continues && error) ch_fail_in(error, name);
 }
 
 /* Room for the ids of a whole text, so that a token allocates nothing. */
-static ch_status reserve_ids(const writing *w, const ch_generation_text *text, ch_error *error) {
+static ch_status reserve_ids(const text_job *w, const ch_generation_text *text, ch_error *error) {
   int64_t most = w->room, wanted = text->asked->max_tokens;
   if (wanted > 0 && wanted < most) most = wanted;
   if (!text->asked->ids || ch_ids_reserve(text->asked->ids, (size_t)most)) return CH_OK;
@@ -79,7 +79,7 @@ static ch_status reserve_ids(const writing *w, const ch_generation_text *text, c
 }
 
 /* All texts, before any is begun. */
-static ch_status check(writing *w, ch_error *error) {
+static ch_status check(text_job *w, ch_error *error) {
   for (ch_generation_text *text = w->texts; text < w->last; text++) {
     const ch_generation_request request = request_of(text);
     text->asked->generated = (ch_generation_result){.end = CH_END_STOPPED, .stop_string = -1};
@@ -94,7 +94,7 @@ static ch_status check(writing *w, ch_error *error) {
 
 /* Adds texts as long as few wait: enough that all places can be filled, and that a prompt is known to be
    shared. */
-static ch_status add(writing *w, int64_t places, ch_error *error) {
+static ch_status add(text_job *w, int64_t places, ch_error *error) {
   ch_generation_counts counts;
   ch_generation_count(w->generation, &counts);
   if (ch_generation_stopped(w->generation)) w->next = w->last;
@@ -108,13 +108,13 @@ static ch_status add(writing *w, int64_t places, ch_error *error) {
   return CH_OK;
 }
 
-static ch_status failure_of(const writing *w, const ch_generation_text *text, ch_error *error) {
+static ch_status failure_of(const text_job *w, const ch_generation_text *text, ch_error *error) {
   if (error) *error = text->error;
   name_text(w, text, error);
   return text->asked->status;
 }
 
-static ch_status write_all(writing *w, int64_t places, ch_error *error) {
+static ch_status write_all(text_job *w, int64_t places, ch_error *error) {
   CH_TRY(check(w, error));
   for (bool busy = true; busy || w->next < w->last;) {
     CH_TRY(add(w, places, error));
@@ -130,11 +130,11 @@ static ch_status generate(ch_session *session, const ch_tokenizer *tokenizer, ch
                           int64_t count, bool continues, ch_error *error) {
   const ch_cache *cache = ch_session_cache(session);
   const ch_generation_manner manner = {.continues = continues};
-  writing w = {.texts = texts,
-               .next = texts,
-               .last = texts + count,
-               .room = cache->capacity - (continues ? cache->length[0] : 0),
-               .continues = continues};
+  text_job w = {.texts = texts,
+                .next = texts,
+                .last = texts + count,
+                .room = cache->capacity - (continues ? cache->length[0] : 0),
+                .continues = continues};
   CH_TRY(ch_generation_over(session, tokenizer, &manner, &w.generation, error));
   ch_status status = write_all(&w, cache->sequences, error);
   ch_generation_free(w.generation);

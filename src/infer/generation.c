@@ -207,7 +207,7 @@ static void choose(const ch_generation *g, ch_text_place *p, const float *logits
   if (asked->top_count > 0) ch_likeliest(logits, g->vocabulary, log_sum, p->top, asked->top_count);
 }
 
-/* Counts the token for penalties; false when memory is out. */
+/* Counts the token for penalties; false when out of memory. */
 static bool count_token(ch_text_place *p) {
   const ch_generation_request *asked = &p->request->asked;
   if (asked->frequency_penalty == 0 && asked->presence_penalty == 0) return true;

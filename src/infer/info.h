@@ -1,4 +1,4 @@
-/* The figures of <crosshead/info.h> as text. */
+/* The figures of <crosshead/info.h> as pages and tables of text. */
 #ifndef CH_INFER_INFO_H
 #define CH_INFER_INFO_H
 

@@ -12,7 +12,7 @@
 
 /* --- what a model is ------------------------------------------------------------------------------------ */
 
-/* "k, v" of CH_ON_ bits. */
+/* Writes CH_ON_ bits as "k, v". */
 static void put_states(unsigned on, ch_text *text) {
   static const char *const names[] = {"q", "k", "v"};
   const char *between = " on ";
@@ -122,14 +122,6 @@ static bool put_shared_heads(const ch_config *c, ch_text *text) {
   return a->shared_qk_dim || a->k_rank;
 }
 
-static void put_choice_of_heads(const ch_config *c, ch_text *text) {
-  const ch_attention_config *a = &c->attention;
-  if (!a->active_heads) return;
-  ch_text_printf(text,
-                 "           every token weighs %" PRId64 " heads and %" PRId64 " of the other %" PRId64 "\n",
-                 a->shared_heads, a->active_heads, c->num_attention_heads - a->shared_heads);
-}
-
 static void put_heads(const ch_config *c, ch_text *text) {
   ch_text_printf(text, "           %" PRId64 " %s of width %" PRId64 ", %" PRId64, c->num_hidden_layers,
                  ch_plural(c->num_hidden_layers, "layer", "layers"), c->hidden_size, c->num_attention_heads);
@@ -143,7 +135,11 @@ static void put_heads(const ch_config *c, ch_text *text) {
   else
     ch_text_printf(text, " query and %" PRId64 " key-value heads of %" PRId64 "\n", c->num_key_value_heads,
                    c->head_dim);
-  put_choice_of_heads(c, text);
+  int64_t shared = c->attention.shared_heads, active = c->attention.active_heads;
+  if (active)
+    ch_text_printf(
+        text, "           every token weighs %" PRId64 " heads and %" PRId64 " of the other %" PRId64 "\n",
+        shared, active, c->num_attention_heads - shared);
 }
 
 static void put_experts(const ch_config *c, ch_text *text) {

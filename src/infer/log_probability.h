@@ -1,4 +1,4 @@
-/* Log-probabilities of tokens from logits, and the likeliest tokens. */
+/* Log-probabilities of tokens, and the likeliest tokens, from logits as they are. */
 #ifndef CH_INFER_LOG_PROBABILITY_H
 #define CH_INFER_LOG_PROBABILITY_H
 

@@ -32,7 +32,7 @@ ch_status ch_model_materialise(ch_model *model, ch_materialise_for form, ch_erro
   if (model->materialised)
     return ch_fail(error, CH_ERROR_ARGUMENT, "%s was brought into another form already; open it again",
                    model->directory);
-  ch_materialised to;
+  ch_materialised_model to;
   CH_TRY(ch_materialise(&model->config, &model->params, model->weights.tensors, form, &to, error));
   ch_params_free(&model->params);
   free(model->weights.tensors);

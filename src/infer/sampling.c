@@ -144,7 +144,7 @@ static inline float exp_of_negative(float x) {
   return p * float_of(bits > least ? 0 : power);
 }
 
-/* logits become exp((logit - largest) / temperature). */
+/* Turns logits into weights exp((logit - largest) / temperature). */
 static void make_weights(const float *logits, int64_t n, float largest, double temperature, float *weights) {
   /* The bounds avoid 0 * inf and inf * 0; they change no result for the logits of a real model. */
   float inverse = (float)fmin(fmax(1 / temperature, 1e-30), 1e30);

@@ -1,4 +1,7 @@
-/* Prefill in chunks, decoding token by token: one planned pass each, reused between calls. */
+/* Runs sessions: prompts in chunks, then one token per sequence. Each shape is planned once and its plan
+ * is reused.
+ *
+ * Checks of the public settings are in api_session.c; choosing tokens is not a session's work. */
 #include "infer/session.h"
 
 #include "base/progress.h"
@@ -43,12 +46,6 @@ void ch_session_options_default(const ch_config *config, ch_session_options *opt
                                   .cache = ch_cache_of(CH_F32)};
 }
 
-static ch_status create_cache(ch_session *session, ch_error *error) {
-  const ch_session_options *o = &session->options;
-  return ch_engine_cache(&session->engine, session->config, o->sequences, o->context, &o->cache,
-                         &session->cache, error);
-}
-
 static ch_status check_options(const ch_config *config, const ch_tensor *weights,
                                const ch_session_options *options, ch_error *error) {
   if (weights[0].dtype == CH_F64)
@@ -79,7 +76,8 @@ ch_status ch_session_new(const ch_config *config, const ch_params *params, const
   CH_TRY_GOTO(ch_engine_init_threads(&session->engine, CH_F32, options->threads, error));
   session->engine.compute = options->compute;
   CH_TRY_GOTO(ch_pass_table_create(&session->engine, config, params, PASSES, &session->passes, error));
-  CH_TRY_GOTO(create_cache(session, error));
+  CH_TRY_GOTO(ch_engine_cache(&session->engine, config, options->sequences, options->context, &options->cache,
+                              &session->cache, error));
   CH_TRY_GOTO(ch_cache_selection_create(session->cache, &session->fed, error));
   session->all = malloc((size_t)options->sequences * sizeof *session->all);
   for (int64_t s = 0; session->all && s < options->sequences; s++) session->all[s] = (int32_t)s;
@@ -121,7 +119,7 @@ static ch_status find_pass(ch_session *session, int64_t sequences, int64_t lengt
   return ch_pass_table_find(session->passes, &shape, runner, error);
 }
 
-/* A pass over `count` tokens of each of sequences order [sequences]. */
+/* Computes a pass over `count` tokens of each of sequences order [sequences]. */
 static ch_status pass(ch_session *session, const int32_t *order, int64_t sequences, const int32_t *tokens,
                       int64_t count, ch_head head, const float **logits, ch_error *error) {
   ch_runner *runner;
@@ -167,13 +165,13 @@ static ch_status check_tokens(const ch_session *session, int64_t first, int64_t 
 
 /* How far a feed is: passes of a large model take minutes, so the progress callback is called within them
    too. */
-typedef struct reading {
+typedef struct feed_state {
   const ch_session *session;   /* whose callback is called, if it has one */
   int64_t done, length, total; /* tokens per sequence: before this pass, of this pass, of the text */
   ch_head head;                /* of the passes */
   double share;                /* of this pass */
   double first_question;       /* of ch_clock: a short pass asks only when it is over */
-} reading;
+} feed_state;
 
 static const double SHORT_PASS = 0.05;
 
@@ -182,13 +180,13 @@ bool ch_session_goes_on(const ch_session *s, int64_t done, int64_t total) {
 }
 
 static bool reading_stops(void *context) {
-  const reading *r = context;
+  const feed_state *r = context;
   if (ch_clock() < r->first_question) return false;
   return !ch_session_goes_on(r->session, r->done + (int64_t)(r->share * (double)r->length), r->total);
 }
 
 static void reading_share(void *context, double share) {
-  ((reading *)context)->share = share;
+  ((feed_state *)context)->share = share;
 }
 
 /* The memory that a stopped pass may have overwritten: the rings of a sequence that fills them, and states of
@@ -200,7 +198,7 @@ static void forget_overwritten(ch_session *session, int64_t first, int64_t seque
       cache->length[s] = 0;
 }
 
-static ch_status watched_pass(ch_session *session, int64_t first, int64_t sequences, reading *r,
+static ch_status watched_pass(ch_session *session, int64_t first, int64_t sequences, feed_state *r,
                               const float **logits, ch_error *error) {
   r->share = 0;
   r->first_question = ch_clock() + SHORT_PASS;
@@ -214,7 +212,7 @@ static ch_status watched_pass(ch_session *session, int64_t first, int64_t sequen
 
 /* In chunks; CH_ERROR_INTERRUPTED where the progress callback cancels in one or between two. */
 static ch_status feed_chunks(ch_session *session, int64_t first, int64_t sequences, const int32_t *tokens,
-                             int64_t count, reading *r, const float **logits, ch_error *error) {
+                             int64_t count, feed_state *r, const float **logits, ch_error *error) {
   const int64_t chunk = session->options.chunk;
   ch_status status = CH_OK;
   for (int64_t at = 0; status == CH_OK && at < count; at += r->length) {
@@ -233,7 +231,7 @@ static ch_status feed_chunks(ch_session *session, int64_t first, int64_t sequenc
 }
 
 static ch_status feed(ch_session *session, int64_t first, int64_t sequences, const int32_t *tokens,
-                      size_t count, reading *r, const float **logits, ch_error *error) {
+                      size_t count, feed_state *r, const float **logits, ch_error *error) {
   CH_TRY(check_tokens(session, first, sequences, tokens, count, logits, error));
   int32_t before = session->cache->length[first];
   ch_status status = feed_chunks(session, first, sequences, tokens, (int64_t)count, r, logits, error);
@@ -250,14 +248,14 @@ static ch_status feed(ch_session *session, int64_t first, int64_t sequences, con
 ch_status ch_session_feed(ch_session *session, const int32_t *tokens, size_t count, const float **logits,
                           ch_error *error) {
   if (!session) return ch_fail(error, CH_ERROR_ARGUMENT, "the session is NULL");
-  reading r = {.session = session, .total = (int64_t)count, .head = CH_HEAD_LAST_LOGITS};
+  feed_state r = {.session = session, .total = (int64_t)count, .head = CH_HEAD_LAST_LOGITS};
   return feed(session, 0, session->options.sequences, tokens, count, &r, logits, error);
 }
 
 ch_status ch_session_feed_one(ch_session *session, int32_t sequence, const int32_t *tokens, size_t count,
                               const float **logits, ch_error *error) {
   if (!session) return ch_fail(error, CH_ERROR_ARGUMENT, "the session is NULL");
-  reading r = {.session = session, .total = (int64_t)count, .head = CH_HEAD_LAST_LOGITS};
+  feed_state r = {.session = session, .total = (int64_t)count, .head = CH_HEAD_LAST_LOGITS};
   return feed(session, sequence, 1, tokens, count, &r, logits, error);
 }
 
@@ -320,7 +318,7 @@ ch_status ch_session_feed_scored(ch_session *session, int32_t sequence, const in
     return ch_fail(error, CH_ERROR_ARGUMENT, "%zu tokens are more than a chunk of %zu", count, chunk);
   if (!session->states) session->states = calloc((chunk + HEAD_UNIT) * hidden, sizeof *session->states);
   if (!session->states) return ch_no_memory(error);
-  reading r = {.session = session, .total = (int64_t)count, .head = CH_HEAD_STATES};
+  feed_state r = {.session = session, .total = (int64_t)count, .head = CH_HEAD_STATES};
   CH_TRY(feed(session, sequence, 1, tokens, count, &r, &states, error));
   memcpy(session->states, states, count * hidden * sizeof *states);
   return score_rows(session, (int64_t)count, sink, user, error);

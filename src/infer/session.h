@@ -3,7 +3,6 @@
 #ifndef CH_INFER_SESSION_H
 #define CH_INFER_SESSION_H
 
-#include <crosshead/profile.h>
 #include <crosshead/session.h>
 
 #include "infer/end_tokens.h"

@@ -1,4 +1,5 @@
-/* Copies the small files of a model directory. */
+/* Copies the small files of a model directory besides weights and configuration: templates, tokenizer
+ * settings, generation settings. */
 #include "io/extra_files.h"
 
 #include <dirent.h>

@@ -27,7 +27,7 @@ static const ch_tensor *find_row(const ch_weights *files, const ch_config *confi
   return NULL;
 }
 
-/* `n` values from `first` on, widened. */
+/* Converts `n` values from `first` on to double. */
 static void widen(const ch_tensor *tensor, int64_t first, int64_t n, double *values) {
   char straight[PIECE * sizeof(double)]; /* the data may be unaligned */
   memcpy(straight, (const char *)tensor->data + ch_dtype_bytes(tensor->dtype, first),
@@ -95,12 +95,6 @@ static ch_status collect(const ch_safetensors *files, int file_count, const char
   return CH_OK;
 }
 
-/* Returns true if the configuration alone does not say all shapes. */
-static bool leaves_open(const ch_config *config) {
-  const ch_sharing *s = &config->sharing;
-  return s->type != CH_SHARING_NONE && s->atoms == 0 && s->rank == 0;
-}
-
 static ch_status declare_from(const char *where, const ch_safetensors *files, int file_count,
                               const char *prefix, const ch_config *config, ch_params *params,
                               ch_error *error) {
@@ -125,8 +119,9 @@ ch_status ch_model_declare_stored(const char *directory, const ch_config *config
   if (!ours) return ch_model_declare(config, params, error);
   if (ch_is_directory(directory)) {
     ch_status found = ch_weights_find(directory, &files, error);
-    if (found != CH_OK && leaves_open(config)) return found;
-    if (found != CH_OK) return ch_model_declare(config, params, error);
+    const ch_sharing *s = &config->sharing;
+    bool complete = s->type == CH_SHARING_NONE || s->atoms > 0 || s->rank > 0; /* it gives all shapes */
+    if (found != CH_OK) return complete ? ch_model_declare(config, params, error) : found;
   }
   ch_status status = declare_from(directory, files.shards, files.shard_count, "", config, params, error);
   ch_weights_close(&files);

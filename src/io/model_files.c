@@ -1,4 +1,8 @@
-/* Opens a model directory's weights: finds the files, matches them against the parameter table, converts. */
+/* Opens a model directory's weights: finds the files, matches them against the parameter table, and
+ * converts what cannot be used as stored. Other weights stay mapped, so that processes share them.
+ *
+ * The index is hostile input: names that lead out of the directory and deep nesting are refused.
+ * safetensors.c checks the files themselves, config_file/ reads config.json. */
 #include "io/model_files.h"
 
 #include <math.h>
@@ -130,11 +134,6 @@ static ch_status open_sharded(const char *directory, const char *index, ch_weigh
   return status;
 }
 
-static ch_status refuse_without_weights(const char *directory, ch_error *error) {
-  CH_TRY(ch_refuse_directory(directory, false, error));
-  return ch_fail(error, CH_ERROR_IO, "%s holds neither %s nor %s", directory, single_name, index_name);
-}
-
 static ch_status open_files(const char *directory, ch_weights *weights, ch_error *error) {
   char *single = ch_path_join(directory, single_name), *index = ch_path_join(directory, index_name);
   ch_status status;
@@ -144,9 +143,11 @@ static ch_status open_files(const char *directory, ch_weights *weights, ch_error
     status = ch_fail(error, CH_ERROR_IO, "%s is not a directory with a model in it", directory);
   else if (!ch_is_file(single) && ch_is_file(index))
     status = open_sharded(directory, index, weights, error);
-  else if (!ch_is_file(single))
-    status = refuse_without_weights(directory, error);
-  else {
+  else if (!ch_is_file(single)) {
+    status = ch_refuse_directory(directory, false, error);
+    if (status == CH_OK)
+      status = ch_fail(error, CH_ERROR_IO, "%s holds neither %s nor %s", directory, single_name, index_name);
+  } else {
     weights->shards = calloc(1, sizeof *weights->shards);
     status = weights->shards ? open_shard(directory, single_name, weights, error) : ch_no_memory(error);
   }
@@ -158,7 +159,7 @@ static ch_status open_files(const char *directory, ch_weights *weights, ch_error
 /* --- matching ------------------------------------------------------------------------------------------- */
 
 /* The state of opening a model. */
-typedef struct opening {
+typedef struct load_state {
   const char *directory;
   const ch_config *config;
   const ch_params *params;
@@ -166,10 +167,10 @@ typedef struct opening {
   ch_stored_tensor *stored; /* [params->count], table order; no name: not found (yet) */
   ch_tensor_place *places;  /* [params->count]; no name: the tensor is a whole one, in our order */
   ch_error *error;
-} opening;
+} load_state;
 
 /* An error about a tensor, in the one file or in the directory of several. */
-static ch_status tensor_error(const opening *o, ch_status code, const char *name, const char *what) {
+static ch_status tensor_error(const load_state *o, ch_status code, const char *name, const char *what) {
   char quoted[100];
   bool single = o->weights->shard_count == 1;
   ch_fail(o->error, code, "%s%s%s: tensor %s %s", o->directory, single ? "/" : "", single ? single_name : "",
@@ -190,7 +191,7 @@ static bool same_elements(const ch_tensor *tensor, const ch_param *row) {
   return same;
 }
 
-static ch_status check_shape(const opening *o, const ch_param *row, const ch_stored_tensor *stored) {
+static ch_status check_shape(const load_state *o, const ch_param *row, const ch_stored_tensor *stored) {
   const ch_tensor *tensor = &stored->tensor;
   bool same = tensor->rank == row->rank || strcmp(stored->name, row->name) != 0;
   if (same) same = same_elements(tensor, row);
@@ -215,7 +216,7 @@ static ch_status check_shape(const opening *o, const ch_param *row, const ch_sto
   return tensor_error(o, CH_ERROR_FORMAT, stored->name, what);
 }
 
-static ch_status unknown_tensor(const opening *o, const char *name) {
+static ch_status unknown_tensor(const load_state *o, const char *name) {
   const char **names = calloc((size_t)o->params->count + 1, sizeof *names);
   char what[400] = "is not one of this model's", quoted[100];
   for (int i = 0; names && i < o->params->count; i++) names[i] = o->params->rows[i].name;
@@ -241,14 +242,14 @@ static bool is_left_over(const ch_config *config, const char *name) {
          layer >= config->num_hidden_layers;
 }
 
-static ch_status missing(const opening *o, const char *name) {
+static ch_status missing(const load_state *o, const char *name) {
   bool head = strcmp(name, "lm_head.weight") == 0;
   return tensor_error(o, CH_ERROR_FORMAT, name,
                       head ? "is missing; if the head is the embedding, set \"tie_word_embeddings\" to true"
                            : "is missing");
 }
 
-static ch_status match(opening *o) {
+static ch_status match(load_state *o) {
   bool tied = o->config->tie_word_embeddings;
   const ch_stored_tensor *head = NULL;
   for (int s = 0; s < o->weights->shard_count; s++)
@@ -278,7 +279,8 @@ static ch_status match(opening *o) {
 
 /* Finds a tensor in any shard, with or without GPT-2's prefix, and marks it: used [all tensors of all
    shards]. */
-static ch_status find_used(const opening *o, const char *name, bool *used, const ch_stored_tensor **found) {
+static ch_status find_used(const load_state *o, const char *name, bool *used,
+                           const ch_stored_tensor **found) {
   static const char prefix[] = "transformer.";
   const size_t length = strlen(prefix);
   *found = NULL;
@@ -309,7 +311,7 @@ static ch_param whole_of(const ch_param *row, const ch_tensor_place *place, cons
 }
 
 /* The part of a stored tensor that a row is; where it is transposed, what its expert has of it. */
-static ch_status take_part(const opening *o, const ch_param *row, const ch_tensor_place *place,
+static ch_status take_part(const load_state *o, const ch_param *row, const ch_tensor_place *place,
                            const ch_stored_tensor *found, ch_stored_tensor *part) {
   const ch_tensor *tensor = &found->tensor;
   const ch_param whole = whole_of(row, place, found->name);
@@ -326,7 +328,7 @@ static ch_status take_part(const opening *o, const ch_param *row, const ch_tenso
 
 /* A half of a matrix of experts in MXFP4, [experts, rows, columns / 32] scales or as many blocks of 16 bytes:
    the expert's part of it. */
-static ch_status find_mxfp4(const opening *o, const ch_param *row, const ch_tensor_place *place,
+static ch_status find_mxfp4(const load_state *o, const ch_param *row, const ch_tensor_place *place,
                             const char *half, int64_t bytes, bool *used, const ch_stored_tensor **found,
                             const char **part) {
   char name[CH_TENSOR_NAME_SIZE + 16], what[200], has[100];
@@ -347,7 +349,7 @@ static ch_status find_mxfp4(const opening *o, const ch_param *row, const ch_tens
 }
 
 /* Finds the two tensors of an expert in MXFP4. *found stays NULL if experts have another type. */
-static ch_status take_mxfp4(const opening *o, const ch_param *row, ch_tensor_place *place, bool *used,
+static ch_status take_mxfp4(const load_state *o, const ch_param *row, ch_tensor_place *place, bool *used,
                             const ch_stored_tensor **found, ch_stored_tensor *part) {
   const ch_stored_tensor *scales;
   const char *blocks = NULL, *exponents = NULL;
@@ -362,7 +364,7 @@ static ch_status take_mxfp4(const opening *o, const ch_param *row, ch_tensor_pla
   return CH_OK;
 }
 
-static ch_status match_part(opening *o, int index, bool *used) {
+static ch_status match_part(load_state *o, int index, bool *used) {
   const ch_param *row = &o->params->rows[index];
   ch_tensor_place *place = &o->places[index];
   const ch_stored_tensor *found;
@@ -384,7 +386,7 @@ static ch_status match_part(opening *o, int index, bool *used) {
   return check_shape(o, row, found);
 }
 
-static ch_status match_parts(opening *o, bool *used) {
+static ch_status match_parts(load_state *o, bool *used) {
   for (int i = 0; i < o->params->count; i++) CH_TRY(match_part(o, i, used));
   for (int s = 0; s < o->weights->shard_count; s++)
     for (int64_t i = 0; i < o->weights->shards[s].count; i++) {
@@ -395,7 +397,7 @@ static ch_status match_parts(opening *o, bool *used) {
   return CH_OK;
 }
 
-static ch_status match_layout(opening *o) {
+static ch_status match_layout(load_state *o) {
   size_t count = 1;
   for (int s = 0; s < o->weights->shard_count; s++) count += (size_t)o->weights->shards[s].count;
   bool *used = calloc(count, sizeof *used);
@@ -454,15 +456,6 @@ static bool copy_piece(const char *in, ch_dtype from, ch_dtype to, int64_t n, ch
   return all_finite(out, n, to);
 }
 
-/* To n values of F32 or F64, as vectors are. */
-static void add_one(ch_dtype dtype, int64_t n, void *values) {
-  for (int64_t i = 0; i < n; i++)
-    if (dtype == CH_F64)
-      ((double *)values)[i] += 1;
-    else
-      ((float *)values)[i] += 1;
-}
-
 /* Copies this thread's pieces of a tensor, checked while they are in the cache; false when one is damaged. */
 static bool copy_share(const ch_tensor *stored, const ch_tensor_place *place, const ch_tensor *copy) {
   int64_t count = ch_tensor_count(stored), pieces = (count + PIECE - 1) / PIECE;
@@ -474,7 +467,12 @@ static bool copy_share(const ch_tensor *stored, const ch_tensor_place *place, co
     const char *in = (const char *)stored->data + ch_dtype_bytes(stored->dtype, first);
     char *out = (char *)copy->data + (size_t)first * to_size;
     finite = copy_piece(in, stored->dtype, copy->dtype, n, out) && finite;
-    if (place->plus_one) add_one(copy->dtype, n, out);
+    for (int64_t i = 0; place->plus_one && i < n; i++) { /* a vector of F32 or F64 */
+      if (copy->dtype == CH_F64)
+        ((double *)(void *)out)[i] += 1;
+      else
+        ((float *)(void *)out)[i] += 1;
+    }
   }
   return finite;
 }
@@ -546,7 +544,7 @@ static size_t bytes_of(const ch_param *row, ch_dtype dtype) {
 
 /* Fills the copies, all tensors in one parallel region: a barrier a tensor would cost more than the
    copying. */
-static ch_status copy_all(const opening *o) {
+static ch_status copy_all(const load_state *o) {
   int count = o->params->count, damaged = count; /* the first damaged row */
 #pragma omp parallel reduction(min : damaged) if (o->weights->owned_bytes > SMALL_COPY)
   for (int i = 0; i < count; i++) {
@@ -566,7 +564,7 @@ static ch_status copy_all(const opening *o) {
                       "holds a value that is not finite; the model is damaged");
 }
 
-static ch_status fill(opening *o, ch_weights_mode mode) {
+static ch_status fill(load_state *o, ch_weights_mode mode) {
   ch_weights *weights = o->weights;
   for (int i = 0; i < o->params->count; i++) {
     const ch_tensor *stored = &o->stored[i].tensor;
@@ -591,7 +589,7 @@ static ch_status fill(opening *o, ch_weights_mode mode) {
 }
 
 /* Refuses the weights of what is no model of itself, or packed, by the last part of a tensor's name. */
-static ch_status refuse_packed(const opening *o) {
+static ch_status refuse_packed(const load_state *o) {
   static const char *const marks[][2] = {{"qweight", "GPTQ or AWQ"},
                                          {"qzeros", "GPTQ or AWQ"},
                                          {"g_idx", "GPTQ"},
@@ -624,7 +622,7 @@ static ch_status refuse_packed(const opening *o) {
   return CH_OK;
 }
 
-static ch_status open_all(opening *o, ch_weights_mode mode) {
+static ch_status open_all(load_state *o, ch_weights_mode mode) {
   CH_TRY(open_files(o->directory, o->weights, o->error));
   CH_TRY(refuse_packed(o));
   CH_TRY(o->config->layout[0] ? match_layout(o) : match(o));
@@ -634,7 +632,7 @@ static ch_status open_all(opening *o, ch_weights_mode mode) {
 ch_status ch_weights_open(const char *directory, const ch_config *config, const ch_params *params,
                           ch_weights_mode mode, ch_weights *weights, ch_error *error) {
   *weights = (ch_weights){0};
-  opening o = {
+  load_state o = {
       .directory = directory, .config = config, .params = params, .weights = weights, .error = error};
   o.stored = calloc((size_t)params->count + 1, sizeof *o.stored);
   o.places = calloc((size_t)params->count + 1, sizeof *o.places);

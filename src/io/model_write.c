@@ -1,4 +1,5 @@
-/* Writes a model directory: weights converted as they go, then the configuration. */
+/* Writes a model directory: first the weights, converted piece by piece, then the configuration. A
+ * directory with a config.json is therefore complete. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,4 +1,6 @@
-/* safetensors: 8 bytes of header length, a JSON header, tensor data without holes. */
+/* Reads and writes safetensors files: 8 bytes of header length, a JSON header, tensor data without holes.
+ *
+ * Names, shapes, types and offsets are checked before a tensor is used: files come from strangers. */
 #include "io/safetensors.h"
 
 #include <inttypes.h>
@@ -390,17 +392,14 @@ const ch_stored_tensor *ch_safetensors_find(const ch_safetensors *file, const ch
 
 /* --- writing -------------------------------------------------------------------------------------------- */
 
-/* The alignment of a tensor's data. Blocks begin with scales of two bytes. */
-static size_t alignment_of(ch_dtype dtype) {
-  return ch_dtype_is_block_quantised(dtype) ? 2 : ch_dtype_size(dtype);
-}
-
-/* Wider elements first, else as given. */
+/* Wider elements first, else as given. Blocks begin with scales of two bytes. */
 static void lay_out(const ch_stored_tensor *tensors, int64_t count, int64_t *order) {
   int64_t n = 0;
   for (size_t size = 8; size > 0; size /= 2)
-    for (int64_t i = 0; i < count; i++)
-      if (alignment_of(tensors[i].tensor.dtype) == size) order[n++] = i;
+    for (int64_t i = 0; i < count; i++) {
+      ch_dtype dtype = tensors[i].tensor.dtype;
+      if ((ch_dtype_is_block_quantised(dtype) ? 2 : ch_dtype_size(dtype)) == size) order[n++] = i;
+    }
 }
 
 /* The metadata, an object of strings or NULL, with the types of block-quantised tensors added to it. */

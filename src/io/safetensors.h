@@ -1,4 +1,5 @@
-/* safetensors files: hostile-proof reading by memory map; writing under a temporary name, then renaming. */
+/* safetensors files. Reading maps the file and survives hostile contents. Writing goes to a temporary
+ * name, which is then renamed. */
 #ifndef CH_IO_SAFETENSORS_H
 #define CH_IO_SAFETENSORS_H
 

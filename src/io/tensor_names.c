@@ -31,7 +31,7 @@ static const rule inside[] = {{"attention.attention.query", "self_attn.q_proj"},
                               {"layernorm_before", "input_layernorm"},
                               {"layernorm_after", "post_attention_layernorm"}};
 
-/* The rest of `name` after `start`, or NULL. */
+/* Returns the rest of `name` after `start`; NULL if it begins otherwise. */
 static const char *after(const char *name, const char *start) {
   size_t length = strlen(start);
   return strncmp(name, start, length) == 0 ? name + length : NULL;

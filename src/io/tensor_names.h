@@ -1,4 +1,4 @@
-/* Tensors by the names of other programs. */
+/* The names that other programs give to tensors of a Vision Transformer. */
 #ifndef CH_IO_TENSOR_NAMES_H
 #define CH_IO_TENSOR_NAMES_H
 

@@ -31,7 +31,7 @@ typedef struct ch_law_fit {
 
 /* Tables that all fits to the same compute use. */
 typedef struct ch_ladder_tables ch_ladder_tables;
-/* NULL when memory is out. Release with ch_ladder_tables_free. */
+/* NULL when out of memory. Release with ch_ladder_tables_free. */
 ch_ladder_tables *ch_ladder_tables_new(const ch_rung_losses *data, int count);
 void ch_ladder_tables_free(ch_ladder_tables *tables);
 

@@ -83,7 +83,7 @@ static void hold_floors(const ch_ladder_ranges *r, group *g) {
   g->held = HELD;
 }
 
-/* Returns false when memory is out. */
+/* Returns false when out of memory. */
 static bool allow_own_floors(ch_ladder_ranges *r) {
   ch_ladder_solution own = r->fitted;
   if (!own.fit.one_floor || own.count == 1) return true;

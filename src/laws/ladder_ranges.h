@@ -13,7 +13,7 @@ typedef struct ch_ladder_solution {
   ch_law_fit fit;             /* with a degree of freedom */
 } ch_ladder_solution;
 
-/* Opens the ranges of a fit; NULL when memory is out. Release with ch_ladder_ranges_free. */
+/* Opens the ranges of a fit; NULL when out of memory. Release with ch_ladder_ranges_free. */
 typedef struct ch_ladder_ranges ch_ladder_ranges;
 ch_ladder_ranges *ch_ladder_ranges_new(const ch_ladder_solution *fitted);
 void ch_ladder_ranges_free(ch_ladder_ranges *ranges);

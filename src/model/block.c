@@ -60,7 +60,7 @@ static ch_node *added(ch_builder *builder, ch_node *x, ch_node *y) {
   return ch_op_add(builder->graph, x, y);
 }
 
-/* x with one half of the block, f, and its norms. */
+/* Adds one half of the block, f, to x, with its norms. */
 static ch_node *half(ch_builder *builder, ch_node *x, ch_node *(*f)(ch_builder *builder, ch_node *x),
                      const half_norms norms[]) {
   ch_norm_placement placement = builder->config->norm_placement;

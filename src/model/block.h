@@ -1,4 +1,4 @@
-/* A block: attention and a feed-forward network, each with a norm and a residual connection. */
+/* A block of the model: attention and a feed-forward network, each with a norm and a residual connection. */
 #ifndef CH_MODEL_BLOCK_H
 #define CH_MODEL_BLOCK_H
 

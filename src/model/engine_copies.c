@@ -1,4 +1,4 @@
-/* Copies of weights in an engine's memory, reused as long as the same weights are given. */
+/* Copies weights into an engine's memory, and reuses the copies while the same weights are given. */
 #include "model/engine_copies.h"
 
 #include <stdlib.h>

@@ -77,15 +77,15 @@ static ch_status settle(const ch_params *params, ch_materialise_for as, ch_confi
 /* --- values of the given tensors ------------------------------------------------------------------------ */
 
 /* The state of materialising a model. */
-typedef struct materialising {
+typedef struct materialisation {
   const ch_config *config;
   const ch_params *params;
   const ch_tensor *tensors;
   ch_materialise_for as;
   ch_engine engine;
-  ch_materialised *to;
+  ch_materialised_model *to;
   ch_error *error;
-} materialising;
+} materialisation;
 
 /* A row of the table whose tensor is computed from the given ones: part `suffix` of projection `name` in
    `layer`. */
@@ -106,19 +106,19 @@ static bool parse_row(const char *full, made_row *row) {
   return row->coefficients || strcmp(suffix, "weight") == 0;
 }
 
-static int atoms_row(const materialising *r, const made_row *row) {
+static int atoms_row(const materialisation *r, const made_row *row) {
   return ch_atoms_row(r->config, r->params, row->layer, row->name);
 }
 
 /* Returns true if the row is a matrix that a residual joins. */
-static bool joins_residual(const materialising *r, const made_row *row) {
+static bool joins_residual(const materialisation *r, const made_row *row) {
   return !row->coefficients && r->as != CH_MATERIALISE_STAND_IN &&
          ch_has_residual(r->params, row->layer, row->name) &&
          !ch_has_residual(&r->to->params, row->layer, row->name);
 }
 
 /* A layer's matrix that is one of the atoms: a view of it. */
-static bool is_view(const materialising *r, const made_row *row, ch_tensor *tensor) {
+static bool is_view(const materialisation *r, const made_row *row, ch_tensor *tensor) {
   if (joins_residual(r, row)) return false;
   int index = atoms_row(r, row);
   int64_t atom = r->as == CH_MATERIALISE_STAND_IN && index >= 0 ? row->layer % r->tensors[index].shape[0]
@@ -134,7 +134,7 @@ static bool is_view(const materialising *r, const made_row *row, ch_tensor *tens
 }
 
 /* The type that a computed tensor gets. */
-static ch_dtype type_of(const materialising *r, const made_row *row, const ch_param *param) {
+static ch_dtype type_of(const materialisation *r, const made_row *row, const ch_param *param) {
   int index = atoms_row(r, row);
   ch_dtype real = r->engine.kernels->dtype;
   if (index < 0) index = ch_params_find(r->params, param->name); /* a matrix that a residual joins */
@@ -142,7 +142,7 @@ static ch_dtype type_of(const materialising *r, const made_row *row, const ch_pa
   return r->tensors[index].dtype;
 }
 
-static ch_status run_graph(materialising *r, ch_graph *graph, ch_node *root, int64_t row,
+static ch_status run_graph(materialisation *r, ch_graph *graph, ch_node *root, int64_t row,
                            const ch_tensor *to) {
   ch_plan *plan;
   CH_TRY(ch_plan_create(graph, root, r->engine.kernels, &r->engine.team, &(ch_plan_options){0}, &plan,
@@ -173,7 +173,7 @@ static ch_status run_graph(materialising *r, ch_graph *graph, ch_node *root, int
 }
 
 /* The row's value, from the given tensors. */
-static ch_status compute(materialising *r, const made_row *made, const ch_tensor *to) {
+static ch_status compute(materialisation *r, const made_row *made, const ch_tensor *to) {
   ch_graph *graph = ch_graph_create(r->engine.kernels->dtype, 1, 1);
   ch_node **leaves = calloc((size_t)r->params->count, sizeof *leaves);
   if (!graph || !leaves) {
@@ -194,8 +194,8 @@ static ch_status compute(materialising *r, const made_row *made, const ch_tensor
 /* --- the result ----------------------------------------------------------------------------------------- */
 
 /* Finds a place for every tensor: the given one, a view of an atom, or memory in `data` (NULL so far). */
-static ch_status place_tensors(materialising *r) {
-  ch_materialised *to = r->to;
+static ch_status place_tensors(materialisation *r) {
+  ch_materialised_model *to = r->to;
   for (int i = 0; i < to->params.count; i++) {
     const ch_param *param = &to->params.rows[i];
     int from = ch_params_find(r->params, param->name);
@@ -215,8 +215,8 @@ static ch_status place_tensors(materialising *r) {
   return CH_OK;
 }
 
-static ch_status compute_all(materialising *r) {
-  ch_materialised *to = r->to;
+static ch_status compute_all(materialisation *r) {
+  ch_materialised_model *to = r->to;
   char *place = to->data = ch_pages_alloc(to->data_bytes);
   if (!place) return ch_no_memory(r->error);
   for (int i = 0; i < to->params.count; i++) {
@@ -236,7 +236,7 @@ static int by_name(const void *a, const void *b) {
 
 /* Returns true if a given tensor stays in the result: all do but a residual's, which stays only if its
    projection keeps its factors. */
-static bool stays(const materialising *r, const char *name) {
+static bool stays(const materialisation *r, const char *name) {
   const char *mark = strstr(name, ".residual.");
   char projection[CH_PROJECTION_NAME_SIZE];
   int layer;
@@ -248,7 +248,7 @@ static bool stays(const materialising *r, const char *name) {
 }
 
 /* Declares the result; shapes that its config leaves open are those of the given tensors. */
-static ch_status declare(materialising *r) {
+static ch_status declare(materialisation *r) {
   ch_known_shapes known = {.rows = calloc((size_t)r->params->count + 1, sizeof *known.rows)};
   if (!known.rows) return ch_no_memory(r->error);
   for (int i = 0; i < r->params->count; i++) {
@@ -266,7 +266,7 @@ static ch_status declare(materialising *r) {
   return status;
 }
 
-static ch_status materialise(materialising *r) {
+static ch_status materialise(materialisation *r) {
   CH_TRY(settle(r->params, r->as, &r->to->config, r->error));
   CH_TRY(declare(r));
   r->to->tensors = calloc((size_t)r->to->params.count + 1, sizeof *r->to->tensors);
@@ -276,28 +276,28 @@ static ch_status materialise(materialising *r) {
 }
 
 ch_status ch_materialise(const ch_config *config, const ch_params *params, const ch_tensor *tensors,
-                         ch_materialise_for as, ch_materialised *materialised, ch_error *error) {
-  *materialised = (ch_materialised){.config = *config};
-  materialising r = {
+                         ch_materialise_for as, ch_materialised_model *materialised, ch_error *error) {
+  *materialised = (ch_materialised_model){.config = *config};
+  materialisation r = {
       .config = config, .params = params, .tensors = tensors, .as = as, .to = materialised, .error = error};
   ch_dtype real = params->count && tensors[0].dtype == CH_F64 ? CH_F64 : CH_F32;
   CH_TRY(ch_engine_init_host(&r.engine, real, error));
   ch_status status = materialise(&r);
   ch_engine_free(&r.engine);
-  if (status != CH_OK) ch_materialised_free(materialised);
+  if (status != CH_OK) ch_materialised_model_free(materialised);
   return status;
 }
 
-void ch_materialised_free(ch_materialised *materialised) {
+void ch_materialised_model_free(ch_materialised_model *materialised) {
   ch_params_free(&materialised->params);
   free(materialised->tensors);
   ch_pages_free(materialised->data, materialised->data_bytes);
-  *materialised = (ch_materialised){0};
+  *materialised = (ch_materialised_model){0};
 }
 
 ch_status ch_write_projection(const ch_config *config, const ch_params *params, const ch_tensor *tensors,
                               int layer, const char *name, const ch_tensor *matrix, ch_error *error) {
-  materialising r = {.config = config, .params = params, .tensors = tensors, .error = error};
+  materialisation r = {.config = config, .params = params, .tensors = tensors, .error = error};
   made_row made = {.layer = layer};
   snprintf(made.name, sizeof made.name, "%s", name);
   CH_TRY(ch_engine_init_host(&r.engine, CH_F32, error));

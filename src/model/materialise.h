@@ -15,23 +15,23 @@ typedef enum ch_materialise_for {
   CH_MATERIALISE_STAND_IN
 } ch_materialise_for;
 
-typedef struct ch_materialised {
+typedef struct ch_materialised_model {
   ch_config config;
   ch_params params;
   ch_tensor *tensors; /* [params.count], from malloc; data in the given tensors, or in `data` */
   void *data;
   size_t data_bytes;
-} ch_materialised;
+} ch_materialised_model;
 
 /* Counts the matrices that have a residual added. */
 int64_t ch_count_residuals(const ch_params *params);
 /* Returns true if materialising the model changes its tensors. */
 bool ch_materialise_changes(const ch_config *config, const ch_params *params, ch_materialise_for as);
-/* params, tensors [params->count]: the model's own; they must outlive the result, which ch_materialised_free
+/* params, tensors [params->count]: the model's own; they must outlive the result, which ch_materialised_model_free
    releases. */
 ch_status ch_materialise(const ch_config *config, const ch_params *params, const ch_tensor *tensors,
-                         ch_materialise_for as, ch_materialised *materialised, ch_error *error);
-void ch_materialised_free(ch_materialised *materialised);
+                         ch_materialise_for as, ch_materialised_model *materialised, ch_error *error);
+void ch_materialised_model_free(ch_materialised_model *materialised);
 /* Writes one layer's matrix of a projection, from whatever source, to `matrix`: F32, of its shape, with
    memory. */
 ch_status ch_write_projection(const ch_config *config, const ch_params *params, const ch_tensor *tensors,

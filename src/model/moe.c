@@ -50,7 +50,7 @@ void ch_moe_declare(ch_declaration *declaration) {
                        c->moe.shared * c->moe.expert_intermediate_size, c->mlp_bias);
 }
 
-/* The leaves of one matrix of every expert, or of its bias. */
+/* Collects one matrix of every expert, or its bias. */
 static ch_node **expert_leaves(ch_builder *builder, const char *name, bool bias) {
   int64_t experts = builder->config->moe.experts;
   ch_node **leaves = ch_arena_alloc(&builder->graph->arena, (size_t)experts * sizeof(ch_node *));
@@ -61,13 +61,6 @@ static ch_node **expert_leaves(ch_builder *builder, const char *name, bool bias)
   }
   if (!leaves) ch_graph_no_memory(builder->graph);
   return leaves;
-}
-
-static ch_node *correction_bias(ch_builder *builder) {
-  char name[96];
-  if (builder->config->moe.balance != CH_BALANCE_LOSS_FREE) return NULL;
-  snprintf(name, sizeof name, "model.layers.%d.mlp.gate.e_score_correction_bias", builder->layer);
-  return ch_builder_param(builder, name);
 }
 
 ch_node *ch_moe(ch_builder *builder, ch_node *x) {
@@ -82,8 +75,11 @@ ch_node *ch_moe(ch_builder *builder, ch_node *x) {
                                   moe->balance == CH_BALANCE_AUX ? moe->aux_coefficient : 0};
   ch_node *logits = ch_op_linear(graph, x, ch_ffn_param(builder, "gate"),
                                  moe->router_bias ? ch_ffn_bias(builder, "gate") : NULL);
-  ch_node *chosen = ch_op_choose_experts(graph, logits, correction_bias(builder), &choice,
-                                         ch_moe_layers_before(builder->config, builder->layer));
+  char bias[96];
+  snprintf(bias, sizeof bias, "model.layers.%d.mlp.gate.e_score_correction_bias", builder->layer);
+  bool corrected = moe->balance == CH_BALANCE_LOSS_FREE;
+  ch_node *chosen = ch_op_choose_experts(graph, logits, corrected ? ch_builder_param(builder, bias) : NULL,
+                                         &choice, ch_moe_layers_before(builder->config, builder->layer));
   const ch_ffn_kind *kind = ch_ffn_of(builder->config);
   const ch_swiglu_clamps clamps = ch_ffn_clamps(builder->config);
   const bool biased = builder->config->mlp_bias;

@@ -1,4 +1,4 @@
-/* A mixture of experts, in the layers that the config says. */
+/* A mixture of experts: the router, the experts that it chooses for each token, and shared experts. */
 #ifndef CH_MODEL_MOE_H
 #define CH_MODEL_MOE_H
 

@@ -29,14 +29,10 @@ const char *const *ch_ffn_names(void) {
   return names;
 }
 
-static const ch_ffn_kind *find_kind(const char *name) {
-  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-    if (strcmp(kinds[i].name, name) == 0) return &kinds[i];
-  return NULL;
-}
-
 const ch_ffn_kind *ch_ffn_of(const ch_config *config) {
-  return find_kind(config->hidden_act);
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    if (strcmp(kinds[i].name, config->hidden_act) == 0) return &kinds[i];
+  return NULL;
 }
 
 ch_swiglu_clamps ch_ffn_clamps(const ch_config *config) {

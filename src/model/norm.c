@@ -22,7 +22,6 @@ const char *const *ch_norm_names(void) {
   return names;
 }
 
-/* The kind of a validated config. */
 static const ch_norm_kind *kind_of(const ch_config *config) {
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (strcmp(kinds[i].name, config->norm) == 0) return &kinds[i];

@@ -1,4 +1,5 @@
-/* Planned passes of one model, found by their shape; the least recently used one gives way to a new one. */
+/* A small cache of planned passes of one model, found by their shape. A new plan replaces the least
+ * recently used one. */
 #ifndef CH_MODEL_PASS_TABLE_H
 #define CH_MODEL_PASS_TABLE_H
 

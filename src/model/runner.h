@@ -65,8 +65,8 @@ typedef struct ch_runner_call {
   void *const *gradients;        /* [params->count]; trainable graphs only */
   bool accumulate;               /* add to the gradients */
   bool follows_micro_batch, more_micro_batches; /* ch_run's; with ch_model_graph.accumulation */
-  bool elsewhere;                               /* likewise */
-  ch_routing *routing;                  /* loads of experts to count, a balance loss to take along; or NULL */
+  bool elsewhere;                               /* ch_run's */
+  ch_routing *routing;                  /* loads of experts to count, a balance loss to add; or NULL */
   const ch_observer *observer;          /* observes the values that are computed, or NULL */
   const ch_gradient_listener *listener; /* learns which gradients are final, or NULL */
   double seed;                          /* gradient of each row's loss, e.g. 1 / predicted tokens */

@@ -1,4 +1,4 @@
-/* Exchanges between ranks, on any transport. */
+/* Collective operations between ranks (sums, gathers, agreement), built on the messages of any transport. */
 #define _GNU_SOURCE
 #include "ranks/ranks.h"
 

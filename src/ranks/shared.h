@@ -1,31 +1,32 @@
-/* Independent pieces of work, of which each rank does some, and all have what came of them. */
+/* Independent pieces of work over ranks. Each rank computes some of them; at the end every rank has all
+ * results. */
 #ifndef CH_RANKS_SHARED_H
 #define CH_RANKS_SHARED_H
 
 #include "ranks/alarm.h"
 
-typedef struct ch_shared {
+typedef struct ch_shared_work {
   ch_rank_group *ranks; /* NULL: this process does all */
   ch_alarm alarm;
-} ch_shared;
+} ch_shared_work;
 
 /* Every rank begins; an error on all, where `hash`, of the whole work, is not the same. Release with
    ch_shared_end, also after a failure. */
-ch_status ch_shared_begin(ch_shared *shared, ch_rank_group *ranks, uint64_t hash, ch_error *error);
+ch_status ch_shared_begin(ch_shared_work *shared, ch_rank_group *ranks, uint64_t hash, ch_error *error);
 /* The rank that does a piece, and whether it is this one. */
-int ch_shared_owner(const ch_shared *shared, int64_t piece);
-bool ch_shared_is_own(const ch_shared *shared, int64_t piece);
+int ch_shared_owner(const ch_shared_work *shared, int64_t piece);
+bool ch_shared_is_own(const ch_shared_work *shared, int64_t piece);
 /* Returns true if another rank has failed. */
-bool ch_shared_stops(ch_shared *shared);
+bool ch_shared_stops(ch_shared_work *shared);
 /* Every rank, with the status of its pieces: agrees, so that what fails on one ends all with its sentence. */
-ch_status ch_shared_agree(ch_shared *shared, ch_status status, ch_error *error);
+ch_status ch_shared_agree(ch_shared_work *shared, ch_status status, ch_error *error);
 /* After that: items [count], of which owners[i] has number i, become everyone's. */
-ch_status ch_shared_join(ch_shared *shared, const int32_t *owners, int64_t count, void *items,
+ch_status ch_shared_join(ch_shared_work *shared, const int32_t *owners, int64_t count, void *items,
                          size_t bytes_each, ch_error *error);
 /* Before the agreement, for a part that rank 0 does alone: rank 0 says that it has done it, well or not, and
    the others wait for that. They return false if `stop`, which may be NULL, ended their waiting; rank 0 then
    hears the alarm. */
-bool ch_shared_await_first(ch_shared *shared, ch_stop_test stop, void *context);
-void ch_shared_end(ch_shared *shared);
+bool ch_shared_await_first(ch_shared_work *shared, ch_stop_test stop, void *context);
+void ch_shared_end(ch_shared_work *shared);
 
 #endif

@@ -1,4 +1,4 @@
-/* Ranks that are connected by sockets, one between any two of them: processes of one machine, without MPI. */
+/* A transport over sockets, one between any two ranks: for processes of one machine, without MPI. */
 #define _GNU_SOURCE
 
 #include <errno.h>
@@ -15,27 +15,27 @@
 enum { MOST_BYTES = 1 << 16, GATHER_TAG = -1, BROADCAST_TAG = -2 };
 
 /* A message that nobody has taken yet. */
-typedef struct letter {
-  struct letter *next;
+typedef struct stored_message {
+  struct stored_message *next;
   int from, tag;
   size_t bytes;
   char data[];
-} letter;
+} stored_message;
 
-typedef struct office {
+typedef struct socket_group {
   int rank, count;
-  int *sockets;          /* [count] to each other rank; -1: oneself, or one that has left */
-  letter *first, **last; /* in the order in which they came */
+  int *sockets;                  /* [count] to each other rank; -1: oneself, or one that has left */
+  stored_message *first, **last; /* in the order in which they came */
   char packet[MOST_BYTES + sizeof(int)];
-} office;
+} socket_group;
 
 /* Something to receive: from one rank, or for a gather from all others. */
-typedef struct wish {
+typedef struct receive_request {
   int from, tag; /* from: -1 = everybody, into `data` + rank * bytes */
   char *data;
   size_t bytes;
   bool got[]; /* [count] */
-} wish;
+} receive_request;
 
 static void lose(int rank) {
   dprintf(STDERR_FILENO, "crosshead: process %d of this job has ended\n", rank);
@@ -44,7 +44,7 @@ static void lose(int rank) {
 
 /* --- letters -------------------------------------------------------------------------------------------- */
 
-static void post(office *o, int to, int tag, const void *data, size_t bytes) {
+static void post(socket_group *o, int to, int tag, const void *data, size_t bytes) {
   struct iovec parts[] = {{&tag, sizeof tag}, {(void *)(uintptr_t)data, bytes}};
   const struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
   if (o->sockets[to] < 0 || bytes > MOST_BYTES) lose(to);
@@ -53,7 +53,7 @@ static void post(office *o, int to, int tag, const void *data, size_t bytes) {
 }
 
 /* Takes what has come from one rank. */
-static void fetch_from(office *o, int from) {
+static void fetch_from(socket_group *o, int from) {
   ssize_t size;
   while (o->sockets[from] >= 0 &&
          (size = recv(o->sockets[from], o->packet, sizeof o->packet, MSG_DONTWAIT)) != -1) {
@@ -63,9 +63,9 @@ static void fetch_from(office *o, int from) {
       return;
     }
     size_t bytes = (size_t)size - sizeof(int);
-    letter *l = malloc(sizeof *l + bytes);
+    stored_message *l = malloc(sizeof *l + bytes);
     if (!l) lose(o->rank);
-    *l = (letter){.from = from, .bytes = bytes};
+    *l = (stored_message){.from = from, .bytes = bytes};
     memcpy(&l->tag, o->packet, sizeof l->tag);
     memcpy(l->data, o->packet + sizeof l->tag, bytes);
     *o->last = l;
@@ -73,11 +73,11 @@ static void fetch_from(office *o, int from) {
   }
 }
 
-static letter *take(office *o, int from, int tag) {
+static stored_message *take(socket_group *o, int from, int tag) {
   fetch_from(o, from);
-  letter **at = &o->first;
+  stored_message **at = &o->first;
   while (*at && ((*at)->from != from || (*at)->tag != tag)) at = &(*at)->next;
-  letter *found = *at;
+  stored_message *found = *at;
   if (!found) {
     if (o->sockets[from] < 0) lose(from);
     return NULL;
@@ -89,8 +89,8 @@ static letter *take(office *o, int from, int tag) {
 
 /* --- the transport -------------------------------------------------------------------------------------- */
 
-static uint64_t new_wish(const office *o, int from, int tag, void *data, size_t bytes) {
-  wish *w = calloc(1, sizeof *w + (size_t)o->count * sizeof *w->got);
+static uint64_t new_wish(const socket_group *o, int from, int tag, void *data, size_t bytes) {
+  receive_request *w = calloc(1, sizeof *w + (size_t)o->count * sizeof *w->got);
   if (!w) lose(o->rank);
   w->from = from;
   w->tag = tag;
@@ -109,26 +109,26 @@ static void receive(void *context, int from, int tag, void *data, size_t bytes, 
 }
 
 static void gather(void *context, void *all, size_t bytes_each, uint64_t *handle) {
-  office *o = context;
+  socket_group *o = context;
   for (int r = 0; r < o->count; r++)
     if (r != o->rank) post(o, r, GATHER_TAG, (char *)all + (size_t)o->rank * bytes_each, bytes_each);
   *handle = new_wish(o, -1, GATHER_TAG, all, bytes_each);
 }
 
 static void broadcast(void *context, int root, void *data, size_t bytes, uint64_t *handle) {
-  office *o = context;
+  socket_group *o = context;
   *handle = root == o->rank ? 0 : new_wish(o, root, BROADCAST_TAG, data, bytes);
   for (int r = 0; root == o->rank && r < o->count; r++)
     if (r != root) post(o, r, BROADCAST_TAG, data, bytes);
 }
 
 static bool done(void *context, uint64_t *handle) {
-  office *o = context;
-  wish *w = (wish *)(uintptr_t)*handle;
+  socket_group *o = context;
+  receive_request *w = (receive_request *)(uintptr_t)*handle;
   bool all = true;
   for (int r = 0; w && r < o->count; r++) {
     if (w->got[r] || (w->from >= 0 ? r != w->from : r == o->rank)) continue;
-    letter *l = take(o, r, w->tag);
+    stored_message *l = take(o, r, w->tag);
     w->got[r] = l != NULL;
     all = all && l;
     if (l && l->bytes != w->bytes) lose(r); /* a message of another kind */
@@ -143,9 +143,9 @@ static bool done(void *context, uint64_t *handle) {
 }
 
 static bool waits(void *context, int tag) {
-  office *o = context;
+  socket_group *o = context;
   for (int r = 0; r < o->count; r++) fetch_from(o, r);
-  for (const letter *l = o->first; l; l = l->next)
+  for (const stored_message *l = o->first; l; l = l->next)
     if (l->tag == tag) return true;
   return false;
 }
@@ -160,10 +160,10 @@ static void *split(void *context, int group, int *rank, int *count) {
 }
 
 static void leave(void *context) {
-  office *o = context;
+  socket_group *o = context;
   for (int r = 0; r < o->count; r++)
     if (o->sockets[r] >= 0) close(o->sockets[r]);
-  for (letter *l = o->first, *next; l; l = next) {
+  for (stored_message *l = o->first, *next; l; l = next) {
     next = l->next;
     free(l);
   }
@@ -184,7 +184,7 @@ ch_status ch_connect_ranks(int rank, int count, const int *sockets, ch_rank_grou
   *ranks = NULL;
   if (count < 1 || rank < 0 || rank >= count)
     return ch_fail(error, CH_ERROR_ARGUMENT, "rank %d of %d is none; ranks count from 0", rank, count);
-  office *o = calloc(1, sizeof *o);
+  socket_group *o = calloc(1, sizeof *o);
   int *own = calloc((size_t)count, sizeof *own);
   if (!o || !own) {
     free(o);
@@ -192,7 +192,7 @@ ch_status ch_connect_ranks(int rank, int count, const int *sockets, ch_rank_grou
     return ch_no_memory(error);
   }
   for (int r = 0; r < count; r++) own[r] = r == rank ? -1 : sockets[r];
-  *o = (office){.rank = rank, .count = count, .sockets = own};
+  *o = (socket_group){.rank = rank, .count = count, .sockets = own};
   o->last = &o->first;
   return ch_ranks_create(&transport, o, rank, count, ranks, error);
 }

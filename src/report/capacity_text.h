@@ -10,7 +10,7 @@
 /* Sizes of the candidates, the smallest first; then, for each device, those that fit, the fastest first, and why the
    others do not. */
 void ch_capacity_write(const ch_capacity *capacity, ch_text *text);
-/* NULL when memory is out. */
+/* NULL when out of memory. */
 json_t *ch_capacity_to_json(const ch_capacity *capacity);
 
 #endif

@@ -1,4 +1,4 @@
-/* The figures of a comparison, in the form of report/figure.h. All are NULL when memory is out. */
+/* The figures of a comparison, in the form of report/figure.h. All are NULL when out of memory. */
 #ifndef CH_REPORT_COMPARE_FIGURES_H
 #define CH_REPORT_COMPARE_FIGURES_H
 

@@ -48,7 +48,7 @@ typedef struct ch_compression_report {
   ch_machine machine;
 } ch_compression_report;
 
-/* NULL when memory is out. */
+/* NULL when out of memory. */
 json_t *ch_compression_to_json(const ch_compression_report *report);
 /* The loss of quality, in a sentence. */
 void ch_compression_sentence(const ch_compression_report *report, ch_text *text);

@@ -5,7 +5,7 @@
 #include <crosshead/train.h>
 #include <jansson.h>
 
-/* NULL when memory is out. */
+/* NULL when out of memory. */
 json_t *ch_train_memory_to_json(const ch_train_memory *memory);
 
 #endif

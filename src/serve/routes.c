@@ -3,11 +3,7 @@
 
 #include <string.h>
 
-#include "serve/about.h"
 #include "serve/metrics.h"
-#include "serve/web_page.h"
-#include "serve/text_routes.h"
-#include "serve/token_routes.h"
 
 static const ch_route routes[] = {
     {.path = "/", .get = ch_get_page, .open = true},
@@ -87,24 +83,9 @@ int ch_route_endpoint(const ch_route *route) {
 }
 
 int ch_route_endpoints(const char *const **names) {
-  static const char *const all[ROUTES + 1] = {"/",
-                                              "/health",
-                                              "/v1/health",
-                                              "/v1/models",
-                                              "/models",
-                                              "/v1/models/",
-                                              "/props",
-                                              "/slots",
-                                              "/metrics",
-                                              "/tokenizer_info",
-                                              "/tokenize",
-                                              "/detokenize",
-                                              "/apply-template",
-                                              "/v1/completions",
-                                              "/v1/chat/completions",
-                                              "/chat/completions",
-                                              "/completion",
-                                              "other"};
+  static const char *all[ROUTES + 1];
+  for (int i = 0; i < ROUTES; i++) all[i] = routes[i].path;
+  all[ROUTES] = "other";
   *names = all;
   return ROUTES + 1;
 }

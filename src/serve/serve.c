@@ -21,7 +21,6 @@
 #include "serve/engine.h"
 #include "serve/http.h"
 #include "serve/monitor.h"
-#include "serve/inbox.h"
 #include "serve/routes.h"
 
 enum { LEAST_BUDGET = 64 << 20, LARGEST_TEMPLATE = 1 << 20 };

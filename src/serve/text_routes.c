@@ -1,5 +1,5 @@
 /* A body becomes a writing, which the engine gets. */
-#include "serve/text_routes.h"
+#include "serve/routes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,6 @@
 #include <time.h>
 
 #include "base/progress.h"
-#include "serve/inbox.h"
 #include "serve/messages.h"
 #include "serve/names.h"
 #include "serve/prompt_fields.h"
@@ -88,7 +87,7 @@ static bool submit(ch_exchange *exchange, ch_writing *writing, const char *field
   exchange->reply.events = streams;
   pthread_mutex_unlock(&exchange->lock);
   *answers = streams;
-  if (ch_inbox_submit(server, exchange, refusal)) return true;
+  if (ch_engine_submit(server, exchange, refusal)) return true;
   exchange->reply.events = false;
   return false;
 }

@@ -91,7 +91,7 @@ typedef struct ch_template_parser {
 
 /* Records the first error; returns NULL. */
 void *ch_template_fail(ch_template_parser *p, const char *what);
-/* Zeroed memory of the template; NULL with the status set when memory is out. */
+/* Zeroed memory of the template; NULL with the status set when out of memory. */
 void *ch_template_allocate(ch_template_parser *p, size_t size);
 /* Counts a level of recursion. After true the caller must decrement p->depth. */
 bool ch_template_enter(ch_template_parser *p, const char *what);
@@ -207,7 +207,7 @@ enum { CH_TEMPLATE_KEY = 24 };
 const char *ch_template_key(const json_t *value, char buffer[CH_TEMPLATE_KEY]);
 /* A key as a value: a new text or whole number. */
 json_t *ch_template_key_value(const char *key);
-/* Python's str(): a new string. "" for undefined. NULL with *error filled when memory is out. */
+/* Python's str(): a new string. "" for undefined. NULL with *error filled when out of memory. */
 json_t *ch_template_text(const json_t *value, ch_error *error);
 /* Python's truth of a value. */
 bool ch_template_true(const json_t *value);

@@ -97,7 +97,7 @@ static int count_work(pcre2_callout_block *block, void *data) {
                                                                                       : PCRE2_ERROR_CALLOUT;
 }
 
-/* Limits of the matching that is to be done; NULL when memory is out. */
+/* Limits of the matching that is to be done; NULL when out of memory. */
 static pcre2_match_context *limited(const pcre2_code *code, size_t size, work *w) {
   uint32_t references = 0;
   pcre2_match_context *context = pcre2_match_context_create(NULL);

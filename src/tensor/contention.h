@@ -1,4 +1,4 @@
-/* Asks the system if other programs want the processors. */
+/* Reads from the system whether other programs compete for the processors. */
 #ifndef CH_TENSOR_CONTENTION_H
 #define CH_TENSOR_CONTENTION_H
 

@@ -16,7 +16,7 @@ typedef struct ch_factor_attend {
   const ch_team *team;
   int64_t sequences, queries, heads, dim, k_rank, v_rank;
   const void *q;                 /* [sequences, queries, heads, dim] */
-  void *out;                     /* the same shape */
+  void *out;                     /* [sequences, queries, heads, dim] */
   double scale;                  /* of scores, without 1 / R_k */
   double soft_cap;               /* as ch_attend's */
   const double *slopes;          /* ALiBi slopes [heads], or NULL */

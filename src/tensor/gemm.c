@@ -1,4 +1,5 @@
-/* Matrix products: which way each shape goes, and linear layers with weights of 16 bits. */
+/* Multiplies matrices. Chooses for every shape between oneDNN and the library's own kernels, by what was
+ * measured (docs/gemm.md), and packs weights of 16 bits for calls that reuse them. */
 #include "tensor/gemm.h"
 
 #include <omp.h>

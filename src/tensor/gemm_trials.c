@@ -1,4 +1,5 @@
-/* Which products have been tried with fewer threads, and on which numbers. */
+/* Remembers the verdict on every product that was tried with fewer threads, and fills the matrices of the
+ * trials. */
 #include "tensor/gemm_trials.h"
 
 /* Places where a shape may be, one behind the other. */

@@ -1,4 +1,4 @@
-/* Decides how many threads compute. OpenMP is asked here and nowhere else. */
+/* Decides how many threads compute. No other file calls OpenMP for a number of threads. */
 #include "tensor/team.h"
 
 #include <omp.h>

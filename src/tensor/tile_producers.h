@@ -1,4 +1,4 @@
-/* Tile producers for states that are keys and values. */
+/* Tile producers for states that are keys and values already. */
 #ifndef CH_TENSOR_TILE_PRODUCERS_H
 #define CH_TENSOR_TILE_PRODUCERS_H
 

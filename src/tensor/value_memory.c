@@ -1,4 +1,4 @@
-/* The host's memory, and tensors of other memories for the host to use. */
+/* The memory of values on the host, and copies of values in other memories. */
 #include "tensor/value_memory.h"
 
 #include <stdlib.h>

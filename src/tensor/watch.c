@@ -1,4 +1,4 @@
-/* Asking and telling now and then. */
+/* Calls the stop test and the progress callback of a long computation, each at a limited rate. */
 #include "tensor/watch.h"
 
 static const double STOP_PAUSE = 0.05, SHARE_PAUSE = 0.25, FIRST_SHARE = 1;

@@ -1,4 +1,5 @@
-/* Reading token files: windows at random access. */
+/* Reads token files: windows of tokens at random access, in an order that depends on the seed and the
+ * epoch alone. */
 #include "text/corpus.h"
 
 #include <math.h>

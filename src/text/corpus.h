@@ -57,7 +57,7 @@ typedef struct ch_corpus_info {
 void ch_corpus_describe(const ch_corpus *corpus, ch_corpus_info *info);
 
 /* The mean cross entropy, in nats, of guessing tokens by how frequent they are in the training split: of its
-   first 16 Mi tokens. 0 when there are none; NAN when memory is out. */
+   first 16 Mi tokens. 0 when there are none; NAN when out of memory. */
 double ch_corpus_token_entropy(const ch_corpus *corpus);
 
 /* The end tokens with which packing filled the windows of a split up; 0 when documents are concatenated.

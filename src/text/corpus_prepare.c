@@ -1,4 +1,7 @@
-/* Making token files: documents out of texts, ids by all cores, written in order. */
+/* Writes token files: cuts texts into documents, encodes them on all cores and writes the ids in the order
+ * of the text.
+ *
+ * division.c decides which documents validate. The file does not depend on the number of threads. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <omp.h>
@@ -214,12 +217,6 @@ static ch_status encode_texts(preparation *p, ch_error *error) {
 
 /* --- the whole ------------------------------------------------------------------------------------------ */
 
-static ch_status check_packing(const ch_corpus_options *o, ch_error *error) {
-  if (o->pack_length != 0 && (o->pack_length < 2 || o->pack_length > 1 << 24))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "documents can be packed into windows of 2 to 16777216 tokens");
-  return CH_OK;
-}
-
 static ch_status create_workers(preparation *p, ch_error *error) {
   p->threads = omp_get_max_threads();
   p->items = calloc(ROUND_ITEMS, sizeof *p->items);
@@ -309,7 +306,8 @@ static void release(preparation *p) {
 ch_status ch_corpus_prepare(const char *const *paths, int count, const ch_tokenizer *tokenizer,
                             const ch_corpus_options *options, const char *out, ch_corpus_progress progress,
                             void *context, ch_error *error) {
-  CH_TRY(check_packing(options, error));
+  if (options->pack_length != 0 && (options->pack_length < 2 || options->pack_length > 1 << 24))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "documents can be packed into windows of 2 to 16777216 tokens");
   preparation p = {.tokenizer = tokenizer, .options = options, .progress = progress, .context = context};
   ch_status status = ch_division_open(&p.division, paths, count, options, error);
   if (status == CH_OK) status = create_workers(&p, error);

@@ -1,4 +1,4 @@
-/* Decoding: ids to text, all at once or id by id; it never returns half a character. */
+/* Decodes ids to text, all at once or id by id. Id by id it never returns half a character. */
 #include "text/tokenizer_internal.h"
 
 #include <string.h>

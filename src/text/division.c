@@ -1,4 +1,7 @@
-/* Choosing the validation part, and reading texts part by part. */
+/* Chooses the part of texts that validates, and reads texts part by part.
+ *
+ * A document is chosen by the hash of its contents, so that equal documents are on the same side. Of a
+ * long document its end validates, and where documents are few, the end of the texts. */
 #include "text/division.h"
 
 #include <math.h>
@@ -30,31 +33,31 @@ static uint64_t hash_document(const char *text, size_t size, uint64_t seed) {
 }
 
 /* A document, or all equal ones. */
-typedef struct found {
+typedef struct document_group {
   uint64_t hash;
   size_t size, count; /* size: of one of them */
-} found;
+} document_group;
 
 typedef struct documents {
-  found *list;
+  document_group *list;
   size_t count, capacity;
   double bytes; /* of all */
 } documents;
 
 static int by_hash(const void *pa, const void *pb) {
-  uint64_t a = ((const found *)pa)->hash, b = ((const found *)pb)->hash;
+  uint64_t a = ((const document_group *)pa)->hash, b = ((const document_group *)pb)->hash;
   return (a > b) - (a < b);
 }
 
 static ch_status add_document(documents *all, uint64_t hash, size_t size, ch_error *error) {
   if (all->count == all->capacity) {
     size_t capacity = all->capacity ? 2 * all->capacity : 1024;
-    found *more = realloc(all->list, capacity * sizeof *more);
+    document_group *more = realloc(all->list, capacity * sizeof *more);
     if (!more) return ch_no_memory(error);
     all->list = more;
     all->capacity = capacity;
   }
-  all->list[all->count++] = (found){hash, size, 1};
+  all->list[all->count++] = (document_group){hash, size, 1};
   all->bytes += (double)size;
   return CH_OK;
 }
@@ -95,7 +98,7 @@ static void join_equal(documents *all) {
 }
 
 /* A document that no validation part of `wanted` bytes could hold as a whole. */
-static bool is_long(const found *f, double wanted) {
+static bool is_long(const document_group *f, double wanted) {
   return f->count == 1 && (double)f->size > 2 * wanted;
 }
 
@@ -109,7 +112,7 @@ static bool choose_by_size(ch_division *d, documents *all) {
   for (size_t i = 0; i < all->count; i++)
     if (is_long(&all->list[i], wanted)) bytes += d->options->validation * (double)all->list[i].size;
   for (size_t i = 0; i < all->count; i++) {
-    const found *f = &all->list[i];
+    const document_group *f = &all->list[i];
     double size = (double)f->size * (double)f->count;
     bool cut = is_long(f, wanted), fits = !cut && bytes + size <= wanted * (1 + 1e-9);
     if (fits) bytes += size;
@@ -117,7 +120,7 @@ static bool choose_by_size(ch_division *d, documents *all) {
   }
   nearest = fabs(wanted - bytes);
   for (size_t i = 0, c = 0; i < all->count; i++) {
-    const found *f = &all->list[i];
+    const document_group *f = &all->list[i];
     while (c < chosen && d->chosen[c].hash < f->hash) c++;
     double off = fabs(bytes + (double)f->size * (double)f->count - wanted);
     if ((c < chosen && d->chosen[c].hash == f->hash) || off >= nearest) continue;
@@ -133,7 +136,7 @@ static bool choose_by_size(ch_division *d, documents *all) {
   return nearest <= wanted / 2;
 }
 
-/* Which documents validate; or where the tail begins. */
+/* Chooses the documents that validate, or the place where the tail begins. */
 static ch_status choose(ch_division *d, const char *first_path, ch_error *error) {
   documents all = {0};
   ch_status status = find_documents(d, &all, error);
@@ -153,17 +156,13 @@ static ch_status choose(ch_division *d, const char *first_path, ch_error *error)
   return status;
 }
 
-static ch_status check_share(const ch_corpus_options *options, ch_error *error) {
-  if (options->validation_count > 0 && options->validation != 0)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "a text of its own validates, and no share of the others");
-  if (options->validation >= 0 && options->validation <= 0.5) return CH_OK;
-  return ch_fail(error, CH_ERROR_ARGUMENT, "the validation share must be between 0 and 0.5");
-}
-
 ch_status ch_division_open(ch_division *d, const char *const *paths, int count,
                            const ch_corpus_options *options, ch_error *error) {
   *d = (ch_division){.options = options};
-  CH_TRY(check_share(options, error));
+  if (options->validation_count > 0 && options->validation != 0)
+    return ch_fail(error, CH_ERROR_ARGUMENT, "a text of its own validates, and no share of the others");
+  if (!(options->validation >= 0 && options->validation <= 0.5))
+    return ch_fail(error, CH_ERROR_ARGUMENT, "the validation share must be between 0 and 0.5");
   int all = count + options->validation_count;
   d->training = count;
   d->texts = calloc((size_t)all, sizeof *d->texts);

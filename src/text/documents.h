@@ -5,7 +5,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The separator of documents. */
 typedef enum ch_separator {
   CH_SEPARATOR_AUTO,   /* the marker where the first 64 MiB have one, else the whole text is one document */
   CH_SEPARATOR_MARKER, /* "<|endoftext|>" */
@@ -15,7 +14,7 @@ typedef enum ch_separator {
 
 #define CH_DOCUMENT_MARKER "<|endoftext|>"
 
-/* AUTO resolved for this text. */
+/* Decides CH_SEPARATOR_AUTO for a text; other separators are returned as they are. */
 ch_separator ch_separator_resolve(ch_separator separator, const char *text, size_t size);
 
 /* The next document at or after *place, without the separator and without newlines at its ends; empty ones

@@ -1,4 +1,7 @@
-/* Encoding: added tokens, normalization, words, merges; with a cache of words. */
+/* Encodes text: finds added tokens, normalizes the parts between them, cuts those into words and merges
+ * each word.
+ *
+ * A cache remembers the ids of short words. It changes the speed, never the ids. */
 #define _GNU_SOURCE
 #include "text/tokenizer_internal.h"
 
@@ -113,7 +116,7 @@ static void spell(const unsigned char *text, size_t size, ch_text *out) {
   }
 }
 
-/* The id of a word that is a piece as a whole, or -1. */
+/* Returns the id of the piece that is the whole word; -1 if there is none. */
 static int32_t whole_piece(ch_encoder *encoder, const unsigned char *word, size_t size) {
   const ch_tokenizer *tokenizer = encoder->tokenizer;
   if (!tokenizer->byte_level) return ch_vocabulary_find(&tokenizer->vocabulary, (const char *)word, size);
@@ -427,7 +430,7 @@ static ch_status encode_segment(ch_encoder *encoder, const unsigned char *text, 
                      encode_words);
 }
 
-/* NULL when memory is out; encoding also works without a cache. */
+/* NULL when out of memory; encoding also works without a cache. */
 static cached_word *new_cache(void) {
   cached_word *cache = aligned_alloc(64, CACHE_ENTRIES * sizeof *cache);
   if (cache) memset(cache, 0, CACHE_ENTRIES * sizeof *cache);
@@ -550,7 +553,7 @@ bool ch_tokenizer_find_special(const ch_tokenizer *tokenizer, const char *text, 
   return *length > 0;
 }
 
-/* The whole text, and its plain parts. */
+/* Joins all parts into one text and notes the ranges of the plain ones. */
 static ch_status join_parts(const ch_prompt_part *parts, size_t count, ch_text *text, plain_range *plain,
                             size_t *plain_count, ch_error *error) {
   for (size_t i = 0; i < count; i++) {

@@ -31,7 +31,7 @@ static inline uint64_t ch_hash_bytes(const void *data, size_t size, uint64_t see
   return ch_hash_mix(hash ^ word, 0xe7037ed1a0b428dbu);
 }
 
-/* The hash of a text; 0 for NULL. */
+/* 0 for NULL. */
 static inline uint64_t ch_hash_text(const char *text) {
   return text ? ch_hash_bytes(text, strlen(text), 1) : 0;
 }

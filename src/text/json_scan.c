@@ -1,4 +1,5 @@
-/* A forward reader over JSON text: brackets, strings with escapes, integers. */
+/* Scans JSON forwards: brackets, strings with escapes, integers. For large vocabularies, which a JSON
+ * library would hold as a tree of objects. */
 #include "text/json_scan.h"
 
 #include <string.h>

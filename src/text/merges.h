@@ -1,4 +1,5 @@
-/* The merges of BPE: pairs of ids with a rank and the id they become, and merging a word by them. */
+/* The merges of BPE: pairs of ids, each with a rank and the id that it becomes. A word is merged by
+ * repeatedly replacing its pair of the lowest rank. */
 #ifndef CH_TEXT_MERGES_H
 #define CH_TEXT_MERGES_H
 
@@ -17,7 +18,7 @@ typedef struct ch_merges {
   size_t mask, count;
 } ch_merges;
 
-/* Makes room for `count` pairs. False when memory is out. */
+/* Makes room for `count` pairs. False when out of memory. */
 bool ch_merges_reserve(ch_merges *merges, size_t count);
 /* Adds a pair or replaces what it meant. */
 bool ch_merges_set(ch_merges *merges, ch_merge merge);
@@ -37,7 +38,7 @@ bool ch_merge_scratch_reserve(ch_merge_scratch *scratch, size_t count);
 void ch_merge_scratch_free(ch_merge_scratch *scratch);
 
 /* Merges the first `count` ids of scratch->ids in place until no pair is left: always the pair of lowest
- * rank, the leftmost first. O(n log n). Sets *count; false when memory is out. */
+ * rank, the leftmost first. O(n log n). Sets *count; false when out of memory. */
 bool ch_merge_word(const ch_merges *merges, ch_merge_scratch *scratch, size_t *count);
 
 #endif

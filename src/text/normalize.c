@@ -1,4 +1,4 @@
-/* Normalizers: Unicode forms through utf8proc, prefix, replacement. */
+/* Applies normalizers: Unicode forms through utf8proc, prefixes, replacements. */
 #define _GNU_SOURCE
 #include "text/normalize.h"
 

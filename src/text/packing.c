@@ -27,21 +27,15 @@ static ch_status close_window(ch_packer *packer, int w, ch_error *error) {
   return packer->emit(packer->context, window, packer->length, error);
 }
 
-static int fullest(const ch_packer *packer) {
-  int best = 0;
-  for (int w = 1; w < CH_PACKING_WINDOWS; w++)
-    if (packer->used[w] > packer->used[best]) best = w;
-  return best;
-}
-
 static ch_status place(ch_packer *packer, const int32_t *ids, int64_t count, ch_error *error) {
-  int best = -1;
+  int best = -1, fullest = 0;
   for (int w = 0; w < CH_PACKING_WINDOWS; w++) {
     bool fits = packer->length - packer->used[w] >= count;
     if (fits && (best < 0 || packer->used[w] > packer->used[best])) best = w;
+    if (packer->used[w] > packer->used[fullest]) fullest = w;
   }
   if (best < 0) {
-    best = fullest(packer);
+    best = fullest;
     CH_TRY(close_window(packer, best, error));
   }
   memcpy(packer->windows + best * packer->length + packer->used[best], ids, (size_t)count * sizeof *ids);

@@ -1,4 +1,5 @@
-/* Oniguruma for what patterns mean, and PCRE2's compiled code where it is known to mean the same. */
+/* Finds patterns. Oniguruma defines what they mean. PCRE2's compiled code is faster and is used only for
+ * patterns that both read alike, and only if both know the same version of Unicode. */
 #define _GNU_SOURCE
 #include "text/regex.h"
 
@@ -28,28 +29,28 @@ static const char white_space[] = "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\
 static const char *const any_case[] = {"(?i:'s|'t|'re|'ve|'m|'ll|'d)", "(?i:[sdmt]|ll|ve|re)",
                                        "(?i:[sdtm]|ll|ve|re)"};
 
-typedef struct reading {
+typedef struct translation {
   const char *at, *end;
   ch_text *out;
   bool item;               /* a repetition may follow */
   bool group;              /* the item is a group, which may only be optional */
   unsigned char looks[32]; /* of the open groups: it looks ahead */
   int open;
-} reading;
+} translation;
 
-static bool copy(reading *r, size_t size) {
+static bool copy(translation *r, size_t size) {
   ch_text_put(r->out, r->at, size);
   r->at += size;
   return size > 0;
 }
 
-static bool begins(const reading *r, const char *text) {
+static bool begins(const translation *r, const char *text) {
   size_t size = strlen(text);
   return (size_t)(r->end - r->at) >= size && memcmp(r->at, text, size) == 0;
 }
 
 /* \p{Lu}: a general category by its short name. */
-static bool read_category(reading *r) {
+static bool read_category(translation *r) {
   static const char names[] =
       " L Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs Zl Zp ";
   const char *close =
@@ -63,14 +64,14 @@ static bool read_category(reading *r) {
 }
 
 /* The bytes of \x{1e00}; 0 when it is not written so. */
-static size_t number_size(const reading *r) {
+static size_t number_size(const translation *r) {
   size_t digits = r->end - r->at > 3 && r->at[2] == '{' ? strspn(r->at + 3, "0123456789abcdefABCDEF") : 0;
   return digits > 0 && digits <= 6 && r->at + 3 + digits < r->end && r->at[3 + digits] == '}' ? digits + 4
                                                                                               : 0;
 }
 
 /* An escape; `single` tells the end of a range from a set. */
-static bool read_escape(reading *r, bool in_class, bool *single) {
+static bool read_escape(translation *r, bool in_class, bool *single) {
   *single = false;
   if (r->end - r->at < 2 || !r->at[1]) return false;
   char c = r->at[1];
@@ -90,7 +91,7 @@ static bool read_escape(reading *r, bool in_class, bool *single) {
 }
 
 /* One character or set of a class. */
-static bool read_member(reading *r, bool *single, uint32_t *character) {
+static bool read_member(translation *r, bool *single, uint32_t *character) {
   *single = true;
   *character = (unsigned char)*r->at;
   if (*r->at == '\\') {
@@ -105,7 +106,7 @@ static bool read_member(reading *r, bool *single, uint32_t *character) {
   return size > 0 && copy(r, size);
 }
 
-static bool read_class(reading *r) {
+static bool read_class(translation *r) {
   copy(r, begins(r, "[^") ? 2 : 1);
   if (begins(r, "]") || begins(r, "-")) return false;
   while (r->at < r->end && *r->at != ']') {
@@ -124,7 +125,7 @@ static bool read_class(reading *r) {
   return begins(r, "]") && copy(r, 1);
 }
 
-static bool read_group(reading *r) {
+static bool read_group(translation *r) {
   for (size_t i = 0; i < sizeof any_case / sizeof *any_case; i++)
     if (begins(r, any_case[i])) {
       r->item = r->group = true;
@@ -139,7 +140,7 @@ static bool read_group(reading *r) {
 }
 
 /* {2}, {2,} or {2,3}, and nothing after it that would repeat it or change how it repeats. */
-static bool read_interval(reading *r) {
+static bool read_interval(translation *r) {
   const char *p = r->at + 1;
   long least = 0, most = 0;
   int digits = 0;
@@ -157,7 +158,7 @@ static bool read_interval(reading *r) {
   return r->at == r->end || !strchr("?+*{", *r->at);
 }
 
-static bool read_repetition(reading *r) {
+static bool read_repetition(translation *r) {
   if (!r->item || (r->group && *r->at != '?')) return false;
   bool group = r->group;
   r->item = r->group = false;
@@ -168,7 +169,7 @@ static bool read_repetition(reading *r) {
          (r->at == r->end || !strchr("?+*{", *r->at));
 }
 
-static bool read_item(reading *r) {
+static bool read_item(translation *r) {
   bool single;
   size_t size;
   uint32_t character;
@@ -205,7 +206,7 @@ static bool read_item(reading *r) {
 
 /* Writes a pattern for PCRE2 that means the same as the pattern does to Oniguruma; false when it may not. */
 static bool translate(const char *pattern, size_t size, ch_text *out) {
-  reading r = {.at = pattern, .end = pattern + size, .out = out};
+  translation r = {.at = pattern, .end = pattern + size, .out = out};
   while (r.at < r.end)
     if (!read_item(&r)) return false;
   return r.open == 0 && size > 0 && !out->failed;

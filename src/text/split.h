@@ -23,7 +23,7 @@ typedef enum ch_split_scanner {
   CH_SCAN_NONE,
   CH_SCAN_GPT2,   /* contractions, " word", " 123", " !?", spaces */
   CH_SCAN_LLAMA3, /* contractions in any case, "(word", three digits, newlines */
-  CH_SCAN_QWEN    /* the same with single digits */
+  CH_SCAN_QWEN    /* as CH_SCAN_LLAMA3, with single digits */
 } ch_split_scanner;
 
 /* The pattern of GPT-2, which `ByteLevel` applies by default. */

@@ -83,7 +83,7 @@ static ch_status check_packed(const ch_text_file *file, ch_error *error) {
   return CH_OK;
 }
 
-/* Puts the documents of JSON lines in place of the file. */
+/* Replaces the contents of a file of JSON lines by its documents. */
 static ch_status take_json_lines(ch_text_file *file, ch_error *error) {
   ch_map documents;
   CH_TRY(ch_json_lines_map(file->path, file->text, file->size, &documents, error));

@@ -1,4 +1,4 @@
-/* Stretches of a text, in order. */
+/* A list of ranges of bytes in a text, in order. */
 #ifndef CH_TEXT_TEXT_SPANS_H
 #define CH_TEXT_TEXT_SPANS_H
 
@@ -15,9 +15,9 @@ typedef struct ch_text_spans {
   size_t count, capacity;
 } ch_text_spans;
 
-/* Appends a span that begins no earlier than the last one ends. False when memory is out. */
+/* Appends a span that begins no earlier than the last one ends. False when out of memory. */
 bool ch_text_spans_add(ch_text_spans *spans, size_t begin, size_t end);
-/* Those of `count` texts, and the list of them; NULL is no list. */
+/* Frees the spans of `count` texts and their list; NULL is fine. */
 void ch_text_spans_free(ch_text_spans *spans, int count);
 /* The first span that ends after `place`: its number, or `count`. */
 size_t ch_text_spans_find(const ch_text_spans *spans, size_t place);

@@ -1,4 +1,5 @@
-/* Text that comes token by token: nothing is allocated between two tokens but once, for the longest piece. */
+/* Turns tokens into text as they come, in pieces of whole characters, and finds stop strings. Once its
+ * buffers have grown to the longest piece, a token allocates nothing. */
 #include "text/text_stream.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Text streams inside the library: what <crosshead/tokenizer.h> does not offer. */
+/* Functions of text streams for the rest of the library. <crosshead/tokenizer.h> has the public ones. */
 #ifndef CH_TEXT_TEXT_STREAM_H
 #define CH_TEXT_TEXT_STREAM_H
 

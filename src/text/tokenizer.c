@@ -1,4 +1,5 @@
-/* Tokenizers: opening, completing the tables, what a tokenizer says about itself. */
+/* Creates a tokenizer from its parts, derives its tables, and answers questions about its vocabulary.
+ * Loaders fill the parts; encode.c and decode.c use them. */
 #define _GNU_SOURCE
 #include "text/tokenizer_internal.h"
 

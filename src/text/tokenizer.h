@@ -1,4 +1,4 @@
-/* Tokenizers inside the library: what <crosshead/tokenizer.h> does not offer. */
+/* Functions of tokenizers for the rest of the library. <crosshead/tokenizer.h> has the public ones. */
 #ifndef CH_TEXT_TOKENIZER_H
 #define CH_TEXT_TOKENIZER_H
 

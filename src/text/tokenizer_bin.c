@@ -12,10 +12,10 @@
    space. */
 enum { UNKNOWN = 0, BEGIN = 1, END = 2, FIRST_BYTE = 3, FIRST_PIECE = FIRST_BYTE + 256 };
 
-typedef struct scored {
+typedef struct piece_score {
   float score;
   int32_t id;
-} scored;
+} piece_score;
 
 static ch_status format_error(const ch_tokenizer *tokenizer, ch_error *error, const char *problem,
                               size_t at) {
@@ -63,7 +63,7 @@ static ch_status read_pieces(ch_tokenizer *tokenizer, const unsigned char *data,
 }
 
 static int by_falling_score(const void *a, const void *b) {
-  const scored *x = a, *y = b;
+  const piece_score *x = a, *y = b;
   if (x->score != y->score) return x->score > y->score ? -1 : 1;
   return x->id < y->id ? -1 : 1;
 }
@@ -87,9 +87,10 @@ static bool add_pairs(ch_tokenizer *tokenizer, int32_t id, int32_t rank) {
  * score share a rank. Control and byte pieces are excluded. */
 static ch_status rank_pairs(ch_tokenizer *tokenizer, const float *scores, ch_error *error) {
   int32_t count = tokenizer->vocabulary.size, rank = -1;
-  scored *order = malloc((size_t)count * sizeof *order);
+  piece_score *order = malloc((size_t)count * sizeof *order);
   bool done = order != NULL;
-  for (int32_t id = FIRST_PIECE; done && id < count; id++) order[id - FIRST_PIECE] = (scored){scores[id], id};
+  for (int32_t id = FIRST_PIECE; done && id < count; id++)
+    order[id - FIRST_PIECE] = (piece_score){scores[id], id};
   if (done) qsort(order, (size_t)(count - FIRST_PIECE), sizeof *order, by_falling_score);
   for (int32_t i = 0; done && i < count - FIRST_PIECE; i++) {
     if (i == 0 || order[i].score != order[i - 1].score) rank++;

@@ -10,7 +10,7 @@
 #include "io/extra_files.h"
 #include "text/hash.h"
 
-/* The id of a token that tokenizer_config.json names, as a string or as an object with "content". */
+/* Returns the id of a token that tokenizer_config.json names, as a string or as an object with "content". */
 static int32_t named_token(const ch_tokenizer *tokenizer, const json_t *config, const char *key) {
   const json_t *value = json_object_get(config, key);
   if (json_is_object(value)) value = json_object_get(value, "content");

@@ -1,4 +1,5 @@
-/* The small parts of a tokenizer.json: added tokens, normalizer, pre-tokenizer, post-processor, decoder. */
+/* Reads the small parts of a tokenizer.json: added tokens, normalizer, pre-tokenizer, post-processor,
+ * decoder. A part of an unknown kind is an error: ignoring it would give other ids. */
 #include "text/tokenizer_internal.h"
 
 #include <jansson.h>
@@ -97,7 +98,6 @@ static char *copy_text(json_text text) {
   return copy;
 }
 
-/* The replacement. */
 static ch_status set_replacement(json_text text, ch_normalizer *normalizer, ch_error *error) {
   normalizer->to = copy_text(text);
   normalizer->to_size = text.size;

@@ -30,7 +30,7 @@ typedef struct ch_vocabulary {
 /* Adds a piece; a piece or an id that is there already, or an impossible id, is an error that names both. */
 ch_status ch_vocabulary_add(ch_vocabulary *vocabulary, const char *piece, size_t size, int64_t id,
                             const char *file, ch_error *error);
-/* The id of a piece, or -1. */
+/* Returns -1 if there is no such piece. */
 int32_t ch_vocabulary_find(const ch_vocabulary *vocabulary, const char *piece, size_t size);
 /* The id of left + right, or -1; `scratch` is reused. */
 int32_t ch_vocabulary_find_joined(const ch_vocabulary *vocabulary, int32_t left, int32_t right,

@@ -113,14 +113,6 @@ static size_t next_cut(const ch_text_file *file, size_t from) {
   return file->size;
 }
 
-static ch_status add_all(ch_word_counts *counts, const ch_word_counts *more, ch_error *error) {
-  for (size_t i = 0; i < more->count; i++)
-    if (!ch_word_counts_add(counts, more->pool.data + more->words[i].at, more->words[i].size,
-                            more->words[i].count))
-      return ch_no_memory(error);
-  return CH_OK;
-}
-
 bool ch_training_goes_on(const ch_tokenizer_train_settings *settings, const char *stage, double done,
                          double total) {
   return !settings || !settings->progress ||
@@ -156,7 +148,10 @@ ch_status ch_word_counts_text(ch_word_counts *counts, const ch_split *split, con
       status = ch_fail(error, CH_ERROR_INTERRUPTED, "stopped while counting the words of %s", file->path);
   }
   for (int i = 0; i < threads && parts; i++) {
-    if (status == CH_OK) status = add_all(counts, &parts[i], error);
+    const ch_counted_word *words = parts[i].words;
+    for (size_t w = 0; status == CH_OK && w < parts[i].count; w++)
+      if (!ch_word_counts_add(counts, parts[i].pool.data + words[w].at, words[w].size, words[w].count))
+        status = ch_no_memory(error);
     ch_word_counts_free(&parts[i]);
   }
   free(parts);

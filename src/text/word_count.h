@@ -27,7 +27,7 @@ typedef struct ch_word_counts {
   size_t mask;
 } ch_word_counts;
 
-/* Counts `times` more of a word. False when memory is out. */
+/* Counts `times` more of a word. False when out of memory. */
 bool ch_word_counts_add(ch_word_counts *counts, const char *word, size_t size, int64_t times);
 void ch_word_counts_free(ch_word_counts *counts);
 

@@ -86,7 +86,7 @@ static ch_status check_finite(const ch_trainer *trainer, ch_error *error) {
 }
 
 /* A checkpoint that is being written. */
-typedef struct saving {
+typedef struct checkpoint_output {
   const ch_trainer *trainer;
   ch_stored_tensor *list;
   int64_t count;
@@ -97,9 +97,9 @@ typedef struct saving {
   char *whole, *room; /* for one tensor, and for one rank's piece of it */
   int64_t *order;     /* the list's, in the file */
   int64_t made;       /* tensors of it that were given */
-} saving;
+} checkpoint_output;
 
-static void forget_saving(saving *s) {
+static void forget_saving(checkpoint_output *s) {
   free(s->list);
   free(s->metadata);
   free(s->points);
@@ -111,10 +111,10 @@ static void forget_saving(saving *s) {
 }
 
 /* Lists what the file will hold. */
-static ch_status prepare_saving(const ch_trainer *trainer, saving *s, ch_error *error) {
+static ch_status prepare_saving(const ch_trainer *trainer, checkpoint_output *s, ch_error *error) {
   size_t most = (size_t)GROUPS * (size_t)trainer->params.count + 2;
   ch_text header = {0};
-  *s = (saving){.trainer = trainer};
+  *s = (checkpoint_output){.trainer = trainer};
   CH_TRY(check_finite(trainer, error));
   s->list = calloc(most, sizeof *s->list);
   s->points = malloc((size_t)(trainer->validation_points * point_numbers(trainer) + 1) * sizeof *s->points);
@@ -141,20 +141,20 @@ static ch_status prepare_saving(const ch_trainer *trainer, saving *s, ch_error *
 }
 
 /* Returns true if the tensor at `index` of the list comes together on rank 0. */
-static bool is_divided(const saving *s, int64_t index) {
+static bool is_divided(const checkpoint_output *s, int64_t index) {
   int64_t params = s->trainer->params.count;
   return index < GROUPS * params &&
          ch_is_divided(s->trainer, (ch_parameter_group)(index / params), (int)(index % params));
 }
 
-static void gather(const saving *s, int64_t index) {
+static void gather(const checkpoint_output *s, int64_t index) {
   int64_t params = s->trainer->params.count;
   ch_gather_tensor(s->trainer, (ch_parameter_group)(index / params), (int)(index % params), s->whole,
                    s->room);
 }
 
 static ch_status give_tensor(void *context, int64_t index, const void **data, ch_error *error) {
-  saving *s = context;
+  checkpoint_output *s = context;
   (void)error;
   if (is_divided(s, index)) gather(s, index);
   *data = is_divided(s, index) ? s->whole : s->list[index].tensor.data;
@@ -162,20 +162,15 @@ static ch_status give_tensor(void *context, int64_t index, const void **data, ch
   return CH_OK;
 }
 
-/* Sends what rank 0 writes; or receives on rank 0, if it could not be written, what the others send
-   nevertheless. */
-static void give_the_rest(saving *s) {
-  for (; s->made < s->count; s->made++)
-    if (is_divided(s, s->order[s->made])) gather(s, s->order[s->made]);
-}
-
 ch_status ch_trainer_save(const ch_trainer *trainer, const char *path, ch_error *error) {
-  saving s;
+  checkpoint_output s;
   ch_status status = ch_agree(trainer->ranks, prepare_saving(trainer, &s, error), error);
   if (status == CH_OK) {
     if (ch_ranks_leads(trainer->ranks))
       status = ch_safetensors_write_made(path, s.list, s.count, s.metadata, give_tensor, &s, error);
-    give_the_rest(&s);
+    /* The others send what rank 0 writes. If writing failed, rank 0 still receives what they send. */
+    for (; s.made < s.count; s.made++)
+      if (is_divided(&s, s.order[s.made])) gather(&s, s.order[s.made]);
     status = ch_agree(trainer->ranks, status, error);
   }
   forget_saving(&s);
@@ -292,7 +287,7 @@ static ch_status find_tensor(const ch_safetensors *file, const char *path, const
   return CH_OK;
 }
 
-/* Copies it into `memory`. */
+/* Copies a tensor of the file into `memory`. */
 static ch_status copy_tensor(const ch_safetensors *file, const char *path, const char *name,
                              const ch_value_memory *memory, const ch_tensor *into, ch_error *error) {
   const char *data;

@@ -1,4 +1,6 @@
-/* From a text to batches: tokenizer, token file, and a record of their sources. */
+/* Prepares a text for training: its tokenizer, its token file, and a record of what both were derived
+ * from. Another run with the same text and settings reuses them; one process at a time prepares a
+ * directory. */
 #define _GNU_SOURCE
 #include "train/data.h"
 
@@ -188,13 +190,6 @@ static bool report_corpus(void *context, uint64_t done, uint64_t total, int64_t 
   return !report_text(context, "tokenizing", (double)done, (double)total);
 }
 
-static ch_status prepare_tokens(struct ch_data_parts *p, ch_error *error) {
-  const ch_data_options *o = p->options;
-  const ch_corpus_options options = corpus_options(p);
-  return ch_corpus_prepare((const char *const *)p->texts, (int)p->text_count, p->tokenizer, &options,
-                           p->tokens_path, report_corpus, (void *)(uintptr_t)o, error);
-}
-
 static ch_status write_record(struct ch_data_parts *p, ch_error *error) {
   ch_corpus *corpus;
   ch_corpus_info info;
@@ -220,20 +215,17 @@ static ch_status give_tokenizer(const struct ch_data_parts *p, const char *direc
   return same ? CH_OK : ch_tokenizer_copy_to(p->tokenizer, directory, error);
 }
 
-static bool goes_on(const ch_data_options *o) {
-  return !o->report || o->report(o->context, "waiting for the text", 0, 1);
-}
-
 /* Holds the directory's lock until *descriptor is closed (-1: its file system has none). */
 static ch_status lock_directory(const struct ch_data_parts *p, int *descriptor, ch_error *error) {
   static const struct timespec nap = {.tv_nsec = 50000000};
-  bool waits = p->options->waits;
+  const ch_data_options *o = p->options;
+  bool waits = o->waits;
   *descriptor = open(p->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (*descriptor < 0) return CH_OK;
   do {
     if (flock(*descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return CH_OK;
     if (waits) nanosleep(&nap, NULL);
-  } while (waits && goes_on(p->options));
+  } while (waits && (!o->report || o->report(o->context, "waiting for the text", 0, 1)));
   close(*descriptor);
   if (waits) return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted");
   return ch_fail(error, CH_ERROR_IO, "%s is in use: another run prepares its text there", p->directory);
@@ -251,7 +243,9 @@ static ch_status make_files_alone(struct ch_data_parts *p, ch_error *error) {
     CH_TRY(train_tokenizer(p, error));
     CH_TRY(ch_tokenizer_open(p->tokenizer_path, &p->tokenizer, error));
   }
-  CH_TRY(prepare_tokens(p, error));
+  const ch_corpus_options options = corpus_options(p);
+  CH_TRY(ch_corpus_prepare((const char *const *)p->texts, (int)p->text_count, p->tokenizer, &options,
+                           p->tokens_path, report_corpus, (void *)(uintptr_t)p->options, error));
   return write_record(p, error);
 }
 

@@ -56,7 +56,7 @@ typedef struct ch_data {
 ch_status ch_data_open(const ch_data_options *options, ch_data *data, ch_error *error);
 void ch_data_close(ch_data *data);
 /* The mean cross entropy, in nats, of guessing tokens by their frequency in the training text; 0 without a
-   text, NAN when memory is out. */
+   text, NAN when out of memory. */
 double ch_data_token_entropy(const ch_data *data);
 /* Changes the order of the training sequences to that of another seed. */
 void ch_data_reseed(ch_data *data, uint64_t seed);

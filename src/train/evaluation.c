@@ -1,4 +1,4 @@
-/* The validation loss of a trainer's weights. */
+/* Measures the validation loss of a trainer's weights, and the accuracy on images. It changes no weight. */
 #include <math.h>
 
 #include "train/trainer_private.h"
@@ -35,13 +35,6 @@ static ch_validation_point point_of(const ch_trainer *trainer, const ch_pass_sum
   return point;
 }
 
-/* Removes the targets of all sequences but the first few: the plan's shape is fixed, so the others are
-   computed too. */
-static void drop_targets(ch_batch *batch, int64_t sequences) {
-  for (int64_t i = sequences * batch->length; i < batch->sequences * batch->length; i++)
-    batch->targets[i] = -1;
-}
-
 static ch_status interrupted(const ch_trainer *trainer, ch_error *error) {
   return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted in the evaluation after step %lld",
                  (long long)trainer->step);
@@ -57,7 +50,9 @@ static ch_status fetch_round(ch_trainer *trainer, int64_t round, int64_t total, 
     if (first >= total || (r != ch_relay_first(relay) && relay->shards.count == 0)) continue;
     ch_batch part = ch_trainer_part(trainer, r);
     CH_TRY(trainer->source.validate(trainer->source.context, first, &part, error));
-    if (total - first < micro) drop_targets(&part, total - first);
+    /* The plan's shape is fixed: sequences after the last one are computed, without targets. */
+    for (int64_t i = (total - first) * part.length; i < part.sequences * part.length; i++)
+      part.targets[i] = -1;
   }
   return CH_OK;
 }

@@ -1,4 +1,4 @@
-/* Pieces of tensors that come together on rank 0, for files. */
+/* Receives the pieces of a tensor on rank 0, or sends the own piece there. */
 #include "train/gather.h"
 
 #include <stdlib.h>
@@ -42,7 +42,7 @@ size_t ch_trainer_largest(const ch_trainer *trainer) {
 }
 
 /* Rank 0 makes room for what is divided. */
-static ch_status reserve(const ch_trainer *trainer, ch_gathered *g, void **room, ch_error *error) {
+static ch_status reserve(const ch_trainer *trainer, ch_gathered_weights *g, void **room, ch_error *error) {
   const ch_parameter_set *set = &trainer->set;
   if (!ch_ranks_leads(trainer->ranks)) return CH_OK;
   size_t count = (size_t)trainer->params.count;
@@ -63,22 +63,22 @@ static ch_status reserve(const ch_trainer *trainer, ch_gathered *g, void **room,
   return CH_OK;
 }
 
-ch_status ch_gather_weights(const ch_trainer *trainer, ch_gathered *g, ch_error *error) {
+ch_status ch_gather_weights(const ch_trainer *trainer, ch_gathered_weights *g, ch_error *error) {
   void *room = NULL;
-  *g = (ch_gathered){0};
+  *g = (ch_gathered_weights){0};
   ch_status status = ch_agree(trainer->ranks, reserve(trainer, g, &room, error), error);
   for (int p = 0; p < trainer->params.count && status == CH_OK; p++)
     if (ch_is_divided(trainer, CH_WEIGHTS, p))
       ch_gather_tensor(trainer, CH_WEIGHTS, p, g->made ? g->made[p] : NULL, room);
   free(room);
-  if (status != CH_OK) ch_gathered_free(g);
+  if (status != CH_OK) ch_gathered_weights_free(g);
   return status;
 }
 
-void ch_gathered_free(ch_gathered *g) {
+void ch_gathered_weights_free(ch_gathered_weights *g) {
   for (int p = 0; p < g->count && g->made; p++) free(g->made[p]);
   free(g->tensors);
   free(g->made);
   ch_host_tensors_free(&g->host);
-  *g = (ch_gathered){0};
+  *g = (ch_gathered_weights){0};
 }

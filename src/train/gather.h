@@ -1,4 +1,4 @@
-/* Whole tensors of which every rank has a piece, on rank 0. */
+/* Brings the pieces of tensors that ranks hold together on rank 0, which writes them to files. */
 #ifndef CH_TRAIN_GATHER_H
 #define CH_TRAIN_GATHER_H
 
@@ -13,15 +13,15 @@ void ch_gather_tensor(const ch_trainer *trainer, ch_parameter_group group, int p
                       void *room);
 
 /* All weights for the host of rank 0; others have none. */
-typedef struct ch_gathered {
+typedef struct ch_gathered_weights {
   ch_tensor *tensors; /* [params] */
   ch_host_tensors host;
   void **made; /* [params] memory of those that were put together */
   int count;
-} ch_gathered;
+} ch_gathered_weights;
 
-/* Every rank calls it. Release with ch_gathered_free. */
-ch_status ch_gather_weights(const ch_trainer *trainer, ch_gathered *gathered, ch_error *error);
-void ch_gathered_free(ch_gathered *gathered);
+/* Every rank calls it. Release with ch_gathered_weights_free. */
+ch_status ch_gather_weights(const ch_trainer *trainer, ch_gathered_weights *gathered, ch_error *error);
+void ch_gathered_weights_free(ch_gathered_weights *gathered);
 
 #endif

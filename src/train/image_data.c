@@ -73,7 +73,7 @@ static ch_status fill_validation(void *context, int64_t first, ch_batch *batch, 
 
 /* --- the record ----------------------------------------------------------------------------------------- */
 
-/* The names as absolute paths. */
+/* Writes the names, separated by commas, as absolute paths. */
 static ch_status absolute(const char *names, char **result, ch_error *error) {
   ch_text text = {0};
   char **paths;
@@ -99,7 +99,7 @@ static json_t *stored_record(const char *directory) {
   return record;
 }
 
-/* The record of these images. */
+/* Reads the record of the images that a run was started with. */
 static ch_status read_record(const char *directory, struct ch_image_source *p, ch_error *error) {
   json_t *record = stored_record(directory);
   ch_status status = CH_OK;

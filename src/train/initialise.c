@@ -27,12 +27,6 @@ static bool is_hot(const ch_param *param, int64_t i) {
 /* Mamba's spans of decays, which the authors of Gated DeltaNet keep. */
 static const double most_rate = 16, least_step = 0.001, most_step = 0.1, floor_step = 1e-4;
 
-/* Above zero, so that it has a logarithm. */
-static double uniform_above_zero(ch_random *random) {
-  double u = ch_random_uniform(random);
-  return u > 1e-12 ? u : 1e-12;
-}
-
 static double decay_bias(ch_random *random) {
   double step = exp(log(least_step) + ch_random_uniform(random) * log(most_step / least_step));
   if (step < floor_step) step = floor_step;
@@ -40,7 +34,7 @@ static double decay_bias(ch_random *random) {
 }
 
 static double draw(const ch_param *param, ch_random *random) {
-  if (param->init == CH_PARAM_INIT_DECAY_RATE) return log(most_rate * uniform_above_zero(random));
+  if (param->init == CH_PARAM_INIT_DECAY_RATE) return log(most_rate * fmax(ch_random_uniform(random), 1e-12));
   if (param->init == CH_PARAM_INIT_DECAY_BIAS) return decay_bias(random);
   if (param->init == CH_PARAM_INIT_UNIFORM)
     return param->start + sqrt(3) * param->std * (2 * ch_random_uniform(random) - 1);

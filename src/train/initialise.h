@@ -2,7 +2,7 @@
 #ifndef CH_TRAIN_INITIALISE_H
 #define CH_TRAIN_INITIALISE_H
 
-#include <crosshead/stop.h>
+#include <crosshead/common.h>
 
 #include "config/params.h"
 

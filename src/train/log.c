@@ -1,4 +1,4 @@
-/* Writing the log, and cutting it back to a checkpoint. */
+/* Writes the log of a run, and cuts it back to the step of a checkpoint when a run resumes. */
 #define _GNU_SOURCE
 #include "train/log.h"
 

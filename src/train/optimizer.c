@@ -15,18 +15,14 @@ void ch_square_own_columns(const ch_parameter_set *set, const ch_kernels *kernel
   }
 }
 
-static double sum_of(const double *squares, int64_t n) {
-  double sum = 0;
-  for (int64_t i = 0; i < n; i++) sum += squares[i];
-  return sum;
-}
-
 /* The squares of the columns of a table that this rank holds whole. */
 static double table_squares(const ch_parameter_set *set, const ch_kernels *kernels, const ch_team *team,
                             int p) {
   const ch_tensor *gradient = &set->gradients[p];
   kernels->column_squares(team, gradient->shape[0], gradient->shape[1], gradient->data, set->table_squares);
-  return sum_of(set->table_squares, gradient->shape[1]);
+  double sum = 0;
+  for (int64_t i = 0; i < gradient->shape[1]; i++) sum += set->table_squares[i];
+  return sum;
 }
 
 /* The squares of a divided table; its columns begin at *before of every rank's squares. */

@@ -16,7 +16,7 @@ double ch_gradient_norm(const ch_parameter_set *set, const ch_kernels *kernels, 
    NULL. */
 const char *ch_first_not_finite(const ch_parameter_set *set, const ch_tensor *tensors,
                                 const ch_kernels *kernels, const ch_team *team);
-/* Like ch_first_not_finite, for the weights that this rank holds. */
+/* As ch_first_not_finite, for the weights that this rank holds. */
 const char *ch_first_weight_not_finite(const ch_parameter_set *set, const ch_kernels *kernels,
                                        const ch_team *team);
 /* Like ch_first_not_finite, for the gradients. Tables divided by columns are checked by their gathered

@@ -1,4 +1,5 @@
-/* The options of a training run. */
+/* The options of a training run, as the library uses them. <crosshead/train.h> has the public settings, in
+ * which some values are left to be chosen. */
 #ifndef CH_TRAIN_OPTIONS_H
 #define CH_TRAIN_OPTIONS_H
 

@@ -6,10 +6,10 @@
 
 #include "train/options.h"
 
-/* A config with every key written the way this version writes it; NULL when memory is out. */
+/* A config with every key written the way this version writes it; NULL when out of memory. */
 json_t *ch_config_to_json(const ch_config *config);
 
-/* A new object with one member per option; NULL when memory is out. */
+/* A new object with one member per option; NULL when out of memory. */
 json_t *ch_train_options_to_json(const ch_train_options *options);
 /* Every member must be there; `where` names the file in messages. */
 ch_status ch_train_options_from_json(const json_t *object, const char *where, ch_train_options *options,

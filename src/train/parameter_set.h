@@ -9,8 +9,8 @@
    updates it and alone has its moments (ZeRO stage 1, Rajbhandari et al. 2020). */
 typedef enum ch_keeping {
   CH_KEPT_WHOLE, /* weight and gradient are whole on every rank; a rank owns a piece */
-  /* the same, but only the weight rounded to BF16, which is all that graphs read, is whole; the owner of a
-     piece has it in F32 */
+  /* as CH_KEPT_WHOLE, but the whole weight is rounded to BF16, which graphs read; the owner of a piece has it
+   * in F32 */
   CH_KEPT_ROUNDED,
   CH_KEPT_COLUMNS, /* a lookup table: a rank has some of the columns, of weight, gradient and moments */
   CH_KEEPINGS

@@ -192,17 +192,6 @@ static ch_status stop(run *r, ch_status why, ch_error *error) {
                  (long long)at, (long long)r->options->steps);
 }
 
-static ch_status finish(run *r, ch_error *error) {
-  CH_TRY(ch_trainer_export(r->trainer, r->directory, error));
-  ch_status status = leads(r) ? ch_log_event(&r->log, "done", progress_of(r).step, NULL, error) : CH_OK;
-  return agree(r, status, error);
-}
-
-static ch_status begin_files(run *r, ch_error *error) {
-  CH_TRY(check_space(r, error));
-  return ch_log_start(&r->log, r->trainer, error);
-}
-
 /* Removes the files of a worker that computed no step, where nothing was there before. */
 static void withdraw(const run *r) {
   static const char *const files[] = {CH_TRAIN_CHECKPOINT,
@@ -242,12 +231,16 @@ static ch_status drive(run *r, bool resume, ch_error *error) {
     CH_TRY(check_space(r, error));
     return hand_over(r, error);
   }
-  ch_status status = leads(r) ? begin_files(r, error) : CH_OK;
+  ch_status status = leads(r) ? check_space(r, error) : CH_OK;
+  if (leads(r) && status == CH_OK) status = ch_log_start(&r->log, r->trainer, error);
   CH_TRY(agree(r, status, error));
   r->last_saved = ch_clock();
   if (r->events->started) r->events->started(r->events->context, progress_of(r).step, &(ch_trained_on){0});
   status = go_on(r, error);
-  return status == CH_OK ? finish(r, error) : stop(r, status, error);
+  if (status != CH_OK) return stop(r, status, error);
+  CH_TRY(ch_trainer_export(r->trainer, r->directory, error));
+  if (leads(r)) status = ch_log_event(&r->log, "done", progress_of(r).step, NULL, error);
+  return agree(r, status, error);
 }
 
 void ch_train_step_of(const ch_step_report *report, int64_t steps, ch_train_step *step) {

@@ -1,4 +1,5 @@
-/* Rows of divided lookup tables that travel to those who need them, and their gradients back. */
+/* Sends rows of divided lookup tables to the ranks that need them, and returns their gradients (shards.h
+ * explains the rounds). */
 #include "train/shards.h"
 
 #include <stdlib.h>
@@ -51,7 +52,7 @@ static int64_t columns_of(const ch_shards *shards, const ch_shard_table *table, 
   return ch_share_begin(table->columns, rank + 1, ranks_of(shards)) - *first;
 }
 
-/* The share of `rank` in a buffer of all columns, and its bytes. */
+/* Returns the share of `rank` in a buffer of all columns, and its size. */
 static char *share(const ch_shards *shards, const ch_shard_table *table, char *buffer, int rank,
                    size_t *bytes) {
   int64_t first, columns = columns_of(shards, table, rank, &first);
@@ -92,12 +93,6 @@ static ch_status interrupted(ch_error *error) {
 
 /* --- rows ----------------------------------------------------------------------------------------------- */
 
-static void look_up(const ch_shards *shards, const ch_shard_table *table, const int32_t *tokens, char *to) {
-  const ch_tensor *weight = &shards->set->weights[table->parameter];
-  shards->engine->kernels->embedding_forward(&shards->engine->team, shards->rows, table->own, tokens,
-                                             weight->data, weight->dtype, to);
-}
-
 /* To one rank, whose own rows stay here. */
 static void serve(ch_shards *shards, int64_t round, int rank, bool patient) {
   ch_shard_round *r = round_at(shards, round);
@@ -109,7 +104,10 @@ static void serve(ch_shards *shards, int64_t round, int rank, bool patient) {
     char *to =
         here ? share(shards, table, r->rows, rank, &bytes) : own_columns(shards, table, r->looked_up, rank);
     if (bytes == 0) continue;
-    if (tokens) look_up(shards, table, tokens, to);
+    const ch_tensor *weight = &shards->set->weights[table->parameter];
+    if (tokens)
+      shards->engine->kernels->embedding_forward(&shards->engine->team, shards->rows, table->own, tokens,
+                                                 weight->data, weight->dtype, to);
     if (!here)
       ch_ranks_send(shards->ranks, rank, rows_tag(shards, t), to, bytes,
                     &r->rows_out[t * ranks_of(shards) + rank]);

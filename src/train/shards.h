@@ -39,7 +39,7 @@ typedef struct ch_shards {
   ch_shard_round rounds[2];
   ch_transfer *transfers; /* that the rounds have */
   ch_tensor *weights;     /* [params] what a run reads: of tables, the rows of its tokens */
-  void **gradient_data;   /* [params] likewise */
+  void **gradient_data;   /* [params] gradients of these rows and of the other parameters */
   ch_stop_test stop;
   void *stop_context;
   /* Valid during a step or an evaluation: */

@@ -1,4 +1,5 @@
-/* Gradients that travel from micro-batch to micro-batch. */
+/* Passes sums of gradients from the micro-batch of one rank to the next (step_over_ranks.h explains the
+ * order). */
 #include "train/step_over_ranks.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Creating a trainer: its plans, memory and initial weights; and what callers may read of it. */
+/* Creates a trainer: its plans, memory and initial weights; and answers callers' questions about it.
+ * step.c trains, evaluation.c validates, checkpoint.c saves. */
 #include "train/trainer.h"
 
 #include <stdlib.h>
@@ -391,13 +392,13 @@ void ch_trainer_progress(const ch_trainer *trainer, ch_progress_record *record) 
 }
 
 ch_status ch_trainer_export(const ch_trainer *trainer, const char *directory, ch_error *error) {
-  ch_gathered whole;
+  ch_gathered_weights whole;
   CH_TRY(ch_gather_weights(trainer, &whole, error));
   ch_status status = CH_OK;
   if (ch_ranks_leads(trainer->ranks))
     status = ch_model_write(directory, &trainer->config, &trainer->params, whole.tensors,
                             ch_train_real(&trainer->options), error);
-  ch_gathered_free(&whole);
+  ch_gathered_weights_free(&whole);
   return ch_agree(trainer->ranks, status, error);
 }
 

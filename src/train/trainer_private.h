@@ -1,4 +1,4 @@
-/* The parts of a trainer, for the files that implement it. */
+/* The fields of a trainer, for the files that implement it. Other files use trainer.h. */
 #ifndef CH_TRAIN_TRAINER_PRIVATE_H
 #define CH_TRAIN_TRAINER_PRIVATE_H
 
@@ -12,7 +12,7 @@ struct ch_trainer {
   ch_params params;
   ch_train_options options; /* micro_batch and warmup resolved */
   bool chosen_micro_batch; /* chosen by the trainer, not by the caller: a checkpoint's value may replace it */
-  bool chosen_warmup;      /* the same for the warm-up */
+  bool chosen_warmup;      /* the caller left the warm-up to be chosen */
   ch_batch_source source;
   ch_rank_group *ranks; /* that train one model together; NULL: this process alone */
   int rank_count;       /* of them */

@@ -48,18 +48,14 @@ void ch_preparation_begin(ch_preparation *attempt, const char *directory) {
   }
 }
 
-/* A log with a line in it belongs to a run that began. */
-static bool is_kept(const char *name, const char *path) {
-  struct stat info;
-  return strcmp(name, CH_TRAIN_LOG) == 0 && stat(path, &info) == 0 && info.st_size > 0;
-}
-
 static void remove_files(const ch_preparation *attempt) {
   for (unsigned i = 0; prepared[i]; i++) {
     if (attempt->present & 1u << i) continue;
     const char *const names[] = {prepared[i], NULL};
     char *path = ch_path_join(attempt->directory, prepared[i]);
-    if (path && !is_kept(prepared[i], path)) unlink(path);
+    struct stat info; /* a log with a line in it belongs to a run that began */
+    bool began = path && strcmp(prepared[i], CH_TRAIN_LOG) == 0 && stat(path, &info) == 0 && info.st_size > 0;
+    if (path && !began) unlink(path);
     free(path);
     ch_remove_leftovers(attempt->directory, names);
   }

@@ -179,15 +179,6 @@ static void take_line(process *p, const char *line, size_t size) {
   json_decref(object);
 }
 
-static void take_lines(process *p) {
-  char *begin = p->line;
-  for (char *end; (end = memchr(begin, '\n', (size_t)(p->line + p->used - begin))); begin = end + 1)
-    take_line(p, begin, (size_t)(end - begin));
-  p->used -= (size_t)(begin - p->line);
-  memmove(p->line, begin, p->used);
-  if (p->used == p->room) p->used = 0; /* no message is that long */
-}
-
 /* Reads what is there, for at most a moment. */
 static void listen(process *p) {
   struct pollfd ready = {.fd = p->output, .events = POLLIN};
@@ -196,7 +187,12 @@ static void listen(process *p) {
   if (size < 0 && (errno == EINTR || errno == EAGAIN)) return;
   p->ended = size <= 0;
   if (size > 0) p->used += (size_t)size;
-  take_lines(p);
+  char *begin = p->line;
+  for (char *end; (end = memchr(begin, '\n', (size_t)(p->line + p->used - begin))); begin = end + 1)
+    take_line(p, begin, (size_t)(end - begin));
+  p->used -= (size_t)(begin - p->line);
+  memmove(p->line, begin, p->used);
+  if (p->used == p->room) p->used = 0; /* no message is that long */
 }
 
 /* --- its end -------------------------------------------------------------------------------------------- */

@@ -1,4 +1,5 @@
-/* Handing the training of a run to PyTorch: `python -m crosshead.worker RUN`. */
+/* Hands the training of a run to PyTorch, in a process `python -m crosshead.worker RUN`, and reports its
+ * progress as a native run would. */
 #ifndef CH_TRAIN_WORKER_H
 #define CH_TRAIN_WORKER_H
 

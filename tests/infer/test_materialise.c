@@ -128,7 +128,7 @@ static void one_hot_coefficients_are_dense_matrices(void **state) {
       for (int s = 0; s < 5; s++) c[s] = s == 4 - layer;
     }
   logits_of(model, 0, expected);
-  ch_materialised dense;
+  ch_materialised_model dense;
   must(ch_materialise(&model->config, &model->params, model->weights.tensors, CH_MATERIALISE_DENSE, &dense,
                       &failure));
   for (int layer = 0; layer < 5; layer++) {
@@ -139,7 +139,7 @@ static void one_hot_coefficients_are_dense_matrices(void **state) {
         model->weights.tensors[ch_params_find(&model->params, "model.dictionary.o_proj.atoms")].data;
     assert_memory_equal(own, atoms + (4 - layer) * 24 * 24, sizeof(float) * 24 * 24);
   }
-  ch_materialised_free(&dense);
+  ch_materialised_model_free(&dense);
   must(ch_model_materialise(model, CH_MATERIALISE_DENSE, &failure));
   assert_says(model, expected, 1e-6, "dense");
   ch_model_unload(model);

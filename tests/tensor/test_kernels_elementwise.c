@@ -27,8 +27,7 @@ static double normal_density(double x) {
   return exp(-x * x / 2) / sqrt(2 * 3.14159265358979323846);
 }
 
-/* --- sums and copies
- * ---------------------------------------------------------------------------------------------- */
+/* --- sums and copies ------------------------------------------------------------------------------------ */
 
 /* Elements of a pattern that is repeated: its last copy is cut off where n is not a multiple. */
 static int64_t pattern_elements(int64_t n) {
@@ -119,8 +118,7 @@ static void a_bias_is_added_to_rows_and_summed_over_them(void **state) {
   }
 }
 
-/* --- activations
- * ------------------------------------------------------------------------------------------------------ */
+/* --- activations ---------------------------------------------------------------------------------------- */
 
 static void call_activations(const ch_kernels *kernels, void *const *in, void **out, void *scratch,
                              const void *data) {
@@ -322,8 +320,7 @@ static void activation_gradients_in_double_match_differences(void **state) {
   free(x), free(up), free(dy), free(gradient);
 }
 
-/* --- sum of squares
- * --------------------------------------------------------------------------------------------------- */
+/* --- sum of squares ------------------------------------------------------------------------------------- */
 
 static void a_sum_of_squares_is_exact_to_double_rounding_and_shows_what_is_not_finite(void **state) {
   (void)state;

@@ -15,8 +15,7 @@ static const norm_shape shapes[] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-/* --- equations
- * ------------------------------------------------------------------------------------------------ */
+/* --- equations ------------------------------------------------------------------------------------------ */
 
 static void rmsnorm_row(int64_t n, const double *x, const double *w, double eps, double *y, double *rstd) {
   double sum = 0;
@@ -35,8 +34,7 @@ static void layernorm_row(int64_t n, const double *x, const double *w, const dou
   for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * moments[1] * w[i] + b[i];
 }
 
-/* --- forward
- * -------------------------------------------------------------------------------------------------- */
+/* --- forward -------------------------------------------------------------------------------------------- */
 
 static void call_rmsnorm(const ch_kernels *kernels, void *const *in, void **out, void *scratch,
                          const void *data) {
@@ -117,8 +115,7 @@ static void the_forward_norms_follow_their_equations(void **state) {
   }
 }
 
-/* --- backward in double
- * ----------------------------------------------------------------------------------------- */
+/* --- backward in double --------------------------------------------------------------------------------- */
 
 typedef struct loss_data {
   norm_shape shape;
@@ -176,8 +173,7 @@ static void the_backward_norms_in_double_match_differences(void **state) {
   }
 }
 
-/* --- backward of every table
- * --------------------------------------------------------------------------------------- */
+/* --- backward of every table ---------------------------------------------------------------------------- */
 
 static void call_rmsnorm_backward(const ch_kernels *kernels, void *const *in, void **out, void *scratch,
                                   const void *data) {

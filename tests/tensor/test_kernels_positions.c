@@ -2,7 +2,7 @@
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 
-/* --- rope --------------------------------------------------------------------------------------------------- */
+/* --- rope ----------------------------------------------------------------------------------------------- */
 
 typedef struct rope_case {
   int64_t rows, heads, head_dim, rotary;
@@ -126,8 +126,7 @@ static void turning_back_restores_the_vector(void **state) {
   free(x);
 }
 
-/* --- embedding
- * ----------------------------------------------------------------------------------------------------- */
+/* --- embedding ------------------------------------------------------------------------------------------ */
 
 typedef struct embedding_case {
   int64_t rows, n, vocabulary;

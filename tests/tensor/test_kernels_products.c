@@ -2,7 +2,7 @@
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 
-/* --- gemv --------------------------------------------------------------------------------------------------- */
+/* --- gemv ----------------------------------------------------------------------------------------------- */
 
 /* Ways to multiply by weights of BF16, of which a table need not have all. */
 typedef enum gemv_way { PLAIN, PAIRS, SPLIT, SPLIT_HALVES, WAYS } gemv_way;
@@ -233,8 +233,7 @@ static void a_product_does_not_depend_on_the_products_beside_it(void **state) {
   for_all_ways(check_products_alone);
 }
 
-/* --- tile_product
- * ---------------------------------------------------------------------------------------------------- */
+/* --- tile_product --------------------------------------------------------------------------------------- */
 
 typedef struct tile_case {
   int64_t m, n, k;

@@ -2,8 +2,7 @@
 #include "tensor/kernel_testing.h"
 #include "team_testing.h"
 
-/* --- cross entropy
- * ---------------------------------------------------------------------------------------------------- */
+/* --- cross entropy -------------------------------------------------------------------------------------- */
 
 typedef struct loss_case {
   int64_t rows, vocabulary;
@@ -148,7 +147,7 @@ static void the_cross_entropy_gradient_in_double_matches_differences(void **stat
   free(x), free(gradient);
 }
 
-/* --- AdamW -------------------------------------------------------------------------------------------------- */
+/* --- AdamW ---------------------------------------------------------------------------------------------- */
 
 typedef struct adamw_case {
   int64_t n;

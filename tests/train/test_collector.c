@@ -69,7 +69,7 @@ static ch_status work_through(ch_collector *collector, const rank_thread *self, 
 static void work_of_rank(rank_thread *self) {
   work *w = self->context;
   ch_error *error = &w->errors[self->rank];
-  ch_shared shared;
+  ch_shared_work shared;
   ch_collector collector;
   ch_status status = ch_shared_begin(&shared, self->ranks, 1, error);
   if (status == CH_OK) status = ch_collector_create(&collector, self->ranks, TAG, stops, &shared, error);

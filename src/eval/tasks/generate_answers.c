@@ -41,7 +41,7 @@ typedef struct answer_writer {
   ch_generation_text *texts;
   int64_t done, total, reading; /* tokens: of finished parts, of all; of the prompt that is being read */
   bool stopped;                 /* progress returned false, or another rank has failed */
-  ch_shared shared;             /* items over ranks */
+  ch_shared_work shared;        /* items over ranks */
   int64_t own;                  /* items of this one, of which texts [own] are */
 } answer_writer;
 
@@ -62,7 +62,7 @@ static bool note_prompt(int64_t done, int64_t total, void *user) {
   return goes_on(w);
 }
 
-/* Adds the text of ids that came; false when memory is out. */
+/* Adds the text of ids that came; false when out of memory. */
 static bool read_answer_ids(answer *a) {
   const ch_tokenizer *tokenizer = a->all->tokenizer;
   for (; a->seen < a->ids.size; a->seen++) {

@@ -12,7 +12,7 @@
 
 /* --- labels in a file ------------------------------------------------------------------------------------------- */
 
-/* "valid.jsonl" and "-labels.lst" -> "valid-labels.lst". Malloc'd; NULL when memory is out. */
+/* "valid.jsonl" and "-labels.lst" -> "valid-labels.lst". Malloc'd; NULL when out of memory. */
 static char *beside(const char *path, const char *ending) {
   const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
   size_t stem = dot && (!slash || dot > slash) ? (size_t)(dot - path) : strlen(path);

@@ -17,7 +17,7 @@ typedef struct ch_python_random {
 void ch_python_seed(ch_python_random *random, uint32_t seed);
 /* random.random(): uniform in [0, 1). */
 double ch_python_uniform(ch_python_random *random);
-/* random.sample(range(population), count) into chosen [count]. False when memory is out. */
+/* random.sample(range(population), count) into chosen [count]. False when out of memory. */
 bool ch_python_sample(ch_python_random *random, int64_t population, int64_t count, int64_t *chosen);
 /* random.randrange(bound), 0 < bound < 2^32: also what random.choice draws. */
 int64_t ch_python_below(ch_python_random *random, int64_t bound);

@@ -4,7 +4,7 @@
 
 #include "experiment/findings/summary.h"
 
-/* The contents of results.json. The caller's (json_decref); NULL when memory is out. */
+/* The contents of results.json. The caller's (json_decref); NULL when out of memory. */
 json_t *ch_comparison_to_json(const ch_comparison *comparison);
 /* The part of it that other experiments have too: command, version, data, training, machine. */
 json_t *ch_experiment_to_json(const ch_comparison *about);

@@ -34,7 +34,7 @@ void ch_ladder_release(const ch_ladder *ladder);
 /* How many parameters models have that are trained with so many FLOPs, by the rungs of one mechanism. */
 double ch_ladder_parameters(const ch_ladder *ladder, int mechanism, double flops);
 
-/* {"laws": [...], "multipliers": [...], "ladder": {...}}, for results.json; NULL when memory is out. */
+/* {"laws": [...], "multipliers": [...], "ladder": {...}}, for results.json; NULL when out of memory. */
 json_t *ch_ladder_to_json(const ch_ladder *ladder);
 
 #endif

@@ -60,7 +60,7 @@ void ch_compare_setup_close(ch_compare_setup *setup, ch_status status);
 ch_status ch_compare_training_of(const ch_compare_setup *setup, const ch_planned_model *planned,
                                  ch_train_options *training, ch_error *error);
 /* A run's directory below --out, in the comparison's arena: that of the model; for further seeds one inside "seed-2".
- * NULL when memory is out. */
+ * NULL when out of memory. */
 const char *ch_compare_run_directory(const ch_compare_setup *setup, const ch_planned_model *planned,
                                      uint64_t seed);
 

@@ -17,7 +17,7 @@ typedef struct ch_append {
 const ch_append *ch_append_behind(const ch_node *node);
 /* The row of this run's first token among the states of a sequence. */
 int64_t ch_first_own_row(const ch_run *run, const ch_node *node, int64_t sequence);
-/* Which tokens the rows of a sequence of such states are; NULL: row r is token r. */
+/* The tokens whose states the rows of a sequence hold; NULL: row r is token r. */
 const ch_row_places *ch_places_of(const ch_run *run, const ch_node *node, int64_t sequence);
 
 /* Where an attention operation reads states: in the cache, or - without one - in the node's own value. */

@@ -1,4 +1,4 @@
-/* Shared by the operations that attend. */
+/* Declarations for the operations that attend. */
 #ifndef CH_GRAPH_OPS_ATTEND_H
 #define CH_GRAPH_OPS_ATTEND_H
 

@@ -216,7 +216,7 @@ static ch_status experts_forward(ch_run *run, const ch_node *node) {
 
 /* --- backward ------------------------------------------------------------------------------------------- */
 
-/* The gradient of a matrix [out, in] from dy [rows, out] and x [rows, in]. */
+/* Computes the gradient of a matrix [out, in] from dy [rows, out] and x [rows, in]. */
 static ch_status matrix_gradient(ch_run *run, const ch_node *node, int64_t expert, int kind, int64_t rows,
                                  const void *dy, const void *x) {
   int input = matrix_of(expert, kind);

@@ -4,14 +4,10 @@
 #include "graph/token_groups.h"
 
 /* Inputs: q, latents, gates, kv_b, and with a norm: moments, weight, bias. */
-typedef struct gated {
-  ch_gated_spec spec;
-} gated;
-
 enum { Q, LATENTS, GATES, KV_B, MOMENTS, WEIGHT, BIAS };
 
 static ch_status gated_attend_shape(ch_node *node, ch_error *error) {
-  const ch_gated_spec *s = &((const gated *)node->attributes)->spec;
+  const ch_gated_spec *s = node->attributes;
   int64_t width = s->heads * (s->nope + s->value);
   if (node->graph->length != 1 || !node->in[LATENTS]->streamed || !node->in[GATES]->streamed)
     return ch_fail(error, CH_ERROR_CONFIG, "needs one query per sequence and states in the cache");
@@ -23,7 +19,7 @@ static ch_status gated_attend_shape(ch_node *node, ch_error *error) {
 }
 
 static ch_gated_attend gated_attend_describe(const ch_run *run, const ch_node *node) {
-  const ch_gated_spec *s = &((const gated *)node->attributes)->spec;
+  const ch_gated_spec *s = node->attributes;
   return (ch_gated_attend){.team = run->team,
                            .sequences = node->graph->sequences,
                            .heads = s->heads,
@@ -63,7 +59,7 @@ static ch_status gated_attend_forward(ch_run *run, const ch_node *node) {
 /* Every token is multiplied by a folded query [c + r] and added to a sum [c]; every id folds the query and
    unfolds its sum. The count assumes as many different ids as possible. */
 static double gated_attend_flops(const ch_node *node) {
-  const ch_gated_spec *s = &((const gated *)node->attributes)->spec;
+  const ch_gated_spec *s = node->attributes;
   double tokens = ch_graph_context(node->graph, true);
   double ids = tokens < (double)s->ids ? tokens : (double)s->ids;
   return 2.0 * (double)(ch_node_rows(node) * s->heads) *
@@ -80,5 +76,5 @@ static const ch_op op = {.name = "gated_attend",
 ch_node *ch_op_gated_attend(ch_graph *graph, ch_node *q, ch_node *latents, ch_node *gates, ch_node *kv_b,
                             ch_node *moments, ch_node *weight, ch_node *bias, const ch_gated_spec *spec) {
   ch_node *in[] = {q, latents, gates, kv_b, moments, weight, bias};
-  return ch_graph_node(graph, &op, moments ? 7 : 4, in, &(gated){*spec}, sizeof(gated));
+  return ch_graph_node(graph, &op, moments ? 7 : 4, in, spec, sizeof *spec);
 }

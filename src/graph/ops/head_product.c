@@ -141,7 +141,7 @@ static head_piece piece_of(const ch_stream_call *call, int64_t head) {
                            (size_t)(begin + first - wanted.first) * ch_dtype_size(call->run->kernels->dtype)};
 }
 
-/* Tokens from `first` on, one by one. */
+/* Multiplies the tokens from `first` on one by one. */
 static void multiply_tokens(const ch_stream_call *call, const head_piece *piece, int64_t first) {
   const ch_kernels *kernels = call->run->kernels;
   size_t element = ch_dtype_size(kernels->dtype);

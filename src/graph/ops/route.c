@@ -19,10 +19,6 @@ static ch_status route_shape(ch_node *node, ch_error *error) {
   return ch_shape_as_input(node, 1);
 }
 
-static bool is_balanced(const ch_run *run, const route *attributes) {
-  return run->routing && run->routing->balance_seed != 0 && attributes->balance_coefficient != 0;
-}
-
 /* For every sequence and expert the balance loss's gradient of a token's probability, and for every row the
    sum that ch_kernels.route_backward hands back. */
 static size_t route_scratch(const ch_run *run, const ch_node *node, bool backward) {
@@ -78,7 +74,8 @@ static void go_back(const ch_run *run, const ch_node *node, int64_t first, int64
 
 static ch_status route_backward(ch_run *run, const ch_node *node) {
   const route *attributes = node->attributes;
-  bool accumulate, balanced = is_balanced(run, attributes);
+  bool accumulate,
+      balanced = run->routing && run->routing->balance_seed != 0 && attributes->balance_coefficient != 0;
   char *dlogits = ch_run_gradient(run, node, 0, &accumulate);
   if (!dlogits) return CH_OK;
   int64_t rows = ch_node_rows(node), sequences = node->graph->sequences, length = node->graph->length;

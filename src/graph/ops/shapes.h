@@ -1,4 +1,4 @@
-/* Sentences that several shape rules need. */
+/* Error sentences of shape rules that several operations share. */
 #ifndef CH_GRAPH_OPS_SHAPES_H
 #define CH_GRAPH_OPS_SHAPES_H
 

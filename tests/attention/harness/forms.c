@@ -7,7 +7,7 @@
 #include "model/materialise.h"
 #include "properties.h"
 
-static specimen in_form(const specimen *s, const ch_materialised *form) {
+static specimen in_form(const specimen *s, const ch_materialised_model *form) {
   specimen materialised = *s;
   materialised.config = form->config;
   materialised.params = form->params;
@@ -27,7 +27,7 @@ static bool has_run(const ch_profile *profile, const char *operation) {
 }
 
 /* Half at once, the rest token by token; nothing is made of atoms or factors on the way in the form for serving. */
-static void check_decoding(const specimen *s, const ch_materialised *form, bool written_out) {
+static void check_decoding(const specimen *s, const ch_materialised_model *form, bool written_out) {
   ch_session_options options = {
       .sequences = 1, .context = s->length, .chunk = s->length, .cache = ch_cache_of(CH_F32)};
   ch_session *session = NULL;
@@ -54,7 +54,7 @@ static void check_decoding(const specimen *s, const ch_materialised *form, bool 
 }
 
 static void check_form(laboratory *lab, const specimen *s, ch_materialise_for form, bool wide) {
-  ch_materialised materialised;
+  ch_materialised_model materialised;
   ch_error error = {0};
   if (ch_materialise(&s->config, &s->params, wide ? s->wide : s->narrow, form, &materialised, &error) !=
       CH_OK) {
@@ -76,7 +76,7 @@ static void check_form(laboratory *lab, const specimen *s, ch_materialise_for fo
     complain(s, "sharing is left in the dense form");
   if (!wide) check_decoding(s, &materialised, form != CH_MATERIALISE_INFERENCE);
   free(logits);
-  ch_materialised_free(&materialised);
+  ch_materialised_model_free(&materialised);
 }
 
 void check_forms(laboratory *lab, const specimen *s) {

@@ -108,7 +108,7 @@ ALWAYS_INLINE vec recompute_row(const bool masked, const bool bf16_dot, const co
   return ds;
 }
 
-/* The same for rows begin … end-1 of vector v of columns; begin is even. */
+/* Recomputes weights and score gradients of rows begin … end-1 of vector v of columns; begin is even. */
 ALWAYS_INLINE void recompute_rows(const bool masked, const bool bf16_dot, const backward_space *space,
                                   int64_t v, int64_t first, int64_t begin, int64_t end, int64_t ld) {
   column_mask mask = {0};

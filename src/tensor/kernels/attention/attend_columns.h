@@ -1,7 +1,7 @@
 /* Streaming attention's columns: queries side by side, the keys each one sees, their softmax over a block of
  * keys.
  *
- * Scores are kept transposed, S^T [keys, columns], a column being one query of one head. The running maximum
+ * Scores are stored transposed, S^T [keys, columns], a column being one query of one head. The running maximum
  * and sum over keys are then vertical: a vector holds the same statistic of VL columns, and nothing is ever
  * summed across its lanes. Columns are padded to whole vectors; a padding column sees no key. */
 #ifndef CH_KERNELS_ATTENTION_ATTEND_COLUMNS_H
@@ -43,7 +43,7 @@ typedef struct query_columns {
   bool biased;
   const ch_row_places *places;  /* of the sequence's rows, or NULL */
   int64_t first, end;           /* range of the keys that any column sees: first … end-1 */
-  int64_t first_sink, end_sink; /* the same of sinks: first_sink … end_sink-1 (may be empty) */
+  int64_t first_sink, end_sink; /* visible sinks: first_sink … end_sink-1 (may be empty) */
   int64_t all_first, all_end;   /* every column sees all of all_first … all_end-1 (may be empty) */
   real *max, *sum;              /* running, per column; the maximum may be up to STALE too low */
 } query_columns;

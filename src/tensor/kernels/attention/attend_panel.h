@@ -16,7 +16,7 @@ typedef struct row_list {
   const real *row[PANEL];
 } row_list;
 
-/* Which query a column is. The columns of a key-value head run through the queries, so that the keys they see
+/* The query and the head of a column. The columns of a key-value head run through the queries, so that the keys they see
    end later and later; for each query they run through the heads of the group. */
 typedef struct column_place {
   int64_t query, head, first_head, end_head;
@@ -122,7 +122,7 @@ ALWAYS_INLINE void put_row(const real *x, int64_t dim, real scale, real *y, bool
   }
 }
 
-/* Which part of S^T [rows, vectors] of a block is visible to anyone: vector v of columns sees the first
+/* The part of S^T [rows, vectors] of a block that any query sees: vector v of columns sees the first
    seen[v] rows, all its columns see the first clear[v], columns i … i+TILE_ROWS-1 see the first column_rows[i
    / TILE_ROWS]. */
 typedef struct block_shape {
@@ -264,7 +264,7 @@ void attend_rescale(real *sums, int64_t padded, const real *factors, int64_t cou
 void attend_write(const ch_attend *args, int64_t sequence, const column_place *at, const real *weighted,
                   real scale, real lse);
 
-/* The forward pass over few queries (split-KV decode), and whether a call takes it. */
+/* Returns true if a call uses the forward pass over few queries (split-KV decode). */
 bool attend_is_split_kv(const ch_attend *args);
 /* Returns true if the panels, forward and backward, use BF16 dot products. Split-KV decode chooses by the
    type of the states instead. */

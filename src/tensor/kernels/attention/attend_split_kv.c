@@ -225,7 +225,7 @@ static int64_t parts_of(const ch_attend *args, const decode_plan *plan, const sp
   return parts < 2 ? 1 : parts < memory->most_parts ? parts : memory->most_parts;
 }
 
-/* Which thread reads a sequence. One thread reads all its parts, in their order in memory, as long as all
+/* The threads that read a sequence. One thread reads all its parts, in their order in memory, as long as all
    threads get the same amount of work; else every thread reads a part. All threads compute the same
    answer. */
 enum { MOST_OWNERS = 64, NO_OWNER = -1 };
