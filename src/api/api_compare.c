@@ -230,10 +230,7 @@ ch_status ch_comparison_table(const ch_comparison *comparison, char **text, ch_e
 
 ch_status ch_comparison_page(const ch_comparison *comparison, char **html, ch_error *error) {
   ch_text page = {0};
-  ch_status status = ch_page_write(comparison, &page, error);
-  if (status == CH_OK) return ch_api_text(&page, html, error);
-  ch_text_free(&page);
-  return status;
+  return ch_api_page(&page, ch_page_write(comparison, &page, error), html, error);
 }
 
 const char *ch_verdict_kind_name(ch_verdict_kind kind) {

@@ -1,4 +1,5 @@
-/* Machines with their limits: published figures, a line of figures, and the machine that this runs on, measured. */
+/* Machines with their limits: published figures, a line of figures, and the machine that this runs on, measured. The
+ * planner multiplies; no other file knows a data sheet. */
 #include <crosshead/plan.h>
 
 #include <math.h>

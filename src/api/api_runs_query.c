@@ -327,10 +327,6 @@ const ch_run_record *ch_run_list_at(const ch_run_list *found, int64_t index) {
 
 /* --- JSON -------------------------------------------------------------------------------------------------------- */
 
-static json_t *number_or_null(double number) {
-  return isfinite(number) ? json_real(number) : json_null();
-}
-
 static json_t *column_to_json(const ch_run_record *run, int c) {
   const char *member = (const char *)run + ch_runs_columns[c].offset, *text;
   int64_t whole;
@@ -340,7 +336,7 @@ static json_t *column_to_json(const ch_run_record *run, int c) {
     whole = *(const int64_t *)(const void *)member;
     return whole < 0 ? json_null() : json_integer(whole);
   case CH_COLUMN_NUMBER:
-    return number_or_null(*(const double *)(const void *)member);
+    return ch_json_finite(*(const double *)(const void *)member);
   case CH_COLUMN_JSON:
     text = *(const char *const *)(const void *)member;
     object = text ? json_loads(text, 0, NULL) : NULL;
@@ -356,7 +352,7 @@ static json_t *curve_to_json(const ch_curve_point *points, int64_t count) {
   json_t *list = json_array();
   for (int64_t i = 0; list && i < count; i++)
     json_array_append_new(list,
-                          json_pack("[I, o]", (json_int_t)points[i].tokens, number_or_null(points[i].loss)));
+                          json_pack("[I, o]", (json_int_t)points[i].tokens, ch_json_finite(points[i].loss)));
   return list;
 }
 

@@ -1,4 +1,5 @@
-/* Before matrices are compressed: what inputs look like, and how many heads each layer keeps. */
+/* Before matrices are compressed: collects statistics of their inputs over a text, and chooses how many heads each
+ * layer keeps. The methods themselves are in src/compress. */
 #include <string.h>
 
 #include "api/compress_private.h"

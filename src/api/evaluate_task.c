@@ -1,4 +1,5 @@
-/* Evaluates a model on one task. */
+/* Evaluates a model on one task: opens the description and the items, asks, and writes the figures under the harness's
+ * names. src/eval/tasks has the rules. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* The control of a run: another model that is trained on the same sequences, with the same steps and rates. */
+/* The control of a run: another model that is trained on the same sequences, with the same steps and rates. It shows
+ * what further training alone would have brought. */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* The text or the images of a run, and the length that follows from them. */
+/* Opens the text or the images of a run and settles the length that follows from them: steps, evaluations, warm-up.
+ * Ranks other than the first find what the first has prepared. */
 #include <math.h>
 
 #include "api/train_private.h"

@@ -1,4 +1,5 @@
-/* Counts devices and starts a process for each group of them. */
+/* Counts the GPUs that PyTorch sees and starts a process for each group of them, so that one command uses all devices.
+ * The processes are ranks of one job (job.c). */
 #define _GNU_SOURCE
 #include "cli/devices.h"
 

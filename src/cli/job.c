@@ -1,4 +1,5 @@
-/* The job of this process. */
+/* The job of this process: alone, a rank of mpirun, or one of several processes that the program started itself. Rank
+ * 0 prints and writes; all agree on the outcome. */
 #define _GNU_SOURCE
 #include "cli/job.h"
 

@@ -1,4 +1,5 @@
-/* Sums of x x^T, taken from the inputs of linear maps while text runs, and of block outputs. */
+/* Runs a text through a model and sums x x^T over the inputs of linear maps, and how much each block changes the
+ * stream. Methods weigh their errors with it. */
 #include "compress/calibration.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* MASA of a trained model: Matrix PCA in groups of layers, whitened residuals of ranks from one budget. */
+/* MASA of a trained model: Matrix PCA in groups of layers, and whitened residuals whose ranks come from one budget.
+ * pca_search.c chooses groups and numbers of atoms. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* compress --method mea: layers' keys and values become virtual heads; all other tensors stay where they are. */
+/* The method mea: layers' keys and values become virtual heads (virtual_heads.c), which the model mixes back when it
+ * reads them. All other tensors stay in place. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

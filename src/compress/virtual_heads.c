@@ -1,4 +1,5 @@
-/* Heads of a projection taken apart by the eigenvectors of their inner products, and put together from fewer. */
+/* Takes the heads of a projection apart by the eigenvectors of their inner products, and puts them together from
+ * fewer. It works on weights alone; api/compress_choose.c decides how many heads each layer keeps. */
 #include "compress/virtual_heads.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* Tokens into windows, windows through the scorer, sums into perplexities. */
+/* Perplexity of a text: tokens into windows, windows through the scorer, sums into perplexities per token, word and
+ * byte. */
 #include "eval/perplexity.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* One comparison from its settings to its results: plan, text or images, then run after run. */
+/* One comparison from its settings to its results: plan, text or images, run after run, further seeds while the choice
+ * is open, timing, tasks. How a run is trained and who trains it is decided in trial/. */
 #include "experiment/trial/prepare.h"
 #include "experiment/compare.h"
 

@@ -1,4 +1,6 @@
-/* A coordinate check from its settings to its results: trains one model after another for a few steps. */
+/* A coordinate check from its settings to its results: models of several widths, trained one after another for a few
+ * steps, and the slopes of their activations' sizes against the width. activation_sizes.c measures the activations;
+ * this file chooses when, repeats over seeds and judges the slopes. */
 #include "experiment/coordinate_check.h"
 
 #include <math.h>
@@ -6,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/file.h"
 #include "base/file_names.h"
 #include "base/text.h"
@@ -467,13 +470,9 @@ ch_status ch_coordinates_make(const ch_coordinate_settings *settings, ch_coordin
 
 /* --- JSON ------------------------------------------------------------------------------------------------------- */
 
-static json_t *finite_or_null(double value) {
-  return isfinite(value) ? json_real(value) : json_null();
-}
-
 static json_t *row_to_json(const double *values, int count) {
   json_t *row = json_array();
-  for (int i = 0; i < count; i++) json_array_append_new(row, finite_or_null(values[i]));
+  for (int i = 0; i < count; i++) json_array_append_new(row, ch_json_finite(values[i]));
   return row;
 }
 
@@ -495,8 +494,8 @@ static json_t *activation_to_json(const ch_coordinate *a, const ch_coordinate_gr
                    a->of_stream ? "embedding" : "one", "sizes", table_to_json(a->sizes, grid), "changes",
                    table_to_json(a->changes, grid), "slopes", row_to_json(a->slopes, grid->step_count),
                    "change_slopes", row_to_json(a->change_slopes, grid->step_count), "slope",
-                   finite_or_null(a->slopes[grid->step_count - 1]), "flat", a->flat, "change_slope",
-                   finite_or_null(a->change_slopes[grid->step_count - 1]), "change_flat", a->change_flat);
+                   ch_json_finite(a->slopes[grid->step_count - 1]), "flat", a->flat, "change_slope",
+                   ch_json_finite(a->change_slopes[grid->step_count - 1]), "change_flat", a->change_flat);
 }
 
 static json_t *model_to_json(const ch_coordinate_model *model, const ch_coordinate_grid *grid) {

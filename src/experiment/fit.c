@@ -1,4 +1,5 @@
-/* Fitting every curve of a file. */
+/* Fits laws to the curves of a file and to the models of a file. findings/curve_file.c reads the files, src/laws fits;
+ * here are the warnings that belong to a law, and its JSON. */
 #define _GNU_SOURCE
 #include "experiment/fit.h"
 

@@ -1,4 +1,5 @@
-/* One comparison after another, first at the requested size, then at all others. */
+/* Runs one comparison after another, first at the requested size, then at all others, and fits the laws of their
+ * losses. Each rung is a comparison with a directory of its own; laws/ladder_laws.c has the numerics. */
 #include "experiment/ladder.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* A sweep from its settings to its results: a queue of runs, and worker threads or groups of ranks that train them. */
+/* A sweep from its settings to its results: a queue of runs, and worker threads or groups of ranks that train them.
+ * Each run trains as a run of a comparison does (trial/train_run.c); findings/sweep_judge.c draws the conclusions. */
 #include "experiment/trial/prepare.h"
 #include "experiment/sweep.h"
 

@@ -1,4 +1,5 @@
-/* Candidates by name and from files, and why one cannot be used. */
+/* Candidates of a plan, by name and from files, each with what excludes it. It builds a configuration for every name
+ * at the requested size; model_sizes.c computes. */
 #include "planner/candidates.h"
 
 #include <ctype.h>

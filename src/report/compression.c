@@ -1,4 +1,5 @@
-/* report.json of a compression, and its lines for a terminal. */
+/* report.json of a compression, and its lines for a terminal. Both say what was saved and what it cost;
+ * compression_page.c has the HTML. */
 #include "report/compression.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* Items of RULER: lengths one after another, a size that fits, items of that size. */
+/* Generates items of RULER: for each length the largest size that fits, found by encoding, then items of that size.
+ * needles.c, tracking.c, words.c and questions.c write the texts. */
 #include "eval/ruler/ruler.h"
 
 #include <stdlib.h>

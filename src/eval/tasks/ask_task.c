@@ -1,4 +1,5 @@
-/* Items, questions, tokens, scores, figures: one after another. */
+/* Asks a model the items of a task: items, questions, tokens, scores, figures. Continuations are scored by
+ * eval/score_groups.c; answers are written by generate_answers.c. */
 #include "eval/tasks/ask_task.h"
 
 #include <math.h>

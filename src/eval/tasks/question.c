@@ -1,4 +1,5 @@
-/* Items into questions: the form that fits, its templates, examples before it. */
+/* Turns items into questions: the form that fits an item, its templates filled in, and solved examples before it. The
+ * texts are those of lm-evaluation-harness byte for byte, down to the draws of its random generator. */
 #include "eval/tasks/question.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Contexts and continuations into tokens, by the rules of lm-evaluation-harness. */
+/* Turns contexts and continuations into tokens by the rules of lm-evaluation-harness: where a space belongs, when a
+ * beginning is added, and what is cut when a context is too long. */
 #include "eval/tasks/requests.h"
 
 #include <stdlib.h>

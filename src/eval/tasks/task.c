@@ -1,4 +1,5 @@
-/* Descriptions of tasks: strict reading, templates parsed once. */
+/* Reads descriptions of tasks strictly: an unknown key is an error, and templates are parsed once. The keys are the
+ * harness's own; question.c fills the templates. */
 #include "eval/tasks/task.h"
 
 #include <stdlib.h>

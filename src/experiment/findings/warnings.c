@@ -1,4 +1,5 @@
-/* Finds runs whose results tell nothing. */
+/* Finds results that must not be taken at face value: runs that diverged or hardly learned, text that was repeated
+ * often, rates at the edge of those tried, laws that say nothing. It reads results only. */
 #include "experiment/findings/warnings.h"
 
 #include <math.h>

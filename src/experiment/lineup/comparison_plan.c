@@ -1,4 +1,5 @@
-/* Turning names into configurations of equal size. */
+/* Turns names and configuration files into models of equal size, each with a directory name of its own. It decides
+ * shapes and widths; rates, data and steps are decided later (trial/). */
 #include "experiment/lineup/comparison_plan.h"
 
 #include <ctype.h>

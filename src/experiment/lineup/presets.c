@@ -1,4 +1,5 @@
-/* The presets there are, and how their names are read. */
+/* The names that `compare` knows, and how they are read: "gqa:4", "mfa+masa-qkvo", "gated+xsa", "mha+moe". A preset
+ * changes what its name says of a base configuration and nothing else, so that models can be compared. */
 #include "experiment/lineup/presets.h"
 
 #include <stdio.h>

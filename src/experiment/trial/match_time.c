@@ -1,4 +1,5 @@
-/* Equal training time: how many steps of each model fit into the seconds that the first one needs. */
+/* Equal training time: how many steps of each model fit into the seconds that the first one needs. The steps are
+ * measured once and saved, so that a continued comparison keeps them. */
 #include "experiment/trial/match_time.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* Checking, completing and keeping the settings of a comparison. Each is one row of a table. */
+/* Checks, completes and saves the settings of a comparison or sweep; each is one row of a table. A continued run must
+ * have the settings that it was started with: those that may change are marked in the table. */
 #include "experiment/trial/settings.h"
 
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* The text or images, the plan and the training options that all models of a comparison share. */
+/* What all runs of an experiment share: the text or images, the plan and the training options. Opening it checks that
+ * a directory continues the same experiment; nothing is trained here. */
 #include "experiment/trial/setup.h"
 
 #include <math.h>
