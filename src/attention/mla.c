@@ -303,7 +303,8 @@ static const char *const keys[] = {
 static const ch_preset presets[] = {
     {"mla", "latent elements", "multi-head latent attention: keys and values from one latent per token",
      ch_preset_latent},
-    {"egmla", "latent elements", "embedding-gated MLA: a smaller latent, gated by the token", gated_sizes},
+    {"egmla", "latent elements",
+     "embedding-gated multi-head latent attention: a smaller latent, gated by the token", gated_sizes},
     {0},
 };
 

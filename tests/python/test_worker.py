@@ -368,6 +368,22 @@ class Processes(Case):
         ran = shell(CROSSHEAD, "train", config, "--data", self.text, "--device", "cpu", "--out", self.folder / "run")
         self.assertIn("--device is for --engine pytorch", ran.stderr)
 
+    def test_a_forecast(self):
+        words = ("compare", "--data", self.text, "--mechanisms", "mha,gdn,kha-mlp+moe", "--params", "100k", "--tokens", "2k", "--batch", "2",
+                 "--seq", "256", "--engine", "pytorch", "--python", sys.executable, "--out", self.folder / "compared", "--dry-run", "--json")
+        temporary = self.folder / "temporary"
+        temporary.mkdir()
+        ran = shell(CROSSHEAD, *words, "--device", "cpu", env={**os.environ, "TMPDIR": str(temporary)})
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        for model in json.loads(ran.stdout)["models"]:
+            self.assertGreater(model["seconds"], 0)
+            self.assertGreater(model["memory_bytes"], 16 * model["parameters"])
+        self.assertEqual(list(temporary.iterdir()), [])
+        self.assertFalse((self.folder / "compared").exists())
+        found = json.loads(shell(CROSSHEAD, *words, "--device", "nonsense").stdout)
+        self.assertIn("nonsense is no device", found["not_estimated"])
+        self.assertIsNone(found["total"]["seconds"])
+
     def test_prepared_runs(self):
         run = self.prepare(self.config(attention(type="gqa")), "--data", self.text, *STEPS)
         settings = pathlib.Path(run, "worker.json")

@@ -245,6 +245,14 @@ const ch_preset *ch_preset_at(int index) {
   return preset_at(index, &of);
 }
 
+const ch_preset *ch_preset_of(const char *name) {
+  const ch_preset *preset;
+  const size_t length = strcspn(name, ":+");
+  for (int i = 0; (preset = ch_preset_at(i)) != NULL; i++)
+    if (strlen(preset->name) == length && strncmp(preset->name, name, length) == 0) break;
+  return preset;
+}
+
 /* The preset with this name, in any case: "mla", "MLA". */
 static const ch_preset *find_preset_of_word(const char *word, const ch_mechanism **of) {
   const ch_preset *preset;
