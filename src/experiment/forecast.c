@@ -1,4 +1,5 @@
-/* Forecasts the cost of a comparison from some steps of each of its models. */
+/* Forecasts the cost of a comparison: times some steps of each of its models and multiplies. It prepares nothing on
+ * disk, so the text is only estimated (trial/text_estimate.c). */
 #include "experiment/trial/prepare.h"
 #include "experiment/forecast.h"
 
