@@ -67,7 +67,8 @@ static int mfa_kr_rows(const ch_config *config, ch_state_rows made[CH_MAX_STATE_
 static const char *const keys[] = {"q_lora_rank", "q_a_norm", "value_reuse", NULL};
 
 static const ch_preset presets[] = {
-    {"mfa_kr", "elements per head", "MFA with key reuse: one key per token, values computed from it",
+    {"mfa_kr", "elements per head",
+     "multi-matrix factorization attention with key reuse: one key per token, values computed from it",
      ch_preset_factored},
     {0},
 };

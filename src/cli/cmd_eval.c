@@ -231,14 +231,13 @@ static ch_status check_no_task(const arguments *a, ch_error *error) {
   static const char *const names[] = {"task-file",   "fewshot", "fewshot-file",
                                       "log-samples", "length",  "seed"};
   for (int i = 0; i < 6; i++)
-    if (ch_option_given(a, names[i]))
-      return ch_fail(error, CH_ERROR_ARGUMENT, "--%s is for --task", names[i]);
+    if (ch_option_given(a, names[i])) return ch_fail(error, CH_ERROR_ARGUMENT, "--%s needs --task", names[i]);
   return CH_OK;
 }
 
 static ch_status check_task(const arguments *a, ch_error *error) {
   if (ch_option_given(a, "stride") || ch_option_given(a, "separator"))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--stride and --separator are for --text");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--stride and --separator need --text");
   return CH_OK;
 }
 
@@ -304,10 +303,10 @@ static ch_status run(const void *given, ch_error *error) {
   int kinds = (a->text != NULL) + (a->task != NULL) + (a->images != NULL);
   if (kinds != 1)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   kinds > 1 ? "--text, --task and --images exclude each other: one is measured at a time"
-                             : "--text is missing, or --task, or for a model of images --images");
-  if (a->text && a->limit) return ch_fail(error, CH_ERROR_ARGUMENT, "--limit is for --task and --images");
-  if (!a->text && a->cache_dtype) return ch_fail(error, CH_ERROR_ARGUMENT, "--cache-dtype is for --text");
+                   kinds > 1 ? "--text, --task and --images exclude each other; give one of them"
+                             : "give --text or --task, or --images for a model of images");
+  if (a->text && a->limit) return ch_fail(error, CH_ERROR_ARGUMENT, "--limit needs --task or --images");
+  if (!a->text && a->cache_dtype) return ch_fail(error, CH_ERROR_ARGUMENT, "--cache-dtype needs --text");
   CH_TRY(a->task ? check_task(a, error) : check_no_task(a, error));
   ch_run_recorder keeper = {0};
   CH_TRY(ch_job_agree(ch_job_leads() ? ch_run_recorder_begin(&keeper, a->runs, NULL, error) : CH_OK, error));

@@ -1,4 +1,5 @@
-/* Finds the command, parses its arguments, runs it, and turns the outcome into an exit status. */
+/* Runs a command: finds it, parses its arguments, runs it, and turns the outcome into an exit status. Everything that
+ * all commands share happens here, once: threads, outputs, the job, errors. */
 #include "cli/command.h"
 
 #include <stdio.h>

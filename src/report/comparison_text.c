@@ -4,6 +4,7 @@
 #include "base/utf8.h"
 #include "experiment/findings/verdict.h"
 #include "experiment/findings/warnings.h"
+#include "experiment/lineup/presets.h"
 #include "report/comparison_columns.h"
 #include "report/equal.h"
 #include "report/labels.h"
@@ -116,11 +117,48 @@ static size_t end_line(size_t from, ch_text *text) {
   return text->size;
 }
 
+/* "embedding-gated ...; latent elements: 4; with moe" of "egmla:4+moe". A number replaces what the summary says about the
+ * default, in parentheses at its end. */
+static void put_meaning(const char *name, const ch_preset *preset, ch_table *table) {
+  const char *number = name + strcspn(name, ":+"), *added = strchr(name, '+');
+  const char *by_default = strstr(preset->summary, " (default: ");
+  ch_text words = {0};
+  if (*number == ':' && preset->number) {
+    ch_text_put(&words, preset->summary,
+                by_default ? (size_t)(by_default - preset->summary) : strlen(preset->summary));
+    ch_text_printf(&words, "; %s: %.*s", preset->number, (int)strcspn(number + 1, "+"), number + 1);
+  } else {
+    ch_text_puts(&words, preset->summary);
+  }
+  if (added) ch_text_printf(&words, "; with %s", added + 1);
+  ch_table_cell(table, "%s", words.failed ? "" : words.data);
+  ch_text_free(&words);
+}
+
+/* What the names of the choices stand for, a line each. */
+static void put_meanings(const ch_summary *summary, ch_text *text) {
+  const ch_decision *d = &summary->decision;
+  ch_table table = {.columns = "ll", .gap = 2};
+  bool any = false;
+  for (int i = 0; summary->count > 1 && i < d->choice_count; i++) {
+    const ch_group *group = &summary->groups[d->choices[i]];
+    const ch_preset *preset = ch_preset_of(group->runs[0]->name);
+    if (!preset) continue;
+    ch_table_cell(&table, "%s", group->name);
+    put_meaning(group->runs[0]->name, preset, &table);
+    ch_table_end_row(&table);
+    any = true;
+  }
+  if (any) ch_text_puts(text, "\n");
+  ch_table_write(&table, text);
+}
+
 /* The notes below the table, a line each. */
 static void put_notes(const ch_comparison *comparison, const ch_columns *columns, ch_summary *summary,
                       ch_text *text) {
   ch_warnings warnings;
   ch_error error;
+  put_meanings(summary, text);
   ch_text_puts(text, "\n* best of its column. ");
   ch_verdict_rule(comparison, text);
   ch_text_puts(text, "\n");

@@ -1,4 +1,5 @@
-/* The page of a comparison: its template report/page/compare.html filled. */
+/* The page of a comparison: fills the template report/page/compare.html. Sections with more than a table have files of
+ * their own (page_seeds.c, page_facts.c, page_matrices.c, ladder_page.c, compare_figures.c). */
 #include "report/page.h"
 
 #include <stdio.h>
@@ -149,24 +150,15 @@ static void put_table(const ch_page *p, ch_text *html) {
 
 /* The full name of each model's mechanism, to which its name in the table of results leads: "gqa:4" is gqa. */
 static void put_full_names(const ch_page *p, ch_text *html) {
-  const ch_preset *preset;
   ch_text_puts(html, "<dl class=\"names\">\n");
   for (int i = 0; i < p->summary->count; i++) {
     const ch_group *group = &p->summary->groups[i];
-    const char *name = group->runs[0]->name;
-    size_t length = strcspn(name, ":+");
+    const ch_preset *preset = ch_preset_of(group->runs[0]->name);
     ch_text_printf(html, "<dt id=\"name-%d\">", i);
     ch_html_escape(group->name, html);
-    ch_text_puts(html, "</dt>");
-    bool known = false;
-    for (int k = 0; (preset = ch_preset_at(k)) != NULL; k++) {
-      if (strlen(preset->name) != length || strncmp(preset->name, name, length) != 0) continue;
-      known = true;
-      ch_text_puts(html, "<dd>");
-      ch_html_escape(preset->summary, html);
-      ch_text_puts(html, "</dd>\n");
-    }
-    if (!known) ch_text_puts(html, "<dd>as its configuration file says</dd>\n");
+    ch_text_puts(html, "</dt><dd>");
+    ch_html_escape(preset ? preset->summary : "as its configuration file says", html);
+    ch_text_puts(html, "</dd>\n");
   }
   ch_text_puts(html, "</dl>\n");
 }

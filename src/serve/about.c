@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "serve/inbox.h"
+#include "serve/routes.h"
 
 enum { LARGEST_CONFIG = 64 << 20 };
 
@@ -166,7 +166,7 @@ bool ch_get_slots(ch_exchange *exchange, const char *rest, ch_refusal *refusal) 
   ch_text *body = &exchange->reply.body;
   int64_t waiting;
   (void)rest, (void)refusal;
-  ch_engine_view view = ch_inbox_look(server, &waiting);
+  ch_engine_view view = ch_engine_look(server, &waiting);
   for (int i = 0; i < server->session.sequences; i++) {
     const ch_generation_place *place = &view.places[i];
     ch_text_printf(
@@ -187,7 +187,7 @@ bool ch_get_metrics(ch_exchange *exchange, const char *rest, ch_refusal *refusal
                       .cache_bytes = server->cache_bytes,
                       .start = (double)server->started};
   (void)rest, (void)refusal;
-  gauges.counts = ch_inbox_look(server, &gauges.waiting).counts;
+  gauges.counts = ch_engine_look(server, &gauges.waiting).counts;
   exchange->reply.type = "text/plain; version=0.0.4; charset=utf-8";
   ch_metrics_put(&server->metrics, &gauges, server->endpoints, server->endpoint_count, &exchange->reply.body);
   return true;
@@ -197,4 +197,24 @@ bool ch_get_tokenizer_info(ch_exchange *exchange, const char *rest, ch_refusal *
   (void)rest, (void)refusal;
   put_text(&exchange->reply.body, &exchange->server->tokenizer_json);
   return true;
+}
+
+/* --- the page: it is in the program, with the hashes of its script and its style -------------------------------------- */
+
+extern const unsigned char ch_embedded_serve_page[], ch_embedded_serve_policy[];
+
+bool ch_get_page(ch_exchange *exchange, const char *rest, ch_refusal *refusal) {
+  (void)rest;
+  if (!exchange->server->settings->page)
+    return ch_refuse(refusal, 404, "not_found", NULL,
+                     "There is no page: the server was started with --no-web.");
+  const char *page = (const char *)ch_embedded_serve_page;
+  ch_text_put(&exchange->reply.body, page, strlen(page));
+  exchange->reply.type = "text/html; charset=utf-8";
+  exchange->reply.page = true;
+  return true;
+}
+
+const char *ch_page_policy(void) {
+  return (const char *)ch_embedded_serve_policy;
 }

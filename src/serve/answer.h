@@ -46,6 +46,8 @@ typedef struct ch_style {
   bool waits_for_text;   /* a token with probabilities is sent once its text is */
 } ch_style;
 extern const ch_style ch_completion_style, ch_chat_style, ch_native_style;
-const ch_style *ch_style_of(ch_form form);
+static inline const ch_style *ch_style_of(ch_form form) {
+  return form == CH_CHAT ? &ch_chat_style : form == CH_NATIVE ? &ch_native_style : &ch_completion_style;
+}
 
 #endif

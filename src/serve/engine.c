@@ -7,7 +7,6 @@
 
 #include "base/progress.h"
 #include "serve/desk.h"
-#include "serve/inbox.h"
 #include "serve/names.h"
 #include "serve/prompt_fields.h"
 
@@ -320,7 +319,7 @@ void ch_engine_run(ch_server *server) {
     pthread_mutex_unlock(&engine->lock);
     int64_t taken = 0;
     for (ch_exchange *exchange; (exchange = ch_line_take(&inbox));) {
-      taken += ch_inbox_sequences(exchange->writing);
+      taken += ch_engine_sequences(exchange->writing);
       admit(server, exchange);
     }
     if (attention || quit) attend(server);

@@ -7,7 +7,6 @@
 
 #include "base/progress.h"
 #include "serve/answer.h"
-#include "serve/inbox.h"
 
 enum { ENOUGH = 16 << 10 }; /* bytes that are made ahead */
 
@@ -178,7 +177,7 @@ static bool wait_for_more(ch_exchange *exchange, bool *comment) {
   exchange->nudged = false;
   if (waits) ch_exchange_suspend(exchange);
   pthread_mutex_unlock(&exchange->lock);
-  if (resume) ch_inbox_attend(exchange->server);
+  if (resume) ch_engine_attend(exchange->server);
   return waits;
 }
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/progress.h"
-#include "serve/inbox.h"
 #include "serve/server.h"
 
 ch_exchange *ch_exchange_new(ch_server *server) {
@@ -60,6 +59,6 @@ void ch_exchange_answer(ch_exchange *exchange) {
 
 void ch_exchange_leave(ch_exchange *exchange) {
   if (atomic_exchange(&exchange->gone, true)) return;
-  ch_inbox_attend(exchange->server);
+  ch_engine_attend(exchange->server);
   ch_exchange_wake(exchange);
 }

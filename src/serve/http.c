@@ -12,7 +12,7 @@
 #include "serve/desk.h"
 #include "serve/events.h"
 #include "serve/access_log.h"
-#include "serve/web_page.h"
+#include "serve/about.h"
 #include "serve/routes.h"
 #include "serve/monitor.h"
 

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "base/progress.h"
-#include "serve/inbox.h"
 #include "serve/http.h"
 
 /* Seconds. */
@@ -283,7 +282,7 @@ static void *monitor_all(void *user) {
     quiet.count = 0;
     act(&leaving, &quiet);
     if (drain(server, ch_clock(), &until)) {
-      ch_inbox_quit(server);
+      ch_engine_quit(server);
       return NULL;
     }
   }

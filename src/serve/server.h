@@ -82,4 +82,17 @@ typedef struct ch_server {
 bool ch_server_reserve(ch_server *server, size_t bytes);
 void ch_server_release(ch_server *server, size_t bytes);
 
+/* --- what other threads ask of the engine --- */
+
+/* The sequences of a request. */
+int64_t ch_engine_sequences(const ch_writing *writing);
+/* Puts a request for text into the engine's queue; refuses it when too many sequences wait. */
+bool ch_engine_submit(ch_server *server, ch_exchange *exchange, ch_refusal *refusal);
+/* The engine looks for requests whose client left and those that may go on. */
+void ch_engine_attend(ch_server *server);
+/* The engine ends once it has no requests. */
+void ch_engine_quit(ch_server *server);
+/* What the engine does now, and how many sequences wait. */
+ch_engine_view ch_engine_look(ch_server *server, int64_t *waiting);
+
 #endif

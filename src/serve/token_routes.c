@@ -1,5 +1,5 @@
 /* /tokenize, /detokenize, /apply-template. */
-#include "serve/token_routes.h"
+#include "serve/routes.h"
 
 #include "base/json.h"
 #include "base/utf8.h"

@@ -10,7 +10,6 @@
 #include "serve/desk.h"
 #include "serve/engine.h"
 #include "serve/events.h"
-#include "serve/inbox.h"
 #include "serve/routes.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -95,12 +94,12 @@ static void read_stream(ch_exchange *exchange) {
 /* The engine's thread, until all is written. */
 static void run_engine(ch_exchange *exchange) {
   const ch_writing *writing = exchange->writing;
-  need(ch_inbox_sequences(writing) <= CH_MOST_CHOICES, "there are too many choices");
+  need(ch_engine_sequences(writing) <= CH_MOST_CHOICES, "there are too many choices");
   for (int p = 0; p < writing->prompt_count; p++)
     for (size_t i = 0; i < writing->prompts[p].ids.size; i++)
       need(writing->prompts[p].ids.data[i] >= 0 && writing->prompts[p].ids.data[i] < server.vocabulary,
            "an id is outside the vocabulary");
-  if (ch_inbox_sequences(writing) > MOST_CHOICES) ch_exchange_leave(exchange);
+  if (ch_engine_sequences(writing) > MOST_CHOICES) ch_exchange_leave(exchange);
   server.engine.quit = true;
   ch_engine_run(&server);
   server.engine.active = NULL;

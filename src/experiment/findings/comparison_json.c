@@ -1,4 +1,5 @@
-/* A comparison as JSON: text or images, training, machine, models, and the figures over seeds. */
+/* A comparison as JSON: text or images, training, machine, models, and the figures over seeds. The rows of single
+ * models are written by comparison_results.c. */
 #include "experiment/findings/comparison_json.h"
 
 #include <math.h>

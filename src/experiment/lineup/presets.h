@@ -8,6 +8,8 @@
 /* Preset number `index` of all: those of the mechanisms in the registry, those that are modules (presets.c), modules
  * that are added after a plus, of sharing and of experts; NULL behind the last. */
 const ch_preset *ch_preset_at(int index);
+/* The preset that a name begins with: gqa of "gqa:4" and of "gqa+xsa"; NULL for the path of a file. */
+const ch_preset *ch_preset_of(const char *name);
 /* Experts in place of the FFN, written after a mechanism and a plus ("kha-mlp+moe"). */
 extern const ch_preset ch_expert_preset;
 
