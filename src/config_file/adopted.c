@@ -147,7 +147,7 @@ static void take_all(const json_t *root, const char *keys, json_t *ours) {
   }
 }
 
-/* A token id: the first of a list; left out where it is none of the vocabulary's. */
+/* Reads a token id: the first of a list. An id outside the vocabulary is ignored. */
 static void take_id(const json_t *root, const char *name, json_t *ours) {
   json_t *value = json_object_get(root, name);
   int64_t id = -1, words = 0;
@@ -502,7 +502,7 @@ static bool is_no_rotation(const json_t *value) {
   return value && !json_is_null(value) && !json_is_object(value);
 }
 
-/* Keys of every family whose values are looked into, or refused. */
+/* Checks the keys of every family whose values matter, and refuses those that cannot be expressed. */
 static ch_status check_forms(const json_t *root, const char *where, ch_error *error) {
   static const char *const scalings[] = {"rope_parameters", "rope_scaling"};
   const json_t *window = json_object_get(root, "sliding_window"), *given = NULL;

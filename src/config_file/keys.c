@@ -15,8 +15,8 @@ static bool is_list(const ch_config_key *key) {
          key->type == CH_KEY_FACTORS;
 }
 
-/* The value of a key that one number holds: any type but names, lists and objects. Every whole number in
-   range is exact in a double. */
+/* Stores the value of a key that is one number: any type but names, lists and objects. Every whole number
+ * in range is exact in a double. */
 static void store(const ch_config_key *key, double value, ch_config *config) {
   if (key->offset == CH_KEY_NO_MEMBER) return;
   char *member = (char *)config + key->offset;
@@ -92,7 +92,7 @@ static bool owned(const ch_config_key *key, const ch_config *config) {
   return !key->of_mechanisms || ch_mechanism_has_key(ch_mechanism_of(config), key->name);
 }
 
-/* "a", "b" */
+/* Writes names as "a", "b". */
 static void put_names(const char *const *names, char *buffer, size_t size) {
   size_t used = 0;
   for (int i = 0; names[i] && used < size; i++)
