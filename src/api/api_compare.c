@@ -125,7 +125,7 @@ ch_status ch_compare_forecast_json(const ch_compare_forecast *forecast, char **j
 
 ch_status ch_compare_config(const ch_compare_lineup *lineup, const char *like, char **json, ch_error *error) {
   if (!lineup || !lineup->mechanisms || !json)
-    return ch_refuse_null(error, json ? "the lineup's mechanism" : "the place of the configuration");
+    return ch_refuse_null(error, json ? "the lineup's mechanism" : "the configuration pointer");
   ch_config config;
   ch_text text = {0};
   ch_status status = ch_configure(lineup, like, &config, error);

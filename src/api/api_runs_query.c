@@ -86,7 +86,8 @@ static ch_status put_key(search *s, const char *key, ch_error *error) {
     }
     if (key[length] != '.' || !key[length + 1] || column->type != CH_COLUMN_JSON) continue;
     if (strpbrk(key + length, "\"[]"))
-      return ch_fail(error, CH_ERROR_ARGUMENT, "\"%.60s\" is no key: it has a quote or a bracket", key);
+      return ch_fail(error, CH_ERROR_ARGUMENT, "\"%.60s\" is not a valid key: it has a quote or a bracket",
+                     key);
     ch_text_printf(&s->sql, "json_extract(\"%s\", ?)", column->name);
     return bind(s, ch_arena_printf(s->arena, "$%s", key + length), false, error);
   }
@@ -128,7 +129,7 @@ static ch_status put_term(search *s, const char *term, ch_error *error) {
   double number;
   if (!key) return ch_no_memory(error);
   if (*value == 0 && op != 3 && op != 2)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "\"%.60s\" has no value behind %s", term, operators[op]);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "\"%.60s\" has no value after %s", term, operators[op]);
   if (strcmp(key, "mechanism") == 0 && (op == 2 || op == 3)) return put_mechanism(s, value, op == 2, error);
   bool contains = op == 6, counts = ch_parse_count(value, &whole);
   bool numeric = !contains && (counts || ch_parse_number(value, &number));

@@ -30,7 +30,7 @@ static ch_status measure_train_memory(const char *model, const ch_train_settings
 ch_status ch_train_memory_of(const ch_train_model *model, const ch_train_training *training, int32_t ranks,
                              ch_train_memory *memory, ch_error *error) {
   if (!model || !training || !memory)
-    return ch_refuse_null(error, memory ? "the model or the training" : "where the figures go");
+    return ch_refuse_null(error, memory ? "the model or the settings" : "the result pointer");
   ch_train_settings settings;
   ch_train_defaults(&settings);
   settings.training = *training;

@@ -232,10 +232,10 @@ static ch_status check_kind(const arguments *a, ch_error *error) {
   static const char *const of_tasks[] = {"task-file", "fewshot", "fewshot-file", "log-samples", "length",
                                          "seed",      NULL};
   for (const char *const *name = of_text; !a->text && *name; name++)
-    if (ch_option_given(a, *name)) return ch_fail(error, CH_ERROR_ARGUMENT, "--%s is for --text", *name);
+    if (ch_option_given(a, *name)) return ch_fail(error, CH_ERROR_ARGUMENT, "--%s needs --text", *name);
   for (const char *const *name = of_tasks; !a->task && *name; name++)
-    if (ch_option_given(a, *name)) return ch_fail(error, CH_ERROR_ARGUMENT, "--%s is for --task", *name);
-  if (a->text && a->limit) return ch_fail(error, CH_ERROR_ARGUMENT, "--limit is for --task and --images");
+    if (ch_option_given(a, *name)) return ch_fail(error, CH_ERROR_ARGUMENT, "--%s needs --task", *name);
+  if (a->text && a->limit) return ch_fail(error, CH_ERROR_ARGUMENT, "--limit needs --task or --images");
   return CH_OK;
 }
 

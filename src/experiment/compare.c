@@ -311,7 +311,7 @@ static ch_status decide(comparison_job *c, ch_error *error) {
 static ch_status comparison_interrupted(const ch_compare_setup *setup, ch_error *error) {
   if (setup->comparison->planned == 0)
     return ch_fail(error, CH_ERROR_INTERRUPTED,
-                   "interrupted before the first model; the same command begins again in %s",
+                   "interrupted before the first model; the same command starts again in %s",
                    setup->settings.report.out);
   return ch_fail(
       error, CH_ERROR_INTERRUPTED,

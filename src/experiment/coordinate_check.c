@@ -41,14 +41,14 @@ static ch_status read_widths(const char *text, width_list *list, ch_error *error
     if (list->count == CH_COORDINATE_MOST_WIDTHS)
       return ch_fail(error, CH_ERROR_ARGUMENT, "{widths} has more than %d widths", CH_COORDINATE_MOST_WIDTHS);
     if (list->count > 0 && list->widths[list->count - 1] >= width)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "{widths}: %lld does not follow %lld; give rising widths",
+      return ch_fail(error, CH_ERROR_ARGUMENT, "{widths} has %lld after %lld; widths must increase",
                      (long long)width, (long long)list->widths[list->count - 1]);
     list->widths[list->count++] = width;
     at += length;
     if (!*at) break;
   }
   if (list->count > 1) return CH_OK;
-  return ch_fail(error, CH_ERROR_ARGUMENT, "{widths} has one width; sizes are compared between two or more");
+  return ch_fail(error, CH_ERROR_ARGUMENT, "{widths} has one width; give two or more");
 }
 
 /* The runs of a check as a comparison has them. */
@@ -313,7 +313,7 @@ static ch_status check_width(check *c, int mechanism, int width, ch_error *error
     status = check_seed(c, mechanism, width, error);
   }
   if (status == CH_ERROR_INTERRUPTED)
-    return ch_fail(error, status, "interrupted at %s of width %lld; the same command begins anew", name,
+    return ch_fail(error, status, "interrupted at %s of width %lld; the same command starts again", name,
                    (long long)c->list.widths[width]);
   if (status != CH_OK) ch_fail_in(error, name);
   return status;

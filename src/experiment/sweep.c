@@ -533,7 +533,7 @@ static void tell_outline(pool *p) {
 static ch_status plan(pool *p, ch_error *error) {
   if (p->setup.data.source.validation_sequences == 0)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "the text is too short to keep a part of it for validation; give a longer one");
+                   "the text is too short to hold out a part of it for validation; give a longer one");
   CH_TRY(choose_jobs(p, error));
   return plan_runs(p, error);
 }

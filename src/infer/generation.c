@@ -398,11 +398,10 @@ static ch_status score(int64_t first, int64_t count, const float *logits, void *
   }
   for (int64_t i = 0; i < rows; i++) {
     if (isnan(values[i]))
-      return ch_fail(
-          error, CH_ERROR_NUMERIC,
-          "a logit after token %lld of the prompt is not a number; the model's numbers are broken, or its "
-          "cache's type is too narrow",
-          (long long)(next + i - 1));
+      return ch_fail(error, CH_ERROR_NUMERIC,
+                     "a logit after token %lld of the prompt is not a number; the model is damaged, or its "
+                     "cache's type is too narrow",
+                     (long long)(next + i - 1));
     report_prompt_token(g, r, next + i, values[i], top + i * CH_MOST_TOP, top_count);
   }
   if (rows < count) memcpy(g->logits, logits + rows * V, (size_t)V * sizeof *logits);

@@ -138,7 +138,7 @@ static void put_device(const ch_capacity *c, const ch_device *d, ch_text *text) 
   if (strcmp(d->name, d->title) != 0) ch_text_printf(text, "%s; ", d->title);
   ch_text_printf(text, "%.4g GB/s, %sFLOP/s, %s to use\n", d->read_bandwidth / 1e9, flops, memory);
   ch_text_printf(text,
-                 "figures: %s; reached: %.0f %% of GB/s; of FLOP/s %.0f %% in prompts and %.0f %% in steps\n",
+                 "source: %s; reached: %.0f %% of GB/s, %.0f %% of FLOP/s in prompts, %.0f %% in steps\n",
                  d->source, 100 * d->reading, 100 * d->computing, 100 * d->computing_step);
 }
 
