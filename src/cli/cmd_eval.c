@@ -301,9 +301,8 @@ static ch_status run(const void *given, ch_error *error) {
   int kinds = (a->text != NULL) + (a->task != NULL) + (a->images != NULL);
   if (kinds != 1)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   kinds > 1 ? "--text, --task and --images exclude each other: one is measured at a time"
-                             : "there is nothing to measure; give --text FILE or --task NAME, or --images "
-                               "PATH for a model of images");
+                   kinds > 1 ? "--text, --task and --images exclude each other; give one of them"
+                             : "give --text or --task, or --images for a model of images");
   CH_TRY(check_kind(a, error));
   ch_run_recorder keeper = {0};
   CH_TRY(ch_job_agree(ch_job_leads() ? ch_run_recorder_begin(&keeper, a->runs, NULL, error) : CH_OK, error));
