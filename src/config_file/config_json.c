@@ -38,7 +38,7 @@ static void settle_linear_layers(ch_config *c) {
   if (!l->value_head_dim) l->value_head_dim = 2 * l->head_dim;
 }
 
-/* Sizes that follow from others when they are left out: G = H, d = D/H. */
+/* Fills in sizes that are left out and follow from others: G = H, d = D/H. */
 static ch_status complete(ch_config *c, const char *where, ch_error *error) {
   if (!c->num_key_value_heads) c->num_key_value_heads = c->num_attention_heads;
   settle_heads(c);
@@ -46,11 +46,10 @@ static ch_status complete(ch_config *c, const char *where, ch_error *error) {
   settle_linear_layers(c);
   if (c->head_dim || (ch_mechanism_of(c)->modules & CH_MODULE_OWN_SIZES)) return CH_OK;
   if (c->hidden_size % c->num_attention_heads != 0)
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s: \"num_attention_heads\" is %lld, which must divide \"hidden_size\", %lld, unless \"head_dim\" "
-        "is given",
-        where, (long long)c->num_attention_heads, (long long)c->hidden_size);
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"num_attention_heads\" is %lld; it must divide \"hidden_size\", %lld, unless "
+                   "\"head_dim\" is given",
+                   where, (long long)c->num_attention_heads, (long long)c->hidden_size);
   c->head_dim = c->hidden_size / c->num_attention_heads;
   return CH_OK;
 }
@@ -59,7 +58,7 @@ static bool is_ours(const ch_config *config) {
   return strcmp(config->model_type, "crosshead") == 0 || strcmp(config->model_type, "crosshead_vit") == 0;
 }
 
-/* A config of our own: the attention's type first, since it decides what absent keys mean. */
+/* Reads a config of our own: the attention's type first, because it decides what absent keys mean. */
 static ch_status read_ours(const json_t *root, const char *where, ch_config *config, ch_error *error) {
   const json_t *attention = json_object_get(root, "attention");
   if (json_is_object(attention)) {
@@ -181,11 +180,10 @@ static bool is_hub_name(const char *path) {
 
 ch_status ch_config_read(const char *path, ch_config *config, ch_error *error) {
   if (is_hub_name(path))
-    return ch_fail(
-        error, CH_ERROR_IO,
-        "a local directory is needed, and there is no %s here; if that is a name of the Hugging "
-        "Face Hub, download it first with `hf download %s` and name the directory that this prints",
-        path, path);
+    return ch_fail(error, CH_ERROR_IO,
+                   "%s does not exist; if it is a model of the Hugging Face Hub, run `hf download %s` and "
+                   "give the directory that it prints",
+                   path, path);
   char *file = ch_is_directory(path) ? ch_path_join(path, "config.json") : strdup(path), *text = NULL;
   if (!file) return ch_no_memory(error);
   size_t size = 0;

@@ -15,8 +15,8 @@ static bool is_list(const ch_config_key *key) {
          key->type == CH_KEY_FACTORS;
 }
 
-/* The value of a key that one number holds: any type but names, lists and objects. Every whole number in
-   range is exact in a double. */
+/* Stores the value of a key that is one number: any type but names, lists and objects. Every whole number
+ * in range is exact in a double. */
 static void store(const ch_config_key *key, double value, ch_config *config) {
   if (key->offset == CH_KEY_NO_MEMBER) return;
   char *member = (char *)config + key->offset;
@@ -92,14 +92,14 @@ static bool owned(const ch_config_key *key, const ch_config *config) {
   return !key->of_mechanisms || ch_mechanism_has_key(ch_mechanism_of(config), key->name);
 }
 
-/* "a", "b" */
+/* Writes names as "a", "b". */
 static void put_names(const char *const *names, char *buffer, size_t size) {
   size_t used = 0;
   for (int i = 0; names[i] && used < size; i++)
     used += (size_t)snprintf(buffer + used, size - used, "%s\"%s\"", i ? ", " : "", names[i]);
 }
 
-/* The attention types that a key of mechanisms belongs to. */
+/* Writes the attention types that a key of mechanisms belongs to. */
 static void put_owners(const ch_config_key *key, char *buffer, size_t size) {
   size_t used = 0;
   for (const ch_mechanism *const *m = ch_mechanisms(); *m && used < size; m++)
@@ -107,7 +107,7 @@ static void put_owners(const ch_config_key *key, char *buffer, size_t size) {
       used += (size_t)snprintf(buffer + used, size - used, "%s\"%s\"", used ? ", " : "", (*m)->name);
 }
 
-/* The names of which a value must be one. */
+/* Writes the names of which a value must be one. */
 static void put_choice(const char *const *names, char *buffer, size_t size) {
   size_t used = (size_t)snprintf(buffer, size, "%s", names[1] ? "one of " : "");
   put_names(names, buffer + used, size - used);
@@ -169,7 +169,7 @@ static const char *wanted(const ch_config_key *key, char *buffer, size_t size) {
     break;
   }
   case CH_KEY_FACTORS:
-    snprintf(buffer, size, "a list of at most %d numbers above 0, one for each pair of dims that turns",
+    snprintf(buffer, size, "a list of at most %d numbers above 0, one for each pair of dims that rotates",
              CH_MAX_PAIR_FACTORS);
     break;
   case CH_KEY_OBJECT:
@@ -224,7 +224,7 @@ typedef struct place {
 
 static ch_status wrong_value(const place *at, const ch_config_key *key, const json_t *json, ch_error *error) {
   char shown[80], right[400];
-  return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s%s\" is %s where %s is needed", at->where, at->prefix,
+  return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s%s\" is %s; it must be %s", at->where, at->prefix,
                  key->name, ch_json_show(json, shown, sizeof shown), wanted(key, right, sizeof right));
 }
 
@@ -394,7 +394,7 @@ static ch_status unknown_key(const place *at, const char *group, const char *nam
     if (strcmp(key->group, group) == 0 && count < 127)
       near[count++] = key->name;
     else if (strcmp(key->name, name) == 0)
-      return ch_fail(error, CH_ERROR_CONFIG, "%s: %s is no key of %s; it belongs to %s", at->where, shown,
+      return ch_fail(error, CH_ERROR_CONFIG, "%s: %s is not a key of %s; it belongs to %s", at->where, shown,
                      *group ? holder_of(group) : "the top level", holder_of(key->group));
   }
   near[count] = NULL;
@@ -462,7 +462,7 @@ static ch_status check_name(const ch_config_key *key, const ch_config *config, c
   char right[400];
   const char *name = (const char *)config + key->offset;
   if (memchr(name, 0, CH_NAME_SIZE) && listed(name, key->names())) return CH_OK;
-  return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" is \"%.*s\" where %s is needed", where, key->name,
+  return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" is \"%.*s\"; it must be %s", where, key->name,
                  CH_NAME_SIZE, name, wanted(key, right, sizeof right));
 }
 
@@ -484,7 +484,7 @@ static ch_status check_range(const ch_config_key *key, const ch_config *config, 
   }
   double value = load(key, config);
   if (in_range(key, value)) return CH_OK;
-  return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" is %.15g where %s is needed", where, key->name, value,
+  return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" is %.15g; it must be %s", where, key->name, value,
                  wanted(key, right, sizeof right));
 }
 

@@ -19,9 +19,9 @@ static ch_status add_document(ch_document_set *set, int64_t *capacity, ch_docume
   return CH_OK;
 }
 
-static ch_status find_documents(ch_document_set *set, ch_separator separator, ch_error *error) {
+static ch_status find_documents(ch_document_set *set, ch_document_separator separator, ch_error *error) {
   const ch_text_file *file = &set->file;
-  separator = file->documents ? CH_SEPARATOR_MARKER : ch_separator_resolve(separator, file->text, file->size);
+  separator = file->documents ? CH_DOCUMENTS_MARKER : ch_separator_resolve(separator, file->text, file->size);
   size_t place = 0;
   int64_t capacity = 0;
   ch_document document;
@@ -32,7 +32,7 @@ static ch_status find_documents(ch_document_set *set, ch_separator separator, ch
   return CH_OK;
 }
 
-ch_status ch_document_set_open(const char *path, ch_separator separator, ch_document_set *set,
+ch_status ch_document_set_open(const char *path, ch_document_separator separator, ch_document_set *set,
                                ch_error *error) {
   *set = (ch_document_set){0};
   CH_TRY(ch_text_file_open(&set->file, path, error));
@@ -80,10 +80,9 @@ ch_status ch_document_set_split(ch_document_set *set, double share, ch_document_
   set->documents[0].size = cut;
   if (rest->documents[0].size > 0 && cut > 0) return CH_OK;
   ch_document_set_close(rest);
-  return ch_fail(
-      error, CH_ERROR_ARGUMENT,
-      "%s is too short to keep a part of it back; give a longer text, or another one to measure on",
-      set->file.path);
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "%s is too short to hold out a part of it; give a longer text, or another one to measure on",
+                 set->file.path);
 }
 
 int32_t ch_token_between(const ch_tokenizer *tokenizer, const ch_config *config) {

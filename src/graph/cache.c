@@ -143,8 +143,8 @@ ch_status ch_cache_create(const ch_cache_shape *shape, ch_cache **result, ch_err
     int64_t token_bytes = cache->token_bytes;
     ch_cache_free(cache);
     return ch_fail(error, CH_ERROR_MEMORY,
-                   "no memory for a cache of %lld sequences of %lld tokens, %lld bytes per token; a shorter "
-                   "context or a narrower {cache_dtype} (BF16, Q8_0) needs less",
+                   "no memory for a cache of %lld sequences of %lld tokens, %lld bytes per token; use a "
+                   "shorter context or a smaller {cache_dtype} (BF16, Q8_0)",
                    (long long)shape->sequences, (long long)shape->capacity, (long long)token_bytes);
   }
   place(cache, shape);
@@ -382,7 +382,7 @@ void ch_cache_copy(ch_cache *cache, int64_t from, int64_t to, int32_t length) {
     memcpy(ch_cache_tokens(cache, to), ch_cache_tokens(cache, from), (size_t)length * sizeof *cache->tokens);
 }
 
-/* The rows by id that a cache has in memory: at least those of the tokens it holds. */
+/* Copies the rows by id that a cache has in memory: at least those of the tokens it holds. */
 static void copy_by_id(const ch_cache *from, ch_cache *to, int layer, int part) {
   const ch_state_view *view = &from->views[layer][part];
   size_t row = ch_dtype_bytes(view->dtype, view->token_stride);

@@ -25,7 +25,7 @@ void ch_profile_release(ch_profile *profile) {
 }
 
 ch_status ch_profile_new(bool keep_events, ch_profile **profile, ch_error *error) {
-  if (!profile) return ch_fail(error, CH_ERROR_ARGUMENT, "where the profile goes is NULL");
+  if (!profile) return ch_fail(error, CH_ERROR_ARGUMENT, "the profile pointer is NULL");
   *profile = calloc(1, sizeof **profile);
   if (!*profile) return ch_no_memory(error);
   (*profile)->keep_events = keep_events;
@@ -111,7 +111,7 @@ static int layer_of(const ch_node *node) {
   return layer;
 }
 
-/* "q_proj" of "model.layers.3.self_attn.q_proj.weight", for the first matrix among the inputs. */
+/* Names the first matrix among the inputs: "q_proj" of "model.layers.3.self_attn.q_proj.weight". */
 static void name_matrix(const ch_node *node, char *matrix, size_t size) {
   for (int i = 0; i < node->inputs; i++) {
     const char *label = node->in[i]->label;
@@ -178,7 +178,7 @@ typedef struct states {
   double bytes;
 } states;
 
-/* The states in the cache that a streamed value is computed from, each once. */
+/* Finds the states in the cache that a streamed value is computed from, each once. */
 static void find_states(const ch_run *run, const ch_node *node, states *found) {
   for (int i = 0; i < node->inputs; i++) {
     const ch_node *in = node->in[i];

@@ -16,7 +16,7 @@ void ch_generation_defaults(ch_generation_settings *settings) {
   settings->session.sequences = USUAL_PLACES;
 }
 
-/* The session's options behind the settings (NULL = the defaults), checked. */
+/* Checks the settings (NULL = the defaults) and finds the session's options. */
 static ch_status resolve(const ch_model *model, const ch_generation_settings *settings,
                          ch_session_options *options, ch_error *error) {
   ch_generation_settings usual;
@@ -33,7 +33,7 @@ static ch_status resolve(const ch_model *model, const ch_generation_settings *se
   return CH_OK;
 }
 
-/* A pass over a chunk of one sequence, and one over a token of all. */
+/* Estimates a pass over a chunk of one sequence, and one over a token of all. */
 static ch_status estimate(const ch_model *model, const ch_session_options *options, ch_memory *memory,
                           ch_error *error) {
   ch_session_options one = *options;
@@ -48,7 +48,7 @@ static ch_status estimate(const ch_model *model, const ch_session_options *optio
 
 ch_status ch_generation_estimate(const ch_model *model, const ch_generation_settings *settings,
                                  ch_memory *memory, ch_error *error) {
-  if (!model || !memory) return ch_refuse_null(error, "the model or where the estimate goes");
+  if (!model || !memory) return ch_refuse_null(error, "the model or the result pointer");
   ch_session_options options;
   CH_TRY(resolve(model, settings, &options, error));
   return estimate(model, &options, memory, error);
@@ -71,7 +71,7 @@ static ch_status check_fits(const ch_session_options *options, const ch_memory *
 
 ch_status ch_generation_create(const ch_model *model, const ch_generation_settings *settings,
                                ch_generation **generation, ch_error *error) {
-  if (!model || !generation) return ch_refuse_null(error, "the model or where the generation goes");
+  if (!model || !generation) return ch_refuse_null(error, "the model or the generation pointer");
   *generation = NULL;
   ch_session_options options;
   ch_session *session = NULL;

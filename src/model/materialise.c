@@ -172,7 +172,7 @@ static ch_status run_graph(materialisation *r, ch_graph *graph, ch_node *root, i
   return status;
 }
 
-/* The row's value, from the given tensors. */
+/* Computes the row's value from the given tensors. */
 static ch_status compute(materialisation *r, const made_row *made, const ch_tensor *to) {
   ch_graph *graph = ch_graph_create(r->engine.kernels->dtype, 1, 1);
   ch_node **leaves = calloc((size_t)r->params->count, sizeof *leaves);
@@ -206,7 +206,7 @@ static ch_status place_tensors(materialisation *r) {
       continue;
     }
     if (!parsed)
-      return ch_fail(r->error, CH_ERROR_CONFIG, "nothing gives %s; this is a defect of ours", param->name);
+      return ch_fail(r->error, CH_ERROR_CONFIG, "%s has no source; this is a bug in Crosshead", param->name);
     if (is_view(r, &made, &to->tensors[i])) continue;
     to->tensors[i] = (ch_tensor){.dtype = type_of(r, &made, param), .rank = param->rank};
     memcpy(to->tensors[i].shape, param->shape, sizeof param->shape);

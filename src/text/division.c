@@ -160,7 +160,8 @@ ch_status ch_division_open(ch_division *d, const char *const *paths, int count,
                            const ch_corpus_options *options, ch_error *error) {
   *d = (ch_division){.options = options};
   if (options->validation_count > 0 && options->validation != 0)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "a text of its own validates, and no share of the others");
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "a validation text and a share for validation exclude each other");
   if (!(options->validation >= 0 && options->validation <= 0.5))
     return ch_fail(error, CH_ERROR_ARGUMENT, "the validation share must be between 0 and 0.5");
   int all = count + options->validation_count;
@@ -172,7 +173,7 @@ ch_status ch_division_open(ch_division *d, const char *const *paths, int count,
     const char *path = d->count < count ? paths[d->count] : options->validation_paths[d->count - count];
     CH_TRY(ch_text_file_open(&text->file, path, error));
     text->separator = text->file.documents
-                          ? CH_SEPARATOR_MARKER
+                          ? CH_DOCUMENTS_MARKER
                           : ch_separator_resolve(options->separator, text->file.text, text->file.size);
     text->before = d->bytes;
     d->bytes += text->file.size;

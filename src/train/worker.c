@@ -221,11 +221,10 @@ static void listen(process *p) {
 static ch_status judge(const process *p, int state, ch_error *error) {
   long long step = p->step, steps = p->steps;
   if (WIFSIGNALED(state) && !p->terminated)
-    return ch_fail(
-        error, CH_ERROR_IO,
-        "the worker of %s was ended by signal %d (%s) after step %lld of %lld; its last checkpoint can be "
-        "resumed",
-        p->directory, WTERMSIG(state), strsignal(WTERMSIG(state)), step, steps);
+    return ch_fail(error, CH_ERROR_IO,
+                   "the worker of %s was killed by signal %d (%s) after step %lld of %lld; resume from its "
+                   "last checkpoint",
+                   p->directory, WTERMSIG(state), strsignal(WTERMSIG(state)), step, steps);
   int code = WIFEXITED(state) ? WEXITSTATUS(state) : EXIT_INTERRUPTED;
   if (p->failed != CH_OK) return ch_fail(error, p->failed, "%s", p->reason);
   if (code == 0) return CH_OK;
@@ -234,7 +233,7 @@ static ch_status judge(const process *p, int state, ch_error *error) {
                    step, steps);
   if (p->began)
     return ch_fail(error, CH_ERROR_IO,
-                   "`%s -m crosshead.worker` ended with status %d; its last checkpoint can be resumed",
+                   "`%s -m crosshead.worker` ended with status %d; resume from its last checkpoint",
                    p->python, code);
   return ch_fail(
       error, CH_ERROR_IO,

@@ -108,7 +108,7 @@ static void headers_that_lie_are_refused(void **state) {
   put_header(&out, 3, 0, 2);
   put_u32(&out, "twice", 1);
   put_u32(&out, "twice", 1);
-  refuse(&out, "there twice");
+  refuse(&out, "appears twice");
 }
 
 static void put_list(ch_text *out, uint32_t type, uint64_t count) {
@@ -154,8 +154,8 @@ static void tensors_that_lie_are_refused(void **state) {
       {2, {0, 4}, 0, 0, "overflows"},
       {2, {UINT64_MAX, 1}, 0, 0, "overflows"},
       {2, {UINT64_C(1) << 33, UINT64_C(1) << 33}, 0, 0, "overflows"},
-      {2, {8, 4}, 4, 0, "not read"},
-      {2, {8, 4}, 0xffffff, 0, "not read"},
+      {2, {8, 4}, 4, 0, "not supported"},
+      {2, {8, 4}, 0xffffff, 0, "not supported"},
       {2, {8, 4}, 2, 0, "cannot hold"},
       {2, {8, 4}, 0, 1, "no multiple"},
       {2, {8, 4}, 0, 128, "truncated"},
@@ -181,7 +181,7 @@ static void tensors_that_overlap_or_share_a_name_are_refused(void **state) {
     put_tensor_info(&out, twice ? "a" : "b", 1, (uint64_t[]){16}, 0, twice ? 64 : 32);
     pad_to(&out, 32);
     for (int j = 0; j < 32; j++) put_number(&out, 0, 4);
-    refuse(&out, twice ? "there twice" : "overlaps");
+    refuse(&out, twice ? "appears twice" : "overlaps");
   }
 }
 

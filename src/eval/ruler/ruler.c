@@ -1,4 +1,5 @@
-/* Items of RULER: lengths one after another, a size that fits, items of that size. */
+/* Generates items of RULER: for each length the largest size that fits, found by encoding, then items of that size.
+ * needles.c, tracking.c, words.c and questions.c write the texts. */
 #include "eval/ruler/ruler.h"
 
 #include <stdlib.h>
@@ -18,20 +19,20 @@ enum {
 
 /* --- fitting ------------------------------------------------------------------------------------------------- */
 
-static void clear(ch_ruler_made *made) {
+static void clear(ch_ruler_item *made) {
   made->input.size = 0;
   json_decref(made->outputs);
   made->outputs = NULL;
 }
 
-static void release_item(ch_ruler_made *made) {
+static void release_item(ch_ruler_item *made) {
   clear(made);
   ch_text_free(&made->input);
 }
 
 /* Makes an item and counts its tokens, those before it and those of the answer. */
 static ch_status make_item(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t size, int64_t index,
-                           ch_ruler_made *made, int64_t *tokens, ch_error *error) {
+                           ch_ruler_item *made, int64_t *tokens, ch_error *error) {
   clear(made);
   CH_TRY(f->make(m, size, index, made, error));
   ch_text_put(&made->input, "", 1);
@@ -41,7 +42,7 @@ static ch_status make_item(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t si
 
 /* The largest size between two that fits; 0: none does. */
 static ch_status search(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t low, int64_t high,
-                        ch_ruler_made *made, int64_t *found, ch_error *error) {
+                        ch_ruler_item *made, int64_t *found, ch_error *error) {
   *found = 0;
   while (low <= high) {
     int64_t middle = (low + high) / 2, tokens;
@@ -59,7 +60,7 @@ static ch_status search(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t low, 
 /* The largest size that fits one item; 0: none does, and *least is the length of the least size. */
 static ch_status find_size(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t *size, int64_t *least,
                            ch_error *error) {
-  ch_ruler_made made = {0};
+  ch_ruler_item made = {0};
   int64_t tokens;
   ch_status status;
   *size = 0;
@@ -84,7 +85,7 @@ done:
 /* Items of that size; where one turns out too long, with less. */
 static ch_status make_items(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t size, int64_t count,
                             json_t *list, ch_error *error) {
-  ch_ruler_made made = {0};
+  ch_ruler_item made = {0};
   ch_status status = CH_OK;
   for (int64_t i = 0; status == CH_OK && i < count; i++) {
     int64_t used = size, tokens = 0;
@@ -130,7 +131,7 @@ static ch_status make_needles(ch_ruler_writer *m, int64_t count, json_t *list, c
 
 /* The solved example of a CH_RULER_TRACKING. */
 static ch_status make_example(ch_ruler_writer *m, ch_error *error) {
-  ch_ruler_made made = {0};
+  ch_ruler_item made = {0};
   int64_t size, least;
   int64_t names = m->ruler->num_hops + 1;
   ch_ruler_fit fit = {.make = ch_ruler_tracking,
@@ -219,11 +220,10 @@ static ch_status read_lengths(const ch_ruler_request *r, int64_t *lengths, int *
     size_t size = strcspn(at, ",");
     int64_t length;
     if (*count == MOST_LENGTHS || !parse_length(at, size, &length))
-      return ch_fail(
-          error, CH_ERROR_ARGUMENT,
-          "the length \"%.40s\" must be tokens from 1 to 16M (k is 1024), at most 64 numbers with commas "
-          "between",
-          r->lengths ? r->lengths : "");
+      return ch_fail(error, CH_ERROR_ARGUMENT,
+                     "the length \"%.40s\" must be from 1 to 16M tokens (k is 1024), or up to 64 such "
+                     "numbers separated by commas",
+                     r->lengths ? r->lengths : "");
     if (length > r->window)
       return ch_fail(error, CH_ERROR_ARGUMENT,
                      "%s of %lld tokens is longer than the %lld tokens that the model sees at once; give a "
@@ -231,7 +231,7 @@ static ch_status read_lengths(const ch_ruler_request *r, int64_t *lengths, int *
                      r->name, (long long)length, (long long)r->window);
     for (int i = 0; i < *count; i++)
       if (lengths[i] == length)
-        return ch_fail(error, CH_ERROR_ARGUMENT, "the lengths have %lld twice", (long long)length);
+        return ch_fail(error, CH_ERROR_ARGUMENT, "the lengths contain %lld twice", (long long)length);
     lengths[(*count)++] = length;
     at += size;
     if (!*at) return CH_OK;

@@ -1,4 +1,5 @@
-/* The text or images, the plan and the training options that all models of a comparison share. */
+/* What all runs of an experiment share: the text or images, the plan and the training options. Opening it checks that
+ * a directory continues the same experiment; nothing is trained here. */
 #include "experiment/trial/setup.h"
 
 #include <math.h>
@@ -300,15 +301,14 @@ static ch_status check_result(const ch_compare_setup *setup, const ch_planned_mo
   int64_t trained = json_integer_value(json_object_get(result, "parameters"));
   if (trained != model->parameters)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "%s was trained with %lld parameters, and with these mechanisms it would have %lld; give "
+                   "%s was trained with %lld parameters, but with these mechanisms it would have %lld; give "
                    "another {out}",
                    model->name, (long long)trained, (long long)model->parameters);
   double lr = json_number_value(json_object_get(result, "lr"));
   if (lr > 0 && lr != model->lr && !setup->settings.rates.tune)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "%s was trained at the rate %g, where this command gives it %g; repeat {lr}, or give another "
-        "{out}",
+        "%s was trained at the rate %g, but this command gives it %g; repeat {lr}, or give another {out}",
         model->name, lr, model->lr);
   bool images = ch_compare_on_images(setup);
   const char *key = images ? "images_trained" : "tokens_trained";
@@ -416,7 +416,7 @@ static ch_status begin_setup(const ch_compare_settings *settings, bool dry, ch_c
   return ch_agree(all, ch_make_directory(setup->settings.report.out, error), error);
 }
 
-static ch_status check_kept(ch_compare_setup *setup, ch_compare_kept *kept, ch_error *error) {
+static ch_status check_kept(ch_compare_setup *setup, ch_stored_settings *kept, ch_error *error) {
   const ch_compare_settings *s = &setup->settings;
   CH_TRY(ch_compare_settings_check(s, setup->experiment, &setup->plan, kept, error));
   setup->grown_from = kept->grown_from;
@@ -429,7 +429,7 @@ static ch_status check_kept(ch_compare_setup *setup, ch_compare_kept *kept, ch_e
 ch_status ch_compare_setup_plan(const ch_compare_settings *settings, ch_experiment experiment, bool dry,
                                 ch_comparison *comparison, ch_compare_setup *setup, ch_error *error) {
   ch_compare_settings own = *settings;
-  ch_compare_kept kept;
+  ch_stored_settings kept;
   if (!dry && !ch_ranks_leads(settings->workers.ranks)) own.event = NULL; /* only rank 0 reports progress */
   *setup = (ch_compare_setup){
       .experiment = experiment, .scheduler.groups = 1, .comparison = comparison, .dry = dry};

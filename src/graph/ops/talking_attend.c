@@ -14,7 +14,7 @@ static ch_status check_mix(const ch_node *node, int input, const char *what, int
   const ch_node *mix = node->in[input];
   if (input == 0 || (mix->rank == 2 && mix->shape[0] == heads && mix->shape[1] == heads)) return CH_OK;
   char text[96];
-  return ch_fail(error, CH_ERROR_CONFIG, "the mix of %s has shape %s where [%lld, %lld] is needed", what,
+  return ch_fail(error, CH_ERROR_CONFIG, "the mix of %s has shape %s; it must be [%lld, %lld]", what,
                  ch_shape_text(mix->rank, mix->shape, text, sizeof text), (long long)heads, (long long)heads);
 }
 
@@ -45,7 +45,7 @@ static int64_t talking_attend_saved(const ch_node *node) {
   return ch_node_rows(node) * attributes->spec.heads; /* log-sum-exp */
 }
 
-/* Sizes, and where keys and values come from: this run, or through the stream from the cache. */
+/* Fills in sizes, and where keys and values come from: this run, or through the stream from the cache. */
 static ch_status talking_attend_describe(const ch_run *run, const ch_node *node, ch_stream *stream,
                                          ch_attend *args) {
   const ch_attend_spec *spec = &((const talking *)node->attributes)->spec;
