@@ -38,9 +38,18 @@ pages() {
     !block { print FILENAME ":" FNR ":" $0 }'
 }
 
-# FILE:LINE:TEXT of every line of the library and the program with a string that has a blank: messages and help.
+# FILE:LINE:TEXT of every string of the library and the program that has a blank: messages and help, without the code around them.
 messages() {
-  grep -rnE '"[^"]* [^"]*"' --include='*.c' src | grep -vE '^[^:]*:[0-9]*: *(#include|/\*|\*)' || true
+  find src -name '*.c' -print0 | sort -z | xargs -0 awk '
+    /^ *(#include|\/\*|\*)/ { next }
+    {
+      line = $0; text = ""
+      while (match(line, /"([^"\\]|\\.)*"/)) {
+        piece = substr(line, RSTART + 1, RLENGTH - 2); line = substr(line, RSTART + RLENGTH)
+        if (piece ~ / /) text = text " " piece
+      }
+      if (text != "") print FILENAME ":" FNR ":" text
+    }'
 }
 
 work=$(mktemp -d)
