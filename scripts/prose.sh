@@ -76,7 +76,7 @@ for text in comments messages pages; do
     count comments "  a lone */ ends it" '^[^:]*:[0-9]*: *$'
   fi
   for word in 'told' 'asked' 'kept' 'lies?' 'stands?' 'beside' 'made' 'takes?' 'goes on' 'likewise' 'by itself'; do
-    count "$text" "  $(echo "$word" | sed 's/?//')" "\\b$word\\b"
+    count "$text" "  $(echo "$word" | sed 's/?//')" "^[^:]*:[0-9]*:.*\\b$word\\b"
   done
   count "$text" "  X, which Y, that Z" ',? which [^,.]*,? that '
 done
