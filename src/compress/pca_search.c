@@ -121,7 +121,7 @@ static int alike_count(const ch_pca *pca) {
 
 /* Returns true if every family has its own number of atoms, and every matrix its own rank. */
 static bool is_searched(const ch_pca *pca) {
-  return pca->rule == CH_RANK_SEARCHED;
+  return pca->rule == CH_RANKS_SEARCHED;
 }
 
 static void add_choice(family_search *l, int kept) {

@@ -194,7 +194,7 @@ static ch_status check_request(const ch_chat *chat, const ch_chat_request *reque
   return CH_OK;
 }
 
-/* The variables of the template. */
+/* Collects the variables of the template. */
 static ch_status fields_of(const ch_chat *chat, const ch_chat_request *request, spellings *all,
                            json_t **fields, ch_error *error) {
   *fields = json_copy(chat->names);
