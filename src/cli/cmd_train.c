@@ -77,7 +77,7 @@ static ch_status train(const ch_training_arguments *a, ch_training_view *view, c
         ch_devices_name(settings.workers.python, a->ranks_per_run, false, &settings.workers.device, error));
   else if (ch_option_given(a, "ranks-per-run"))
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--ranks-per-run is for --engine pytorch; start ranks with mpirun -n");
+                   "--ranks-per-run needs --engine pytorch; start ranks with mpirun -n");
   settings.event = ch_training_show;
   settings.stop = ch_training_stops;
   settings.user = view;

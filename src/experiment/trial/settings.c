@@ -272,7 +272,7 @@ static ch_status check_shares(const ch_compare_settings *s, ch_error *error) {
 
 static ch_status check_workers(const ch_compare_workers *workers, ch_error *error) {
   if (workers->shard && workers->engine == CH_ENGINE_NATIVE)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "{shard} is for {engine} pytorch");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{shard} needs {engine} pytorch");
   if (workers->shard && workers->ranks_per_run < 2)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "{shard} divides a model over the devices that train it; give {ranks_per_run} 2 or more");
