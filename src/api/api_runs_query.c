@@ -7,6 +7,7 @@
 #include "api/runs_private.h"
 #include "base/arena.h"
 #include "base/json.h"
+#include "experiment/findings/comparison_results.h"
 
 struct ch_run_list {
   ch_arena arena;
@@ -348,23 +349,15 @@ static json_t *column_to_json(const ch_run_record *run, int c) {
   return json_string(text ? text : "");
 }
 
-static json_t *curve_to_json(const ch_curve_point *points, int64_t count) {
-  json_t *list = json_array();
-  for (int64_t i = 0; list && i < count; i++)
-    json_array_append_new(list,
-                          json_pack("[I, o]", (json_int_t)points[i].tokens, ch_json_finite(points[i].loss)));
-  return list;
-}
-
 json_t *ch_run_record_to_json(const ch_run_record *run, bool curves) {
   json_t *object = json_object();
   bool fine = object && json_object_set_new(object, "id", json_integer(run->id)) == 0;
   for (int c = 0; fine && c < CH_RUNS_COLUMNS; c++)
     fine = json_object_set_new(object, ch_runs_columns[c].name, column_to_json(run, c)) == 0;
   if (fine && curves)
-    fine = json_object_set_new(object, "curve", curve_to_json(run->curve, run->curve_points)) == 0 &&
+    fine = json_object_set_new(object, "curve", ch_curve_to_json(run->curve, run->curve_points)) == 0 &&
            json_object_set_new(object, "validation_curve",
-                               curve_to_json(run->validation_curve, run->validation_points)) == 0;
+                               ch_curve_to_json(run->validation_curve, run->validation_points)) == 0;
   if (fine) return object;
   json_decref(object);
   return NULL;

@@ -4,7 +4,7 @@
 #include "api/adapters.h"
 #include "base/file.h"
 #include "io/model_files.h"
-#include "report/memory_text.h"
+#include "report/capacity_text.h"
 #include "train/trainer.h"
 
 enum { MOST_RANKS = 65536 };

@@ -239,6 +239,12 @@ void ch_json_put_number(ch_text *json, double number) {
   ch_text_puts(json, text);
 }
 
+void ch_json_append(json_t **list, json_t *value) {
+  if (json_array_append_new(*list, value) == 0) return;
+  json_decref(*list);
+  *list = NULL;
+}
+
 json_t *ch_json_finite(double number) {
   return isfinite(number) ? json_real(number) : json_null();
 }

@@ -15,7 +15,7 @@
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/precision.h"
-#include "cli/typed_command.h"
+#include "cli/command_text.h"
 #include "cli/work.h"
 
 typedef struct arguments {
@@ -226,18 +226,16 @@ static ch_status evaluate(const arguments *a, const ch_run_recorder *keeper, ch_
   return status;
 }
 
-/* Refuses options of tasks without --task. */
-static ch_status check_no_task(const arguments *a, ch_error *error) {
-  static const char *const names[] = {"task-file",   "fewshot", "fewshot-file",
-                                      "log-samples", "length",  "seed"};
-  for (int i = 0; i < 6; i++)
-    if (ch_option_given(a, names[i])) return ch_fail(error, CH_ERROR_ARGUMENT, "--%s needs --task", names[i]);
-  return CH_OK;
-}
-
-static ch_status check_task(const arguments *a, ch_error *error) {
-  if (ch_option_given(a, "stride") || ch_option_given(a, "separator"))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--stride and --separator need --text");
+/* Refuses options that are for another kind of measurement. */
+static ch_status check_kind(const arguments *a, ch_error *error) {
+  static const char *const of_text[] = {"stride", "separator", "cache-dtype", NULL};
+  static const char *const of_tasks[] = {"task-file", "fewshot", "fewshot-file", "log-samples", "length",
+                                         "seed",      NULL};
+  for (const char *const *name = of_text; !a->text && *name; name++)
+    if (ch_option_given(a, *name)) return ch_fail(error, CH_ERROR_ARGUMENT, "--%s needs --text", *name);
+  for (const char *const *name = of_tasks; !a->task && *name; name++)
+    if (ch_option_given(a, *name)) return ch_fail(error, CH_ERROR_ARGUMENT, "--%s needs --task", *name);
+  if (a->text && a->limit) return ch_fail(error, CH_ERROR_ARGUMENT, "--limit needs --task or --images");
   return CH_OK;
 }
 
@@ -305,13 +303,11 @@ static ch_status run(const void *given, ch_error *error) {
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    kinds > 1 ? "--text, --task and --images exclude each other; give one of them"
                              : "give --text or --task, or --images for a model of images");
-  if (a->text && a->limit) return ch_fail(error, CH_ERROR_ARGUMENT, "--limit needs --task or --images");
-  if (!a->text && a->cache_dtype) return ch_fail(error, CH_ERROR_ARGUMENT, "--cache-dtype needs --text");
-  CH_TRY(a->task ? check_task(a, error) : check_no_task(a, error));
+  CH_TRY(check_kind(a, error));
   ch_run_recorder keeper = {0};
   CH_TRY(ch_job_agree(ch_job_leads() ? ch_run_recorder_begin(&keeper, a->runs, NULL, error) : CH_OK, error));
   ch_text command = {0};
-  ch_put_typed("eval", options, a, &command);
+  ch_put_command_line("eval", options, a, &command);
   keeper.labels = (ch_run_labels){.dataset = a->task   ? a->task_file
                                              : a->text ? a->text
                                                        : a->images,
