@@ -1,21 +1,21 @@
 # Thin wrappers over CMake and Ninja: `cmake --preset release && cmake --build build` works without this file.
 #
-#   make demo      compare eleven attention mechanisms on a small text; the report lies in build/demo/report.html
+#   make demo      compare eleven attention mechanisms on a small text; writes build/demo/report.html
 #   make test      build and run every test
-#   make core      build and run the tests that tell soonest whether a compiler or a distribution breaks something
+#   make core      build and run the tests that a new compiler or distribution is most likely to break
 #   make test-python  the Python package, and exported models beside transformers; sets up PyTorch in PYTHON_ENV
 #   make build     the optimised program, build/crosshead, and the libraries
 #   make wheel     a self-contained wheel of package, libraries and program, build/wheel/*.whl: pip installs it on any Linux
 #   make bench     measure speed against the machine's own limits
 #   make sanitize  the tests again under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make fuzz      every fuzz target for FUZZ_SECONDS seconds, JOBS targets at a time
-#   make format    apply clang-format; format-check only looks
+#   make format    apply clang-format; format-check changes nothing
 #   make lint      clang-tidy
 #   make install   into PREFIX (and DESTDIR)
-#   make deb       Debian packages in build/deb, with lintian's opinion
+#   make deb       Debian packages in build/deb, checked by lintian
 #   make deps      install the Debian packages that building and testing need
 #
-# Warnings are errors after `cmake --preset develop` (and in CI); that choice stays until build/ is removed.
+# Warnings are errors after `cmake --preset develop` (and in CI); until build/ is removed.
 
 PREFIX ?= /usr/local
 demo_mechanisms = mha,gqa,mla,egmla,mfa,mfa_kr,mea,kha-mlp,masa-qkvo,egmla:4,egmla:2

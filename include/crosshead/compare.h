@@ -519,8 +519,9 @@ typedef struct ch_mechanism_forecast {
 typedef struct ch_compare_forecast ch_compare_forecast;
 
 /* Finds out what ch_compare_mechanisms would do with the settings. Some steps of each model are timed, about
- * a second each; nothing is written. A text that is not prepared yet is checked but not tokenized: its tokens
- * are arbitrary. Errors: those of ch_compare_mechanisms that can be known before. Release *forecast with
+ * a second each, or one of fewer sequences where that takes longer; nothing is written. With CH_ENGINE_PYTORCH
+ * a worker times them on the first device; where it cannot, speeds, seconds and memory are 0, and the text and
+ * the JSON say why. A text that is not prepared yet is checked but not tokenized: its tokens are arbitrary. Errors: those of ch_compare_mechanisms that can be known before. Release *forecast with
  * ch_compare_forecast_free.
  *
  *   ch_compare_settings settings;

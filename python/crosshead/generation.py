@@ -253,7 +253,7 @@ def generate(
         parts = [parts]
     if isinstance(model, Session):
         if session:
-            raise TypeError(f"{', '.join(session)}: the session was made with its own; give a model")
+            raise TypeError(f"{', '.join(session)}: a session already has these settings; give a model")
         made = model
     else:
         session.setdefault("sequences", min(len(parts), running.CH_BATCH_MOST))

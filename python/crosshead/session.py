@@ -185,7 +185,7 @@ class Session:
         if not isinstance(sequence, (int, np.integer)) or isinstance(sequence, bool):
             raise TypeError(f"a sequence is a number, not {type(sequence).__name__}")
         if not 0 <= sequence < self.sequences:
-            raise ArgumentError(f"sequence {sequence} is not there; the session has {self.sequences}")
+            raise ArgumentError(f"there is no sequence {sequence}; the session has {self.sequences}")
         return int(sequence)
 
     def _feed(

@@ -26,6 +26,12 @@ ch_status ch_api_text(ch_text *text, char **answer, ch_error *error) {
   return CH_OK;
 }
 
+ch_status ch_api_page(ch_text *page, ch_status status, char **html, ch_error *error) {
+  if (status == CH_OK) return ch_api_text(page, html, error);
+  ch_text_free(page);
+  return status;
+}
+
 ch_status ch_api_report(const char *directory, ch_text *html, ch_status status, ch_error *error) {
   char *path = ch_path_join(directory, "report.html");
   if (status == CH_OK && (!path || html->failed)) status = ch_no_memory(error);

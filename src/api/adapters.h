@@ -15,6 +15,8 @@
 ch_status ch_api_json(json_t *object, char **json, ch_error *error);
 /* Hands the caller a text; releases it on failure. */
 ch_status ch_api_text(ch_text *text, char **answer, ch_error *error);
+/* Hands the caller a page where `status`, of its making, is CH_OK; releases it otherwise. */
+ch_status ch_api_page(ch_text *page, ch_status status, char **html, ch_error *error);
 /* Writes a page as DIRECTORY/report.html where `status`, of its making, is CH_OK, and releases it. Returns `status`, or
    what went wrong here. */
 ch_status ch_api_report(const char *directory, ch_text *html, ch_status status, ch_error *error);

@@ -76,7 +76,7 @@ ch_status ch_absorb_model(const char *directory, const char *out, const ch_absor
   if (!directory || !out) return ch_refuse_null(error, "a directory's name");
   ch_absorb_settings own = {0};
   if (ch_same_file(directory, out))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is the model itself; give another directory to write", out);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is the input model; choose another output directory", out);
   ch_model *model;
   CH_TRY(ch_model_load(directory, CH_WEIGHTS_MAPPED, &model, error));
   ch_status status = fold(model, out, settings ? settings : &own, json, error);

@@ -45,10 +45,9 @@ static ch_status open_batches(ch_batches *b, const char *directory, const char *
   CH_TRY(ch_checkpoint_read_source(checkpoint, source, sizeof source, error));
   CH_TRY(on_images(b) ? open_images(b, directory, error) : open_text_batches(b, directory, error));
   if (strcmp(source, source_of(b)->fingerprint) == 0) return CH_OK;
-  return ch_fail(
-      error, CH_ERROR_ARGUMENT,
-      "%s holds other data than %s was trained on; give the directory of the run's own text or images",
-      directory, checkpoint);
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "%s does not hold the data that %s was trained on; use the directory of that run", directory,
+                 checkpoint);
 }
 
 ch_status ch_batches_open(const char *directory, const char *checkpoint, ch_batches **batches,
@@ -56,7 +55,7 @@ ch_status ch_batches_open(const char *directory, const char *checkpoint, ch_batc
   if (!directory || !checkpoint || !batches)
     return ch_refuse_null(error, !directory    ? "the directory's name"
                                  : !checkpoint ? "the checkpoint's name"
-                                               : "the place for the batches");
+                                               : "the batches pointer");
   *batches = NULL;
   ch_batches *b = calloc(1, sizeof *b);
   if (!b) return ch_no_memory(error);

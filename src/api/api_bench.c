@@ -84,7 +84,8 @@ static ch_status run_once(void *context, ch_error *error) {
 static ch_status repeat_it(repetition_work *r, double seconds[], double bandwidth[], ch_error *error) {
   int repeat = r->options->repeat;
   if (repeat < 1 || repeat > MOST_REPEAT)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "%d repetitions; 1 to %d are possible", repeat, MOST_REPEAT);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "repetitions is %d; it must be from 1 to %d", repeat,
+                   MOST_REPEAT);
   ch_timed_work work = {.context = r, .once = run_once, .prepare = prepare, .seconds = seconds};
   CH_TRY(ch_time(&(ch_timing){.least = repeat, .most = repeat}, 1, &work, error));
   if (r->probe) r->rate[r->begun] = ch_read_probe_rate(r->probe);
@@ -116,8 +117,7 @@ typedef struct inference {
 ch_status ch_model_open_random(const char *path, ch_precision type, uint64_t seed,
                                const ch_model_settings *settings, ch_model **model, ch_error *error) {
   static const ch_dtype types[] = {CH_F32, CH_F32, CH_F16, CH_BF16};
-  if (!path || !model)
-    return ch_refuse_null(error, path ? "where the model goes" : "the configuration's name");
+  if (!path || !model) return ch_refuse_null(error, path ? "the model pointer" : "the configuration's name");
   *model = NULL;
   if ((unsigned)type >= sizeof types / sizeof *types)
     return ch_fail(error, CH_ERROR_ARGUMENT, "type is %d; random matrices are F32, F16 or BF16", (int)type);

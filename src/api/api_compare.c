@@ -125,7 +125,7 @@ ch_status ch_compare_forecast_json(const ch_compare_forecast *forecast, char **j
 
 ch_status ch_compare_config(const ch_compare_lineup *lineup, const char *like, char **json, ch_error *error) {
   if (!lineup || !lineup->mechanisms || !json)
-    return ch_refuse_null(error, json ? "the lineup's mechanism" : "the place of the configuration");
+    return ch_refuse_null(error, json ? "the lineup's mechanism" : "the configuration pointer");
   ch_config config;
   ch_text text = {0};
   ch_status status = ch_configure(lineup, like, &config, error);
@@ -230,10 +230,7 @@ ch_status ch_comparison_table(const ch_comparison *comparison, char **text, ch_e
 
 ch_status ch_comparison_page(const ch_comparison *comparison, char **html, ch_error *error) {
   ch_text page = {0};
-  ch_status status = ch_page_write(comparison, &page, error);
-  if (status == CH_OK) return ch_api_text(&page, html, error);
-  ch_text_free(&page);
-  return status;
+  return ch_api_page(&page, ch_page_write(comparison, &page, error), html, error);
 }
 
 const char *ch_verdict_kind_name(ch_verdict_kind kind) {

@@ -28,8 +28,8 @@ static ch_status settle_model(ch_compress_job *c, ch_error *error) {
   if (!c->mea || !c->own->config.attention.head_mix.on) return CH_OK;
   if (c->s->budget > 0 || c->s->profile || c->s->cache > 0)
     return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s has virtual heads already, which a profile would count anew; choose with {layers} and "
-                   "{component_heads}, or profile the model it comes from",
+                   "%s already has virtual heads and cannot be profiled; give {layers} and "
+                   "{component_heads}, or profile the original model",
                    c->directory);
   CH_TRY(ch_absorb(c->own, &(ch_absorb_options){0}, &c->absorbed, error));
   c->plain =
@@ -67,7 +67,7 @@ static ch_status check_heads(const ch_compress_job *c, ch_error *error) {
   ch_error why = {0};
   ch_status status = ch_virtual_heads_check(c->model, &states, &why);
   if (status != CH_OK && c->s->cache > 0)
-    return ch_fail(error, status, "%.500s; without compressing, a cache of type q8_0 or q4_0 is smaller too",
+    return ch_fail(error, status, "%.500s; a cache of type q8_0 or q4_0 is smaller without compression",
                    why.message);
   return status == CH_OK ? CH_OK : ch_fail_as(error, status, &why);
 }
@@ -78,11 +78,10 @@ static ch_status open_compression(ch_compress_job *c, ch_error *error) {
   CH_TRY(ch_config_needs_text(config, "compressing", error));
   CH_TRY(ch_model_check_plain(c->own, "be compressed", error));
   if (ch_linear_layers(config))
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s has %lld layers of linear attention (\"layer_types\"), whose projections are not those of the "
-        "others; only models whose layers are alike can be compressed",
-        c->directory, (long long)ch_linear_layers(config));
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s has %lld layers of linear attention (\"layer_types\"); only models whose layers all "
+                   "have the same projections can be compressed",
+                   c->directory, (long long)ch_linear_layers(config));
   if (config->num_hidden_layers > CH_MAX_LISTED_LAYERS)
     return ch_fail(error, CH_ERROR_CONFIG, "%s has %lld layers; at most %d are supported here", c->directory,
                    (long long)config->num_hidden_layers, (int)CH_MAX_LISTED_LAYERS);
@@ -211,7 +210,7 @@ static ch_status check_compress_settings(const char *directory, const char *out,
   if (!directory || !out) return ch_refuse_null(error, "a directory's name");
   CH_TRY(ch_compress_job_check(settings, error));
   if (!ch_same_file(directory, out)) return CH_OK;
-  return ch_fail(error, CH_ERROR_ARGUMENT, "%s is the model itself; give another directory to write", out);
+  return ch_fail(error, CH_ERROR_ARGUMENT, "%s is the input model; choose another output directory", out);
 }
 
 ch_status ch_compress_model(const char *directory, const char *out, const ch_compress_settings *settings,

@@ -60,7 +60,7 @@ static json_t *imported(const ch_source *source, const char *out, bool keep_bloc
 
 ch_status ch_import(const char *path, const char *out, const ch_import_settings *settings, char **json,
                     ch_error *error) {
-  if (!path || !out) return ch_refuse_null(error, "the name of a model");
+  if (!path || !out) return ch_refuse_null(error, "the model's name");
   ch_import_settings own = {0};
   if (!settings) settings = &own;
   ch_api_progress progress = {settings->progress, settings->user, false};
@@ -140,8 +140,8 @@ static ch_status check_tokenizer(const ch_tokenizer *tokenizer, const char *path
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "transformers does not read %s, a tokenizer.bin of llama2.c; give a tokenizer.json", path);
   if (ch_config_is_vision(config))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is of no use to a model of images; leave out {tokenizer}",
-                   path);
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "%s is not needed: image models have no tokenizer; leave out {tokenizer}", path);
   if (size > config->vocab_size)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "the tokenizer in %s has %d tokens, but the configuration has a vocabulary of %lld; give "
@@ -213,12 +213,10 @@ static ch_status gguf_type(ch_precision precision, const ch_absorption *plain, c
 static ch_status check_cache(const ch_absorption *plain, const ch_export_settings *settings,
                              ch_error *error) {
   if (plain->cache_after <= plain->cache_before || settings->expand_heads) return CH_OK;
-  return ch_fail(
-      error, CH_ERROR_ARGUMENT,
-      "GGUF has no virtual heads; written out, they need %lld cache elements per token instead of %lld, and "
-      "the loss of having fewer heads stays; {expand_heads} writes them so ({format} transformers keeps the "
-      "small cache)",
-      (long long)plain->cache_after, (long long)plain->cache_before);
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "GGUF does not support virtual heads; {expand_heads} expands them, which needs %lld cache "
+                 "elements per token instead of %lld ({format} transformers keeps the small cache)",
+                 (long long)plain->cache_after, (long long)plain->cache_before);
 }
 
 static ch_status write_gguf(const ch_model *model, const char *out, const ch_export_settings *settings,
@@ -275,7 +273,7 @@ static ch_status export_gguf(const char *directory, const char *out, const ch_ex
                              char **json, ch_error *error) {
   ch_model *model;
   if (ch_is_file(out))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is there already; give another name", out);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s already exists; choose another name", out);
   CH_TRY(ch_model_load(directory, CH_WEIGHTS_MAPPED, &model, error));
   ch_status status = export_plain(model, out, settings, json, error);
   ch_model_unload(model);
@@ -293,20 +291,20 @@ static ch_status export_model(const char *directory, const char *out, const ch_e
   case CH_EXPORT_GGUF:
     return export_gguf(directory, out, settings, json, error);
   }
-  return ch_fail(error, CH_ERROR_ARGUMENT, "format is %d, which is no ch_export_format",
+  return ch_fail(error, CH_ERROR_ARGUMENT, "format is %d, which is not a ch_export_format",
                  (int)settings->format);
 }
 
 ch_status ch_export(const char *directory, const char *out, const ch_export_settings *settings, char **json,
                     ch_error *error) {
-  if (!directory || !out) return ch_refuse_null(error, "the name of a model");
+  if (!directory || !out) return ch_refuse_null(error, "the model's name");
   ch_export_settings own = {0};
   if (!settings) settings = &own;
   if (settings->tokenizer && !(settings->untrained && settings->format == CH_EXPORT_TRANSFORMERS))
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "{tokenizer} is for {untrained}; the tokenizer of a model with weights goes with it");
+                   "{tokenizer} needs {untrained}; a model with weights has its own tokenizer");
   if (settings->tokenizer && settings->no_tokenizer)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "{tokenizer} names a tokenizer and {no_tokenizer} wants none; leave out one of them");
+                   "{tokenizer} and {no_tokenizer} exclude each other; give one of them");
   return export_model(directory, out, settings, json, error);
 }

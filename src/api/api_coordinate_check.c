@@ -76,8 +76,5 @@ ch_status ch_coordinates_table(const ch_coordinates *coordinates, char **text, c
 
 ch_status ch_coordinates_page(const ch_coordinates *coordinates, char **html, ch_error *error) {
   ch_text page = {0};
-  ch_status status = ch_coordinates_page_write(coordinates, &page, error);
-  if (status == CH_OK) return ch_api_text(&page, html, error);
-  ch_text_free(&page);
-  return status;
+  return ch_api_page(&page, ch_coordinates_page_write(coordinates, &page, error), html, error);
 }

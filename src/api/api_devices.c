@@ -1,4 +1,5 @@
-/* Machines with their limits: published figures, a line of figures, and the machine that this runs on, measured. */
+/* Machines with their limits: published figures, a line of figures, and the machine that this runs on, measured. The
+ * planner multiplies; no other file knows a data sheet. */
 #include <crosshead/plan.h>
 
 #include <math.h>
@@ -86,10 +87,11 @@ static ch_status unknown_device(const char *name, ch_error *error) {
   }
   const char *near = nearest(name, names);
   if (near)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "{devices}: there is no '%.64s'; did you mean %s?", name, near);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{devices}: unknown device '%.64s'; did you mean %s?", name,
+                   near);
   return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "{devices}: there is no '%.64s'; known are %s, or a line name=X,gb/s=N,flop/s=N,memory=N",
-                 name, list);
+                 "{devices}: unknown device '%.64s'; use %s, or a line name=X,gb/s=N,flop/s=N,memory=N", name,
+                 list);
 }
 
 /* --- a line of figures ------------------------------------------------------------------------------------------ */
@@ -136,11 +138,10 @@ static ch_status read_figure(const char *key, const char *value, ch_device *devi
   } else {
     const char *near = nearest(key, keys);
     if (near)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "{devices}: there is no figure '%.40s'; did you mean %s?", key,
-                     near);
-    return ch_fail(
-        error, CH_ERROR_ARGUMENT,
-        "{devices}: there is no figure '%.40s'; write name, gb/s, flop/s, memory, reading or computing", key);
+      return ch_fail(error, CH_ERROR_ARGUMENT, "{devices}: unknown key '%.40s'; did you mean %s?", key, near);
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "{devices}: unknown key '%.40s'; use name, gb/s, flop/s, memory, reading or computing",
+                   key);
   }
   if (right)
     return ch_fail(error, CH_ERROR_ARGUMENT, "{devices}: %s is '%.60s'; it must be %s", key, value, right);
@@ -165,8 +166,7 @@ static ch_status read_line(const char *line, ch_device *device, ch_error *error)
     char word[WORD_SIZE];
     size_t length = strcspn(at, ",");
     if (length >= sizeof word)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "{devices}: '%.60s' is too long for a figure; write KEY=VALUE",
-                     at);
+      return ch_fail(error, CH_ERROR_ARGUMENT, "{devices}: '%.60s' is too long; write KEY=VALUE", at);
     snprintf(word, sizeof word, "%.*s", (int)length, at);
     char *equals = strchr(word, '=');
     if (!equals)
@@ -186,7 +186,7 @@ static ch_status read_line(const char *line, ch_device *device, ch_error *error)
 }
 
 ch_status ch_device_read(const char *text, ch_device *device, ch_error *error) {
-  if (!text || !device) return ch_refuse_null(error, text ? "where the device goes" : "the device's name");
+  if (!text || !device) return ch_refuse_null(error, text ? "the device pointer" : "the device's name");
   if (strchr(text, '=')) return read_line(text, device, error);
   for (int i = 0; i < KNOWN; i++)
     if (strcmp(known[i].name, text) == 0) return ch_device_at(i, device) ? CH_OK : CH_ERROR_ARGUMENT;
@@ -275,7 +275,7 @@ static void measure_rates(ch_device *device) {
 ch_status ch_device_measure(ch_precision compute, ch_device *device, ch_error *error) {
   ch_dtype dtype;
   double few, many;
-  if (!device) return ch_refuse_null(error, "where the device goes");
+  if (!device) return ch_refuse_null(error, "the device pointer");
   CH_TRY(ch_api_compute_type(compute, CH_F32, &dtype, error));
   CH_TRY(small_step(FEW_LAYERS, &few, error));
   CH_TRY(small_step(MANY_LAYERS, &many, error));

@@ -64,7 +64,7 @@ static ch_status measure_dictionary(const ch_model *model, const ch_materialised
 }
 
 ch_status ch_dictionary_cost_measure(const ch_model *model, ch_dictionary_cost *cost, ch_error *error) {
-  if (!model || !cost) return ch_fail(error, CH_ERROR_ARGUMENT, "the model or where the cost goes is NULL");
+  if (!model || !cost) return ch_fail(error, CH_ERROR_ARGUMENT, "the model or the cost pointer is NULL");
   if (model->config.sharing.type != CH_SHARING_MASA)
     return ch_fail(error, CH_ERROR_ARGUMENT, "%s was not opened with keep_dictionary", model->directory);
   ch_materialised_model written;

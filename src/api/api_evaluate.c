@@ -28,7 +28,7 @@ static ch_status check_evaluate_settings(const ch_evaluate_settings *s, ch_error
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "compute is %d; CH_PRECISION_F32 and CH_PRECISION_BF16 are possible", (int)s->compute);
   if ((unsigned)s->documents > CH_DOCUMENTS_NONE)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "documents is %d, which is no ch_document_separator",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "documents is %d, which is not a ch_document_separator",
                    (int)s->documents);
   if (s->stride < 0 || s->limit < 0 || s->examples < CH_EXAMPLES_OF_TASK)
     return ch_fail(error, CH_ERROR_ARGUMENT, "stride, limit and examples cannot be negative");
@@ -42,9 +42,7 @@ static ch_status check_model(const ch_model *model, const ch_evaluate_settings *
                              ch_error *error) {
   const ch_config *config = &model->config;
   if (kind.images && s->ranks)
-    return ch_fail(
-        error, CH_ERROR_ARGUMENT,
-        "images are measured by one process; start it without mpirun, or measure a text or a task");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "images are evaluated by one process; start it without mpirun");
   if (kind.images)
     return ch_config_is_vision(config)
                ? CH_OK

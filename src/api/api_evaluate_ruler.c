@@ -72,7 +72,7 @@ static ch_status check_ruler_settings(const ch_evaluate_settings *settings, ch_e
   if (!settings) return CH_OK;
   if (settings->sample)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "{sample} is for one task; ruler:vt is one, and ruler is all of them");
+                   "{sample} needs a single task, like ruler:vt; ruler is all of them");
   if (settings->items) CH_TRY(ch_ruler_holds_items(settings->items, &holds, error));
   if (holds)
     return ch_fail(error, CH_ERROR_ARGUMENT,

@@ -17,7 +17,7 @@ void ch_fit_defaults(ch_fit_settings *settings) {
 }
 
 ch_status ch_fit_file(const char *path, const ch_fit_settings *settings, ch_fits **fits, ch_error *error) {
-  if (!path || !fits) return ch_refuse_null(error, path ? "the place of the result" : "the file's name");
+  if (!path || !fits) return ch_refuse_null(error, path ? "the result pointer" : "the file's name");
   *fits = NULL;
   ch_fit_settings own;
   ch_fit_defaults(&own);
@@ -63,7 +63,7 @@ ch_status ch_size_law_fit_file(const char *path, const ch_fit_settings *settings
   if (!settings) settings = &own;
   if (settings->skip >= 0)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "skip leaves out points of curves; a law of size and tokens has none");
+                   "skip is for curves; a law of size and tokens uses one loss per model");
   CH_TRY(ch_fit_models(path, settings, &fitted, error));
   if (law) *law = fitted;
   return give_law(path, &fitted, json, text, error);

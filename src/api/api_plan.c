@@ -12,8 +12,7 @@ void ch_capacity_defaults(ch_capacity_settings *settings) {
 }
 
 ch_status ch_capacity_plan(const ch_capacity_settings *settings, ch_capacity **capacity, ch_error *error) {
-  if (!settings || !capacity)
-    return ch_refuse_null(error, settings ? "the place of the answer" : "the settings");
+  if (!settings || !capacity) return ch_refuse_null(error, settings ? "the result pointer" : "the settings");
   *capacity = NULL;
   ch_capacity *made = calloc(1, sizeof *made);
   if (!made) return ch_no_memory(error);

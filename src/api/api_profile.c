@@ -1,10 +1,11 @@
-/* Rows of a profile, those that took longest first. */
+/* The public functions that show a profile: its operations, the slowest first, as a table and as JSON. */
 #include "bench/speed_limits.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/adapters.h"
 #include "base/json.h"
 #include "base/table.h"
 
@@ -32,15 +33,6 @@ static double sorted(const ch_profile *profile, const ch_profile_row **rows) {
 static double share_of_limit(const ch_profile_row *row, const ch_speed_limits *limits) {
   double seconds = seconds_of(row);
   return seconds > 0 ? ch_speed_least_seconds(limits, row->dtype, row->flops, row->bytes) / seconds : 0;
-}
-
-static ch_status give_text(ch_text *text, char **out, ch_error *error) {
-  if (text->failed) {
-    ch_text_free(text);
-    return ch_no_memory(error);
-  }
-  *out = text->data;
-  return CH_OK;
 }
 
 ch_status ch_profile_table(const ch_profile *profile, const char *title, double steps,
@@ -75,7 +67,7 @@ ch_status ch_profile_table(const ch_profile *profile, const char *title, double 
   ch_table_cell(&table, "%.1f%%", 100 * outside / profile->seconds);
   ch_table_end_row(&table);
   ch_table_write(&table, &page);
-  return give_text(&page, text, error);
+  return ch_api_text(&page, text, error);
 }
 
 static json_t *list_rows(const ch_profile *profile, double steps, const ch_speed_limits *limits) {

@@ -46,7 +46,7 @@ ch_status ch_quantize(const char *directory, const char *out, const ch_quantize_
   ch_dtype type = CH_Q8_0;
   CH_TRY(quantised_type(settings->type, &type, error));
   if (ch_same_file(directory, out))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is the model itself; give another directory to write", out);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is the input model; choose another output directory", out);
   ch_model *model;
   CH_TRY(ch_model_load(directory, CH_WEIGHTS_MAPPED, &model, error));
   ch_quantised_sizes sizes;

@@ -7,6 +7,7 @@
 #include "api/runs_private.h"
 #include "base/arena.h"
 #include "base/json.h"
+#include "experiment/findings/comparison_results.h"
 
 struct ch_run_list {
   ch_arena arena;
@@ -86,7 +87,8 @@ static ch_status put_key(search *s, const char *key, ch_error *error) {
     }
     if (key[length] != '.' || !key[length + 1] || column->type != CH_COLUMN_JSON) continue;
     if (strpbrk(key + length, "\"[]"))
-      return ch_fail(error, CH_ERROR_ARGUMENT, "\"%.60s\" is no key: it has a quote or a bracket", key);
+      return ch_fail(error, CH_ERROR_ARGUMENT, "\"%.60s\" is not a valid key: it has a quote or a bracket",
+                     key);
     ch_text_printf(&s->sql, "json_extract(\"%s\", ?)", column->name);
     return bind(s, ch_arena_printf(s->arena, "$%s", key + length), false, error);
   }
@@ -128,7 +130,7 @@ static ch_status put_term(search *s, const char *term, ch_error *error) {
   double number;
   if (!key) return ch_no_memory(error);
   if (*value == 0 && op != 3 && op != 2)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "\"%.60s\" has no value behind %s", term, operators[op]);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "\"%.60s\" has no value after %s", term, operators[op]);
   if (strcmp(key, "mechanism") == 0 && (op == 2 || op == 3)) return put_mechanism(s, value, op == 2, error);
   bool contains = op == 6, counts = ch_parse_count(value, &whole);
   bool numeric = !contains && (counts || ch_parse_number(value, &number));
@@ -326,10 +328,6 @@ const ch_run_record *ch_run_list_at(const ch_run_list *found, int64_t index) {
 
 /* --- JSON -------------------------------------------------------------------------------------------------------- */
 
-static json_t *number_or_null(double number) {
-  return isfinite(number) ? json_real(number) : json_null();
-}
-
 static json_t *column_to_json(const ch_run_record *run, int c) {
   const char *member = (const char *)run + ch_runs_columns[c].offset, *text;
   int64_t whole;
@@ -339,7 +337,7 @@ static json_t *column_to_json(const ch_run_record *run, int c) {
     whole = *(const int64_t *)(const void *)member;
     return whole < 0 ? json_null() : json_integer(whole);
   case CH_COLUMN_NUMBER:
-    return number_or_null(*(const double *)(const void *)member);
+    return ch_json_finite(*(const double *)(const void *)member);
   case CH_COLUMN_JSON:
     text = *(const char *const *)(const void *)member;
     object = text ? json_loads(text, 0, NULL) : NULL;
@@ -351,23 +349,15 @@ static json_t *column_to_json(const ch_run_record *run, int c) {
   return json_string(text ? text : "");
 }
 
-static json_t *curve_to_json(const ch_curve_point *points, int64_t count) {
-  json_t *list = json_array();
-  for (int64_t i = 0; list && i < count; i++)
-    json_array_append_new(list,
-                          json_pack("[I, o]", (json_int_t)points[i].tokens, number_or_null(points[i].loss)));
-  return list;
-}
-
 json_t *ch_run_record_to_json(const ch_run_record *run, bool curves) {
   json_t *object = json_object();
   bool fine = object && json_object_set_new(object, "id", json_integer(run->id)) == 0;
   for (int c = 0; fine && c < CH_RUNS_COLUMNS; c++)
     fine = json_object_set_new(object, ch_runs_columns[c].name, column_to_json(run, c)) == 0;
   if (fine && curves)
-    fine = json_object_set_new(object, "curve", curve_to_json(run->curve, run->curve_points)) == 0 &&
+    fine = json_object_set_new(object, "curve", ch_curve_to_json(run->curve, run->curve_points)) == 0 &&
            json_object_set_new(object, "validation_curve",
-                               curve_to_json(run->validation_curve, run->validation_points)) == 0;
+                               ch_curve_to_json(run->validation_curve, run->validation_points)) == 0;
   if (fine) return object;
   json_decref(object);
   return NULL;

@@ -43,8 +43,8 @@ ch_status ch_runs_failed(const ch_runs *runs, const char *doing, ch_error *error
                    "%s is damaged; move it away (`sqlite3 %s .recover` may save what it holds)", runs->path,
                    runs->path);
   if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
-    return ch_fail(error, CH_ERROR_IO, "%s is held by another program for longer than %d seconds", runs->path,
-                   PATIENCE_MS / 1000);
+    return ch_fail(error, CH_ERROR_IO, "%s has been locked by another program for more than %d seconds",
+                   runs->path, PATIENCE_MS / 1000);
   return ch_fail(error, CH_ERROR_IO, "cannot %s %s: %s", doing, runs->path, sqlite3_errmsg(runs->database));
 }
 
@@ -109,7 +109,7 @@ static ch_status check_tables(ch_runs *runs, ch_error *error) {
   ch_text_free(&table);
   if (status != CH_OK || strange == 0) return status;
   return ch_fail(error, CH_ERROR_FORMAT,
-                 "%s has other tables than a file of runs; name another one with {runs}", runs->path);
+                 "%s is not a file of runs: its tables differ; name another one with {runs}", runs->path);
 }
 
 static ch_status make_tables(ch_runs *runs, ch_error *error) {
@@ -130,7 +130,7 @@ static ch_status settle_tables(ch_runs *runs, bool create, ch_error *error) {
   CH_TRY(whole_of(runs, "SELECT count(*) FROM sqlite_schema", &tables, error));
   if (application == APPLICATION && version > SCHEMA)
     return ch_fail(error, CH_ERROR_FORMAT,
-                   "%s was made by a newer version of crosshead (tables %lld, not %d)", runs->path,
+                   "%s was written by a newer version of crosshead (tables %lld, not %d)", runs->path,
                    (long long)version, SCHEMA);
   if (tables > 0) {
     if (application == APPLICATION) return check_tables(runs, error);

@@ -76,10 +76,7 @@ ch_status ch_sweep_table(const ch_sweep *sweep, char **text, ch_error *error) {
 
 ch_status ch_sweep_page(const ch_sweep *sweep, char **html, ch_error *error) {
   ch_text page = {0};
-  ch_status status = ch_sweep_page_write(sweep, &page, error);
-  if (status == CH_OK) return ch_api_text(&page, html, error);
-  ch_text_free(&page);
-  return status;
+  return ch_api_page(&page, ch_sweep_page_write(sweep, &page, error), html, error);
 }
 
 ch_status ch_sweep_result_verdict(const ch_sweep_result *run, char **text, ch_error *error) {

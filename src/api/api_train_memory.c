@@ -4,7 +4,7 @@
 #include "api/adapters.h"
 #include "base/file.h"
 #include "io/model_files.h"
-#include "report/memory_text.h"
+#include "report/capacity_text.h"
 #include "train/trainer.h"
 
 enum { MOST_RANKS = 65536 };
@@ -30,7 +30,7 @@ static ch_status measure_train_memory(const char *model, const ch_train_settings
 ch_status ch_train_memory_of(const ch_train_model *model, const ch_train_training *training, int32_t ranks,
                              ch_train_memory *memory, ch_error *error) {
   if (!model || !training || !memory)
-    return ch_refuse_null(error, memory ? "the model or the training" : "where the figures go");
+    return ch_refuse_null(error, memory ? "the model or the settings" : "the result pointer");
   ch_train_settings settings;
   ch_train_defaults(&settings);
   settings.training = *training;

@@ -74,7 +74,7 @@ static ch_status ask(task_progress *a, const ch_model *model, ch_arena *arena, c
   ch_free(text);
   bool found = report && read_figure(report, arena, answer);
   json_decref(report);
-  return found ? CH_OK : ch_fail(error, CH_ERROR_NUMERIC, "its figure is not a number");
+  return found ? CH_OK : ch_fail(error, CH_ERROR_NUMERIC, "its score is not a number");
 }
 
 ch_status ch_compare_ask(const ch_compare_settings *settings, const ch_model_result *model,

@@ -1,4 +1,5 @@
-/* Before matrices are compressed: what inputs look like, and how many heads each layer keeps. */
+/* Before matrices are compressed: collects statistics of their inputs over a text, and chooses how many heads each
+ * layer keeps. The methods themselves are in src/compress. */
 #include <string.h>
 
 #include "api/compress_private.h"
@@ -11,8 +12,8 @@ static ch_status check_calibration(const ch_compress_job *c, ch_error *error) {
   int64_t tokens = (int64_t)c->tokens.size, inputs = c->model->config.hidden_size;
   if (c->mea || tokens > inputs) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "%s gives %lld tokens to calibrate on, too few for the %lld inputs of a projection; use a "
-                 "text of several times %lld tokens, or {%s}%s",
+                 "%s has %lld tokens, too few to calibrate a projection with %lld inputs; use a text of "
+                 "several times %lld tokens, or {%s}%s",
                  c->s->calibration, (long long)tokens, (long long)inputs, (long long)inputs,
                  c->s->method == CH_COMPRESSION_MASA ? "data_free" : "method",
                  c->s->method == CH_COMPRESSION_MASA ? "" : " svd");

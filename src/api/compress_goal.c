@@ -1,4 +1,5 @@
-/* A share of the cache to save, however: types of the cache first, which need no other weights, then fewer heads. */
+/* Reaches a share of the cache to save in the cheapest way: element types of the cache first, which need no other
+ * weights, then fewer heads. */
 #include <math.h>
 #include <stdio.h>
 

@@ -29,15 +29,14 @@ static ch_status check_goal(const ch_compress_settings *s, ch_error *error) {
   if (!(s->cache > 0 && s->cache < 1))
     return ch_fail(error, CH_ERROR_ARGUMENT, "{cache} is %g; it is a share above 0 and below 1", s->cache);
   if (s->component_heads != -1 || s->budget != 0 || s->profile || s->first_layer != 0 || s->last_layer != -1)
-    return ch_fail(
-        error, CH_ERROR_ARGUMENT,
-        "{cache} is a goal that decides on heads and layers; leave {component_heads}, {layers}, {budget} and "
-        "{profile} out");
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "{cache} chooses heads and layers itself; leave {component_heads}, {layers}, {budget} and "
+                   "{profile} out");
   if (s->calibration && s->report) return CH_OK;
   if (s->calibration)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "{cache} needs {report}, which measures remedies");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{cache} needs {report}, which measures the options");
   return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "{cache} needs {calibration} FILE, a text, on which remedies are measured");
+                 "{cache} needs {calibration} FILE, a text to measure each option on");
 }
 
 static ch_status check_mea(const ch_compress_settings *s, ch_error *error) {
@@ -75,17 +74,16 @@ static ch_status check_others(const ch_compress_settings *s, ch_error *error) {
         s, "weighs errors only where ranks are searched; set ranks to that, or leave weighting out", error);
   bool whitens = s->method == CH_COMPRESSION_SVD_LLM || s->method == CH_COMPRESSION_BASIS_SHARING;
   if (whitens && (!s->calibration || s->data_free))
-    return wrong_compress_setting(s, "needs a calibration text: it whitens by what inputs look like", error);
+    return wrong_compress_setting(s, "needs a calibration text with typical inputs", error);
   return CH_OK;
 }
 
 ch_status ch_compress_job_check(const ch_compress_settings *s, ch_error *error) {
   if ((unsigned)s->method > CH_COMPRESSION_BASIS_SHARING)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "method is %d, which is no ch_compression", (int)s->method);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "method is %d, which is not a ch_compression", (int)s->method);
   if ((unsigned)s->ranks > CH_RANKS_SEARCHED || (unsigned)s->weighting > CH_ERROR_WEIGHTING_PAPER)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "ranks is %d and weighting is %d; one of them is none of its type", (int)s->ranks,
-                   (int)s->weighting);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "ranks is %d and weighting is %d; one of them is out of range",
+                   (int)s->ranks, (int)s->weighting);
   if (s->group_size < 1)
     return ch_fail(error, CH_ERROR_ARGUMENT, "group_size is %lld; at least one layer makes a group",
                    (long long)s->group_size);
@@ -95,8 +93,7 @@ ch_status ch_compress_job_check(const ch_compress_settings *s, ch_error *error) 
   if (s->threads < 0 || s->threads > 4096)
     return ch_fail(error, CH_ERROR_ARGUMENT, "threads is %d; it must be from 1 to 4096, or 0 for the default",
                    s->threads);
-  if (s->text && !s->report)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "text is for a report, so set report too");
+  if (s->text && !s->report) return ch_fail(error, CH_ERROR_ARGUMENT, "text needs report");
   return s->method == CH_COMPRESSION_MEA ? check_mea(s, error) : check_others(s, error);
 }
 
@@ -140,15 +137,14 @@ static ch_status read_keep(ch_compress_job *c, ch_error *error) {
     if (!names[i]) {
       const char *near = ch_nearest_name(name, names);
       return ch_fail(error, CH_ERROR_ARGUMENT,
-                     "{keep} names '%.*s', which is no projection of %s; there is %s", (int)length, p,
-                     c->directory, near ? near : names[0]);
+                     "{keep} names '%.*s', which is not a projection of %s; its projections are %s",
+                     (int)length, p, c->directory, near ? near : names[0]);
     }
     c->keep[c->keep_count++] = name;
     p += length;
     if (*p) p++;
     if (*p && c->keep_count == CH_MAX_PROJECTIONS)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "{keep} names more than the %d projections there can be",
-                     CH_MAX_PROJECTIONS);
+      return ch_fail(error, CH_ERROR_ARGUMENT, "{keep} names more than %d projections", CH_MAX_PROJECTIONS);
   }
   return CH_OK;
 }

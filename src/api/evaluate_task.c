@@ -1,4 +1,5 @@
-/* Evaluates a model on one task. */
+/* Evaluates a model on one task: opens the description and the items, asks, and writes the figures under the harness's
+ * names. src/eval/tasks has the rules. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,8 +132,8 @@ static ch_status read_name(task_call *a, const char *task, ch_error *error) {
   if (!a->name) return ch_no_memory(error);
   if (!*end) return CH_OK;
   if (a->call.settings.lengths)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "{lengths} is given, and %.80s names one too; give one of them",
-                   task);
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "{lengths} is given, but %.80s already has a length; give one of them", task);
   a->call.settings.lengths = end + 1;
   return CH_OK;
 }

@@ -1,4 +1,5 @@
-/* The control of a run: another model that is trained on the same sequences, with the same steps and rates. */
+/* The control of a run: another model that is trained on the same sequences, with the same steps and rates. It shows
+ * what further training alone would have brought. */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <stdlib.h>
@@ -65,9 +66,9 @@ static ch_status settle_model(const ch_train_job *t, ch_training_control *contro
 static ch_status check_shapes(const ch_train_job *t, const ch_training_control *control, ch_error *error) {
   const ch_config *a = &control->run.config, *b = &t->config;
   if (ch_config_is_vision(a) != ch_config_is_vision(b))
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "{control}: %s is for %s, but the model that is trained is for %s", control->model,
-                   ch_config_is_vision(a) ? "images" : "text", ch_config_is_vision(b) ? "images" : "text");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{control}: %s is for %s, but the trained model is for %s",
+                   control->model, ch_config_is_vision(a) ? "images" : "text",
+                   ch_config_is_vision(b) ? "images" : "text");
   const struct {
     const char *key;
     int64_t its, wanted;
@@ -77,10 +78,9 @@ static ch_status check_shapes(const ch_train_job *t, const ch_training_control *
                {"num_classes", a->num_classes, b->num_classes}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
     if (sizes[i].its != sizes[i].wanted)
-      return ch_fail(
-          error, CH_ERROR_ARGUMENT,
-          "{control}: %s has a \"%s\" of %lld where the model that is trained has %lld; they need the same",
-          control->model, sizes[i].key, (long long)sizes[i].its, (long long)sizes[i].wanted);
+      return ch_fail(error, CH_ERROR_ARGUMENT,
+                     "{control}: %s has a \"%s\" of %lld, but the trained model has %lld; they must be equal",
+                     control->model, sizes[i].key, (long long)sizes[i].its, (long long)sizes[i].wanted);
   ch_train_options known = t->options;
   if (known.steps == 0) known.steps = 100000000; /* any length will do */
   return ch_train_options_check(&known, a, error);
@@ -110,9 +110,10 @@ static ch_status check_tokenizer(const ch_train_job *t, const ch_training_contro
   if (!from || t->settings->text.tokenizer || ch_config_is_vision(&t->config)) return CH_OK;
   for (int i = 0; i < 2 && same; i++) CH_TRY(compare_files(from, control->model, names[i], &same, error));
   if (same) return CH_OK;
-  return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "{control}: %s has another tokenizer than %s; they need the same, or {tokenizer} for both",
-                 control->model, from);
+  return ch_fail(
+      error, CH_ERROR_ARGUMENT,
+      "{control}: %s and %s have different tokenizers; use the same one, or give {tokenizer} for both",
+      control->model, from);
 }
 
 static ch_status find_control(const ch_train_job *t, ch_training_control *control, const char *record,
@@ -142,7 +143,7 @@ ch_status ch_training_find_control(const ch_train_job *t, ch_training_control *c
   *control = (ch_training_control){0};
   if (s->model.control && !s->model.init_from && !t->resumed)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "{control} is trained together with an existing model; name that one with {init_from}");
+                   "{control} needs {init_from}, the model that it is compared with");
   control->directory = ch_path_join(t->out, CH_TRAIN_CONTROL);
   char *record = ch_path_join(t->out, CH_TRAIN_CONTROL_RECORD);
   if (control->directory) control->run.checkpoint = ch_path_join(control->directory, CH_TRAIN_CHECKPOINT);

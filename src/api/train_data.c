@@ -1,4 +1,5 @@
-/* The text or the images of a run, and the length that follows from them. */
+/* Opens the text or the images of a run and settles the length that follows from them: steps, evaluations, warm-up.
+ * Ranks other than the first find what the first has prepared. */
 #include <math.h>
 
 #include "api/train_private.h"
@@ -80,7 +81,7 @@ static ch_status complete_options(ch_train_job *t, ch_error *error) {
                                       : 0,
           tokens = s->training.tokens;
   if (epochs > INT64_MAX / 2 / ch_training_epoch(t))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "{epochs} %lld are too many", (long long)epochs);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{epochs} %lld is too large", (long long)epochs);
   if (!tokens)
     tokens = epochs * ch_training_epoch(t);
   else if (!ch_config_is_vision(&t->config))

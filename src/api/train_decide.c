@@ -1,4 +1,5 @@
-/* Decides the config and options of a run, new or from a checkpoint. */
+/* Decides the config and the options of a run, new or from a checkpoint. A resumed run keeps its own options; those
+ * that would change its result are refused. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +31,7 @@ static ch_status check_choices(const ch_train_settings *s, ch_error *error) {
                    (int)s->workers.engine);
   if (s->workers.engine == CH_ENGINE_NATIVE &&
       (s->workers.device || s->workers.python || s->workers.shard || s->workers.prepare))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "{%s} is for {engine} pytorch",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{%s} needs {engine} pytorch",
                    s->workers.device   ? "device"
                    : s->workers.python ? "python"
                    : s->workers.shard  ? "shard"
@@ -43,7 +44,7 @@ static ch_status check_choices(const ch_train_settings *s, ch_error *error) {
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
         s->report.trace
-            ? "{engine} pytorch writes no {trace}"
+            ? "{engine} pytorch does not support {trace}"
             : "{engine} pytorch starts its own processes, one for each {device}; leave out mpirun");
   if (s->workers.threads < 0 || s->workers.threads > 4096)
     return ch_fail(error, CH_ERROR_ARGUMENT, "threads is %d; it must be from 1 to 4096, or 0 for the default",
@@ -53,7 +54,7 @@ static ch_status check_choices(const ch_train_settings *s, ch_error *error) {
 
 static ch_status check_lengths(const ch_train_settings *s, ch_error *error) {
   if ((s->training.tokens != 0) + (s->training.steps != 0) + (s->training.epochs != 0) > 1)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "{%s} and {%s} say the same; give one of them",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{%s} and {%s} mean the same; give one of them",
                    s->training.tokens ? "tokens" : "steps", s->training.epochs ? "epochs" : "steps");
   if (s->training.tokens < 0 || s->training.steps < 0 || s->training.epochs < 0 || s->vision.crop < 0 ||
       s->text.validation < 0 || s->text.validation >= 1)
@@ -65,7 +66,7 @@ static ch_status check_lengths(const ch_train_settings *s, ch_error *error) {
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "{validation} and {validation_text} exclude each other; give one of them");
   if (s->text.data && s->vision.images)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "{data} and {images} say the same; give one of them");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{data} and {images} mean the same; give one of them");
   return CH_OK;
 }
 
@@ -105,8 +106,7 @@ static ch_status read_fresh(ch_train_job *t, ch_error *error) {
   if (!s->model.config && !s->model.init_from)
     return ch_fail(error, CH_ERROR_ARGUMENT, "no model is named; give a config or {init_from}");
   if (s->model.recover && !s->model.init_from)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "{recover} is for a model that exists: give it with {init_from}");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{recover} needs {init_from}, the model to recover");
   if (!s->text.data && !s->vision.images)
     return ch_fail(error, CH_ERROR_ARGUMENT, "{data} is missing: the text to train on, or the images");
   CH_TRY(ch_config_read_stored(s->model.config ? s->model.config : s->model.init_from, &t->config, error));

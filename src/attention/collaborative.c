@@ -16,18 +16,16 @@ static ch_status collaborative_check(const ch_config *c, const char *where, ch_e
   if (!shared)
     return ch_fail(
         error, CH_ERROR_CONFIG,
-        "%s: \"attention.shared_qk_dim\" is missing, which \"attention.type\" \"collaborative\" needs",
-        where);
+        "%s: \"attention.shared_qk_dim\" is missing; \"attention.type\" \"collaborative\" needs it", where);
   if (c->position == CH_POSITION_ROPE && shared % c->head_dim != 0)
     return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s: \"attention.shared_qk_dim\" is %lld, which \"head_dim\", %lld, must divide with "
-                   "\"position\": \"rope\" (it turns blocks of so many)",
+                   "%s: \"attention.shared_qk_dim\" is %lld; with \"position\": \"rope\" it must be a "
+                   "multiple of \"head_dim\", %lld",
                    where, (long long)shared, (long long)c->head_dim);
   if (shared > MOST_WIDTH / heads - heads)
     return ch_fail(
         error, CH_ERROR_CONFIG,
-        "%s: \"attention.shared_qk_dim\" is %lld, but times \"num_attention_heads\", %lld, at most %d "
-        "make sense",
+        "%s: \"attention.shared_qk_dim\", %lld, times \"num_attention_heads\", %lld, must be at most %d",
         where, (long long)shared, (long long)heads, MOST_WIDTH);
   return CH_OK;
 }

@@ -27,7 +27,7 @@ static ch_status diff_check(const ch_config *c, const char *where, ch_error *err
                                                  : NULL;
   if (!key) return CH_OK;
   return ch_fail(error, CH_ERROR_CONFIG,
-                 "%s: \"%s\" must be even with \"attention.type\" \"diff\": heads go in pairs", where, key);
+                 "%s: \"%s\" must be even with \"attention.type\" \"diff\": heads form pairs", where, key);
 }
 
 static void diff_declare(ch_declaration *declaration) {

@@ -24,17 +24,16 @@ ch_status ch_embedding_gate_check(const ch_config *config, const char *where, ch
   if (a->gate_embedding_dim || (!added && a->gate_norm && a->gate_embedding_std < 0)) return CH_OK;
   char std[40];
   snprintf(std, sizeof std, "%g", a->gate_embedding_std);
-  return ch_fail(
-      error, CH_ERROR_CONFIG,
-      "%s: \"attention.%s\" is %s, but there is no gate without \"attention.gate_embedding_dim\"; set "
-      "that, or leave this out",
-      where,
-      added          ? "gate_op"
-      : a->gate_norm ? "gate_embedding_std"
-                     : "gate_norm",
-      added          ? "\"add\""
-      : a->gate_norm ? std
-                     : "false");
+  return ch_fail(error, CH_ERROR_CONFIG,
+                 "%s: \"attention.%s\" is %s, but it needs \"attention.gate_embedding_dim\"; set that, or "
+                 "leave this out",
+                 where,
+                 added          ? "gate_op"
+                 : a->gate_norm ? "gate_embedding_std"
+                                : "gate_norm",
+                 added          ? "\"add\""
+                 : a->gate_norm ? std
+                                : "false");
 }
 
 void ch_embedding_gate_declare(ch_declaration *declaration) {

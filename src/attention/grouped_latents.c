@@ -54,8 +54,8 @@ static double latent_scale(const ch_config *config) {
 static ch_status must_divide(const char *key, int64_t number, const char *of, int64_t all, const char *where,
                              ch_error *error) {
   if (all % number == 0) return CH_OK;
-  return ch_fail(error, CH_ERROR_CONFIG, "%s: \"attention.%s\" is %lld, which must divide \"%s\", %lld",
-                 where, key, (long long)number, of, (long long)all);
+  return ch_fail(error, CH_ERROR_CONFIG, "%s: \"attention.%s\" is %lld; it must divide \"%s\", %lld", where,
+                 key, (long long)number, of, (long long)all);
 }
 
 /* Widths of the heads of all branches side by side stay as far from overflow as those of one. */
@@ -67,20 +67,19 @@ static ch_status check_branches(const ch_config *config, const char *where, ch_e
   CH_TRY(must_divide("branches", branches, "attention.latent_heads", latents, where, error));
   if (heads % (latents / branches) != 0)
     return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s: \"attention.latent_heads\" is %lld, of which %lld in each branch must divide "
+                   "%s: \"attention.latent_heads\" is %lld, which makes %lld per branch; that must divide "
                    "\"num_attention_heads\", %lld",
                    where, (long long)latents, (long long)(latents / branches), (long long)heads);
   if (branches > 1 && branches > MOST_WIDTH / (heads * widest))
     return ch_fail(error, CH_ERROR_CONFIG,
                    "%s: \"attention.branches\" is %lld, which makes %lld heads of %lld rows; at most %d rows "
-                   "make sense",
+                   "are supported",
                    where, (long long)branches, (long long)(branches * heads), (long long)widest, MOST_WIDTH);
   if (branches > 1 && config->attention.knocking.per_head)
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s: \"attention.knocking.per_head\" is true, which does not go with \"attention.branches\" "
-        "%lld of \"attention.type\" \"%s\": every head has a key in each branch; leave it out",
-        where, (long long)branches, config->attention.type);
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"attention.knocking.per_head\" is true, which cannot be combined with "
+                   "\"attention.branches\" %lld of \"attention.type\" \"%s\"; leave it out",
+                   where, (long long)branches, config->attention.type);
   return CH_OK;
 }
 
@@ -88,12 +87,12 @@ ch_status ch_grouped_latents_check(const ch_config *config, const char *where, c
   const ch_attention_config *a = &config->attention;
   if (!a->kv_lora_rank)
     return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s: \"attention.kv_lora_rank\" is missing, which \"attention.type\" \"%s\" needs", where,
+                   "%s: \"attention.kv_lora_rank\" is missing; \"attention.type\" \"%s\" needs it", where,
                    a->type);
   CH_TRY(ch_latent_check_sizes(config, where, error));
   if (a->latent_heads < 1)
     return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s: \"attention.latent_heads\" is %lld where a whole number from 1 is needed", where,
+                   "%s: \"attention.latent_heads\" is %lld; it must be a whole number from 1", where,
                    (long long)a->latent_heads);
   CH_TRY(
       must_divide("latent_heads", a->latent_heads, "attention.kv_lora_rank", a->kv_lora_rank, where, error));

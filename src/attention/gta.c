@@ -14,11 +14,10 @@
 static ch_status gta_check(const ch_config *c, const char *where, ch_error *error) {
   int64_t divisor = c->position == CH_POSITION_ROPE ? 4 : 2;
   if (c->head_dim % divisor == 0) return CH_OK;
-  return ch_fail(
-      error, CH_ERROR_CONFIG,
-      "%s: \"head_dim\" is %lld, which must be a multiple of %lld with \"attention.type\" \"gta\": "
-      "half of a key is rotary",
-      where, (long long)c->head_dim, (long long)divisor);
+  return ch_fail(error, CH_ERROR_CONFIG,
+                 "%s: \"head_dim\" is %lld; it must be a multiple of %lld with \"attention.type\" \"gta\": "
+                 "half of a key is rotary",
+                 where, (long long)c->head_dim, (long long)divisor);
 }
 
 static void gta_declare(ch_declaration *declaration) {

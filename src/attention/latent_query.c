@@ -56,14 +56,13 @@ ch_status ch_latent_check_sizes(const ch_config *config, const char *where, ch_e
                                                : NULL;
   if (missing)
     return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s: \"attention.%s\" is missing, which \"attention.type\" \"%s\" needs", where, missing,
+                   "%s: \"attention.%s\" is missing; \"attention.type\" \"%s\" needs it", where, missing,
                    a->type);
   if (config->position == CH_POSITION_ROPE && a->qk_rope_head_dim % 2)
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s: \"attention.qk_rope_head_dim\" is %lld, which must be even with \"position\": \"rope\" "
-        "(it turns pairs)",
-        where, (long long)a->qk_rope_head_dim);
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"attention.qk_rope_head_dim\" is %lld; it must be even with \"position\": \"rope\" "
+                   "(dims rotate in pairs)",
+                   where, (long long)a->qk_rope_head_dim);
   return CH_OK;
 }
 

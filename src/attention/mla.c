@@ -61,21 +61,19 @@ static ch_status check_group(const ch_config *config, const char *where, ch_erro
         "so no layers share anything; set that to 2 or more, or leave this out",
         where);
   if (!ch_mla_is_apart(config)) return CH_OK;
-  return ch_fail(
-      error, CH_ERROR_CONFIG,
-      "%s: \"attention.layer_group_shares\" is \"latent\", which does not go with \"attention.%s\"; use "
-      "\"attention.kv_lora_rank\", or leave this out",
-      where, a->k_lora_rank ? "k_lora_rank" : "v_lora_rank");
+  return ch_fail(error, CH_ERROR_CONFIG,
+                 "%s: \"attention.layer_group_shares\" is \"latent\", which cannot be combined with "
+                 "\"attention.%s\"; use \"attention.kv_lora_rank\", or leave this out",
+                 where, a->k_lora_rank ? "k_lora_rank" : "v_lora_rank");
 }
 
 static ch_status mla_check(const ch_config *config, const char *where, ch_error *error) {
   bool apart = ch_mla_is_apart(config);
   if (!config->attention.kv_lora_rank && !apart)
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s: \"attention.kv_lora_rank\" is missing, which \"attention.type\" \"mla\" needs, unless "
-        "\"attention.k_lora_rank\" or \"attention.v_lora_rank\" is above 0",
-        where);
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"attention.kv_lora_rank\" is missing; \"attention.type\" \"mla\" needs it, or "
+                   "\"attention.k_lora_rank\" or \"attention.v_lora_rank\" above 0",
+                   where);
   CH_TRY(ch_latent_check_sizes(config, where, error));
   if (apart) CH_TRY(ch_mla_apart_check(config, where, error));
   CH_TRY(check_group(config, where, error));

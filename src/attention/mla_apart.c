@@ -30,14 +30,13 @@ ch_status ch_mla_apart_check(const ch_config *config, const char *where, ch_erro
   if (a->kv_lora_rank)
     return ch_fail(error, CH_ERROR_CONFIG,
                    "%s: \"attention.%s\" and \"attention.kv_lora_rank\" are both given; keys and values have "
-                   "either latents of their own or one for both",
+                   "either separate latents or a common one",
                    where, given);
   if (a->gate_embedding_dim)
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s: \"attention.gate_embedding_dim\" does not go with \"attention.%s\", for the gate acts "
-        "on keys and values of one latent; use \"attention.kv_lora_rank\"",
-        where, given);
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"attention.gate_embedding_dim\" cannot be combined with \"attention.%s\": the gate "
+                   "needs a common latent; use \"attention.kv_lora_rank\"",
+                   where, given);
   return CH_OK;
 }
 

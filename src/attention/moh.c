@@ -23,25 +23,21 @@ static ch_status moh_check(const ch_config *c, const char *where, ch_error *erro
   const ch_attention_config *a = &c->attention;
   if (!a->active_heads)
     return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s: \"attention.active_heads\" is missing, which \"attention.type\" \"moh\" needs",
-                   where);
+                   "%s: \"attention.active_heads\" is missing; \"attention.type\" \"moh\" needs it", where);
   if (a->shared_heads >= c->num_attention_heads)
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s: \"attention.shared_heads\" is %lld, which must be below \"num_attention_heads\", %lld, or "
-        "there is nothing to choose",
-        where, (long long)a->shared_heads, (long long)c->num_attention_heads);
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"attention.shared_heads\" is %lld; it must be below \"num_attention_heads\", %lld, "
+                   "or there is nothing to choose",
+                   where, (long long)a->shared_heads, (long long)c->num_attention_heads);
   if (a->active_heads > routed_heads(c))
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s: \"attention.active_heads\" is %lld, which must be at most %lld: \"num_attention_heads\" "
-        "without \"attention.shared_heads\"",
-        where, (long long)a->active_heads, (long long)routed_heads(c));
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"attention.active_heads\" is %lld; it must be at most %lld: \"num_attention_heads\" "
+                   "without \"attention.shared_heads\"",
+                   where, (long long)a->active_heads, (long long)routed_heads(c));
   if (c->num_attention_heads > CH_MAX_EXPERTS)
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s: \"num_attention_heads\" is %lld, but \"attention.type\" \"moh\" chooses among at most %d", where,
-        (long long)c->num_attention_heads, CH_MAX_EXPERTS);
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"num_attention_heads\" is %lld, but \"attention.type\" \"moh\" supports at most %d",
+                   where, (long long)c->num_attention_heads, CH_MAX_EXPERTS);
   return CH_OK;
 }
 

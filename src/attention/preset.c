@@ -22,7 +22,7 @@ ch_status ch_preset_groups(ch_config *config, int64_t groups, const char *where,
   if (config->num_attention_heads % groups == 0) return CH_OK;
   put_divisors(config->num_attention_heads, divisors, sizeof divisors);
   return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "%s: %lld key-value heads do not divide the %lld query heads; %s would, or other {heads}",
+                 "%s: %lld key-value heads do not divide the %lld query heads; use %s, or change {heads}",
                  where, (long long)groups, (long long)config->num_attention_heads, divisors);
 }
 

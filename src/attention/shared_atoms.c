@@ -196,7 +196,8 @@ static ch_node *coefficients_of(ch_builder *builder, const char *name, int row) 
 ch_node *ch_masa_coefficients(ch_builder *builder, const char *name, int64_t *row) {
   int declared = coefficients_row(builder->config, builder->params, builder->layer, name);
   if (declared < 0)
-    return ch_graph_fail(builder->graph, "nobody declared %s of layer %d", name, builder->layer);
+    return ch_graph_fail(builder->graph, "no parameter was declared for %s of layer %d", name,
+                         builder->layer);
   *row = builder->config->sharing.coefficients == CH_COEFFICIENTS_DIRECT ? 0 : builder->layer;
   return coefficients_of(builder, name, declared);
 }

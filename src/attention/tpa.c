@@ -31,12 +31,12 @@ static ch_status tpa_check(const ch_config *c, const char *where, ch_error *erro
   for (int i = 0; i < 3; i++) {
     if (i > 0 && !ranks[i].rank)
       return ch_fail(error, CH_ERROR_CONFIG,
-                     "%s: \"attention.%s\" is missing, which \"attention.type\" \"tpa\" needs", where,
+                     "%s: \"attention.%s\" is missing; \"attention.type\" \"tpa\" needs it", where,
                      ranks[i].name);
     if (ranks[i].rank > MOST_WIDTH / widest)
       return ch_fail(error, CH_ERROR_CONFIG,
-                     "%s: \"attention.%s\" is %lld, but times the greater of \"num_attention_heads\" and "
-                     "\"head_dim\", %lld, at most %d make sense",
+                     "%s: \"attention.%s\", %lld, times the greater of \"num_attention_heads\" and "
+                     "\"head_dim\", %lld, must be at most %d",
                      where, ranks[i].name, (long long)ranks[i].rank, (long long)widest, MOST_WIDTH);
   }
   if (c->num_key_value_heads == heads) return CH_OK;

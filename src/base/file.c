@@ -35,7 +35,7 @@ static ch_status open_regular(const char *path, int *descriptor, size_t *size, c
   }
   if (!S_ISREG(info.st_mode)) {
     close(fd);
-    return ch_fail(error, CH_ERROR_IO, "%s is %s where a file is needed", path,
+    return ch_fail(error, CH_ERROR_IO, "%s is %s; a file is needed", path,
                    S_ISDIR(info.st_mode) ? "a directory" : "a special file");
   }
   *descriptor = fd;
@@ -91,8 +91,8 @@ ch_status ch_read_file(const char *path, size_t limit, char **text, size_t *size
   CH_TRY(open_regular(path, &fd, &bytes, error));
   if (bytes > limit) {
     close(fd);
-    return ch_fail(error, CH_ERROR_FORMAT, "%s is too large for such a file: %zu bytes, more than %zu", path,
-                   bytes, limit);
+    return ch_fail(error, CH_ERROR_FORMAT, "%s is too large: %zu bytes; the limit is %zu", path, bytes,
+                   limit);
   }
   char *buffer = malloc(bytes + 1);
   size_t done = 0;
@@ -213,8 +213,7 @@ ch_status ch_make_directory(const char *path, ch_error *error) {
   }
   free(copy);
   if (status == CH_OK && !ch_is_directory(path))
-    status =
-        ch_fail(error, CH_ERROR_IO, "cannot create directory %s: a file of that name is in the way", path);
+    status = ch_fail(error, CH_ERROR_IO, "cannot create directory %s: a file with that name exists", path);
   return status;
 }
 

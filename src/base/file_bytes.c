@@ -19,8 +19,7 @@ static unsigned some_of(size_t left) {
 static ch_status grow(ch_file_bytes *bytes, size_t *room, const char *where, ch_error *error) {
   size_t larger = *room ? 2 * *room : FIRST_ROOM;
   if (*room >= most_inflated)
-    return ch_fail(error, CH_ERROR_FORMAT, "%s unpacks to more than 4 GiB, which no data set here does",
-                   where);
+    return ch_fail(error, CH_ERROR_FORMAT, "%s unpacks to more than 4 GiB, the limit for data sets", where);
   void *data = realloc(bytes->inflated, larger);
   if (!data) return ch_no_memory(error);
   bytes->inflated = data;
@@ -46,7 +45,7 @@ static ch_status inflate_all(z_stream *stream, const unsigned char *data, size_t
     if (result == Z_STREAM_END) result = inflateReset(stream);
     bool stuck = in == stream->avail_in && out == stream->avail_out;
     if (result != Z_OK || (stuck && taken == size))
-      return ch_fail(error, CH_ERROR_FORMAT, "%s is a damaged gzip file, or cut short; fetch it again",
+      return ch_fail(error, CH_ERROR_FORMAT, "%s is a damaged or truncated gzip file; download it again",
                      where);
   }
 }
@@ -81,7 +80,7 @@ static ch_status unpack_bzip2(const unsigned char *data, size_t size, const char
       bytes->size += out - stream.avail_out;
       bool stuck = in == stream.avail_in && out == stream.avail_out;
       if ((result != BZ_OK && result != BZ_STREAM_END) || (stuck && result == BZ_OK))
-        status = ch_fail(error, CH_ERROR_FORMAT, "%s is a damaged bzip2 file, or cut short; fetch it again",
+        status = ch_fail(error, CH_ERROR_FORMAT, "%s is a damaged or truncated bzip2 file; download it again",
                          where);
     }
   done:

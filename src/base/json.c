@@ -50,9 +50,10 @@ static ch_status parse_error(const char *text, size_t size, const char *where, c
     what[used++] = (*p >= ' ' && *p < 127) ? *p : '?';
   what[used] = 0;
   if (strstr(what, "JSON_ALLOW_NUL"))
-    return ch_fail(error, CH_ERROR_FORMAT,
-                   "%s: a string at line %d%s%s holds the character U+0000 (\\u0000), which no text may hold",
-                   where, why->line, *quoted ? ", after key " : "", quoted);
+    return ch_fail(
+        error, CH_ERROR_FORMAT,
+        "%s: a string at line %d%s%s contains the character U+0000 (\\u0000), which is not allowed", where,
+        why->line, *quoted ? ", after key " : "", quoted);
   return ch_fail(error, CH_ERROR_FORMAT, "%s is not valid JSON at line %d%s%s: %s", where, why->line,
                  *quoted ? ", after key " : "", quoted, what);
 }
@@ -130,8 +131,7 @@ ch_status ch_json_parse(const char *text, size_t size, const char *where, json_t
   if (json_is_object(*root)) return CH_OK;
   json_decref(*root);
   *root = NULL;
-  return ch_fail(error, CH_ERROR_FORMAT, "%s holds no JSON object at its top level, which must be {...}",
-                 where);
+  return ch_fail(error, CH_ERROR_FORMAT, "%s must hold a JSON object {...} at its top level", where);
 }
 
 ch_status ch_json_read(const char *path, size_t limit, json_t **root, ch_error *error) {
@@ -237,6 +237,12 @@ void ch_json_put_number(ch_text *json, double number) {
   do snprintf(text, sizeof text, "%.*g", digits, number);
   while (strtod(text, NULL) != number && ++digits <= 17);
   ch_text_puts(json, text);
+}
+
+void ch_json_append(json_t **list, json_t *value) {
+  if (json_array_append_new(*list, value) == 0) return;
+  json_decref(*list);
+  *list = NULL;
 }
 
 json_t *ch_json_finite(double number) {

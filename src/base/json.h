@@ -34,6 +34,9 @@ const char *ch_json_quote(const char *name, char *buffer, size_t size);
    the key when out of memory. Here that is NULL. The text is the caller's. */
 char *ch_json_dump(const json_t *value, size_t flags);
 
+/* Appends a new value to *list. When memory is out, releases the list, and *list becomes NULL. */
+void ch_json_append(json_t **list, json_t *value);
+
 /* A number, or null for one that JSON cannot write. NULL when out of memory. */
 json_t *ch_json_finite(double number);
 

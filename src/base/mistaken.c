@@ -65,11 +65,10 @@ ch_status ch_refuse_mistaken(const char *where, const void *data, size_t size, b
         "\"resolve\" where the page's has \"blob\")",
         where);
   if (is_pickled(data, size))
-    return ch_fail(
-        error, CH_ERROR_FORMAT,
-        "%s is a PyTorch file of pickled objects, which is not read as it can run code; save the model as "
-        "safetensors with transformers: save_pretrained",
-        where);
+    return ch_fail(error, CH_ERROR_FORMAT,
+                   "%s is a PyTorch file of pickled objects, which could run code and is not supported; save "
+                   "the model as safetensors with transformers: save_pretrained",
+                   where);
   if (text || !is_text(at, left)) return CH_OK;
   size_t shown = 0; /* of the first line; the bytes end without a NUL */
   while (shown < left && at[shown] != '\r' && at[shown] != '\n') shown++;
@@ -95,15 +94,14 @@ static const struct {
      "holds a LoRA adapter (%s), not a model; merge it into the model it was trained on (peft: "
      "merge_and_unload, then "
      "save_pretrained)"},
-    {"model_index", ".json", "is a pipeline of diffusers (%s), not a language model"},
-    {"snapshots", "", "is a cache of Hugging Face; the model is in a directory below its \"snapshots\""},
+    {"model_index", ".json", "is a diffusers pipeline (%s), not a language model"},
+    {"snapshots", "", "is a Hugging Face cache; the model is in a directory below its \"snapshots\""},
     {"model-0", ".safetensors",
-     "holds a part of a model, %s, without model.safetensors.index.json, which says what is in which part; "
-     "download that too"},
+     "holds a part of a model, %s, without its index, model.safetensors.index.json; download that too"},
     {"pytorch_model", "",
-     "holds the weights only as %s, PyTorch's pickled objects, which are not read as they can run code; save "
-     "the model "
-     "as safetensors with transformers: AutoModelForCausalLM.from_pretrained(DIR).save_pretrained(OUT)"},
+     "holds the weights only as %s, PyTorch's pickled objects, which could run code and are not supported; "
+     "save the model as safetensors with transformers: "
+     "AutoModelForCausalLM.from_pretrained(DIR).save_pretrained(OUT)"},
     {"consolidated", ".pth",
      "holds %s, the format that Meta publishes; download the model in the format of Hugging Face "
      "transformers"},
@@ -112,11 +110,11 @@ static const struct {
      "transformers"},
     {"tf_model", ".h5", "holds the weights only as %s, TensorFlow's; save the model as safetensors"},
     {"flax_model", ".msgpack", "holds the weights only as %s, Flax's; save the model as safetensors"},
-    {"", ".gguf", "holds %s; make a model directory of it with `crosshead import`"},
+    {"", ".gguf", "holds %s; convert it to a model directory with `crosshead import`"},
     {"", ".onnx",
      "holds the weights only as %s, ONNX's; download the model in the format of Hugging Face transformers"},
     {"", ".bin",
-     "holds the weights only as %s, which is not read; save the model as safetensors with transformers: "
+     "holds the weights only as %s, which is not supported; save the model as safetensors with transformers: "
      "save_pretrained"},
     {"", ".pt", "holds the weights only as %s, PyTorch's pickled objects; save the model as safetensors"},
     {"", ".pth", "holds the weights only as %s, PyTorch's pickled objects; save the model as safetensors"},

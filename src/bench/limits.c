@@ -1,4 +1,5 @@
-/* Measures the machine's limits: arithmetic in registers, and reading from memory and caches. */
+/* Measures the machine's limits: arithmetic in registers, and reading from memory and caches. Benchmarks report their
+ * share of these, so that machines can be compared. */
 #define _GNU_SOURCE
 #include "bench/limits.h"
 

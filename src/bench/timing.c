@@ -9,7 +9,7 @@ static ch_status run(const ch_timing *timing, ch_timed_work *work, double *secon
   CH_TRY(work->once(work->context, error));
   *seconds = ch_clock() - start;
   if (timing->stop && timing->stop(timing->stop_context))
-    return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted while speed was measured");
+    return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted while measuring speed");
   return CH_OK;
 }
 

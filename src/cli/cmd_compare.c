@@ -395,7 +395,7 @@ static ch_status read_share(const arguments *a, ch_compare_settings *settings, c
 static ch_status read_cache_budget(const arguments *a, ch_compare_settings *settings, ch_error *error) {
   int64_t bytes = 0;
   if (ch_option_given(a, "risk") && !settings->schedule.until_decided)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--risk is for --until-decided; give both or neither");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--risk needs --until-decided; give both or neither");
   if (!a->cache_budget) return CH_OK;
   if (!ch_parse_bytes(a->cache_budget, &bytes) || bytes < 1)
     return ch_fail(

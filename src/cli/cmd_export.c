@@ -35,13 +35,12 @@ static void put_page(const void *given, const json_t *report, ch_text *text) {
   long long before = ch_report_count(report, "cache_elements_per_token_before"),
             after = ch_report_count(report, "cache_elements_per_token");
   if (after > before)
-    ch_text_printf(
-        text,
-        "cache per token: %lld elements, before %lld: the virtual heads are written out, and what was "
-        "lost with the fewer heads stays lost\n",
-        after, before);
+    ch_text_printf(text,
+                   "cache per token: %lld elements, before %lld: virtual heads were expanded, which does not "
+                   "undo their loss of quality\n",
+                   after, before);
   if (!json_is_true(json_object_get(report, "tokenizer_exact")))
-    ch_text_printf(text, "some texts get other token ids in llama.cpp: GGUF has no way to say %s\n",
+    ch_text_printf(text, "some texts get other token ids in llama.cpp: GGUF cannot express %s\n",
                    ch_report_text(report, "tokenizer_loss"));
 }
 
@@ -50,17 +49,16 @@ static ch_status run(const void *given, ch_error *error) {
   bool gguf = strcmp(a->format, "gguf") == 0;
   if (!gguf && a->dtype && strcmp(a->dtype, "q8_0") == 0)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--dtype q8_0 is for --format gguf only; safetensors files have f32, f16 or bf16");
+                   "--dtype q8_0 is for --format gguf only; safetensors files hold f32, f16 or bf16");
   ch_export_format format = format_of(a->format);
   if (a->untrained && format != CH_EXPORT_TRANSFORMERS)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--untrained is for --format transformers, whose code makes the weights");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--untrained needs --format transformers");
   if (a->own_code && format != CH_EXPORT_TRANSFORMERS)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--own-code is for --format transformers; the other formats have no code");
+                   "--own-code needs --format transformers; the other formats have no code");
   if (a->expand_heads && !gguf)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--expand-heads is for --format gguf; the other formats keep virtual heads");
+                   "--expand-heads needs --format gguf; the other formats keep virtual heads");
   ch_work work;
   ch_export_settings settings;
   ch_export_defaults(&settings);
@@ -96,7 +94,7 @@ static const ch_option options[] = {
                    "that of the configuration's directory)."),
     CH_FLAG_OPTION("no-tokenizer", offsetof(arguments, no_tokenizer), "Do not write the tokenizer."),
     CH_FLAG_OPTION("expand-heads", offsetof(arguments, expand_heads),
-                   "Write virtual heads out (gguf only): llama.cpp then needs the cache of all heads."),
+                   "Expand virtual heads (gguf only): llama.cpp then needs the cache of all heads."),
     CH_FLAG_OPTION("untrained", offsetof(arguments, untrained),
                    "Write the code and the configuration without weights, to train the model in PyTorch; "
                    "MODEL may be a config.json of any size."),

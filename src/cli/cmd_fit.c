@@ -41,14 +41,14 @@ static ch_status run_size(const arguments *a, const ch_fit_settings *settings, c
 /* Refuses options that belong to another law. */
 static ch_status check(const arguments *a, bool size, ch_error *error) {
   if (size && ch_option_given(a, "skip"))
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--skip leaves out points of curves; with --law %s every model counts once", a->law);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--skip is for curves; --law %s uses one loss per model",
+                   a->law);
   if (!size && a->parameters)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--params is for --law size or chinchilla; a curve is of one model");
+                   "--params needs --law size or chinchilla; a curve belongs to one model");
   if (size && (a->parameters > 0) != (a->budget > 0))
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--params and --budget say together which loss --law %s predicts", a->law);
+                   "--law %s predicts from --params and --budget together; give both", a->law);
   return CH_OK;
 }
 

@@ -106,12 +106,12 @@ static ch_status check_arguments(const arguments *a, ch_error *error) {
                    "--cached and --grads exclude each other: gradients need the whole pass");
   if (a->cached > 0 && strcmp(a->compute, "f64") == 0)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--cached and --compute f64 exclude each other: the cache is not for f64");
+                   "--cached and --compute f64 exclude each other: the cache does not support f64");
   if (a->gradients && strcmp(a->compute, "bf16") == 0)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--grads and --compute bf16 exclude each other: gradients are computed in f32 or f64");
   if (a->cache_dtype && a->cached == 0)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--cache-dtype is for --cached");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--cache-dtype needs --cached");
   if (a->gradients && !a->out)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--grads needs --out FILE to write them to");
   return CH_OK;

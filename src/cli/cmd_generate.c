@@ -66,8 +66,7 @@ static ch_status read_prompts(const arguments *a, writer *w, ch_error *error) {
   if ((a->prompt != NULL) + (a->prompt_file != NULL) + (a->prompts != NULL) > 1)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--prompt, --prompt-file and --prompts exclude each other; give one");
-  if (a->system && !a->chat)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--system is a message of a chat; give --chat too");
+  if (a->system && !a->chat) return ch_fail(error, CH_ERROR_ARGUMENT, "--system needs --chat");
   if (a->samples < 1 || a->samples > MOST_TEXTS)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--samples %lld is out of range; it must be from 1 to %d",
                    (long long)a->samples, MOST_TEXTS);

@@ -22,7 +22,7 @@ static void put_page(const void *given, const json_t *report, ch_text *text) {
   long long matrices = ch_report_count(report, "matrices"),
             others = ch_report_count(report, "matrices_of_other_widths"),
             left = ch_report_count(report, "matrices_left");
-  ch_text_printf(text, "%s: %lld %s as %s, %sB where there were %sB\n", a->out, matrices,
+  ch_text_printf(text, "%s: %lld %s as %s, %sB instead of %sB\n", a->out, matrices,
                  ch_plural(matrices, "matrix", "matrices"), a->type,
                  ch_format_count((double)ch_report_count(report, "bytes"), after, sizeof after),
                  ch_format_count((double)ch_report_count(report, "bytes_before"), before, sizeof before));

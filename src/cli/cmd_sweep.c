@@ -257,7 +257,7 @@ static ch_status check_options(const arguments *a, ch_error *error) {
       "micro-batch", "engine", "device",      "shard",       "python",   NULL};
   for (int i = 0; of_sweeps[i]; i++)
     if (ch_option_given(a, of_sweeps[i]))
-      return ch_fail(error, CH_ERROR_ARGUMENT, "--%s does not count with --coordinate-check; leave it out",
+      return ch_fail(error, CH_ERROR_ARGUMENT, "--%s cannot be used with --coordinate-check; leave it out",
                      of_sweeps[i]);
   return CH_OK;
 }
@@ -331,7 +331,7 @@ static ch_status run(const void *given, ch_error *error) {
   const arguments *a = given;
   if (a->coordinates) return check_coordinates(a, error);
   if (a->widths)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--widths is for --coordinate-check; give both or neither");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--widths needs --coordinate-check; give both or neither");
   return sweep_rates(a, error);
 }
 

@@ -145,7 +145,7 @@ static ch_status open_input(conversion *c, ch_error *error) {
     return CH_OK;
   }
   if (ch_is_directory(c->path))
-    return ch_fail(error, CH_ERROR_IO, "%s is a directory where a text file is needed", c->path);
+    return ch_fail(error, CH_ERROR_IO, "%s is a directory; a text file is needed", c->path);
   c->input = fopen(c->path, "rbe");
   return c->input ? CH_OK : ch_fail(error, CH_ERROR_IO, "cannot open %s: %s", c->path, strerror(errno));
 }
@@ -161,8 +161,7 @@ static ch_status convert(conversion *c, ch_error *error) {
 static ch_status run(const void *given, ch_error *error) {
   const arguments *a = given;
   if (a->decode && (a->add_special || a->no_special))
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--%s changes how text becomes ids; it does not go with --decode",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--%s changes how text becomes ids; leave it out with --decode",
                    a->add_special ? "add-special" : "no-special");
   if (a->skip_special && !a->decode)
     return ch_fail(error, CH_ERROR_ARGUMENT, "--skip-special changes how ids become text; it needs --decode");

@@ -1,6 +1,8 @@
-/* Finds the command, parses its arguments, runs it, and turns the outcome into an exit status. */
+/* Runs a command: finds it, parses its arguments, runs it, and turns the outcome into an exit status. Everything that
+ * all commands share happens here, once: threads, outputs, the job, errors. */
 #include "cli/command.h"
 
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,12 +62,12 @@ static void print_unknown(int argc, char **argv) {
   print_error(family ? family : "", error.message);
 }
 
-/* Applies --threads where it is given. */
+/* Applies --threads where it is given: engines read this number when they are created (tensor/team.h). */
 static void set_threads(const ch_command *command, const ch_command_line *parsed) {
   for (int i = 0; command->options && command->options[i].name; i++)
     if (strcmp(command->options[i].name, "threads") == 0 && parsed->given[i])
-      ch_cli_threads(
-          *(const int64_t *)(const void *)((char *)parsed->arguments + command->options[i].offset));
+      omp_set_num_threads(
+          (int)*(const int64_t *)(const void *)((char *)parsed->arguments + command->options[i].offset));
 }
 
 /* Deletes unfinished outputs while another thread is in a call that cannot be cancelled. */

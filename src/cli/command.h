@@ -139,9 +139,6 @@ enum { CH_MESSAGE_SIZE = 1400 };
 /* Writes an error's message with the settings that it names spelt as options of the running command; returns `out`. */
 const char *ch_message_of(const ch_error *error, char out[CH_MESSAGE_SIZE]);
 
-/* Sets the number of threads of all engines created afterwards (cli/threads.c). */
-void ch_cli_threads(int64_t threads);
-
 /* False once a write to standard output has failed (full disk, reader gone): a command that streams stops
  * then. */
 bool ch_output_alive(void);

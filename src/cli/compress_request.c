@@ -22,12 +22,10 @@ static ch_status check_goal(const ch_compress_arguments *a, ch_error *error) {
   for (size_t i = 0; i < sizeof decided / sizeof *decided; i++)
     if (ch_option_given(a, decided[i]))
       return ch_fail(error, CH_ERROR_ARGUMENT,
-                     "--cache is a goal and chooses the method; leave --%s out, or leave --cache out and "
-                     "choose yourself",
-                     decided[i]);
+                     "--cache chooses the method itself; leave out --%s, or leave out --cache", decided[i]);
   if (a->calibration) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "--cache needs --calibration FILE, a text on which it measures what each remedy costs");
+                 "--cache needs --calibration FILE, a text to measure each option on");
 }
 
 static ch_status check(const ch_compress_arguments *a, ch_error *error) {
@@ -66,8 +64,7 @@ static ch_status check(const ch_compress_arguments *a, ch_error *error) {
                  "weights errors only with --ranks searched; leave out --weighting or add that");
   bool whitens = strcmp(a->method, "svd-llm") == 0 || strcmp(a->method, "basis-sharing") == 0;
   if (whitens && (!a->calibration || a->data_free))
-    return wrong(error, a->method,
-                 "needs --calibration FILE, the text from which it learns what inputs look like");
+    return wrong(error, a->method, "needs --calibration FILE, a text with typical inputs");
   return CH_OK;
 }
 

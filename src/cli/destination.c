@@ -43,9 +43,9 @@ static ch_status check_input(const ch_destination *d, const char *whole, const c
   char inside[PATH_MAX];
   if (!realpath(input, inside) || !lies_in(inside, whole)) return CH_OK;
   if (strcmp(inside, whole) == 0)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--%s %s is what this command reads; give another name",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--%s %s is an input of this command; give another name",
                    d->option->name, d->path);
-  return ch_fail(error, CH_ERROR_ARGUMENT, "--%s %s holds %s, which this command reads; give another name",
+  return ch_fail(error, CH_ERROR_ARGUMENT, "--%s %s holds %s, an input of this command; give another name",
                  d->option->name, d->path, input);
 }
 
@@ -97,10 +97,9 @@ static ch_status choose_work(ch_destination *d, ch_error *error) {
   }
   ch_occupant s = ch_inspect_output(d->work);
   if (s.kind == CH_HOLDS_NOTHING || (!s.stranger[0] && ch_delete_tree(d->work))) return CH_OK;
-  ch_fail(
-      error, CH_ERROR_ARGUMENT,
-      "%s is in the way: --%s %s is written there until it is complete; move it away or give another name",
-      d->work, d->option->name, d->path);
+  ch_fail(error, CH_ERROR_ARGUMENT,
+          "%s exists, but the unfinished --%s %s is written there; move it away or give another name",
+          d->work, d->option->name, d->path);
   free(d->work);
   d->work = NULL;
   return CH_ERROR_ARGUMENT;
@@ -112,7 +111,7 @@ static ch_status set_aside(ch_destination *d, ch_error *error) {
     return ch_no_memory(error);
   }
   if (rename(d->place, d->old) == 0) return CH_OK;
-  ch_fail(error, CH_ERROR_IO, "cannot set %s aside as %s: %s", d->place, d->old, strerror(errno));
+  ch_fail(error, CH_ERROR_IO, "cannot rename %s to %s: %s", d->place, d->old, strerror(errno));
   free(d->old);
   d->old = NULL;
   return CH_ERROR_IO;
@@ -160,8 +159,7 @@ ch_status ch_destinations_open(const ch_command *command, const ch_command_line 
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--resume continues the run in --out, and --force replaces it; give one of them");
   if (force && flag(command, parsed, "dry-run"))
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--dry-run writes nothing, and --force replaces; give one of them");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--dry-run and --force exclude each other; give one of them");
   for (const ch_option *o = command->options; o && o->name; o++) {
     if (!o->writes) continue;
     const char *path = *(const char *const *)(const void *)((char *)parsed->arguments + o->offset);
@@ -199,8 +197,8 @@ static bool can_be_continued(const ch_destination *d) {
 
 static ch_status delete_old(const ch_destination *d, ch_status status, ch_error *error) {
   if (ch_delete_tree(d->old) || status != CH_OK) return status;
-  return ch_fail(error, CH_ERROR_IO, "%s is new, but what it replaces cannot be deleted from %s: %s", d->path,
-                 d->old, strerror(errno));
+  return ch_fail(error, CH_ERROR_IO, "%s was written, but the old version in %s cannot be deleted: %s",
+                 d->path, d->old, strerror(errno));
 }
 
 static ch_status restore(const ch_destination *d, ch_status status, ch_error *error) {

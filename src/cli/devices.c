@@ -1,4 +1,5 @@
-/* Counts devices and starts a process for each group of them. */
+/* Counts the GPUs that PyTorch sees and starts a process for each group of them, so that one command uses all devices.
+ * The processes are ranks of one job (job.c). */
 #define _GNU_SOURCE
 #include "cli/devices.h"
 
@@ -56,7 +57,7 @@ static char *repeat(const char *name, int count, ch_error *error) {
 ch_status ch_devices_name(const char *python, int64_t each, bool all, const char **device, ch_error *error) {
   const char *name = *device ? *device : each > 1 ? "cuda" : NULL;
   if (each > MOST_DEVICES)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--ranks-per-run is %lld; %d devices are the most",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--ranks-per-run is %lld; at most %d devices are supported",
                    (long long)each, MOST_DEVICES);
   if (name && !strchr(name, ',') && !strchr(name, ':') && (each > 1 || (all && strcmp(name, "cuda") == 0))) {
     int gpus = strcmp(name, "cuda") == 0 ? count_gpus(python) : 0;
@@ -70,7 +71,7 @@ ch_status ch_devices_name(const char *python, int64_t each, bool all, const char
   }
   int count = name ? count_names(name) : 1;
   if (count > MOST_DEVICES)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--device names %d devices; %d are the most", count,
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--device names %d devices; at most %d are supported", count,
                    MOST_DEVICES);
   if (count % each != 0 || (!all && each > 1 && count != each))
     return ch_fail(error, CH_ERROR_ARGUMENT,
@@ -83,12 +84,12 @@ ch_status ch_devices_name(const char *python, int64_t each, bool all, const char
 ch_status ch_devices_spread(ch_compare_workers *workers, ch_error *error) {
   if (workers->engine == CH_ENGINE_NATIVE) {
     if (!workers->device && !workers->python) return CH_OK;
-    return ch_fail(error, CH_ERROR_ARGUMENT, "--%s is for --engine pytorch",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "--%s needs --engine pytorch",
                    workers->device ? "device" : "python");
   }
   if (ch_job_ranks())
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--engine pytorch makes a process for each --device itself; start it without mpirun");
+                   "--engine pytorch starts a process for each --device itself; start it without mpirun");
   CH_TRY(ch_devices_name(workers->python, workers->ranks_per_run, true, &workers->device, error));
   int count = workers->device ? count_names(workers->device) : 1;
   return ch_job_fork(count / (int)workers->ranks_per_run, error);

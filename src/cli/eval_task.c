@@ -105,7 +105,7 @@ void ch_task_page(const char *name, const json_t *report, ch_text *text) {
   if (empty)
     ch_text_printf(
         text,
-        "%lld %s no token: the tokenizer joins such a text with its context. Its probability counts as 1\n",
+        "%lld %s no token: the tokenizer merges them with their context. Their probability counts as 1\n",
         empty, ch_plural(empty, "continuation has", "continuations have"));
   put_work(report, text);
 }

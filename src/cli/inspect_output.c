@@ -1,4 +1,5 @@
-/* Recognises outputs by their names: a directory with any other name in it is not Crosshead's. */
+/* Finds out what is at the path of an output. Names decide: a directory with an entry that Crosshead does not write is
+ * not Crosshead's, and --force does not delete it. */
 #define _GNU_SOURCE
 #include "cli/inspect_output.h"
 

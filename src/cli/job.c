@@ -1,4 +1,5 @@
-/* The job of this process. */
+/* The job of this process: alone, a rank of mpirun, or one of several processes that the program started itself. Rank
+ * 0 prints and writes; all agree on the outcome. */
 #define _GNU_SOURCE
 #include "cli/job.h"
 
@@ -66,9 +67,9 @@ ch_status ch_job_fork(int count, ch_error *error) {
   if (connect_all(count, ends)) rank = fork_all(count);
   for (int i = 0; i < count * count; i++)
     if (ends[i] >= 0 && i / count != rank) close(ends[i]);
-  ch_status status = rank < 0
-                         ? ch_fail(error, CH_ERROR_IO, "cannot make %d processes: %s", count, strerror(errno))
-                         : ch_ranks_over_sockets(rank, count, ends + rank * count, &job, error);
+  ch_status status =
+      rank < 0 ? ch_fail(error, CH_ERROR_IO, "cannot start %d processes: %s", count, strerror(errno))
+               : ch_ranks_over_sockets(rank, count, ends + rank * count, &job, error);
   free(ends);
   return status;
 }

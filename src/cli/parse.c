@@ -1,4 +1,5 @@
-/* Parses GNU long options by table. */
+/* Parses GNU long options by the table of a command. Wrong values and unknown options get a sentence that says what
+ * would be right; getopt_long could name neither the nearest option nor the range. */
 #include "cli/parse.h"
 
 #include <stdlib.h>

@@ -134,7 +134,7 @@ ch_status ch_prompts_encode_chat(ch_prompts *prompts, ch_chat *chat, const char 
     CH_TRY(ch_chat_encode(chat, &request, &prompt->ids, error));
     if (prompt->ids.size == 0)
       return ch_fail(error, CH_ERROR_ARGUMENT,
-                     "the model's chat template makes an empty prompt of the message");
+                     "the model's chat template turns the message into an empty prompt");
   }
   return CH_OK;
 }

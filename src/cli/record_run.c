@@ -1,4 +1,5 @@
-/* Records runs: from a run's directory to the file of runs. */
+/* Records the runs of a command in the file of runs. The run's own files have everything, so an error here is printed
+ * and fails nothing. */
 #include "cli/record_run.h"
 
 #include <stdio.h>

@@ -97,10 +97,9 @@ static ch_status settle_mixing(fold_job *f, ch_config *result) {
   *mix = (ch_head_mix){.last_layer = -1};
   if (!a->mixes_left) return CH_OK;
   if (c->num_hidden_layers > CH_MAX_LISTED_LAYERS)
-    return ch_fail(
-        f->error, CH_ERROR_CONFIG,
-        "%s has %lld layers, more than a list of component heads can name one by one; fold all of them",
-        f->model->directory, (long long)c->num_hidden_layers);
+    return ch_fail(f->error, CH_ERROR_CONFIG,
+                   "%s has %lld layers, too many for a list of component heads; fold all of them",
+                   f->model->directory, (long long)c->num_hidden_layers);
   mix->on = c->attention.head_mix.on;
   mix->listed_layers = c->num_hidden_layers;
   for (int layer = 0; layer < c->num_hidden_layers; layer++) {
@@ -255,7 +254,7 @@ static ch_status check_shapes(const fold_job *f) {
     const ch_param *row = &a->params.rows[i];
     if (!a->tensors[i].data || memcmp(a->tensors[i].shape, row->shape, sizeof row->shape) != 0)
       return ch_fail(f->error, CH_ERROR_CONFIG,
-                     "folding %s left no %s of the right shape; this is a defect of ours",
+                     "folding %s left no %s of the right shape; this is a bug in Crosshead",
                      f->model->directory, row->name);
   }
   return CH_OK;

@@ -1,4 +1,5 @@
-/* Sums of x x^T, taken from the inputs of linear maps while text runs, and of block outputs. */
+/* Runs a text through a model and sums x x^T over the inputs of linear maps, and how much each block changes the
+ * stream. Methods weigh their errors with it. */
 #include "compress/calibration.h"
 
 #include <math.h>
@@ -321,10 +322,8 @@ static ch_status check_norms(const ch_config *config, ch_error *error) {
   bool plain = config->residual_multiplier == 1 && config->logits_scaling == 1 && !config->parallel_residual;
   if (strcmp(config->norm, "rmsnorm") == 0 && config->norm_placement == CH_NORM_PRE && plain) return CH_OK;
   return ch_fail(error, CH_ERROR_CONFIG,
-                 "measuring how blocks differ is for models with \"norm\": \"rmsnorm\" and "
-                 "\"norm_placement\": \"pre\", whose halves of blocks stand one after the other and have no "
-                 "multipliers; "
-                 "use another method");
+                 "measuring how blocks differ needs \"norm\": \"rmsnorm\", \"norm_placement\": \"pre\", no "
+                 "parallel residual and no multipliers; use another method");
 }
 
 static ch_status run_text(watch *w, const int32_t *tokens, int64_t count, ch_error *error) {

@@ -1,4 +1,5 @@
-/* Dynamic programming over where a group ends. */
+/* Cuts layers into groups that share atoms, by dynamic programming over where a group ends: the cut with the least
+ * drift of the stream within groups. */
 #include "compress/layer_groups.h"
 
 #include <math.h>

@@ -107,7 +107,7 @@ ch_status ch_matrices_list(const ch_model *model, const ch_compress_options *opt
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "a ratio of %g removes nothing or everything; it must be between 0 and 1", options->ratio);
   if (ch_materialise_changes(&model->config, &model->params, CH_MATERIALISE_DENSE))
-    return ch_fail(error, CH_ERROR_ARGUMENT, "%s shares matrices; write them out before compressing it",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s shares matrices; expand them before compressing it",
                    model->directory);
   ch_status status = fill_matrices(model, options, matrices, error);
   if (status != CH_OK) ch_matrices_free(matrices);
@@ -227,7 +227,8 @@ ch_status ch_compressed_begin(const ch_model *model, const ch_config *config, ch
 static ch_status tensor_of(const ch_compressed_model *compressed, const char *name, const ch_tensor **tensor,
                            ch_error *error) {
   int row = ch_params_find(&compressed->model.params, name);
-  if (row < 0) return ch_fail(error, CH_ERROR_CONFIG, "nobody declared %s; this is a defect of ours", name);
+  if (row < 0)
+    return ch_fail(error, CH_ERROR_CONFIG, "%s was not declared; this is a bug in Crosshead", name);
   *tensor = &compressed->model.tensors[row];
   return CH_OK;
 }
@@ -262,8 +263,8 @@ ch_status ch_compressed_end(const ch_matrices *matrices, ch_compressed_model *co
     if (row->kind == CH_PARAM_ATTENTION) compressed->after += ch_param_figure(row);
   }
   if (compressed->after <= matrices->others + matrices->budget) return CH_OK;
-  return ch_fail(error, CH_ERROR_CONFIG,
-                 "the compressed model has %lld attention parameters and may have %lld; this is "
-                 "a defect of ours",
-                 (long long)compressed->after, (long long)(matrices->others + matrices->budget));
+  return ch_fail(
+      error, CH_ERROR_CONFIG,
+      "the compressed model has %lld attention parameters and may have %lld; this is a bug in Crosshead",
+      (long long)compressed->after, (long long)(matrices->others + matrices->budget));
 }

@@ -1,4 +1,5 @@
-/* MASA of a trained model: Matrix PCA in groups of layers, whitened residuals of ranks from one budget. */
+/* MASA of a trained model: Matrix PCA in groups of layers, and whitened residuals whose ranks come from one budget.
+ * pca_search.c chooses groups and numbers of atoms. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,12 +84,11 @@ static ch_status check_shapes(const ch_pca *p) {
   for (int i = 1; i < p->list.count; i++) {
     const ch_matrix *a = p->sorted[i - 1], *b = p->sorted[i];
     if (strcmp(a->name, b->name) == 0 && (a->out != b->out || a->in != b->in))
-      return ch_fail(
-          p->error, CH_ERROR_ARGUMENT,
-          "%s is [%lld, %lld] in layer %d and [%lld, %lld] in layer %d, and atoms have one shape; keep it as "
-          "it is with {keep}",
-          b->name, (long long)a->out, (long long)a->in, a->layer, (long long)b->out, (long long)b->in,
-          b->layer);
+      return ch_fail(p->error, CH_ERROR_ARGUMENT,
+                     "%s is [%lld, %lld] in layer %d and [%lld, %lld] in layer %d, but atoms need one shape; "
+                     "exclude it with {keep}",
+                     b->name, (long long)a->out, (long long)a->in, a->layer, (long long)b->out,
+                     (long long)b->in, b->layer);
   }
   return CH_OK;
 }

@@ -1,4 +1,5 @@
-/* Greedy allocation; values fall, so the greedy choice is the best for the parameters spent. */
+/* Divides a budget of parameters among matrices: each unit of rank goes where it lowers the error most. Singular
+ * values fall, so the greedy choice is the best for the parameters spent. */
 #include "compress/matrix_ranks.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* compress --method mea: layers' keys and values become virtual heads; all other tensors stay where they are. */
+/* The method mea: layers' keys and values become virtual heads (virtual_heads.c), which the model mixes back when it
+ * reads them. All other tensors stay in place. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,11 +59,9 @@ static ch_status set_mix(const work *w, ch_head_mix *mix) {
     return CH_OK;
   }
   if (layers > CH_MAX_LISTED_LAYERS)
-    return ch_fail(
-        w->error, CH_ERROR_CONFIG,
-        "%s has %lld layers, more than a list of component heads can name one by one; compress one "
-        "range of layers",
-        w->model->directory, (long long)layers);
+    return ch_fail(w->error, CH_ERROR_CONFIG,
+                   "%s has %lld layers, too many for a list of component heads; compress one range of layers",
+                   w->model->directory, (long long)layers);
   mix->listed_layers = layers;
   for (int64_t l = 0; l < layers; l++) mix->listed[l] = (uint16_t)kept(w, l);
   return CH_OK;

@@ -264,14 +264,13 @@ static ch_status out_of_reach(const search *s, int64_t cheapest) {
   int layers = (int)pca->model->config.num_hidden_layers;
   int atoms = pca->options->atoms ? (int)pca->options->atoms : 1;
   if (most <= 0)
-    return ch_fail(pca->error, CH_ERROR_ARGUMENT,
-                   "%s has %d layers, of which %d x %d atoms (groups x atoms of each) save no parameters; "
-                   "give fewer, or "
-                   "{method} svd-llm",
-                   pca->model->directory, layers, s->groupings[0], atoms < layers ? atoms : layers);
+    return ch_fail(
+        pca->error, CH_ERROR_ARGUMENT,
+        "%s has %d layers, and %d groups of %d atoms save no parameters; give fewer, or use {method} svd-llm",
+        pca->model->directory, layers, s->groupings[0], atoms < layers ? atoms : layers);
   return ch_fail(pca->error, CH_ERROR_ARGUMENT,
-                 "%s cannot lose %g of its attention parameters with groups and atoms: %d of %d leave at "
-                 "least %.3f of them; ask for a ratio of at most %.3f",
+                 "%s cannot lose %g of its attention parameters: %d groups of %d atoms keep at least %.3f of "
+                 "them; use a ratio of at most %.3f",
                  pca->model->directory, pca->options->ratio, s->groupings[0], atoms < layers ? atoms : layers,
                  1 - most, most);
 }

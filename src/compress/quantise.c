@@ -22,7 +22,7 @@ ch_status ch_quantise_types(const ch_model *model, ch_dtype dtype, bool keep_emb
   *sizes = (ch_quantised_sizes){0};
   if (model->config.sharing.type != CH_SHARING_NONE)
     return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s makes its matrices of what layers share; write them out with `crosshead absorb` first",
+                   "%s shares matrices between layers; expand them with `crosshead absorb` first",
                    model->directory);
   CH_TRY(ch_model_check_plain(model, "be quantised again", error));
   for (int i = 0; i < model->params.count; i++) {

@@ -211,12 +211,12 @@ static void read_back(const ch_sensitivity *s, const table *t, int64_t *heads) {
 ch_status ch_choose_heads(const ch_sensitivity *s, int64_t saved, int64_t *heads, ch_error *error) {
   int64_t most = (s->last - s->first + 1) * (s->groups - s->heads[0]);
   if (saved > most)
-    return ch_fail(
-        error, CH_ERROR_ARGUMENT,
-        "%lld of %lld cached heads cannot be saved: with %lld in each of the layers %lld to %lld it is %lld, "
-        "%.3g %% of the cache",
-        (long long)saved, (long long)(s->layers * s->groups), (long long)s->heads[0], (long long)s->first,
-        (long long)s->last, (long long)most, 100.0 * (double)most / (double)(s->layers * s->groups));
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "%lld of %lld cached heads cannot be saved: keeping %lld in each of the layers %lld to "
+                   "%lld saves %lld, %.3g %% of the cache",
+                   (long long)saved, (long long)(s->layers * s->groups), (long long)s->heads[0],
+                   (long long)s->first, (long long)s->last, (long long)most,
+                   100.0 * (double)most / (double)(s->layers * s->groups));
   table t = {.places = saved + 1};
   t.sum = malloc((size_t)((s->layers + 1) * t.places) * sizeof *t.sum);
   t.choice = malloc((size_t)(s->layers * t.places) * sizeof *t.choice);

@@ -56,11 +56,10 @@ static ch_status collect_family(work *w, int i, bool *taken, const ch_matrix **m
                  (is_shared(w, m) && strcmp(other->name, m->name) == 0 && matrix_group(w, other) == f->group);
     if (!joins) continue;
     if (other->in != m->in)
-      return ch_fail(
-          w->error, CH_ERROR_ARGUMENT,
-          "%s has %lld inputs in layer %d and %lld in layer %d, and a basis is for one number; keep "
-          "it as it is with {keep}",
-          m->name, (long long)m->in, m->layer, (long long)other->in, other->layer);
+      return ch_fail(w->error, CH_ERROR_ARGUMENT,
+                     "%s has %lld inputs in layer %d and %lld in layer %d, but a basis needs one number; "
+                     "exclude it with {keep}",
+                     m->name, (long long)m->in, m->layer, (long long)other->in, other->layer);
     taken[k] = true;
     f->members[f->count++] = other;
     f->rows += other->out;
@@ -316,7 +315,7 @@ ch_status ch_compress_svd_llm(const ch_model *model, const ch_calibration *calib
   *compressed = (ch_compressed_model){0};
   if (!calibration)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "svd-llm weighs errors by a text: give one with {calibration}, or use the method svd");
+                   "svd-llm needs a text in {calibration}; without one, use the method svd");
   return compress(model, calibration, options, 0, compressed, error);
 }
 
@@ -332,9 +331,8 @@ ch_status ch_compress_basis_sharing(const ch_model *model, const ch_calibration 
                                     ch_error *error) {
   *compressed = (ch_compressed_model){0};
   if (!calibration)
-    return ch_fail(
-        error, CH_ERROR_ARGUMENT,
-        "basis-sharing weighs errors by a text: give one with {calibration}, or use the method svd");
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "basis-sharing needs a text in {calibration}; without one, use the method svd");
   if (options->group_size < 1)
     return ch_fail(error, CH_ERROR_ARGUMENT, "%lld layers share a basis; give at least 1",
                    (long long)options->group_size);

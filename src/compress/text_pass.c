@@ -71,7 +71,7 @@ static ch_status create(const ch_model *model, const int32_t *tokens, int64_t co
   CH_TRY(ch_config_needs_text(&model->config, "calibration", error));
   if (count < 2)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "the calibration text has %lld token%s; give at least 2, better some thousands",
+                   "the calibration text has %lld token%s; give at least 2, preferably thousands",
                    (long long)count, count == 1 ? "" : "s");
   ch_text_pass *pass = calloc(1, sizeof *pass);
   if (!pass) return ch_no_memory(error);

@@ -97,7 +97,7 @@ ch_status ch_truncation_find(int64_t out, int64_t in, const double *m, const ch_
                              bool vectors, ch_truncation *truncation, ch_error *error) {
   *truncation = (ch_truncation){.out = out, .in = in, .most = out < in ? out : in};
   if (c && c->n != in)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "calibration is of %lld inputs and the matrix has %lld",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "calibration has %lld inputs, but the matrix has %lld",
                    (long long)c->n, (long long)in);
   ch_status status = find_truncation(m, c, vectors, truncation, error);
   if (status != CH_OK) ch_truncation_free(truncation);

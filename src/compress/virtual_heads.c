@@ -1,4 +1,5 @@
-/* Heads of a projection taken apart by the eigenvectors of their inner products, and put together from fewer. */
+/* Takes the heads of a projection apart by the eigenvectors of their inner products, and puts them together from
+ * fewer. It works on weights alone; api/compress_choose.c decides how many heads each layer keeps. */
 #include "compress/virtual_heads.h"
 
 #include <math.h>
@@ -40,28 +41,24 @@ ch_status ch_virtual_heads_check(const ch_model *model, unsigned *states, ch_err
     if ((mechanism->modules & CH_MODULE_HEAD_MIX) && (mechanism->mixes & state) && lies_by_heads(c, state))
       *states |= state;
   if (!*states)
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s: \"%s\" attention has no key or value heads to combine; virtual heads need grouped-query or "
-        "multi-head attention (\"gqa\"), and {method} svd and masa accept any",
-        model->directory, c->attention.type);
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"%s\" attention has no key or value heads to combine; virtual heads need \"gqa\" "
+                   "attention, but {method} svd and masa accept any",
+                   model->directory, c->attention.type);
   if (ch_heads_differ(c))
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s has %lld key and %lld value heads, but virtual heads need as many of both, and {method} "
-        "svd and masa accept any",
-        model->directory, (long long)ch_heads_of(c, CH_ON_K), (long long)ch_heads_of(c, CH_ON_V));
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s has %lld key and %lld value heads, but virtual heads need equal numbers; {method} svd "
+                   "and masa accept any",
+                   model->directory, (long long)ch_heads_of(c, CH_ON_K), (long long)ch_heads_of(c, CH_ON_V));
   if (c->attention.head_mix.on)
     return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s mixes heads already; fold the mix into the projections first (crosshead absorb)",
+                   "%s already mixes heads; fold the mix into the projections first (crosshead absorb)",
                    model->directory);
   for (unsigned state = CH_ON_K; state <= CH_ON_V; state <<= 1)
     if ((*states & state) && ch_is_shared(c, projection_of(state)))
-      return ch_fail(
-          error, CH_ERROR_CONFIG,
-          "%s shares its %s between layers; give the layers their own (crosshead absorb) before heads are "
-          "combined",
-          model->directory, projection_of(state));
+      return ch_fail(error, CH_ERROR_CONFIG,
+                     "%s shares its %s between layers; expand them first (crosshead absorb)",
+                     model->directory, projection_of(state));
   return CH_OK;
 }
 

@@ -192,8 +192,8 @@ static ch_status take_activation(const json_t *root, const ch_adopted_family *of
   }
   char shown[80];
   return ch_fail(error, CH_ERROR_CONFIG,
-                 "%s: \"%s\" is %s where one of %s\"gelu\", \"gelu_new\", \"gelu_pytorch_tanh\", \"relu\", "
-                 "\"relu2\" is needed",
+                 "%s: \"%s\" is %s; it must be one of %s\"gelu\", \"gelu_new\", \"gelu_pytorch_tanh\", "
+                 "\"relu\", \"relu2\"",
                  where, of->activation, ch_json_show(given, shown, sizeof shown),
                  of->gated ? "\"silu\", " : "");
 }
@@ -215,11 +215,10 @@ static ch_status rope_of_full_layers(const json_t *root, const char *where, json
          *given = json_object_get(parameters, "full_attention");
   bool listed = json_is_object(given);
   if (json_is_object(parameters) && !listed && json_is_object(scaling))
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s: \"rope_scaling\" changes \"rope_parameters.full_attention\", which is missing; one of the "
-        "two objects must be left out, or \"full_attention\" be given",
-        where);
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"rope_scaling\" changes \"rope_parameters.full_attention\", which is missing; give "
+                   "it, or leave one of the two objects out",
+                   where);
   *rope = listed ? json_copy(given) : json_pack("{s:s}", "rope_type", "default");
   json_object_update(*rope, scaling);
   if (json_object_get(*rope, "rope_type")) json_object_del(*rope, "type");
@@ -282,7 +281,7 @@ static ch_status take_rotation(const json_t *root, const ch_adopted_family *of, 
   take_rope(root, full ? full : rope, of, ours);
   json_decref(full);
   if (of->local_theta != 0 && !json_object_get(ours, "rope_theta") && count_sliding(root, of, ours, false))
-    return ch_fail(error, CH_ERROR_CONFIG, "%s: \"rope_theta\" is null where a number is needed", where);
+    return ch_fail(error, CH_ERROR_CONFIG, "%s: \"rope_theta\" is null; it must be a number", where);
   return CH_OK;
 }
 
@@ -464,7 +463,7 @@ static ch_status read_experts(const json_t *root, const char *where, json_t *moe
   json_object_set_new(ours, "moe", moe);
   if (ch_json_whole(json_object_get(moe, "active"), &active) && active == 1)
     return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s: \"num_experts_per_tok\" is 1, whose weight would always be 1; it must be 2 at least",
+                   "%s: \"num_experts_per_tok\" is 1, so its weight would always be 1; it must be at least 2",
                    where);
   return CH_OK;
 }
@@ -511,7 +510,7 @@ static ch_status check_forms(const json_t *root, const char *where, ch_error *er
   char shown[80];
   if (window && !json_is_null(window) && (!ch_json_whole(window, &size) || size < 1))
     return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s: \"sliding_window\" is %s where a whole number from 1 or null is needed", where,
+                   "%s: \"sliding_window\" is %s; it must be a whole number from 1 or null", where,
                    ch_json_show(window, shown, sizeof shown));
   for (int i = 0; i < 2; i++) {
     given = json_object_get(root, scalings[i]);
@@ -521,7 +520,7 @@ static ch_status check_forms(const json_t *root, const char *where, ch_error *er
       return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" by types of layers needs an object {...} for each",
                      where, scalings[i]);
     if (given && !json_is_null(given) && !json_is_object(given))
-      return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" is %s where an object {...} is needed", where,
+      return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" is %s; it must be an object {...}", where,
                      scalings[i], ch_json_show(given, shown, sizeof shown));
   }
   return CH_OK;

@@ -46,11 +46,10 @@ static ch_status complete(ch_config *c, const char *where, ch_error *error) {
   settle_linear_layers(c);
   if (c->head_dim || (ch_mechanism_of(c)->modules & CH_MODULE_OWN_SIZES)) return CH_OK;
   if (c->hidden_size % c->num_attention_heads != 0)
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s: \"num_attention_heads\" is %lld, which must divide \"hidden_size\", %lld, unless \"head_dim\" "
-        "is given",
-        where, (long long)c->num_attention_heads, (long long)c->hidden_size);
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"num_attention_heads\" is %lld; it must divide \"hidden_size\", %lld, unless "
+                   "\"head_dim\" is given",
+                   where, (long long)c->num_attention_heads, (long long)c->hidden_size);
   c->head_dim = c->hidden_size / c->num_attention_heads;
   return CH_OK;
 }
@@ -181,11 +180,10 @@ static bool is_hub_name(const char *path) {
 
 ch_status ch_config_read(const char *path, ch_config *config, ch_error *error) {
   if (is_hub_name(path))
-    return ch_fail(
-        error, CH_ERROR_IO,
-        "a local directory is needed, and there is no %s here; if that is a name of the Hugging "
-        "Face Hub, download it first with `hf download %s` and name the directory that this prints",
-        path, path);
+    return ch_fail(error, CH_ERROR_IO,
+                   "%s does not exist; if it is a model of the Hugging Face Hub, run `hf download %s` and "
+                   "give the directory that it prints",
+                   path, path);
   char *file = ch_is_directory(path) ? ch_path_join(path, "config.json") : strdup(path), *text = NULL;
   if (!file) return ch_no_memory(error);
   size_t size = 0;

@@ -49,7 +49,7 @@ static ch_status settle_groups(const ch_deepseek_family *of, const json_t *root,
   bool known = greedy || !method || strcmp(method, of->sigmoid ? "noaux_tc" : "group_limited_greedy") == 0;
   if ((given && !method && !json_is_null(given)) || !known || (greedy && of->sigmoid)) {
     char shown[80];
-    return ch_fail(error, CH_ERROR_CONFIG, "%s: \"topk_method\" is %s where %s is needed", where,
+    return ch_fail(error, CH_ERROR_CONFIG, "%s: \"topk_method\" is %s; it must be %s", where,
                    ch_json_show(given, shown, sizeof shown),
                    of->sigmoid ? "\"noaux_tc\"" : "\"greedy\" or \"group_limited_greedy\"");
   }

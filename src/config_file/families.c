@@ -85,9 +85,10 @@ static ch_status read_sliding_layers(const json_t *root, const char *where, ch_c
     bool sliding = type && strcmp(type, "sliding_attention") == 0;
     if (!sliding && (!type || strcmp(type, "full_attention") != 0)) {
       char shown[80];
-      return ch_fail(error, CH_ERROR_CONFIG,
-                     "%s: \"layer_types\" has %s where \"full_attention\" or \"sliding_attention\" is needed",
-                     where, ch_json_show(json_array_get(types, i), shown, sizeof shown));
+      return ch_fail(
+          error, CH_ERROR_CONFIG,
+          "%s: \"layer_types\" has %s; each entry must be \"full_attention\" or \"sliding_attention\"", where,
+          ch_json_show(json_array_get(types, i), shown, sizeof shown));
     }
     list->type[i] = sliding ? CH_LAYER_SLIDING : CH_LAYER_FULL;
     *any = *any || sliding;
@@ -130,10 +131,9 @@ static ch_status read_vit(const json_t *root, const char *where, ch_config *conf
   config->attention_bias = config->attention_output_bias = true;
   CH_TRY(ch_config_read_group(root, "", "", CH_KEY_HUGGING_FACE, false, where, config, error));
   if (bias && !json_is_true(bias))
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s: \"qkv_bias\" is not true; a vit whose output projection alone has a bias is not supported",
-        where);
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"qkv_bias\" is not true; a bias on the output projection alone is not supported",
+                   where);
   if (!config->num_classes)
     config->num_classes = (int64_t)json_object_size(json_object_get(root, "id2label"));
   if (!config->num_classes) config->num_classes = 2; /* what the family's class assumes */
@@ -270,8 +270,8 @@ static ch_status refuse_quantised(const json_t *root, const char *where, const c
   if (!method && !name) snprintf(quoted, sizeof quoted, "a method that it does not name");
   return ch_fail(
       error, CH_ERROR_CONFIG,
-      "%s: \"%s\" says that the weights are quantised by %s%s, which is not read; an unquantised copy of the "
-      "model is needed, of which `crosshead quantize` makes Q8_0, Q6_K, Q4_K or Q4_0",
+      "%s: \"%s\" says that the weights are quantised by %s%s, which is not supported; use an unquantised "
+      "copy of the model, which `crosshead quantize` can turn into Q8_0, Q6_K, Q4_K or Q4_0",
       where, key, method ? method : quoted, bits);
 }
 

@@ -169,7 +169,7 @@ static const char *wanted(const ch_config_key *key, char *buffer, size_t size) {
     break;
   }
   case CH_KEY_FACTORS:
-    snprintf(buffer, size, "a list of at most %d numbers above 0, one for each pair of dims that turns",
+    snprintf(buffer, size, "a list of at most %d numbers above 0, one for each pair of dims that rotates",
              CH_MAX_PAIR_FACTORS);
     break;
   case CH_KEY_OBJECT:
@@ -224,7 +224,7 @@ typedef struct place {
 
 static ch_status wrong_value(const place *at, const ch_config_key *key, const json_t *json, ch_error *error) {
   char shown[80], right[400];
-  return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s%s\" is %s where %s is needed", at->where, at->prefix,
+  return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s%s\" is %s; it must be %s", at->where, at->prefix,
                  key->name, ch_json_show(json, shown, sizeof shown), wanted(key, right, sizeof right));
 }
 
@@ -394,7 +394,7 @@ static ch_status unknown_key(const place *at, const char *group, const char *nam
     if (strcmp(key->group, group) == 0 && count < 127)
       near[count++] = key->name;
     else if (strcmp(key->name, name) == 0)
-      return ch_fail(error, CH_ERROR_CONFIG, "%s: %s is no key of %s; it belongs to %s", at->where, shown,
+      return ch_fail(error, CH_ERROR_CONFIG, "%s: %s is not a key of %s; it belongs to %s", at->where, shown,
                      *group ? holder_of(group) : "the top level", holder_of(key->group));
   }
   near[count] = NULL;
@@ -462,7 +462,7 @@ static ch_status check_name(const ch_config_key *key, const ch_config *config, c
   char right[400];
   const char *name = (const char *)config + key->offset;
   if (memchr(name, 0, CH_NAME_SIZE) && listed(name, key->names())) return CH_OK;
-  return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" is \"%.*s\" where %s is needed", where, key->name,
+  return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" is \"%.*s\"; it must be %s", where, key->name,
                  CH_NAME_SIZE, name, wanted(key, right, sizeof right));
 }
 
@@ -484,7 +484,7 @@ static ch_status check_range(const ch_config_key *key, const ch_config *config, 
   }
   double value = load(key, config);
   if (in_range(key, value)) return CH_OK;
-  return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" is %.15g where %s is needed", where, key->name, value,
+  return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" is %.15g; it must be %s", where, key->name, value,
                  wanted(key, right, sizeof right));
 }
 

@@ -12,11 +12,10 @@ static ch_status check_types(const ch_config *c, const char *where, ch_error *er
   int64_t sliding = -1;
   if (!types->count) return CH_OK;
   if (types->count != c->num_hidden_layers)
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s: \"layer_types\" is a list of %lld, but \"num_hidden_layers\" is %lld; it must have one "
-        "entry a layer",
-        where, (long long)types->count, (long long)c->num_hidden_layers);
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"layer_types\" is a list of %lld, but \"num_hidden_layers\" is %lld; it must have "
+                   "one entry per layer",
+                   where, (long long)types->count, (long long)c->num_hidden_layers);
   for (int64_t i = 0; i < types->count && sliding < 0; i++)
     if (types->type[i] == CH_LAYER_SLIDING) sliding = i;
   if (sliding >= 0 && !c->sliding_window)
@@ -46,9 +45,7 @@ static ch_status check_vision(const ch_config *c, const char *where, ch_error *e
   if (!ch_config_is_vision(c) || (!c->sliding_window && !c->layer_types.count && !c->linear_attention.type))
     return CH_OK;
   return ch_fail(error, CH_ERROR_CONFIG,
-                 "%s: \"%s\" is for models of text, and \"model_type\" is \"%s\", whose tokens see all of an "
-                 "image; leave it out",
-                 where,
+                 "%s: \"%s\" is for text models, but \"model_type\" is \"%s\"; leave it out", where,
                  c->sliding_window      ? "sliding_window"
                  : c->layer_types.count ? "layer_types"
                                         : "linear_attention",
@@ -58,17 +55,15 @@ static ch_status check_vision(const ch_config *c, const char *where, ch_error *e
 static ch_status check_sink_logits(const ch_config *c, const char *where, ch_error *error) {
   if (!c->attention.sink_logits) return CH_OK;
   if (!(ch_mechanism_of(c)->modules & CH_MODULE_SINK_LOGITS))
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s: \"attention.sink_logits\" is true, which does not go with \"attention.type\" \"%s\"; leave "
-        "one of them out",
-        where, c->attention.type);
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"attention.sink_logits\" is true, which cannot be combined with \"attention.type\" "
+                   "\"%s\"; leave one of them out",
+                   where, c->attention.type);
   if (c->attention.head_norm)
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s: \"attention.sink_logits\" is true, but \"attention.head_norm\" removes the factor that it "
-        "gives a head's context; leave one of them out",
-        where);
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"attention.sink_logits\" is true, but \"attention.head_norm\" would cancel its "
+                   "effect; leave one of them out",
+                   where);
   return CH_OK;
 }
 
@@ -85,19 +80,19 @@ static ch_status check_linear_sizes(const ch_config *c, const char *where, ch_er
                 {"value_heads", "value_head_dim", l->value_heads * l->value_head_dim}};
   if (l->value_heads < l->heads || l->value_heads % l->heads != 0)
     return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s: \"linear_attention.value_heads\" is %lld, which must be a multiple of "
+                   "%s: \"linear_attention.value_heads\" is %lld; it must be a multiple of "
                    "\"linear_attention.heads\", %lld",
                    where, (long long)l->value_heads, (long long)l->heads);
   for (int i = 0; i < 2; i++)
     if (widths[i].width > MOST_LINEAR_WIDTH)
       return ch_fail(
           error, CH_ERROR_CONFIG,
-          "%s: \"linear_attention.%s\" times \"linear_attention.%s\" is %lld; at most %d make sense", where,
+          "%s: \"linear_attention.%s\" times \"linear_attention.%s\" is %lld; it must be at most %d", where,
           widths[i].heads, widths[i].size, (long long)widths[i].width, MOST_LINEAR_WIDTH);
   if (l->value_heads * l->value_head_dim > MOST_LINEAR_STATE / l->head_dim)
     return ch_fail(error, CH_ERROR_CONFIG,
                    "%s: \"linear_attention\" has %lld value heads with states of %lld by %lld; at most %d "
-                   "elements in a layer make sense",
+                   "elements per layer are supported",
                    where, (long long)l->value_heads, (long long)l->head_dim, (long long)l->value_head_dim,
                    MOST_LINEAR_STATE);
   return CH_OK;
@@ -134,8 +129,8 @@ static ch_status check_group_length(const ch_config *c, const char *key, int64_t
                                     ch_error *error) {
   if (layers <= c->num_hidden_layers) return CH_OK;
   return ch_fail(error, CH_ERROR_CONFIG,
-                 "%s: \"attention.%s\" is %lld, which must be at most \"num_hidden_layers\", %lld", where,
-                 key, (long long)layers, (long long)c->num_hidden_layers);
+                 "%s: \"attention.%s\" is %lld; it must be at most \"num_hidden_layers\", %lld", where, key,
+                 (long long)layers, (long long)c->num_hidden_layers);
 }
 
 ch_status ch_config_settle_layer_groups(ch_config *config, const char *where, ch_error *error) {
@@ -144,11 +139,10 @@ ch_status ch_config_settle_layer_groups(ch_config *config, const char *where, ch
     return CH_OK;
   CH_TRY(check_group_length(config, "kv_layer_group", a->kv_layer_group, where, error));
   if (a->layer_group_size > 1 && a->layer_group_size != a->kv_layer_group)
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s: \"attention.kv_layer_group\" is %lld and \"attention.layer_group_size\" is %lld, but with "
-        "\"attention.type\" \"%s\" they are two names of one number; leave one of them out",
-        where, (long long)a->kv_layer_group, (long long)a->layer_group_size, a->type);
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"attention.kv_layer_group\" is %lld and \"attention.layer_group_size\" is %lld, but "
+                   "with \"attention.type\" \"%s\" they mean the same; leave one of them out",
+                   where, (long long)a->kv_layer_group, (long long)a->layer_group_size, a->type);
   a->layer_group_size = a->kv_layer_group;
   a->kv_layer_group = 1;
   return CH_OK;
@@ -176,11 +170,10 @@ static ch_status check_group(const ch_config *c, const char *where, ch_error *er
   const int64_t group = c->attention.kv_layer_group;
   if (group <= 1) return CH_OK;
   if (!(ch_mechanism_of(c)->modules & CH_MODULE_KV_GROUP))
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s: \"attention.kv_layer_group\" is %lld, which does not go with \"attention.type\" \"%s\"; leave "
-        "one of them out",
-        where, (long long)group, c->attention.type);
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"attention.kv_layer_group\" is %lld, which cannot be combined with "
+                   "\"attention.type\" \"%s\"; leave one of them out",
+                   where, (long long)group, c->attention.type);
   CH_TRY(check_group_length(c, "kv_layer_group", group, where, error));
   for (int i = 0; i < c->sharing.projection_count; i++)
     if (ch_is_of_writer(c->sharing.projections[i]))

@@ -9,9 +9,10 @@
 /* Refuses a key that the mechanism does not support. */
 static ch_status not_with(const ch_config *c, const char *key, const char *value, const char *where,
                           ch_error *error) {
-  return ch_fail(error, CH_ERROR_CONFIG,
-                 "%s: \"%s\" is %s, which does not go with \"attention.type\" \"%s\"; leave one of them out",
-                 where, key, value, c->attention.type);
+  return ch_fail(
+      error, CH_ERROR_CONFIG,
+      "%s: \"%s\" is %s, which cannot be combined with \"attention.type\" \"%s\"; leave one of them out",
+      where, key, value, c->attention.type);
 }
 
 /* "k" of the bits that must not be named: the first of them. */
@@ -30,11 +31,11 @@ static ch_status check_states(const ch_config *c, const char *key, unsigned on, 
                               const char *where, ch_error *error) {
   char names[40];
   if (!(on & ~allowed)) return CH_OK;
-  return ch_fail(
-      error, CH_ERROR_CONFIG,
-      "%s: \"attention.%s.on\" names \"%s\", which it cannot change with \"attention.type\" \"%s\"; "
-      "name some of %s",
-      where, key, state_name(on & ~allowed), c->attention.type, allowed_states(allowed, names));
+  return ch_fail(error, CH_ERROR_CONFIG,
+                 "%s: \"attention.%s.on\" names \"%s\", which it cannot change with \"attention.type\" "
+                 "\"%s\"; name some "
+                 "of %s",
+                 where, key, state_name(on & ~allowed), c->attention.type, allowed_states(allowed, names));
 }
 
 static ch_status check_knocking(const ch_config *c, const ch_mechanism *m, const char *where,
@@ -66,11 +67,10 @@ static ch_status check_mixed_layers(const ch_config *c, const char *where, ch_er
         where, (long long)mix->first_layer, (long long)last, (long long)c->num_hidden_layers,
         (long long)c->num_hidden_layers - 1);
   if (mix->listed_layers && mix->listed_layers != c->num_hidden_layers)
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s: \"attention.head_mix.component_heads\" is a list of %lld, but \"num_hidden_layers\" is %lld; "
-        "it must have one entry a layer",
-        where, (long long)mix->listed_layers, (long long)c->num_hidden_layers);
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"attention.head_mix.component_heads\" is a list of %lld, but \"num_hidden_layers\" "
+                   "is %lld; it must have one entry per layer",
+                   where, (long long)mix->listed_layers, (long long)c->num_hidden_layers);
   for (int64_t i = 0; i < mix->listed_layers; i++)
     if ((i < mix->first_layer || i > last) && mix->listed[i] != ch_unmixed_entry(c))
       return ch_fail(error, CH_ERROR_CONFIG,
@@ -124,14 +124,13 @@ static ch_status check_by_head(const ch_config *c, const ch_mechanism *m, const 
   for (int layer = 0; layer < CH_MAX_LISTED_LAYERS; layer++)
     if (c->nope_layers[layer] && layer >= c->num_hidden_layers)
       return ch_fail(error, CH_ERROR_CONFIG,
-                     "%s: \"nope_layers\" names layer %d, which must be one from 0 to %lld", where, layer,
+                     "%s: \"nope_layers\" names layer %d; it must be one from 0 to %lld", where, layer,
                      (long long)c->num_hidden_layers - 1);
   if (partial && (rotary < 2 || rotary % 2 != 0))
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s: \"partial_rotary_factor\" is %g, which leaves %lld of %lld dims of \"head_dim\" to turn; "
-        "it must leave an even number from 2",
-        where, c->partial_rotary_factor, (long long)rotary, (long long)c->head_dim);
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"partial_rotary_factor\" is %g, which rotates %lld of %lld dims of \"head_dim\"; "
+                   "that number must be even and at least 2",
+                   where, c->partial_rotary_factor, (long long)rotary, (long long)c->head_dim);
   return CH_OK;
 }
 
@@ -151,8 +150,8 @@ static ch_status check_local_rope(const ch_config *c, const ch_mechanism *m, con
   for (int layer = 0; layer < CH_MAX_LISTED_LAYERS; layer++)
     if (c->local_rope_layers[layer] && layer >= c->num_hidden_layers)
       return ch_fail(error, CH_ERROR_CONFIG,
-                     "%s: \"local_rope_layers\" names layer %d, which must be one from 0 to %lld", where,
-                     layer, (long long)c->num_hidden_layers - 1);
+                     "%s: \"local_rope_layers\" names layer %d; it must be one from 0 to %lld", where, layer,
+                     (long long)c->num_hidden_layers - 1);
   return CH_OK;
 }
 

@@ -41,11 +41,10 @@ ch_status ch_config_read_qwen3_moe(const json_t *root, const char *where, ch_con
     return CH_OK;
   }
   if (m->active == 1 && m->renormalise)
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s: \"norm_topk_prob\" is true with one expert per token, whose weight would always be 1; "
-        "set it to false",
-        where);
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"norm_topk_prob\" is true with one expert per token, so its weight would always be "
+                   "1; set it to false",
+                   where);
   return CH_OK;
 }
 

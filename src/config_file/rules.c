@@ -24,18 +24,17 @@ static ch_status check_widths(const ch_config *c, const char *where, ch_error *e
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
     if (c->num_attention_heads * sizes[i].size > MOST_HEADS_WIDTH)
       return ch_fail(error, CH_ERROR_CONFIG,
-                     "%s: \"num_attention_heads\" times \"%s\" is %lld; at most %d make sense", where,
+                     "%s: \"num_attention_heads\" times \"%s\" is %lld; it must be at most %d", where,
                      sizes[i].name, (long long)(c->num_attention_heads * sizes[i].size), MOST_HEADS_WIDTH);
   return CH_OK;
 }
 
 static ch_status check_start(const ch_config *c, const char *where, ch_error *error) {
   if (c->init == CH_INIT_DEFAULT || c->parametrization == CH_PARAMETRIZATION_STANDARD) return CH_OK;
-  return ch_fail(
-      error, CH_ERROR_CONFIG,
-      "%s: \"init\" is for \"parametrization\": \"standard\"; leave it out, for \"spectral\" sets the "
-      "initial weights itself",
-      where);
+  return ch_fail(error, CH_ERROR_CONFIG,
+                 "%s: \"init\" is for \"parametrization\": \"standard\"; leave it out: \"spectral\" sets the "
+                 "initial weights itself",
+                 where);
 }
 
 static ch_status check_groups(const ch_config *c, const char *where, ch_error *error) {
@@ -48,7 +47,7 @@ static ch_status check_groups(const ch_config *c, const char *where, ch_error *e
   for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
     if (c->num_attention_heads % groups[i].heads != 0)
       return ch_fail(error, CH_ERROR_CONFIG,
-                     "%s: \"%s\" is %lld, which must divide \"num_attention_heads\", %lld", where,
+                     "%s: \"%s\" is %lld; it must divide \"num_attention_heads\", %lld", where,
                      groups[i].name, (long long)groups[i].heads, (long long)c->num_attention_heads);
   return CH_OK;
 }
@@ -60,7 +59,7 @@ static ch_status check_heads(const ch_config *c, const char *where, ch_error *er
   if (c->position == CH_POSITION_ROPE && c->head_dim % 2 != 0 && !own_sizes)
     return ch_fail(
         error, CH_ERROR_CONFIG,
-        "%s: \"head_dim\" is %lld, which must be even with \"position\": \"rope\" (it turns pairs)", where,
+        "%s: \"head_dim\" is %lld; it must be even with \"position\": \"rope\" (dims rotate in pairs)", where,
         (long long)c->head_dim);
   return CH_OK;
 }
@@ -78,19 +77,17 @@ static ch_status check_longrope(const ch_config *c, const char *where, ch_error 
   const ch_rope_scaling *s = &c->rope_scaling;
   const int64_t pairs = ch_rotary_dims(c) / 2;
   if (!(ch_mechanism_of(c)->modules & CH_MODULE_BY_HEAD))
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s: \"rope_scaling\" is of type \"longrope\", which does not go with \"attention.type\" \"%s\"; "
-        "leave one of them out",
-        where, c->attention.type);
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"rope_scaling\" is of type \"longrope\", which cannot be combined with "
+                   "\"attention.type\" \"%s\"; leave one of them out",
+                   where, c->attention.type);
   for (int i = 0; i < 2; i++) {
     int64_t count = i ? s->long_factor.count : s->short_factor.count;
     if (count != pairs)
-      return ch_fail(
-          error, CH_ERROR_CONFIG,
-          "%s: \"rope_scaling.%s\" has %lld numbers, but %lld pairs of dims of \"head_dim\" turn; it "
-          "must have one for each",
-          where, i ? "long_factor" : "short_factor", (long long)count, (long long)pairs);
+      return ch_fail(error, CH_ERROR_CONFIG,
+                     "%s: \"rope_scaling.%s\" has %lld numbers, but %lld pairs of dims of \"head_dim\" "
+                     "rotate; it must have one for each",
+                     where, i ? "long_factor" : "short_factor", (long long)count, (long long)pairs);
   }
   if (s->original_max_position_embeddings > 1) return CH_OK;
   return ch_fail(
@@ -115,17 +112,15 @@ static ch_status check_rope_scaling(const ch_config *c, const char *where, ch_er
   }
   if (other)
     return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s: \"rope_scaling\" has keys of rope type \"%s\", which it is not", where, other);
+                   "%s: \"rope_scaling\" has keys of rope type \"%s\", but another type", where, other);
   if (c->position != CH_POSITION_ROPE)
     return ch_fail(error, CH_ERROR_CONFIG, "%s: \"rope_scaling\" needs \"position\": \"rope\"; leave it out",
                    where);
   if (s->type == CH_ROPE_LONGROPE) return check_longrope(c, where, error);
   if (s->type == CH_ROPE_YARN && c->rope_theta <= 1)
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s: \"rope_theta\" is %g, which must be above 1 with rope type \"yarn\": its pairs must turn at "
-        "different speeds",
-        where, c->rope_theta);
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"rope_theta\" is %g; it must be above 1 with rope type \"yarn\"", where,
+                   c->rope_theta);
   if (!s->factor)
     missing = "factor";
   else if (s->type == CH_ROPE_LLAMA3) {
@@ -137,7 +132,7 @@ static ch_status check_rope_scaling(const ch_config *c, const char *where, ch_er
       missing = "original_max_position_embeddings";
     else if (s->high_freq_factor <= s->low_freq_factor)
       return ch_fail(error, CH_ERROR_CONFIG,
-                     "%s: \"rope_scaling.high_freq_factor\" is %g, which must be above low_freq_factor, %g",
+                     "%s: \"rope_scaling.high_freq_factor\" is %g; it must be above low_freq_factor, %g",
                      where, s->high_freq_factor, s->low_freq_factor);
   }
   if (!missing && s->type == CH_ROPE_YARN && !s->original_max_position_embeddings)
@@ -154,13 +149,13 @@ static ch_status check_expert_groups(const ch_moe_config *m, const char *where, 
   if (!m->groups && !m->active_groups) return CH_OK;
   if (!m->groups || !m->active_groups || m->active_groups > m->groups)
     return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s: \"moe.active_groups\" is %lld, which must be 1 to \"moe.groups\", %lld", where,
+                   "%s: \"moe.active_groups\" is %lld; it must be 1 to \"moe.groups\", %lld", where,
                    (long long)m->active_groups, (long long)m->groups);
   int64_t size = m->experts / m->groups, least = m->scoring == CH_SCORING_SIGMOID ? 2 : 1;
   if (m->experts % m->groups != 0 || size < least)
     return ch_fail(
         error, CH_ERROR_CONFIG,
-        "%s: \"moe.groups\" is %lld, which must divide \"moe.experts\", %lld, in groups of %lld at least",
+        "%s: \"moe.groups\" is %lld; it must divide \"moe.experts\", %lld, into groups of at least %lld",
         where, (long long)m->groups, (long long)m->experts, (long long)least);
   if (m->active > m->active_groups * size)
     return ch_fail(error, CH_ERROR_CONFIG,
@@ -175,11 +170,10 @@ static ch_status check_dense_layers(const ch_config *c, const char *where, ch_er
   const ch_moe_config *m = &c->moe;
   for (int layer = 0; layer < CH_MAX_LISTED_LAYERS; layer++)
     if (m->dense_layers[layer] && (layer < m->first_dense_layers || layer >= c->num_hidden_layers))
-      return ch_fail(
-          error, CH_ERROR_CONFIG,
-          "%s: \"moe.dense_layers\" names layer %d, which must be one from %lld to %lld: after the "
-          "first dense layers",
-          where, layer, (long long)m->first_dense_layers, (long long)c->num_hidden_layers - 1);
+      return ch_fail(error, CH_ERROR_CONFIG,
+                     "%s: \"moe.dense_layers\" names layer %d; it must be one from %lld to %lld: after the "
+                     "first dense layers",
+                     where, layer, (long long)m->first_dense_layers, (long long)c->num_hidden_layers - 1);
   if (ch_moe_layers_before(c, (int)c->num_hidden_layers) > 0) return CH_OK;
   return ch_fail(error, CH_ERROR_CONFIG,
                  "%s: \"moe.dense_layers\" leaves no layer with experts; it must leave one", where);
@@ -202,14 +196,13 @@ static ch_status check_moe(const ch_config *c, const char *where, ch_error *erro
                                 : "expert_intermediate_size");
   if (m->active > m->experts)
     return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s: \"moe.active\" is %lld, which must be at most \"moe.experts\", %lld", where,
+                   "%s: \"moe.active\" is %lld; it must be at most \"moe.experts\", %lld", where,
                    (long long)m->active, (long long)m->experts);
   if (m->first_dense_layers >= c->num_hidden_layers)
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s: \"moe.first_dense_layers\" is %lld, which must be below \"num_hidden_layers\", %lld, or "
-        "no layer has experts",
-        where, (long long)m->first_dense_layers, (long long)c->num_hidden_layers);
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"moe.first_dense_layers\" is %lld; it must be below \"num_hidden_layers\", %lld, or "
+                   "no layer has experts",
+                   where, (long long)m->first_dense_layers, (long long)c->num_hidden_layers);
   CH_TRY(check_dense_layers(c, where, error));
   if (strcmp(c->hidden_act, ch_ffn_swiglu) != 0 && !ch_ffn_of(c)->clamped)
     return ch_fail(error, CH_ERROR_CONFIG,
@@ -250,8 +243,8 @@ static ch_status check_norm(const ch_config *c, const char *where, ch_error *err
 static ch_status check_id(const char *key, int64_t id, const ch_config *c, const char *where,
                           ch_error *error) {
   if (id < c->vocab_size) return CH_OK;
-  return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" is %lld, which must be below \"vocab_size\", %lld",
-                 where, key, (long long)id, (long long)c->vocab_size);
+  return ch_fail(error, CH_ERROR_CONFIG, "%s: \"%s\" is %lld; it must be below \"vocab_size\", %lld", where,
+                 key, (long long)id, (long long)c->vocab_size);
 }
 
 static ch_status check_images(const ch_config *c, const char *where, ch_error *error) {
@@ -260,9 +253,8 @@ static ch_status check_images(const ch_config *c, const char *where, ch_error *e
     return ch_fail(error, CH_ERROR_CONFIG, "%s: \"num_classes\" is missing; it must be a whole number from 1",
                    where);
   if (c->image_size % c->patch_size != 0)
-    return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s: \"patch_size\" is %lld, which must divide \"image_size\", %lld", where,
-                   (long long)c->patch_size, (long long)c->image_size);
+    return ch_fail(error, CH_ERROR_CONFIG, "%s: \"patch_size\" is %lld; it must divide \"image_size\", %lld",
+                   where, (long long)c->patch_size, (long long)c->image_size);
   if (c->attention.gate_embedding_dim)
     return ch_fail(
         error, CH_ERROR_CONFIG,

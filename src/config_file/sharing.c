@@ -21,12 +21,11 @@ static ch_status check_groups(const ch_config *c, const char *where, ch_error *e
   for (int i = 0; i < s->group_count; i++) {
     long long first = s->groups[i][0], last = s->groups[i][1];
     if (first != next || last < first || last >= c->num_hidden_layers)
-      return ch_fail(
-          error, CH_ERROR_CONFIG,
-          "%s: \"sharing.groups\" has [%lld, %lld] where a group from layer %lld to one of at most "
-          "%lld is needed: groups follow each other and cover all %lld layers",
-          where, first, last, (long long)next, (long long)c->num_hidden_layers - 1,
-          (long long)c->num_hidden_layers);
+      return ch_fail(error, CH_ERROR_CONFIG,
+                     "%s: \"sharing.groups\" has [%lld, %lld]; this group must be from layer %lld to at most "
+                     "%lld: groups follow each other and cover all %lld layers",
+                     where, first, last, (long long)next, (long long)c->num_hidden_layers - 1,
+                     (long long)c->num_hidden_layers);
     next = last + 1;
   }
   if (next < c->num_hidden_layers)
@@ -65,12 +64,11 @@ static int64_t most_layers(const ch_config *c) {
 static ch_status check_common_atoms(const ch_config *c, const char *where, ch_error *error) {
   int64_t most = c->num_hidden_layers * c->sharing.projection_count;
   if (c->sharing.atoms <= most) return CH_OK;
-  return ch_fail(
-      error, CH_ERROR_CONFIG,
-      "%s: \"sharing.atoms\" is %lld, more than the %lld matrices of %lld layers and %d projections; "
-      "that many save nothing; ask for fewer",
-      where, (long long)c->sharing.atoms, (long long)most, (long long)c->num_hidden_layers,
-      c->sharing.projection_count);
+  return ch_fail(error, CH_ERROR_CONFIG,
+                 "%s: \"sharing.atoms\" is %lld, more than the %lld matrices of %lld layers and %d "
+                 "projections, which saves nothing; use fewer",
+                 where, (long long)c->sharing.atoms, (long long)most, (long long)c->num_hidden_layers,
+                 c->sharing.projection_count);
 }
 
 static ch_status check_atoms(const ch_config *c, const char *where, ch_error *error) {
@@ -84,15 +82,14 @@ static ch_status check_atoms(const ch_config *c, const char *where, ch_error *er
   if (s->common_dictionary) CH_TRY(check_common_atoms(c, where, error));
   if (s->atoms > c->num_hidden_layers && !s->common_dictionary)
     return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s: \"sharing.atoms\" is %lld, more than \"num_hidden_layers\", %lld; that many "
-                   "save nothing; ask for fewer",
+                   "%s: \"sharing.atoms\" is %lld, more than \"num_hidden_layers\", %lld, which saves "
+                   "nothing; use fewer",
                    where, (long long)s->atoms, (long long)c->num_hidden_layers);
   if (s->atoms > most_layers(c) && !s->common_dictionary)
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s: \"sharing.atoms\" is %lld, but the largest of \"sharing.groups\" has %lld layers; that "
-        "many atoms save nothing; ask for fewer",
-        where, (long long)s->atoms, (long long)most_layers(c));
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "%s: \"sharing.atoms\" is %lld, but the largest of \"sharing.groups\" has %lld layers, "
+                   "which saves nothing; use fewer",
+                   where, (long long)s->atoms, (long long)most_layers(c));
   if (s->rank) return not_of_type(s, "rank", "a number", "\"low_rank\"", where, error);
   return CH_OK;
 }

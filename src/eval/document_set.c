@@ -80,10 +80,9 @@ ch_status ch_document_set_split(ch_document_set *set, double share, ch_document_
   set->documents[0].size = cut;
   if (rest->documents[0].size > 0 && cut > 0) return CH_OK;
   ch_document_set_close(rest);
-  return ch_fail(
-      error, CH_ERROR_ARGUMENT,
-      "%s is too short to keep a part of it back; give a longer text, or another one to measure on",
-      set->file.path);
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "%s is too short to hold out a part of it; give a longer text, or another one to measure on",
+                 set->file.path);
 }
 
 int32_t ch_token_between(const ch_tokenizer *tokenizer, const ch_config *config) {

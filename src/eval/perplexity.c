@@ -1,4 +1,5 @@
-/* Tokens into windows, windows through the scorer, sums into perplexities. */
+/* Perplexity of a text: tokens into windows, windows through the scorer, sums into perplexities per token, word and
+ * byte. */
 #include "eval/perplexity.h"
 
 #include <math.h>
@@ -86,7 +87,7 @@ static ch_status cut_text(const ch_tokenizer *tokenizer, const ch_document *docu
   CH_TRY(ch_encode_joined(tokenizer, documents, count, end_token, settings->limit, ids, error));
   if (ids->size < 2)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "the text has %zu token%s; at least 2 are needed, for the first is not predicted",
+                   "the text has %zu token%s; at least 2 are needed, because the first is not predicted",
                    ids->size, ids->size == 1 ? "" : "s");
   return ch_windows_strided(windows, ids->data, (int64_t)ids->size, settings->window, settings->stride,
                             error);

@@ -139,7 +139,7 @@ static ch_status sum_losses(const ch_score_window *window, const float *losses, 
   *sum = 0;
   for (int64_t i = window->first - 1; i < window->length - 1; i++) {
     if (!isfinite(losses[i]))
-      return ch_fail(error, CH_ERROR_NUMERIC, "the loss of a token is %s; the model's numbers are broken",
+      return ch_fail(error, CH_ERROR_NUMERIC, "the loss of a token is %s; the model is damaged",
                      isnan(losses[i]) ? "not a number" : "infinite");
     *sum += (double)losses[i];
   }

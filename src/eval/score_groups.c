@@ -191,7 +191,7 @@ static ch_status read_scores(group_scorer *s, const group *g, int64_t index, con
   ch_continuation_score sum = {.greedy = true};
   for (int64_t t = w->first - 1 - g->shared; t < w->length - 1 - g->shared; t++) {
     if (!isfinite(scores[2 * t]))
-      return ch_fail(error, CH_ERROR_NUMERIC, "the loss of a token is %s; the model's numbers are broken",
+      return ch_fail(error, CH_ERROR_NUMERIC, "the loss of a token is %s; the model is damaged",
                      isnan(scores[2 * t]) ? "not a number" : "infinite");
     sum.nll += (double)scores[2 * t];
     sum.greedy &= scores[2 * t + 1] == 0;

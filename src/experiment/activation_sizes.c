@@ -1,4 +1,5 @@
-/* Which nodes of a graph are activations, what they are called, and how large their values are. */
+/* Observes the nodes of a graph that are activations: their names, and the root mean square of their values and of the
+ * change since the first pass. It knows nothing of widths and steps; coordinate_check.c compares them. */
 #include "experiment/activation_sizes.h"
 
 #include <math.h>

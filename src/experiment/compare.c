@@ -1,4 +1,5 @@
-/* One comparison from its settings to its results: plan, text or images, then run after run. */
+/* One comparison from its settings to its results: plan, text or images, run after run, further seeds while the choice
+ * is open, timing, tasks. How a run is trained and who trains it is decided in trial/. */
 #include "experiment/trial/prepare.h"
 #include "experiment/compare.h"
 
@@ -310,7 +311,7 @@ static ch_status decide(comparison_job *c, ch_error *error) {
 static ch_status comparison_interrupted(const ch_compare_setup *setup, ch_error *error) {
   if (setup->comparison->planned == 0)
     return ch_fail(error, CH_ERROR_INTERRUPTED,
-                   "interrupted before the first model; the same command begins again in %s",
+                   "interrupted before the first model; the same command starts again in %s",
                    setup->settings.report.out);
   return ch_fail(
       error, CH_ERROR_INTERRUPTED,

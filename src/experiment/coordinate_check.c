@@ -1,4 +1,6 @@
-/* A coordinate check from its settings to its results: trains one model after another for a few steps. */
+/* A coordinate check from its settings to its results: models of several widths, trained one after another for a few
+ * steps, and the slopes of their activations' sizes against the width. activation_sizes.c measures the activations;
+ * this file chooses when, repeats over seeds and judges the slopes. */
 #include "experiment/coordinate_check.h"
 
 #include <math.h>
@@ -6,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/file.h"
 #include "base/file_names.h"
 #include "base/text.h"
@@ -38,14 +41,14 @@ static ch_status read_widths(const char *text, width_list *list, ch_error *error
     if (list->count == CH_COORDINATE_MOST_WIDTHS)
       return ch_fail(error, CH_ERROR_ARGUMENT, "{widths} has more than %d widths", CH_COORDINATE_MOST_WIDTHS);
     if (list->count > 0 && list->widths[list->count - 1] >= width)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "{widths}: %lld does not follow %lld; give rising widths",
+      return ch_fail(error, CH_ERROR_ARGUMENT, "{widths} has %lld after %lld; widths must increase",
                      (long long)width, (long long)list->widths[list->count - 1]);
     list->widths[list->count++] = width;
     at += length;
     if (!*at) break;
   }
   if (list->count > 1) return CH_OK;
-  return ch_fail(error, CH_ERROR_ARGUMENT, "{widths} has one width; sizes are compared between two or more");
+  return ch_fail(error, CH_ERROR_ARGUMENT, "{widths} has one width; give two or more");
 }
 
 /* The runs of a check as a comparison has them. */
@@ -310,7 +313,7 @@ static ch_status check_width(check *c, int mechanism, int width, ch_error *error
     status = check_seed(c, mechanism, width, error);
   }
   if (status == CH_ERROR_INTERRUPTED)
-    return ch_fail(error, status, "interrupted at %s of width %lld; the same command begins anew", name,
+    return ch_fail(error, status, "interrupted at %s of width %lld; the same command starts again", name,
                    (long long)c->list.widths[width]);
   if (status != CH_OK) ch_fail_in(error, name);
   return status;
@@ -467,13 +470,9 @@ ch_status ch_coordinates_make(const ch_coordinate_settings *settings, ch_coordin
 
 /* --- JSON ------------------------------------------------------------------------------------------------------- */
 
-static json_t *finite_or_null(double value) {
-  return isfinite(value) ? json_real(value) : json_null();
-}
-
 static json_t *row_to_json(const double *values, int count) {
   json_t *row = json_array();
-  for (int i = 0; i < count; i++) json_array_append_new(row, finite_or_null(values[i]));
+  for (int i = 0; i < count; i++) json_array_append_new(row, ch_json_finite(values[i]));
   return row;
 }
 
@@ -495,8 +494,8 @@ static json_t *activation_to_json(const ch_coordinate *a, const ch_coordinate_gr
                    a->of_stream ? "embedding" : "one", "sizes", table_to_json(a->sizes, grid), "changes",
                    table_to_json(a->changes, grid), "slopes", row_to_json(a->slopes, grid->step_count),
                    "change_slopes", row_to_json(a->change_slopes, grid->step_count), "slope",
-                   finite_or_null(a->slopes[grid->step_count - 1]), "flat", a->flat, "change_slope",
-                   finite_or_null(a->change_slopes[grid->step_count - 1]), "change_flat", a->change_flat);
+                   ch_json_finite(a->slopes[grid->step_count - 1]), "flat", a->flat, "change_slope",
+                   ch_json_finite(a->change_slopes[grid->step_count - 1]), "change_flat", a->change_flat);
 }
 
 static json_t *model_to_json(const ch_coordinate_model *model, const ch_coordinate_grid *grid) {

@@ -1,4 +1,5 @@
-/* Fitting every curve of a file. */
+/* Fits laws to the curves of a file and to the models of a file. findings/curve_file.c reads the files, src/laws fits;
+ * here are the warnings that belong to a law, and its JSON. */
 #define _GNU_SOURCE
 #include "experiment/fit.h"
 
@@ -70,11 +71,10 @@ static json_t *lines_to_json(ch_text *text) {
 
 void ch_scaling_law_warnings(const ch_scaling_law *law, ch_text *text) {
   if (law->systematic > 0)
-    ch_text_printf(
-        text,
-        "The law does not fit: of the losses' deviations from it, %.3g is systematic, not noise; intervals "
-        "and predictions are too narrow.\n",
-        law->systematic);
+    ch_text_printf(text,
+                   "The law does not fit: %.3g of the losses' deviations from it is systematic, not noise. "
+                   "Intervals and predictions are too narrow.\n",
+                   law->systematic);
   else if (law->correlation > 0.9)
     ch_text_printf(text,
                    "The law may not fit: neighbouring points deviate from it together (correlation %.2f).\n",
@@ -83,7 +83,7 @@ void ch_scaling_law_warnings(const ch_scaling_law *law, ch_text *text) {
     ch_text_printf(text, "The law does not fit %d of the %d points, which count as outliers.\n",
                    law->outliers, law->points);
   if (!(law->alpha.low > 0) || !(law->alpha.high < INFINITY))
-    ch_text_puts(text, "These losses do not bound alpha, so they cannot predict how the loss continues.\n");
+    ch_text_puts(text, "These losses do not bound alpha, so they cannot be extrapolated.\n");
 }
 
 static json_t *curve_fit_json(const ch_curve_fit *f) {
@@ -151,11 +151,10 @@ static void put_unbounded(const ch_size_law *law, ch_text *text) {
 void ch_size_law_warnings(const ch_size_law *law, ch_text *text) {
   ch_text open = {0};
   if (law->systematic > 0) {
-    ch_text_printf(
-        text,
-        "The law does not fit: of the deviations from it, %.2g %% of the loss is systematic, not noise; "
-        "intervals and predictions are too narrow.",
-        100 * law->systematic);
+    ch_text_printf(text,
+                   "The law does not fit: systematic deviations from it are %.2g %% of the loss. Intervals "
+                   "and predictions are too narrow.",
+                   100 * law->systematic);
     if (law->other_noise > 0 && law->other_noise < law->noise / 2)
       ch_text_printf(text, " The law \"%s\" leaves %.2g %%.",
                      law->form == CH_SIZE_FORM_SUM ? "size" : "chinchilla", 100 * law->other_noise);
@@ -167,9 +166,9 @@ void ch_size_law_warnings(const ch_size_law *law, ch_text *text) {
   put_unbounded(law, &open);
   if (law->says_nothing)
     ch_text_puts(text,
-                 "These models do not say how the loss depends on size or on tokens: more of them would.\n");
+                 "These models do not determine how the loss depends on size or on tokens. Add models.\n");
   else if (open.size > 0)
-    ch_text_printf(text, "These models do not bound %s: more sizes or numbers of tokens would.\n", open.data);
+    ch_text_printf(text, "These models do not bound %s. Add sizes or numbers of tokens.\n", open.data);
   text->failed |= open.failed;
   ch_text_free(&open);
 }

@@ -1,7 +1,9 @@
-/* Forecasts the cost of a comparison from some steps of each of its models. */
+/* Forecasts the cost of a comparison: times some steps of each of its models and multiplies. It prepares nothing on
+ * disk, so the text is only estimated (trial/text_estimate.c). */
 #include "experiment/trial/prepare.h"
 #include "experiment/forecast.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/file.h"
@@ -11,6 +13,7 @@
 #include "experiment/lineup/ladder_sizes.h"
 #include "experiment/trial/shares.h"
 #include "experiment/speed/step_timing.h"
+#include "train/worker.h"
 
 enum {
   MOST_RESULT_BYTES = 1 << 26,
@@ -63,36 +66,107 @@ static ch_status count_runs(const ch_compare_setup *setup, const ch_planned_mode
   return CH_OK;
 }
 
-static ch_status foresee(ch_compare_setup *setup, const ch_planned_model *planned, const int *share_of,
-                         ch_compare_forecast *forecast, ch_error *error) {
-  ch_mechanism_forecast *model = &forecast->models[forecast->count++];
+/* What is left of a model's runs, and the cost of one of their steps. */
+typedef struct left {
   ch_train_options training;
-  const ch_train_options *t = &training;
-  int64_t steps;
-  ch_step_timing timing;
-  CH_TRY(ch_compare_training_of(setup, planned, &training, error));
+  int64_t runs, steps;
+  double step_seconds; /* 0: not known */
+  int64_t memory_bytes, weight_bytes;
+} left;
+
+static ch_status count_left(ch_compare_setup *setup, const ch_planned_model *planned, const int *share_of,
+                            ch_compare_forecast *forecast, left *l, ch_error *error) {
+  ch_mechanism_forecast *model = &forecast->models[forecast->count++];
+  const ch_train_options *t = &l->training;
+  *l = (left){0};
+  CH_TRY(ch_compare_training_of(setup, planned, &l->training, error));
   *model = (ch_mechanism_forecast){.name = ch_arena_strdup(&forecast->arena, planned->name),
                                    .parameters = planned->parameters,
                                    .tokens = t->steps * ch_train_step_tokens(t)};
   if (!model->name) return ch_no_memory(error);
-  CH_TRY(count_runs(setup, planned, t, share_of, model, &steps, error));
-  int64_t runs = model->runs - model->finished;
+  CH_TRY(count_runs(setup, planned, t, share_of, model, &l->steps, error));
+  l->runs = model->runs - model->finished;
   if (setup->settings.rates.tune && model->runs > 0 &&
       model->finished == 0) { /* the most rates that may be tried */
-    steps += setup->settings.rates.tune * t->steps;
-    runs += setup->settings.rates.tune;
+    l->steps += setup->settings.rates.tune * t->steps;
+    l->runs += setup->settings.rates.tune;
   }
-  if (steps == 0) return CH_OK;
-  CH_TRY(ch_time_steps(&planned->config, &setup->training, ch_compare_source(setup), 1, ch_compare_stopped,
-                       setup, &timing, error));
-  double step_tokens = (double)ch_train_step_tokens(t);
-  double evaluations = (double)steps / (double)(t->eval_every > 0 ? t->eval_every : t->steps);
-  model->tokens_per_second = timing.seconds > 0 ? step_tokens / timing.seconds : 0;
-  model->seconds =
-      timing.seconds * ((double)steps + evaluation_cost * evaluations * (double)t->eval_tokens / step_tokens);
-  model->memory_bytes = (int64_t)timing.memory_bytes;
-  model->disk_bytes = runs * COPIES_ON_DISK * (int64_t)timing.weight_bytes;
   return CH_OK;
+}
+
+/* Times steps of a model, of fewer sequences where whole ones would take long. */
+static ch_status time_model(ch_compare_setup *setup, const ch_planned_model *planned, left *l,
+                            ch_error *error) {
+  const double most_flops = 2e11; /* of a step, some seconds of a small machine */
+  ch_train_options sample = setup->training;
+  int64_t whole = sample.batch * sample.accumulate, micro = sample.micro_batch > 0 ? sample.micro_batch : 1;
+  ch_step_timing timing;
+  if (6.0 * (double)planned->parameters * (double)ch_train_step_tokens(&sample) > most_flops) {
+    double sequence = 6 * (double)planned->parameters * (double)sample.sequence;
+    while (sample.batch > micro && (sample.batch % 2 || (double)sample.batch * sequence > most_flops))
+      sample.batch = sample.batch % 2 ? micro : sample.batch / 2;
+    if (sample.batch % micro) sample.batch = micro;
+    sample.accumulate = 1;
+  }
+  CH_TRY(ch_time_steps(&planned->config, &sample, ch_compare_source(setup), 1, ch_compare_stopped, setup,
+                       &timing, error));
+  l->step_seconds = timing.seconds * (double)whole / (double)(sample.batch * sample.accumulate);
+  l->memory_bytes = (int64_t)timing.memory_bytes;
+  l->weight_bytes = (int64_t)timing.weight_bytes;
+  return CH_OK;
+}
+
+static void spell_as_option(const char *setting, char *out, size_t size, void *user) {
+  (void)user;
+  snprintf(out, size, "--%s", setting);
+}
+
+/* Lets the worker time steps of all models that are not finished. If it cannot, the forecast says why. */
+static ch_status time_in_pytorch(ch_compare_setup *setup, left *lefts, ch_compare_forecast *forecast,
+                                 ch_error *error) {
+  const ch_compare_settings *s = &setup->settings;
+  const ch_worker worker = {.python = s->workers.python,
+                            .device = s->workers.device,
+                            .micro_batch = s->training.micro_batch,
+                            .shard = s->workers.shard};
+  ch_worker_forecast *timed = ch_arena_alloc(&forecast->arena, (size_t)setup->plan.count * sizeof *timed);
+  ch_error reason = {0};
+  int count = 0;
+  if (!timed) return ch_no_memory(error);
+  for (int i = 0; i < setup->plan.count; i++) {
+    lefts[i].weight_bytes = setup->plan.models[i].parameters * (s->training.type == CH_PRECISION_F64 ? 8 : 4);
+    if (lefts[i].steps)
+      timed[count++] =
+          (ch_worker_forecast){.config = &setup->plan.models[i].config, .options = &lefts[i].training};
+  }
+  if (count == 0) return CH_OK;
+  ch_status status =
+      ch_worker_measure(&worker, s->workers.ranks_per_run, timed, count, ch_compare_stopped, setup, &reason);
+  if (status == CH_ERROR_INTERRUPTED) return ch_fail_as(error, status, &reason);
+  if (status != CH_OK) {
+    char sentence[sizeof reason.message];
+    ch_error_spell(&reason, spell_as_option, NULL, sentence, sizeof sentence);
+    forecast->untimed = ch_arena_strdup(&forecast->arena, sentence);
+    return forecast->untimed ? CH_OK : ch_no_memory(error);
+  }
+  for (int i = setup->plan.count - 1; i >= 0; i--) {
+    if (!lefts[i].steps) continue;
+    count--;
+    lefts[i].step_seconds = timed[count].seconds;
+    lefts[i].memory_bytes = timed[count].memory_bytes;
+  }
+  return CH_OK;
+}
+
+static void put_cost(const left *l, ch_mechanism_forecast *model) {
+  const ch_train_options *t = &l->training;
+  double step_tokens = (double)ch_train_step_tokens(t);
+  double evaluations = (double)l->steps / (double)(t->eval_every > 0 ? t->eval_every : t->steps);
+  model->tokens_per_second = l->step_seconds > 0 ? step_tokens / l->step_seconds : 0;
+  model->seconds = l->step_seconds *
+                   ((double)l->steps + evaluation_cost * evaluations * (double)t->eval_tokens / step_tokens);
+  model->memory_bytes = l->memory_bytes;
+  model->disk_bytes = l->runs * COPIES_ON_DISK * l->weight_bytes;
 }
 
 static void add_models(ch_compare_forecast *forecast) {
@@ -114,6 +188,7 @@ static ch_status foresee_size(ch_compare_setup *setup, int64_t size, ch_compare_
   forecast->images = ch_compare_on_images(setup);
   forecast->tunes = setup->settings.rates.tune > 0;
   forecast->open = setup->settings.schedule.until_decided;
+  forecast->pytorch = setup->settings.workers.engine == CH_ENGINE_PYTORCH;
   forecast->machine_bytes = (double)setup->comparison->machine.memory_bytes;
   forecast->part = setup->settings.schedule.part;
   forecast->parts = setup->settings.schedule.parts;
@@ -124,17 +199,28 @@ static ch_status foresee_size(ch_compare_setup *setup, int64_t size, ch_compare_
     if (!share_of) return ch_no_memory(error);
     CH_TRY(ch_compare_divide(setup, share_of, error));
   }
+  left *lefts = ch_arena_alloc(&forecast->arena, (size_t)setup->plan.count * sizeof *lefts);
+  if (!lefts) return ch_no_memory(error);
+  bool native = setup->settings.workers.engine == CH_ENGINE_NATIVE;
+  ch_mechanism_forecast *models = &forecast->models[forecast->count];
   for (int i = 0; i < setup->plan.count; i++) {
-    ch_status status = foresee(setup, &setup->plan.models[i], share_of, forecast, error);
+    const ch_planned_model *planned = &setup->plan.models[i];
+    ch_status status = count_left(setup, planned, share_of, forecast, &lefts[i], error);
+    if (status == CH_OK && native && lefts[i].steps) status = time_model(setup, planned, &lefts[i], error);
     if (status == CH_ERROR_INTERRUPTED) return ch_fail(error, status, "interrupted; nothing was written");
-    if (status != CH_OK) ch_fail_in(error, setup->plan.models[i].name);
+    if (status != CH_OK) ch_fail_in(error, planned->name);
     CH_TRY(status);
+  }
+  ch_status status = native ? CH_OK : time_in_pytorch(setup, lefts, forecast, error);
+  if (status == CH_ERROR_INTERRUPTED) return ch_fail(error, status, "interrupted; nothing was written");
+  CH_TRY(status);
+  for (int i = 0; i < setup->plan.count; i++) {
+    if (lefts[i].steps) put_cost(&lefts[i], &models[i]);
     if (!size) continue;
     char count[32];
-    ch_mechanism_forecast *model = &forecast->models[forecast->count - 1];
-    model->name = ch_arena_printf(&forecast->arena, "%s, %s", model->name,
-                                  ch_format_count((double)size, count, sizeof count));
-    if (!model->name) return ch_no_memory(error);
+    models[i].name = ch_arena_printf(&forecast->arena, "%s, %s", models[i].name,
+                                     ch_format_count((double)size, count, sizeof count));
+    if (!models[i].name) return ch_no_memory(error);
   }
   return CH_OK;
 }
@@ -203,12 +289,26 @@ static json_t *mechanism_forecast_json(const ch_mechanism_forecast *m, bool imag
   return object;
 }
 
+/* Figures that are not known become null. */
+static void put_unknown(json_t *object) {
+  static const char *const keys[] = {"seconds", "memory_bytes", "train_tokens_per_second",
+                                     "train_images_per_second"};
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+    if (json_object_get(object, keys[i])) json_object_set_new(object, keys[i], json_null());
+}
+
 json_t *ch_forecast_to_json(const ch_compare_forecast *forecast) {
   json_t *models = json_array();
   for (int i = 0; models && i < forecast->count; i++)
     json_array_append_new(models, mechanism_forecast_json(&forecast->models[i], forecast->images));
   json_t *object = json_pack("{so so}", "models", models, "total",
                              mechanism_forecast_json(&forecast->total, forecast->images));
+  if (object && forecast->untimed) {
+    for (size_t i = 0; i < json_array_size(models); i++)
+      if (forecast->models[i].finished < forecast->models[i].runs) put_unknown(json_array_get(models, i));
+    put_unknown(json_object_get(object, "total"));
+    json_object_set_new(object, "not_estimated", json_string(forecast->untimed));
+  }
   if (object && forecast->parts)
     json_object_update_new(object, json_pack("{si si}", "share", forecast->part, "shares", forecast->parts));
   return object;

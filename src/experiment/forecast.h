@@ -16,6 +16,8 @@ struct ch_compare_forecast {
   bool tunes;           /* learning rates are tried first: times and disk count the most that may be */
   bool open;            /* seeds may be added until there is a verdict */
   int part, parts;      /* only this part's runs count, with parts > 0 */
+  const char *untimed;  /* why PyTorch could not time steps: seconds and memory are not known; or NULL */
+  bool pytorch;         /* it trains */
   double machine_bytes; /* of memory; 0: not known */
   ch_arena arena;
 };

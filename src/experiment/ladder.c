@@ -1,4 +1,5 @@
-/* One comparison after another, first at the requested size, then at all others. */
+/* Runs one comparison after another, first at the requested size, then at all others, and fits the laws of their
+ * losses. Each rung is a comparison with a directory of its own; laws/ladder_laws.c has the numerics. */
 #include "experiment/ladder.h"
 
 #include <math.h>
@@ -209,11 +210,10 @@ static ch_status climb(const ch_compare_settings *settings, int64_t base, const 
     status = ch_agree(settings->workers.ranks, status, error);
     if (status == CH_OK) status = ch_compare(&own, outside, &rung, error);
     if (status == CH_OK && rung.data.vocab_size != comparison->data.vocab_size)
-      status =
-          ch_fail(error, CH_ERROR_FORMAT,
-                  "%s has a vocabulary of %lld where that of the comparison is %lld; remove it, and the same "
-                  "command makes it anew",
-                  directory, (long long)rung.data.vocab_size, (long long)comparison->data.vocab_size);
+      status = ch_fail(
+          error, CH_ERROR_FORMAT,
+          "%s has a vocabulary of %lld, but the comparison has %lld; remove it and repeat the command",
+          directory, (long long)rung.data.vocab_size, (long long)comparison->data.vocab_size);
     if (status == CH_OK && has_results(settings)) status = take_rung(&rung, i, ladder, error);
     status = ch_agree(settings->workers.ranks, status, error);
     ch_arena_free(&rung.arena);
@@ -228,8 +228,7 @@ static ch_status check_names(const char *mechanisms, ch_error *error) {
   ch_status status = ch_compare_plan_names(mechanisms, &plan, error);
   for (int m = 0; status == CH_OK && m < plan.count; m++)
     if (plan.models[m].from_file)
-      status = ch_fail(error, CH_ERROR_ARGUMENT,
-                       "{ladder} needs mechanisms by name: the shape of %s is its own at every size",
+      status = ch_fail(error, CH_ERROR_ARGUMENT, "{ladder} needs names of mechanisms: %s has a fixed shape",
                        plan.models[m].name);
   ch_compare_plan_free(&plan);
   return status;

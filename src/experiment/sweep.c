@@ -1,4 +1,5 @@
-/* A sweep from its settings to its results: a queue of runs, and worker threads or groups of ranks that train them. */
+/* A sweep from its settings to its results: a queue of runs, and worker threads or groups of ranks that train them.
+ * Each run trains as a run of a comparison does (trial/train_run.c); findings/sweep_judge.c draws the conclusions. */
 #include "experiment/trial/prepare.h"
 #include "experiment/sweep.h"
 
@@ -532,7 +533,7 @@ static void tell_outline(pool *p) {
 static ch_status plan(pool *p, ch_error *error) {
   if (p->setup.data.source.validation_sequences == 0)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "the text is too short to keep a part of it for validation; give a longer one");
+                   "the text is too short to hold out a part of it for validation; give a longer one");
   CH_TRY(choose_jobs(p, error));
   return plan_runs(p, error);
 }

@@ -181,7 +181,7 @@ static ch_status take_tensor(reader *r, uint64_t *offset) {
   ch_json_quote(tensor->name, quoted, sizeof quoted);
   tensor->format = ch_block_format_of((uint32_t)type);
   if (!tensor->format)
-    return bad(r, "tensor %s is of ggml type %" PRIu64 ", which is not read; %s are", quoted, type,
+    return bad(r, "tensor %s is of ggml type %" PRIu64 ", which is not supported; %s are", quoted, type,
                ch_block_names);
   if (tensor->shape[tensor->rank - 1] % tensor->format->values != 0)
     return bad(r,
@@ -214,7 +214,7 @@ static ch_status check_values(const reader *r) {
   if (file->value_count) qsort(file->values, (size_t)file->value_count, sizeof *file->values, by_key);
   for (int64_t i = 1; i < file->value_count; i++)
     if (strcmp(file->values[i - 1].key, file->values[i].key) == 0)
-      return bad(r, "the key %s is there twice", ch_json_quote(file->values[i].key, quoted, sizeof quoted));
+      return bad(r, "the key %s appears twice", ch_json_quote(file->values[i].key, quoted, sizeof quoted));
   return CH_OK;
 }
 
@@ -230,7 +230,7 @@ static ch_status check_tensors(const reader *r) {
   if (file->tensor_count) qsort(t, (size_t)file->tensor_count, sizeof *t, by_name);
   for (int64_t i = 1; i < file->tensor_count; i++)
     if (strcmp(t[i - 1].name, t[i].name) == 0)
-      return bad(r, "tensor %s is there twice", ch_json_quote(t[i].name, quoted, sizeof quoted));
+      return bad(r, "tensor %s appears twice", ch_json_quote(t[i].name, quoted, sizeof quoted));
   return CH_OK;
 }
 
@@ -238,7 +238,7 @@ static ch_status find_alignment(const reader *r, uint64_t *alignment) {
   int64_t value = DEFAULT_ALIGNMENT;
   CH_TRY(ch_gguf_whole(r->file, "general.alignment", false, &value, r->error));
   if (value < 1 || value > MOST_ALIGNMENT || (value & (value - 1)) != 0)
-    return bad(r, "\"general.alignment\" is %" PRId64 " where a power of two is needed", value);
+    return bad(r, "\"general.alignment\" is %" PRId64 "; it must be a power of two", value);
   *alignment = (uint64_t)value;
   return CH_OK;
 }
@@ -274,7 +274,7 @@ static ch_status parse_header(reader *r, uint64_t *tensors, uint64_t *values) {
   r->at += 4;
   CH_TRY(take_number(r, 4, &version));
   if (version != 2 && version != 3)
-    return bad(r, "GGUF version %" PRIu64 "%s is not read; 2 and 3 are", version,
+    return bad(r, "GGUF version %" PRIu64 "%s is not supported; 2 and 3 are", version,
                version & 0xffff ? "" : " (a file of the other byte order)");
   CH_TRY(take_number(r, 8, tensors));
   return take_number(r, 8, values);
@@ -393,7 +393,7 @@ static ch_status wrong(const ch_gguf *file, const char *key, const char *needed,
   const ch_gguf_value *value = ch_gguf_find(file, key);
   if (!value)
     return ch_fail(error, CH_ERROR_FORMAT, "%s has no \"%s\"; it must be %s", file->where, key, needed);
-  return ch_fail(error, CH_ERROR_FORMAT, "%s: \"%s\" is %s%s where %s is needed", file->where, key,
+  return ch_fail(error, CH_ERROR_FORMAT, "%s: \"%s\" is %s%s; it must be %s", file->where, key,
                  value->list ? "a list of " : "",
                  value->list ? types[value->type].several : types[value->type].name, needed);
 }

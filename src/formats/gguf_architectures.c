@@ -37,8 +37,8 @@ static const ch_gguf_architecture architectures[] = {
 enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };
 
 ch_status ch_gguf_cannot(const char *what, ch_error *error) {
-  return ch_fail(error, CH_ERROR_CONFIG,
-                 "GGUF's architectures for llama.cpp have no %s; safetensors can hold it", what);
+  return ch_fail(error, CH_ERROR_CONFIG, "llama.cpp's GGUF architectures do not support %s; use safetensors",
+                 what);
 }
 
 /* --- what an architecture cannot say -------------------------------------------------------------------- */
@@ -94,7 +94,7 @@ static const char *wrong_constants(const ch_config *c, const ch_gguf_architectur
   if (strcmp(of->name, "gemma2") == 0 && (c->attn_logit_softcapping == 0 || c->final_logit_softcapping == 0))
     return "Gemma 2 without soft caps";
   if (strcmp(of->name, "smollm3") == 0 && !is_every(c->nope_layers, c->num_hidden_layers, 4, false))
-    return "SmolLM 3 whose layers without rotation are others than every fourth";
+    return "SmolLM 3 unless exactly every fourth layer has no rotation";
   return NULL;
 }
 
@@ -127,11 +127,10 @@ ch_status ch_gguf_architecture_of(const ch_config *config, const ch_gguf_archite
     if (strcmp(architectures[i].family, family) == 0) *of = &architectures[i];
   if (ch_heads_differ(config)) return ch_gguf_cannot("numbers of key and of value heads that differ", error);
   if (!*of)
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "a model of type \"%s\" with attention \"%s\" is not written as GGUF; models of the families in "
-        "docs/export.md are, and what absorb makes one of these",
-        config->model_type, config->attention.type);
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "a model of type \"%s\" with attention \"%s\" cannot be written as GGUF; docs/export.md "
+                   "lists the families that can",
+                   config->model_type, config->attention.type);
   if (!problem) problem = wrong_biases(config, *of);
   if (!problem) problem = wrong_rotation(config, *of);
   if (!problem) problem = wrong_rest(config, *of);

@@ -72,7 +72,7 @@ static ch_status find_architecture(metadata *m) {
   return ch_fail(
       m->error, CH_ERROR_CONFIG,
       "%s is of architecture %s; llama, qwen2, qwen3, qwen3moe, deepseek2, gemma2, gemma3, gpt-oss, olmo2, "
-      "granite, smollm3, seed_oss, starcoder2, phi3, glm4, stablelm and gpt2 are read",
+      "granite, smollm3, seed_oss, starcoder2, phi3, glm4, stablelm and gpt2 are supported",
       m->file->where, ch_json_quote(text, quoted, sizeof quoted));
 }
 
@@ -105,13 +105,13 @@ static ch_status read_heads(metadata *m, ch_config *c) {
   CH_TRY(ch_metadata_whole(&m->keys, "attention.value_length", false, &value_length));
   if (value_length != c->head_dim)
     return ch_fail(m->error, CH_ERROR_CONFIG,
-                   "%s: keys of %lld and values of %lld elements per head are not read", m->file->where,
+                   "%s: keys of %lld and values of %lld elements per head are not supported", m->file->where,
                    (long long)c->head_dim, (long long)value_length);
   if (m->of->experts) return read_experts(m, c);
   CH_TRY(ch_metadata_whole(&m->keys, "expert_count", false, &experts));
   if (experts)
-    return ch_fail(m->error, CH_ERROR_CONFIG, "%s: experts are not read with architecture %s", m->file->where,
-                   m->of->name);
+    return ch_fail(m->error, CH_ERROR_CONFIG, "%s: experts are not supported with architecture %s",
+                   m->file->where, m->of->name);
   return CH_OK;
 }
 
@@ -166,9 +166,10 @@ static ch_status read_divisors(metadata *m, const ch_gguf_tensor *divisors, ch_c
                                         .original_max_position_embeddings = context};
     return CH_OK;
   }
-  return ch_fail(m->error, CH_ERROR_CONFIG,
-                 "%s: its rope_freqs.weight is no scaling of Llama 3's; others are not read from GGUF",
-                 m->file->where);
+  return ch_fail(
+      m->error, CH_ERROR_CONFIG,
+      "%s: its rope_freqs.weight is not Llama 3's scaling; other scalings are not supported in GGUF",
+      m->file->where);
 }
 
 static ch_status read_rotation(metadata *m, ch_config *c) {
@@ -176,8 +177,9 @@ static ch_status read_rotation(metadata *m, ch_config *c) {
   CH_TRY(ch_metadata_number(&m->keys, "rope.freq_base", false, &c->rope_theta));
   CH_TRY(ch_metadata_whole(&m->keys, "rope.dimension_count", false, &rotary));
   if (rotary != c->head_dim)
-    return ch_fail(m->error, CH_ERROR_CONFIG, "%s: rotation of %lld of %lld elements per head is not read",
-                   m->file->where, (long long)rotary, (long long)c->head_dim);
+    return ch_fail(m->error, CH_ERROR_CONFIG,
+                   "%s: rotation of %lld of %lld elements per head is not supported", m->file->where,
+                   (long long)rotary, (long long)c->head_dim);
   CH_TRY(ch_metadata_scaling(&m->keys, &c->rope_scaling));
   const ch_gguf_tensor *divisors = ch_gguf_find_tensor(m->file, "rope_freqs.weight");
   if (!divisors) return CH_OK;

@@ -46,7 +46,7 @@ static ch_status read_experts(ch_metadata *m, ch_config *c) {
   CH_TRY(ch_gguf_bool(m->file, ch_metadata_key(m, "expert_weights_norm"), &moe->renormalise, m->error));
   if (moe->groups < 2) moe->groups = moe->active_groups = 0;
   if (gating != SOFTMAX && gating != SIGMOID)
-    return ch_fail(m->error, CH_ERROR_CONFIG, "%s: \"%s.expert_gating_func\" is %lld; 1 and 2 are read",
+    return ch_fail(m->error, CH_ERROR_CONFIG, "%s: \"%s.expert_gating_func\" is %lld; 1 and 2 are supported",
                    m->file->where, m->architecture, (long long)gating);
   moe->scoring = gating == SIGMOID ? CH_SCORING_SIGMOID : CH_SCORING_SOFTMAX;
   moe->balance = gating == SIGMOID ? CH_BALANCE_LOSS_FREE : CH_BALANCE_AUX;

@@ -326,7 +326,7 @@ static ch_status describe(gguf_output *w, int first, const char *name) {
   int64_t shape[3] = {0, param->shape[0], param->rank > 1 ? param->shape[1] : 0}, rows = 0, parts = 0;
   for (int index = first; index >= 0; index = part_of(w, first, (int)parts)) {
     if (format_of(w, index) != format_of(w, first))
-      return cannot(w, "matrices of several types in one tensor of experts or of joined projections");
+      return cannot(w, "matrices of several types in one tensor of experts or of fused projections");
     rows += w->params->rows[index].shape[0];
     parts++;
   }

@@ -143,8 +143,9 @@ static ch_status put_rotary(ch_metadata *m, const struct architecture *of, json_
   if (!size && heads > 0) size = json_integer_value(json_object_get(root, "hidden_size")) / heads;
   if (rotary == 0) rotary = size;
   if (rotary < 0 || rotary > size || (rotary != size && !of->partial))
-    return ch_fail(m->error, CH_ERROR_CONFIG, "%s: rotation of %lld of %lld elements per head is not read",
-                   m->file->where, (long long)rotary, (long long)size);
+    return ch_fail(m->error, CH_ERROR_CONFIG,
+                   "%s: rotation of %lld of %lld elements per head is not supported", m->file->where,
+                   (long long)rotary, (long long)size);
   double share = size > 0 ? (double)rotary / (double)size : 1;
   if (share < 1) share = nextafter(share, 1); /* so that the product, rounded down, is `rotary` again */
   if (of->partial) json_object_set_new(root, "partial_rotary_factor", json_real(share));

@@ -36,7 +36,7 @@ ch_status ch_metadata_of_layers(ch_metadata *m, const char *name, bool required,
     if (list->type == CH_GGUF_STRING || !ch_gguf_whole_at(list, i, i ? &other : &first) ||
         (i && other != first))
       return ch_fail(m->error, CH_ERROR_CONFIG,
-                     "%s: \"%s\" differs between layers; only models whose layers are alike are read",
+                     "%s: \"%s\" differs between layers; only models whose layers are alike are supported",
                      m->file->where, m->key);
   *value = first;
   return CH_OK;

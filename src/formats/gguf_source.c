@@ -40,7 +40,7 @@ static ch_status check_shape(const ch_gguf *file, const ch_param *param, const s
     same = tensor->shape[i + stacked] == (i == 0 && place->whole ? place->whole : param->shape[i]);
   if (same) return CH_OK;
   char what[300], is[100], wanted[100];
-  snprintf(what, sizeof what, "has shape %s where the metadata ask for %s%s",
+  snprintf(what, sizeof what, "has shape %s, but the metadata require %s%s",
            ch_shape_text(tensor->rank, tensor->shape, is, sizeof is),
            ch_shape_text(param->rank, param->shape, wanted, sizeof wanted), stacked ? " an expert" : "");
   return wrong_tensor(file, tensor->name, what, error);
@@ -141,7 +141,7 @@ static ch_status check_all_used(const gguf_source *g, const ch_source *source, c
     bool rotation = strcmp(name, "rope_freqs.weight") == 0 || ch_ends_with(name, ".attn_rot_embd") ||
                     (longrope && strncmp(name, "rope_factors_", 13) == 0);
     if (!used[i] && !rotation)
-      status = wrong_tensor(&g->file, name, "is not one of this architecture's", error);
+      status = wrong_tensor(&g->file, name, "is not a tensor of this architecture", error);
   }
   free(used);
   return status;

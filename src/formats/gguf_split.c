@@ -22,7 +22,7 @@ static ch_status read_split(const ch_gguf *file, split *of, ch_error *error) {
   if (of->count <= MOST_PARTS && of->number >= 0 && of->number < of->count) return CH_OK;
   return ch_fail(error, CH_ERROR_FORMAT,
                  "%s: \"split.no\" is %" PRId64 " and \"split.count\" %" PRId64
-                 ", where parts are counted from 0 and at most %d make sense",
+                 "; parts are counted from 0, and there are at most %d",
                  file->where, of->number, of->count, MOST_PARTS);
 }
 
@@ -53,14 +53,12 @@ static ch_status check_name(const char *path, const split *of, ch_error *error) 
   int number = 0, count = 0;
   long long is = of->number + 1, all = of->count;
   if (!parse_name(path, &number, &count))
-    return ch_fail(
-        error, CH_ERROR_FORMAT,
-        "%s is part %lld of %lld of a split model, whose parts are found by their names; it must be called "
-        "NAME-%05lld-of-%05lld.gguf",
-        path, is, all, is, all);
+    return ch_fail(error, CH_ERROR_FORMAT,
+                   "%s is part %lld of %lld of a split model; it must be named NAME-%05lld-of-%05lld.gguf",
+                   path, is, all, is, all);
   if (number != is || count != all)
     return ch_fail(error, CH_ERROR_FORMAT,
-                   "%s is part %lld of %lld of a split model, which its name denies; it must end in "
+                   "%s is part %lld of %lld of a split model, but its name says otherwise; it must end in "
                    "-%05lld-of-%05lld.gguf",
                    path, is, all, is, all);
   if (of->number == 0) return CH_OK;
@@ -80,13 +78,13 @@ static ch_status open_part(const char *first, int64_t number, int64_t count, ch_
                          ? ch_gguf_open(path, part, error)
                          : ch_fail(error, CH_ERROR_IO,
                                    "%s is part 1 of %" PRId64 " of a split model, and part %" PRId64
-                                   ", %s, is not there; all parts must be in one directory",
+                                   ", %s, is missing; all parts must be in one directory",
                                    first, count, number + 1, last_of(path));
   if (status == CH_OK) status = read_split(part, &of, error);
   if (status == CH_OK && (of.number != number || of.count != count))
     status = ch_fail(error, CH_ERROR_FORMAT,
-                     "%s is part %" PRId64 " of %" PRId64 " of a split model where part %" PRId64
-                     " of %" PRId64 " is needed; the file has another one's name",
+                     "%s is part %" PRId64 " of %" PRId64
+                     " of a split model, but its name is that of part %" PRId64 " of %" PRId64,
                      path, of.number + 1, of.count, number + 1, count);
   free(path);
   return status;
@@ -119,7 +117,7 @@ static ch_status check_tensors(const ch_gguf *file, ch_error *error) {
   CH_TRY(ch_gguf_whole(file, "split.tensors.count", false, &all, error));
   if (all == file->tensor_count) return CH_OK;
   return ch_fail(error, CH_ERROR_FORMAT,
-                 "%s: its parts have %" PRId64 " tensors together where \"split.tensors.count\" is %" PRId64
+                 "%s: its parts have %" PRId64 " tensors together, but \"split.tensors.count\" is %" PRId64
                  "; they are not of one model",
                  file->where, file->tensor_count, all);
 }

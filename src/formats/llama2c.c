@@ -93,7 +93,7 @@ static ch_status read_header(checkpoint *c, const char *path, ch_error *error) {
   if ((uint32_t)whole_at(data) != MAGIC) return read_sizes(c, data, path, error);
   c->version = whole_at(data + 4);
   if (c->version != 1 && c->version != 2)
-    return ch_fail(error, CH_ERROR_FORMAT, "%s: llama2.c version %d is not read; 0, 1 and 2 are", path,
+    return ch_fail(error, CH_ERROR_FORMAT, "%s: llama2.c version %d is not supported; 0, 1 and 2 are", path,
                    c->version);
   c->shared = data[8 + 4 * SIZES] != 0;
   if (c->version == 2) c->group = whole_at(data + 9 + 4 * SIZES);
@@ -136,7 +136,7 @@ static ch_status place(checkpoint *c, const ch_source *source, part of, int laye
     return bad(path, "its group size does not divide a tensor", error);
   if (bytes > c->map.size - *at)
     return ch_fail(error, CH_ERROR_FORMAT,
-                   "%s is truncated: the sizes in its header ask for more than its %zu bytes", path,
+                   "%s is truncated: the sizes in its header need more than its %zu bytes", path,
                    c->map.size);
   if (index >= 0) c->places[index] = (struct place){c->map.data + *at, grouped, of == WQ || of == WK};
   *at += bytes;

@@ -21,7 +21,7 @@ void ch_pieces_free(ch_pieces *pieces) {
 static ch_status read_texts(const ch_gguf *file, const ch_gguf_value *tokens, ch_pieces *pieces,
                             ch_error *error) {
   if (tokens->count == 0 || tokens->count > CH_VOCABULARY_LIMIT)
-    return ch_fail(error, CH_ERROR_FORMAT, "%s: its vocabulary has %" PRIu64 " tokens; 1 to %d make sense",
+    return ch_fail(error, CH_ERROR_FORMAT, "%s: its vocabulary has %" PRIu64 " tokens; 1 to %d are supported",
                    file->where, tokens->count, CH_VOCABULARY_LIMIT);
   pieces->items = calloc(tokens->count, sizeof *pieces->items);
   if (!pieces->items) return ch_no_memory(error);
@@ -165,7 +165,7 @@ ch_status ch_pieces_from_gguf(const ch_gguf *file, ch_pieces *pieces, ch_error *
   if (!scored && !pieces->byte_level)
     return ch_fail(
         error, CH_ERROR_FORMAT,
-        "%s: its tokenizer is of model \"%s\"; \"llama\" and \"gpt2\" are read, others need {tokenizer}",
+        "%s: its tokenizer is of model \"%s\"; \"llama\" and \"gpt2\" are supported, others need {tokenizer}",
         file->where, ch_piece_for_message(model.data, model.size, shown));
   CH_TRY(ch_gguf_list(file, "tokenizer.ggml.tokens", CH_GGUF_STRING, true, &tokens, error));
   CH_TRY(read_texts(file, tokens, pieces, error));
@@ -238,7 +238,7 @@ ch_status ch_pieces_pair_up(ch_pieces *pieces, const char *where, ch_error *erro
   for (int32_t id = 0; status == CH_OK && done && id < pieces->count; id++) {
     if (pieces->items[id].kind != CH_PIECE_NORMAL) continue;
     if (pieces->items[id].size > MOST_PIECE)
-      status = ch_fail(error, CH_ERROR_FORMAT, "%s: token %d has %zu bytes; at most %d make sense", where, id,
+      status = ch_fail(error, CH_ERROR_FORMAT, "%s: token %d has %zu bytes; the limit is %d", where, id,
                        pieces->items[id].size, MOST_PIECE);
     else
       done = add_pairs_of(pieces, &vocabulary, id, &list);

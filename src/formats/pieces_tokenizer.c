@@ -98,7 +98,7 @@ static ch_status find_words(const ch_tokenizer *tokenizer, const habits *h, ch_p
   CH_TRY(ch_word_rule_like(tokenizer, h->normalize, &pieces->words, error));
   if (pieces->words) return CH_OK;
   return ch_fail(error, CH_ERROR_CONFIG,
-                 "%s: GGUF has no name for the way it cuts text into words; {no_tokenizer} leaves it out",
+                 "%s: GGUF cannot express how it splits text into words; {no_tokenizer} leaves it out",
                  tokenizer->file);
 }
 
@@ -128,7 +128,7 @@ static const char *loss_of_added(const ch_tokenizer *tokenizer) {
     const ch_added_token *token = &tokenizer->added[i];
     if (token->lstrip || token->rstrip) return "added tokens that strip the white space around them";
     if (token->single_word) return "added tokens that must be words of their own";
-    if (changes(tokenizer, token)) return "added tokens that are looked for in normalised text";
+    if (changes(tokenizer, token)) return "added tokens that are matched in normalised text";
   }
   return NULL;
 }
@@ -143,7 +143,7 @@ static bool surrounds_plainly(const ch_tokenizer *tokenizer) {
 }
 
 static const char *loss_of(const ch_tokenizer *tokenizer, const habits *h, const ch_pieces *pieces) {
-  if (h->normalize) return "that text is brought to Unicode's form NFC";
+  if (h->normalize) return "that text is normalised to Unicode NFC";
   if (h->maybe_prefix) return "that a space goes before a text only if it begins with none";
   if (h->cut && any_inner_mark(pieces)) return "that words end before spaces";
   if (!pieces->byte_level && tokenizer->ignore_merges) return "that words of the vocabulary are left whole";
@@ -218,13 +218,12 @@ static ch_status take_json(const ch_tokenizer *tokenizer, ch_pieces *pieces, ch_
   if (status == CH_OK) take_kinds(tokenizer, pieces);
   pieces->space_prefix = h.prefix || h.maybe_prefix;
   if (status == CH_OK && !tokenizer->byte_level && (tokenizer->spelled || !tokenizer->byte_fallback))
-    status = ch_fail(
-        error, CH_ERROR_CONFIG,
-        "%s is neither byte-level nor SentencePiece's kind with bytes, which GGUF knows; {no_tokenizer} "
-        "leaves it out",
-        tokenizer->file);
+    status = ch_fail(error, CH_ERROR_CONFIG,
+                     "%s is neither byte-level nor SentencePiece's kind with bytes, the two that GGUF "
+                     "supports; {no_tokenizer} leaves it out",
+                     tokenizer->file);
   if (status == CH_OK && h.strange)
-    status = ch_fail(error, CH_ERROR_CONFIG, "%s: GGUF has no way to say %s; {no_tokenizer} leaves it out",
+    status = ch_fail(error, CH_ERROR_CONFIG, "%s: GGUF cannot express %s; {no_tokenizer} leaves it out",
                      tokenizer->file, h.strange);
   if (status == CH_OK && pieces->byte_level) status = find_words(tokenizer, &h, pieces, error);
   if (status == CH_OK) pieces->loss = loss_of(tokenizer, &h, pieces);

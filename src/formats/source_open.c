@@ -23,9 +23,9 @@ static ch_status open_file(const char *path, bool vocabulary, ch_source *source,
                    "%s is a safetensors file; give the directory that holds it and config.json", path);
   if (gguf) return ch_gguf_source_open(path, vocabulary, source, error);
   if (named || ch_ends_with(path, ".bin")) return ch_llama2c_open(path, source, error);
-  return ch_fail(error, CH_ERROR_FORMAT,
-                 "%s is neither a GGUF file nor a llama2.c .bin; of a Hugging Face model, give the directory",
-                 path);
+  return ch_fail(
+      error, CH_ERROR_FORMAT,
+      "%s is neither a GGUF file nor a llama2.c .bin; for a Hugging Face model, give the directory", path);
 }
 
 /* The text of tokenizer.json: read from such a file, or converted from a tokenizer.bin. */

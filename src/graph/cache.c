@@ -143,8 +143,8 @@ ch_status ch_cache_create(const ch_cache_shape *shape, ch_cache **result, ch_err
     int64_t token_bytes = cache->token_bytes;
     ch_cache_free(cache);
     return ch_fail(error, CH_ERROR_MEMORY,
-                   "no memory for a cache of %lld sequences of %lld tokens, %lld bytes per token; a shorter "
-                   "context or a narrower {cache_dtype} (BF16, Q8_0) needs less",
+                   "no memory for a cache of %lld sequences of %lld tokens, %lld bytes per token; use a "
+                   "shorter context or a smaller {cache_dtype} (BF16, Q8_0)",
                    (long long)shape->sequences, (long long)shape->capacity, (long long)token_bytes);
   }
   place(cache, shape);

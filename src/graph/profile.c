@@ -25,7 +25,7 @@ void ch_profile_release(ch_profile *profile) {
 }
 
 ch_status ch_profile_new(bool keep_events, ch_profile **profile, ch_error *error) {
-  if (!profile) return ch_fail(error, CH_ERROR_ARGUMENT, "where the profile goes is NULL");
+  if (!profile) return ch_fail(error, CH_ERROR_ARGUMENT, "the profile pointer is NULL");
   *profile = calloc(1, sizeof **profile);
   if (!*profile) return ch_no_memory(error);
   (*profile)->keep_events = keep_events;

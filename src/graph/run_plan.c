@@ -13,8 +13,8 @@ ch_status ch_workspace_reserve(ch_workspace *workspace, const ch_value_memory *m
   void *data = memory->allocate(bytes);
   if (!data)
     return ch_fail(error, CH_ERROR_MEMORY,
-                   "no memory for the %zu MiB that a pass works in; fewer tokens at once, or a smaller "
-                   "cache ({cache_dtype}), leave room",
+                   "no memory for the %zu MiB that a pass needs; use fewer tokens at once or a smaller cache "
+                   "({cache_dtype})",
                    bytes >> 20);
   *workspace = (ch_workspace){.data = data, .bytes = bytes, .memory = memory};
   return CH_OK;

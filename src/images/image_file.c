@@ -51,8 +51,8 @@ static ch_status parse_cifar(const unsigned char *data, size_t size, const char 
   if (!ten && !hundred)
     return ch_fail(
         error, CH_ERROR_FORMAT,
-        "%s is not a file of images: it does not begin like an IDX file, and its %lld bytes are no whole "
-        "number of CIFAR records (%lld bytes each, or %lld of CIFAR-100); it may be cut short",
+        "%s is not a file of images: it does not begin like an IDX file, and its %lld bytes are not a whole "
+        "number of CIFAR records (%lld bytes each, or %lld of CIFAR-100); it may be truncated",
         where, (long long)bytes, (long long)one, (long long)two);
   if (ten && hundred) ten = first_bad(data, bytes / one, one, 0, CIFAR10_CLASSES) < 0;
   view_cifar(data, bytes / (ten ? one : two), ten ? 1 : 2, file);
@@ -86,7 +86,7 @@ static ch_status check_idx(const unsigned char *data, size_t size, int dimension
         "%s does not begin with 0x%08x, as an IDX file of %s (unsigned bytes, %d dimension%s) does", where,
         (unsigned)(IDX_BYTES << 8 | dimensions), what, dimensions, dimensions == 1 ? "" : "s");
   if (size < header)
-    return ch_fail(error, CH_ERROR_FORMAT, "%s ends within its header of %zu bytes; it is cut short", where,
+    return ch_fail(error, CH_ERROR_FORMAT, "%s ends within its header of %zu bytes; it is truncated", where,
                    header);
   return CH_OK;
 }
@@ -103,7 +103,7 @@ static ch_status parse_idx(const unsigned char *data, size_t size, const char *w
   if (count < 1 || (int64_t)size != expected)
     return ch_fail(
         error, CH_ERROR_FORMAT,
-        "%s has %zu bytes where its header promises %lld images in %lld; it is cut short or damaged", where,
+        "%s has %zu bytes, but its header promises %lld images in %lld; it is truncated or damaged", where,
         size, (long long)count, (long long)expected);
   *file = (ch_image_file){.format = CH_IMAGES_IDX,
                           .count = count,
@@ -122,7 +122,7 @@ ch_status ch_image_file_take_labels(const void *data, size_t size, const char *w
   if ((int64_t)size != IDX_LABEL_HEADER + count)
     return ch_fail(
         error, CH_ERROR_FORMAT,
-        "%s has %zu bytes where its header promises %lld labels in %lld; it is cut short or damaged", where,
+        "%s has %zu bytes, but its header promises %lld labels in %lld; it is truncated or damaged", where,
         size, (long long)count, (long long)(IDX_LABEL_HEADER + count));
   if (count != file->count)
     return ch_fail(error, CH_ERROR_FORMAT,

@@ -85,7 +85,7 @@ static char *labels_beside(const char *path) {
 
 static ch_status add_path(ch_image_set *set, const char *path, ch_error *error) {
   if (set->count == MOST_FILES)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is one file of images too many; %d are possible", path,
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is one image file too many; the limit is %d", path,
                    MOST_FILES);
   part *p = &set->parts[set->count];
   const char *name = base_name(path);
@@ -285,12 +285,12 @@ ch_status ch_image_set_fit(ch_image_set *set, int64_t channels, int64_t size, in
                            ch_error *error) {
   const ch_image_file *file = &set->parts[0].file;
   if (channels != file->channels || size % file->size != 0)
-    return ch_fail(error, CH_ERROR_FORMAT,
-                   "%s holds images of %lld channel%s and %lld x %lld pixels, where the model's "
-                   "\"num_channels\" is %lld "
-                   "and its \"image_size\" %lld; that must be their side, or a whole multiple of it",
-                   set->parts[0].path, (long long)file->channels, file->channels == 1 ? "" : "s",
-                   (long long)file->size, (long long)file->size, (long long)channels, (long long)size);
+    return ch_fail(
+        error, CH_ERROR_FORMAT,
+        "%s holds images of %lld channel%s and %lld x %lld pixels, but the model's \"num_channels\" is %lld "
+        "and its \"image_size\" %lld; that must be their side, or a whole multiple of it",
+        set->parts[0].path, (long long)file->channels, file->channels == 1 ? "" : "s", (long long)file->size,
+        (long long)file->size, (long long)channels, (long long)size);
   set->coarse = file->format == CH_IMAGES_CIFAR100 && classes == CIFAR100_GROUPS;
   for (int i = 0; i < set->count; i++) {
     int64_t where = 0;

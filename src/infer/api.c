@@ -89,7 +89,7 @@ static ch_status open_files(const char *directory, const ch_model_settings *sett
 ch_status ch_model_open_with(const char *directory, const ch_model_settings *settings, ch_model **model,
                              ch_error *error) {
   if (!directory || !model)
-    return ch_refuse_null(error, directory ? "where the model goes" : "the directory's name");
+    return ch_refuse_null(error, directory ? "the model pointer" : "the directory's name");
   const ch_model_settings none = {0};
   *model = NULL;
   ch_model *opened = NULL;
@@ -179,8 +179,8 @@ ch_status ch_encode_text(const ch_model *model, const char *text, size_t size, u
     size_t kept = ids.size < capacity ? ids.size : capacity;
     if (kept) memcpy(tokens, ids.data, kept * sizeof *tokens);
     if (kept < ids.size)
-      status = ch_fail(error, CH_ERROR_FULL, "the text has %zu tokens and there is room for %zu", ids.size,
-                       capacity);
+      status = ch_fail(error, CH_ERROR_FULL, "the text has %zu tokens, but there is only room for %zu",
+                       ids.size, capacity);
   }
   ch_ids_free(&ids);
   return status;

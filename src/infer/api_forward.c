@@ -320,7 +320,7 @@ done:
 static ch_status check_request(const ch_model *model, const ch_forward_request *r, ch_error *error) {
   if (ch_config_is_vision(&model->config)) {
     if (r->loss_alone)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "of images logits are always kept; leave loss_alone out");
+      return ch_fail(error, CH_ERROR_ARGUMENT, "loss_alone is for text; leave it out for images");
     if (!r->pixels) return ch_fail(error, CH_ERROR_ARGUMENT, "this model is for images and has no tokens");
     if (r->cached)
       return ch_fail(error, CH_ERROR_ARGUMENT, "a model of images has no cache to decode through");
@@ -399,7 +399,7 @@ ch_status ch_model_open_exact(const char *directory, ch_precision compute, bool 
                               ch_error *error) {
   bool wide = compute == CH_PRECISION_F64;
   ch_dtype dtype = CH_F32;
-  if (!directory || !model) return ch_refuse_null(error, "the directory's name or where the model goes");
+  if (!directory || !model) return ch_refuse_null(error, "the directory's name or the model pointer");
   *model = NULL;
   if (!wide) CH_TRY(ch_api_compute_type(compute, CH_F32, &dtype, error));
   if (gradients && dtype == CH_BF16)

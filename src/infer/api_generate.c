@@ -9,7 +9,7 @@
 ch_status ch_sample(ch_sampler *sampler, const float *logits, int64_t vocab_size, int32_t *token,
                     ch_error *error) {
   if (!sampler || !logits || !token)
-    return ch_refuse_null(error, "the sampler, the logits or where the token goes");
+    return ch_refuse_null(error, "the sampler, the logits or the token pointer");
   if (vocab_size < 1 || vocab_size > INT32_MAX)
     return ch_fail(error, CH_ERROR_ARGUMENT, "a vocabulary of %lld tokens is not possible",
                    (long long)vocab_size);

@@ -48,7 +48,7 @@ static ch_status estimate(const ch_model *model, const ch_session_options *optio
 
 ch_status ch_generation_estimate(const ch_model *model, const ch_generation_settings *settings,
                                  ch_memory *memory, ch_error *error) {
-  if (!model || !memory) return ch_refuse_null(error, "the model or where the estimate goes");
+  if (!model || !memory) return ch_refuse_null(error, "the model or the result pointer");
   ch_session_options options;
   CH_TRY(resolve(model, settings, &options, error));
   return estimate(model, &options, memory, error);
@@ -71,7 +71,7 @@ static ch_status check_fits(const ch_session_options *options, const ch_memory *
 
 ch_status ch_generation_create(const ch_model *model, const ch_generation_settings *settings,
                                ch_generation **generation, ch_error *error) {
-  if (!model || !generation) return ch_refuse_null(error, "the model or where the generation goes");
+  if (!model || !generation) return ch_refuse_null(error, "the model or the generation pointer");
   *generation = NULL;
   ch_session_options options;
   ch_session *session = NULL;

@@ -24,7 +24,7 @@ void ch_info_defaults(ch_info_settings *settings) {
 }
 
 ch_status ch_info_open(const char *path, ch_info **info, ch_error *error) {
-  if (!path || !info) return ch_refuse_null(error, path ? "where the information goes" : "the path");
+  if (!path || !info) return ch_refuse_null(error, path ? "the result pointer" : "the path");
   *info = NULL;
   ch_info *opened = calloc(1, sizeof *opened);
   if (!opened) return ch_no_memory(error);
@@ -45,7 +45,7 @@ void ch_info_free(ch_info *info) {
 }
 
 ch_status ch_info_cache_roles(const ch_info *info, unsigned *roles, ch_error *error) {
-  if (!info || !roles) return ch_refuse_null(error, "the configuration or where the roles go");
+  if (!info || !roles) return ch_refuse_null(error, "the configuration or the result pointer");
   return ch_api_cache_roles(&info->config, roles, error);
 }
 
@@ -80,7 +80,7 @@ ch_status ch_info_account(const ch_info *info, const ch_info_settings *settings,
                           ch_error *error) {
   checked_settings c;
   ch_info_row row;
-  if (!account) return ch_refuse_null(error, "where the figures go");
+  if (!account) return ch_refuse_null(error, "the result pointer");
   CH_TRY(choose(settings, &c, error));
   CH_TRY(make_row(info, &c, &row, error));
   *account = row.account;
@@ -139,7 +139,7 @@ ch_status ch_info_json(const ch_info *info, const ch_info_settings *settings, ch
   checked_settings c;
   ch_info_row row;
   ch_text text = {0};
-  if (!json) return ch_refuse_null(error, "where the figures go");
+  if (!json) return ch_refuse_null(error, "the result pointer");
   CH_TRY(choose(settings, &c, error));
   CH_TRY(make_row(info, &c, &row, error));
   CH_TRY(put_json(&row, false, &c, &text, error));
@@ -152,7 +152,7 @@ ch_status ch_info_page(const ch_info *info, const ch_info_settings *settings, ch
   ch_info_row row;
   ch_text page = {0};
   char types[TYPES_SIZE];
-  if (!text) return ch_refuse_null(error, "where the page goes");
+  if (!text) return ch_refuse_null(error, "the page pointer");
   CH_TRY(choose(settings, &c, error));
   CH_TRY(make_row(info, &c, &row, error));
   CH_TRY(name_types(row.config, &c.types, types, error));
@@ -181,7 +181,7 @@ ch_status ch_info_table(const ch_info *const *infos, size_t count, const ch_info
   checked_settings c;
   ch_info_row *rows = NULL;
   ch_text table = {0};
-  if (!text) return ch_refuse_null(error, "where the table goes");
+  if (!text) return ch_refuse_null(error, "the table pointer");
   CH_TRY(make_rows(infos, count, settings, &c, &rows, error));
   ch_info_put_table(rows, count, c.settings.depth, &table);
   free(rows);
@@ -193,7 +193,7 @@ ch_status ch_info_table_json(const ch_info *const *infos, size_t count, const ch
   checked_settings c;
   ch_info_row *rows = NULL;
   ch_text text = {0};
-  if (!json) return ch_refuse_null(error, "where the figures go");
+  if (!json) return ch_refuse_null(error, "the result pointer");
   CH_TRY(make_rows(infos, count, settings, &c, &rows, error));
   ch_status status = CH_OK;
   ch_text_puts(&text, "{\"models\": [");
@@ -211,7 +211,7 @@ ch_status ch_info_table_json(const ch_info *const *infos, size_t count, const ch
 /* --- of an open model ----------------------------------------------------------------------------------- */
 
 ch_status ch_model_info(const ch_model *model, char **json, ch_error *error) {
-  if (!model || !json) return ch_refuse_null(error, "the model or where the figures go");
+  if (!model || !json) return ch_refuse_null(error, "the model or the result pointer");
   ch_info *info; /* of the files; the tensors that run may be others */
   CH_TRY(ch_info_open(model->directory, &info, error));
   ch_status status = ch_info_json(info, NULL, json, error);
@@ -220,6 +220,6 @@ ch_status ch_model_info(const ch_model *model, char **json, ch_error *error) {
 }
 
 ch_status ch_model_cache_roles(const ch_model *model, unsigned *roles, ch_error *error) {
-  if (!model || !roles) return ch_refuse_null(error, "the model or where the roles go");
+  if (!model || !roles) return ch_refuse_null(error, "the model or the result pointer");
   return ch_api_cache_roles(&model->config, roles, error);
 }

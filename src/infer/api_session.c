@@ -15,9 +15,10 @@ ch_status ch_api_cache_types(const ch_precision asked[1 + CH_STATE_ROLES], ch_ca
   static const char *const names[] = {"cache", "cache_keys", "cache_values", "cache_latents"};
   for (int i = 0; i < 1 + CH_STATE_ROLES; i++)
     if ((unsigned)asked[i] >= sizeof known / sizeof *known)
-      return ch_fail(error, CH_ERROR_ARGUMENT,
-                     "%s is %d, which is no ch_precision of a cache; it stores F32, F16, BF16, Q8_0 or Q4_0",
-                     names[i], (int)asked[i]);
+      return ch_fail(
+          error, CH_ERROR_ARGUMENT,
+          "%s is %d, which is not a ch_precision of a cache; it stores F32, F16, BF16, Q8_0 or Q4_0",
+          names[i], (int)asked[i]);
   for (int role = 0; role < CH_STATE_ROLES; role++)
     types->of[role] = known[asked[1 + role] ? asked[1 + role] : asked[0]];
   return CH_OK;
@@ -112,7 +113,7 @@ ch_status ch_api_memory_of(const ch_model *model, const ch_session_options *opti
 
 ch_status ch_memory_estimate(const ch_model *model, const ch_session_settings *settings, ch_memory *memory,
                              ch_error *error) {
-  if (!model || !memory) return ch_refuse_null(error, "the model or where the estimate goes");
+  if (!model || !memory) return ch_refuse_null(error, "the model or the result pointer");
   ch_session_options options;
   CH_TRY(ch_api_session_options(model, settings, &options, error));
   size_t prefill = 0, step = 0;
@@ -138,7 +139,7 @@ ch_status ch_api_session_open(const ch_model *model, const ch_session_options *o
 
 ch_status ch_session_create(const ch_model *model, const ch_session_settings *settings, ch_session **session,
                             ch_error *error) {
-  if (!model || !session) return ch_refuse_null(error, "the model or where the session goes");
+  if (!model || !session) return ch_refuse_null(error, "the model or the session pointer");
   *session = NULL;
   ch_session_options options;
   CH_TRY(ch_api_session_options(model, settings, &options, error));

@@ -69,7 +69,7 @@ ch_status ch_chat_open_text(const char *directory, const ch_tokenizer *tokenizer
                             const char *name, ch_chat **result, ch_error *error) {
   if (!directory || !tokenizer || !text || !name || !result)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "the directory, the tokenizer, the template, its name or where the chat goes is NULL");
+                   "the directory, the tokenizer, the template, its name or the chat pointer is NULL");
   ch_chat *chat = calloc(1, sizeof *chat);
   *result = NULL;
   if (!chat) return ch_no_memory(error);
@@ -87,7 +87,7 @@ ch_status ch_chat_open_text(const char *directory, const ch_tokenizer *tokenizer
 ch_status ch_chat_open(const char *directory, const ch_tokenizer *tokenizer, ch_chat **chat,
                        ch_error *error) {
   if (!directory || !tokenizer || !chat)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "the directory, the tokenizer or where the chat goes is NULL");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "the directory, the tokenizer or the chat pointer is NULL");
   ch_chat_templates templates;
   *chat = NULL;
   ch_status status = ch_chat_templates_read(directory, &templates, error);
@@ -201,7 +201,7 @@ static ch_status fields_of(const ch_chat *chat, const ch_chat_request *request, 
   json_t *messages = messages_of(chat, request, all);
   if (!*fields || !messages) {
     json_decref(messages);
-    return ch_fail(error, CH_ERROR_ARGUMENT, "a message is no text in UTF-8, or memory is out");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "a message is not UTF-8 text, or memory is exhausted");
   }
   json_object_set_new(*fields, "messages", messages);
   json_object_set_new(*fields, "tools", json_null());
@@ -226,7 +226,7 @@ static ch_status render(const ch_chat *chat, const ch_chat_request *request, spe
   if (status == CH_OK && json_is_string(value))
     ch_text_put(text, json_string_value(value), json_string_length(value));
   else if (status == CH_OK)
-    status = ch_fail(error, CH_ERROR_FORMAT, "the chat template makes no text of the messages");
+    status = ch_fail(error, CH_ERROR_FORMAT, "the chat template produces no text");
   if (status == CH_OK && text->failed) status = ch_no_memory(error);
   json_decref(value);
   json_decref(scope.fields);
@@ -301,7 +301,7 @@ ch_status ch_chat_render(ch_chat *chat, const ch_chat_request *request, char **t
                          ch_error *error) {
   ch_text rendered = {0}, whole = {0};
   spellings parts = {0};
-  if (!text || !size) return ch_fail(error, CH_ERROR_ARGUMENT, "where the prompt goes is NULL");
+  if (!text || !size) return ch_fail(error, CH_ERROR_ARGUMENT, "the prompt pointer is NULL");
   ch_status status = make_parts(chat, request, &rendered, &parts, error);
   ch_text_put(&whole, "", 0);
   for (size_t i = 0; status == CH_OK && i < parts.count; i++)
@@ -321,7 +321,7 @@ ch_status ch_chat_render(ch_chat *chat, const ch_chat_request *request, char **t
 ch_status ch_chat_encode(ch_chat *chat, const ch_chat_request *request, ch_ids *ids, ch_error *error) {
   ch_text text = {0};
   spellings parts = {0};
-  if (!ids) return ch_fail(error, CH_ERROR_ARGUMENT, "where the ids go is NULL");
+  if (!ids) return ch_fail(error, CH_ERROR_ARGUMENT, "the ids pointer is NULL");
   ch_status status = make_parts(chat, request, &text, &parts, error);
   if (status == CH_OK)
     status = ch_tokenizer_encode_parts(chat->tokenizer, parts.list, parts.count, CH_TEXT_BARE, ids, error);

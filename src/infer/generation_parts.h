@@ -1,4 +1,5 @@
-/* Declarations shared by generation.c and generation_requests.c. */
+/* Declarations shared by the files of a generation: requests, the texts that are written for them, the prompts that are read, and
+   rounds of both. */
 #ifndef CH_INFER_GENERATION_PARTS_H
 #define CH_INFER_GENERATION_PARTS_H
 
@@ -97,5 +98,49 @@ bool ch_request_adjusts(const ch_queued_request *request, int64_t written);
 void ch_request_adjust(const ch_generation *generation, const ch_text_place *place, const float *logits,
                        float *adjusted);
 bool ch_request_ends(const ch_queued_request *request, const ch_session *session, int32_t token);
+
+/* --- texts ---------------------------------------------------------------------------------------------- */
+
+static inline int32_t ch_place_index(const ch_generation *g, const ch_text_place *place) {
+  return (int32_t)(place - g->places);
+}
+/* Tokens that a place's sequence holds. */
+static inline int64_t ch_place_length(const ch_generation *g, const ch_text_place *place) {
+  return ch_session_sequence_length(g->session, ch_place_index(g, place));
+}
+bool ch_place_is_cancelled(const ch_text_place *place);
+/* The place of a choice; NULL: it has none. */
+ch_text_place *ch_request_place(const ch_generation *generation, const ch_queued_request *request,
+                                int32_t choice);
+/* Calls a request's sink; false: it wants no more. */
+bool ch_request_tell(const ch_queued_request *request, ch_event *event);
+/* Says that a choice is over; with a text that was begun, the place's. */
+void ch_request_end(ch_queued_request *request, int32_t choice, const ch_text_place *place, ch_event *event);
+/* Marks a choice, or all with -1, as cancelled. */
+void ch_request_cancel(ch_generation *generation, ch_queued_request *request, int32_t choice);
+/* Ends all texts that have no place without a word, after the session's callback cancelled. */
+void ch_generation_drop_waiting(ch_generation *generation);
+
+/* Begins to write after the prompt, which the place's sequence holds. */
+void ch_place_begin(ch_generation *generation, ch_text_place *place, const float *logits);
+/* Draws a place's next token. */
+void ch_place_choose(const ch_generation *generation, ch_text_place *place, const float *logits,
+                     char *scratch);
+/* Bytes of memory that this needs. */
+size_t ch_generation_scratch(const ch_generation *generation);
+/* Reports the token that was chosen, and ends the text if it is over. */
+void ch_place_take(ch_generation *generation, ch_text_place *place);
+/* Ends the text of a place, which becomes free. Text that is held back is released, unless the text was
+   cancelled. */
+void ch_place_end(ch_generation *generation, ch_text_place *place, ch_end why);
+
+/* --- prompts -------------------------------------------------------------------------------------------- */
+
+/* Free places get the choices that have waited longest. */
+void ch_generation_fill(ch_generation *generation);
+/* The place of the oldest prompt that can be read; NULL: there is none. */
+ch_text_place *ch_generation_oldest(const ch_generation *generation);
+/* Reads one chunk of a place's prompt, or all of it. */
+void ch_place_read(ch_generation *generation, ch_text_place *place);
 
 #endif

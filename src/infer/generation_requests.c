@@ -66,8 +66,9 @@ static ch_status check_prompt(const ch_generation *g, const ch_generation_reques
         "the prompt is empty and the tokenizer has no beginning-of-text token to start from; give at "
         "least one token");
   if (count > room)
-    return ch_fail(error, CH_ERROR_FULL, "the prompt has %lld tokens%s and the context has room for %lld",
-                   (long long)count, before ? " more" : "", (long long)room);
+    return ch_fail(error, CH_ERROR_FULL,
+                   "the prompt has %lld tokens%s, but the context only has room for %lld", (long long)count,
+                   before ? " more" : "", (long long)room);
   for (int64_t i = 0; i < count; i++) CH_TRY(check_id(g, asked->prompt[i], "the prompt's token", error));
   return CH_OK;
 }
@@ -191,7 +192,7 @@ ch_status ch_generation_add(ch_generation *g, const ch_generation_request *reque
     return ch_fail(error, CH_ERROR_ARGUMENT, "%s is NULL", g ? "the request" : "the generation");
   if (request->max_tokens != 0 && (int64_t)request->prompt_count >= g->capacity)
     return ch_fail(error, CH_ERROR_FULL,
-                   "the prompt has %zu tokens and the context of %lld has no room for one more",
+                   "the prompt has %zu tokens, so the context of %lld has no room for one more",
                    request->prompt_count, (long long)g->capacity);
   return ch_generation_put(g, request, NULL, id, error);
 }

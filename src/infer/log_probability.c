@@ -51,8 +51,7 @@ void ch_likeliest(const float *logits, int64_t vocabulary, double log_sum, ch_to
 static ch_status check_logits(const float *logits, int64_t vocab_size, const void *result, double *log_sum,
                               ch_error *error) {
   if (!logits || !result)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "%s NULL",
-                   logits ? "where the result goes is" : "the logits are");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s NULL", logits ? "the result pointer is" : "the logits are");
   if (vocab_size < 1 || vocab_size > INT32_MAX)
     return ch_fail(error, CH_ERROR_ARGUMENT, "a vocabulary of %lld tokens is not possible",
                    (long long)vocab_size);
@@ -77,7 +76,8 @@ ch_status ch_top_tokens(const float *logits, int64_t vocab_size, ch_token_probab
   double log_sum = 0;
   CH_TRY(check_logits(logits, vocab_size, top, &log_sum, error));
   if (count < 1 || count > vocab_size)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "%d likeliest tokens are not possible; 1 to %lld are", count,
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "the number of likeliest tokens is %d; it must be from 1 to %lld", count,
                    (long long)vocab_size);
   ch_likeliest(logits, vocab_size, log_sum, top, count);
   return CH_OK;

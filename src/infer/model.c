@@ -30,7 +30,7 @@ ch_status ch_model_load(const char *directory, ch_weights_mode mode, ch_model **
 ch_status ch_model_materialise(ch_model *model, ch_materialise_for form, ch_error *error) {
   if (!ch_materialise_changes(&model->config, &model->params, form)) return CH_OK;
   if (model->materialised)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "%s was brought into another form already; open it again",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s has already been converted to another form; open it again",
                    model->directory);
   ch_materialised_model to;
   CH_TRY(ch_materialise(&model->config, &model->params, model->weights.tensors, form, &to, error));
@@ -80,8 +80,8 @@ void ch_model_forget_used(const ch_model *model, const ch_run *run, const ch_nod
 ch_status ch_model_check_plain(const ch_model *model, const char *what, ch_error *error) {
   for (int i = 0; i < model->params.count; i++)
     if (ch_dtype_is_block_quantised(model->weights.tensors[i].dtype))
-      return ch_fail(
-          error, CH_ERROR_CONFIG, "%s is quantised (%s is %s) and cannot %s; take the model it comes from",
-          model->directory, model->params.rows[i].name, ch_dtype_name(model->weights.tensors[i].dtype), what);
+      return ch_fail(error, CH_ERROR_CONFIG,
+                     "%s is quantised (%s is %s) and cannot %s; use the original model", model->directory,
+                     model->params.rows[i].name, ch_dtype_name(model->weights.tensors[i].dtype), what);
   return CH_OK;
 }

@@ -48,10 +48,9 @@ size_t ch_sampling_scratch(int64_t vocabulary) {
 /* --- sums and weights ----------------------------------------------------------------------------------- */
 
 static ch_status broken_logit(const float *logits, int64_t i, ch_error *error) {
-  return ch_fail(
-      error, CH_ERROR_NUMERIC,
-      "the logit of token %lld is %s; the model's numbers are broken, or its cache's type is too narrow",
-      (long long)i, isnan(logits[i]) ? "not a number" : "infinite");
+  return ch_fail(error, CH_ERROR_NUMERIC,
+                 "the logit of token %lld is %s; the model is damaged, or its cache's type is too narrow",
+                 (long long)i, isnan(logits[i]) ? "not a number" : "infinite");
 }
 
 static inline uint32_t bits_of(float x) {
@@ -118,7 +117,7 @@ static ch_status find_likeliest(const float *logits, int64_t n, float *peaks, in
     most = peak > most ? peak : most;
   }
   if (most == -INFINITY)
-    return ch_fail(error, CH_ERROR_NUMERIC, "no token has a finite logit; the model's numbers are broken");
+    return ch_fail(error, CH_ERROR_NUMERIC, "no token has a finite logit; the model is damaged");
   while (logits[first] < most) first++;
   *likeliest = first;
   return CH_OK;

@@ -143,9 +143,9 @@ static ch_status pass(ch_session *session, const int32_t *order, int64_t sequenc
 static ch_status check_tokens(const ch_session *session, int64_t first, int64_t sequences,
                               const int32_t *tokens, size_t count, const float **logits, ch_error *error) {
   if (!tokens || !logits)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is NULL", tokens ? "where the logits go" : "the tokens");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is NULL", tokens ? "the logits pointer" : "the tokens");
   if (first < 0 || first + sequences > session->options.sequences)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "sequence %lld is not there; the session has %lld",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "there is no sequence %lld; the session has %lld",
                    (long long)(first < 0 ? first : first + sequences - 1),
                    (long long)session->options.sequences);
   if (count < 1 || sequences < 1)
@@ -271,7 +271,7 @@ ch_status ch_session_step(ch_session *session, size_t count, const int32_t *toke
                           ch_error *error) {
   if (!session) return ch_fail(error, CH_ERROR_ARGUMENT, "the session is NULL");
   if (count > (size_t)session->options.sequences)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "%zu sequences are not there; the session has %lld", count,
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%zu sequences are too many; the session has %lld", count,
                    (long long)session->options.sequences);
   CH_TRY(check_tokens(session, 0, (int64_t)count, tokens, 1, logits, error));
   return pass(session, session->all, (int64_t)count, tokens, 1, CH_HEAD_LAST_LOGITS, logits, error);
@@ -373,16 +373,15 @@ static ch_status check_way_back(const ch_session *session, int64_t sequence, int
   if (length >= cache->length[sequence] || ch_cache_can_go_back(cache, sequence, (int32_t)length))
     return CH_OK;
   if (cache->any_fixed)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "sequence %lld holds %d tokens and cannot go back to %lld: layers of linear attention "
-                   "keep one state, "
-                   "that after the last token; begin again, or copy the sequence before continuing it",
-                   (long long)sequence, cache->length[sequence], (long long)length);
-  return ch_fail(
-      error, CH_ERROR_ARGUMENT,
-      "sequence %lld holds %d tokens and cannot go back to %lld: layers with a sliding window keep the "
-      "last %lld; begin again, or copy the sequence before continuing it",
-      (long long)sequence, cache->length[sequence], (long long)length, (long long)cache->window);
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "sequence %lld holds %d tokens and cannot go back to %lld: layers of linear attention only keep the "
+        "state after the last token; start again, or copy the sequence before continuing it",
+        (long long)sequence, cache->length[sequence], (long long)length);
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "sequence %lld holds %d tokens and cannot go back to %lld: layers with a sliding window "
+                 "only keep the last %lld; start again, or copy the sequence before continuing it",
+                 (long long)sequence, cache->length[sequence], (long long)length, (long long)cache->window);
 }
 
 ch_status ch_session_truncate(ch_session *session, int64_t length, ch_error *error) {
@@ -407,7 +406,7 @@ ch_status ch_session_copy(ch_session *session, int32_t from, int32_t to, int64_t
   const int32_t sequences[] = {from, to};
   for (int i = 0; i < 2; i++)
     if (sequences[i] < 0 || sequences[i] >= session->options.sequences)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "sequence %d is not there; the session has %lld", sequences[i],
+      return ch_fail(error, CH_ERROR_ARGUMENT, "there is no sequence %d; the session has %lld", sequences[i],
                      (long long)session->options.sequences);
   if (length < 0 || length > session->cache->length[from])
     return ch_fail(error, CH_ERROR_ARGUMENT, "sequence %d holds %d tokens, of which %lld cannot be copied",
@@ -419,7 +418,7 @@ ch_status ch_session_copy(ch_session *session, int32_t from, int32_t to, int64_t
 
 ch_status ch_session_fork(const ch_session *session, ch_session **fork, ch_error *error) {
   if (!session || !fork)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is NULL", session ? "where the fork goes" : "the session");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s is NULL", session ? "the fork pointer" : "the session");
   CH_TRY(ch_session_new(session->config, session->params, session->weights, &session->options, fork, error));
   ch_cache_copy_all(session->cache, (*fork)->cache);
   (*fork)->model = session->model;

@@ -31,7 +31,7 @@ ch_status ch_chat_templates_add(ch_chat_templates *templates, const char *where,
   if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) text += 3, size -= 3; /* a byte order mark */
   if (ch_chat_templates_find(templates, name) >= 0 || size == 0) return CH_OK;
   if (ch_utf8_valid_prefix((const unsigned char *)text, size) != size || memchr(text, 0, size))
-    return ch_fail(error, CH_ERROR_FORMAT, "%s: its chat template is no text in UTF-8", where);
+    return ch_fail(error, CH_ERROR_FORMAT, "%s: its chat template is not UTF-8 text", where);
   if (templates->count == CH_MAX_CHAT_TEMPLATES)
     return ch_fail(error, CH_ERROR_FORMAT, "%s has more than %d chat templates", where,
                    CH_MAX_CHAT_TEMPLATES);

@@ -34,7 +34,7 @@ static ch_status open_shard(const char *directory, const char *name, ch_weights 
   if (!path) return ch_no_memory(error);
   ch_status status = strcmp(name, single_name) == 0 || ch_is_file(path)
                          ? CH_OK
-                         : ch_fail(error, CH_ERROR_IO, "%s/%s names %s, which is not there; download it too",
+                         : ch_fail(error, CH_ERROR_IO, "%s/%s names %s, which is missing; download it too",
                                    directory, index_name, name);
   if (status == CH_OK) status = ch_safetensors_open(path, &weights->shards[weights->shard_count], error);
   if (status == CH_OK) weights->shard_count++;
@@ -65,13 +65,12 @@ static ch_status list_shards(const json_t *map, const char *where, json_t *shard
     const char *name = json_string_value(file);
     if (!name || !plain_name(name))
       return ch_fail(error, CH_ERROR_FORMAT,
-                     "%s: tensor %s is said to be in %s, where a file name in the same directory is needed",
-                     where, ch_json_quote(tensor, quoted, sizeof quoted),
-                     ch_json_show(file, shown, sizeof shown));
+                     "%s: tensor %s is listed in %s; it must be a file in the same directory", where,
+                     ch_json_quote(tensor, quoted, sizeof quoted), ch_json_show(file, shown, sizeof shown));
     if (json_object_set_new(shards, name, json_true()) != 0) return ch_no_memory(error);
   }
   if (json_object_size(shards) == 0 || json_object_size(shards) > MOST_SHARDS)
-    return ch_fail(error, CH_ERROR_FORMAT, "%s: \"weight_map\" names %zu shards, where 1 to %d make sense",
+    return ch_fail(error, CH_ERROR_FORMAT, "%s: \"weight_map\" names %zu shards; 1 to %d are supported",
                    where, json_object_size(shards), MOST_SHARDS);
   return CH_OK;
 }
@@ -86,7 +85,7 @@ static ch_status check_index(const json_t *map, const json_t *shards, const char
     int64_t shard = (int64_t)json_integer_value(json_object_get(shards, name));
     char quoted[100], shown[100];
     if (!ch_safetensors_find(&weights->shards[shard], tensor))
-      return ch_fail(error, CH_ERROR_FORMAT, "%s: tensor %s is said to be in %s and is not there", where,
+      return ch_fail(error, CH_ERROR_FORMAT, "%s: tensor %s should be in %s but is missing", where,
                      ch_json_quote(tensor, quoted, sizeof quoted), ch_json_quote(name, shown, sizeof shown));
   }
   return CH_OK;
@@ -124,9 +123,9 @@ static ch_status open_sharded(const char *directory, const char *index, ch_weigh
   size_t size = 0;
   json_t *root = NULL;
   CH_TRY(ch_read_file(index, MOST_INDEX_BYTES, &text, &size, error));
-  ch_status status =
-      shallow(text) ? ch_json_parse(text, size, index, &root, error)
-                    : ch_fail(error, CH_ERROR_FORMAT, "%s is no index of shards: it nests too much", index);
+  ch_status status = shallow(text) ? ch_json_parse(text, size, index, &root, error)
+                                   : ch_fail(error, CH_ERROR_FORMAT,
+                                             "%s is not an index of shards: it is nested too deeply", index);
   free(text);
   CH_TRY(status);
   status = open_by_map(directory, root, index, weights, error);
@@ -199,11 +198,11 @@ static ch_status check_shape(const load_state *o, const ch_param *row, const ch_
   if (stored->foreign) {
     bool number = stored->foreign[0] == 'F' || stored->foreign[0] == 'I' || stored->foreign[0] == 'U';
     snprintf(what, sizeof what, "has type %s; weights are F32, F16, BF16, F64 or block-quantised%s",
-             stored->foreign, number ? ": an unquantised copy of the model is needed" : "");
+             stored->foreign, number ? "; use an unquantised copy of the model" : "");
     return tensor_error(o, CH_ERROR_FORMAT, stored->name, what);
   }
   if (!same) {
-    snprintf(what, sizeof what, "has shape %s where the configuration asks for %s",
+    snprintf(what, sizeof what, "has shape %s, but the configuration requires %s",
              ch_shape_text(tensor->rank, tensor->shape, has, sizeof has),
              ch_shape_text(row->rank, row->shape, wants, sizeof wants));
     return tensor_error(o, CH_ERROR_FORMAT, stored->name, what);
@@ -218,11 +217,11 @@ static ch_status check_shape(const load_state *o, const ch_param *row, const ch_
 
 static ch_status unknown_tensor(const load_state *o, const char *name) {
   const char **names = calloc((size_t)o->params->count + 1, sizeof *names);
-  char what[400] = "is not one of this model's", quoted[100];
+  char what[400] = "is not a tensor of this model", quoted[100];
   for (int i = 0; names && i < o->params->count; i++) names[i] = o->params->rows[i].name;
   const char *near = names ? ch_nearest_name(name, names) : NULL;
   if (near)
-    snprintf(what, sizeof what, "is not one of this model's; the nearest is %s",
+    snprintf(what, sizeof what, "is not a tensor of this model; the nearest is %s",
              ch_json_quote(near, quoted, sizeof quoted));
   free(names);
   return tensor_error(o, CH_ERROR_FORMAT, name, what);
@@ -342,7 +341,7 @@ static ch_status find_mxfp4(const load_state *o, const ch_param *row, const ch_t
                (rank == 3 || t->shape[3] == bytes);
   *part = (const char *)t->data + (size_t)(place->expert * place->rows * of_row * bytes);
   if (right) return CH_OK;
-  snprintf(what, sizeof what, "has type %s and shape %s where U8 [%lld, %lld, %lld%s] is needed",
+  snprintf(what, sizeof what, "has type %s and shape %s; it must be U8 [%lld, %lld, %lld%s]",
            ch_dtype_name(t->dtype), ch_shape_text(t->rank, t->shape, has, sizeof has),
            (long long)place->experts, (long long)place->rows, (long long)of_row, rank == 4 ? ", 16" : "");
   return tensor_error(o, CH_ERROR_FORMAT, (*found)->name, what);
@@ -559,7 +558,7 @@ static ch_status copy_all(const load_state *o) {
   const ch_tensor *stored = &o->stored[damaged].tensor;
   if (stored->dtype == CH_F64 && o->weights->tensors[damaged].dtype != CH_F64 && are_finite(stored))
     return tensor_error(o, CH_ERROR_NUMERIC, o->stored[damaged].name,
-                        "holds a value that F32 cannot, whose largest is 3.4e38; models compute in F32");
+                        "holds a value beyond the range of F32 (3.4e38), in which models compute");
   return tensor_error(o, CH_ERROR_NUMERIC, o->stored[damaged].name,
                       "holds a value that is not finite; the model is damaged");
 }
@@ -613,8 +612,8 @@ static ch_status refuse_packed(const load_state *o) {
       for (size_t m = 0; dot && m < sizeof marks / sizeof *marks; m++) {
         if (strcmp(dot + 1, marks[m][0]) != 0 || ch_params_find(o->params, name) >= 0) continue;
         snprintf(what, sizeof what,
-                 "is part of a matrix that %s packed, which is not read; an unquantised copy of the model is "
-                 "needed",
+                 "is part of a matrix that %s packed, which is not supported; use an unquantised copy of the "
+                 "model",
                  marks[m][1]);
         return tensor_error(o, CH_ERROR_FORMAT, name, what);
       }

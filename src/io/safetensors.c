@@ -114,7 +114,7 @@ static ch_status parse_shape(const reader *r, const char *name, const json_t *sh
     const json_t *size = json_array_get(shape, (size_t)i);
     if (!json_is_integer(size) || json_integer_value(size) < 0) {
       char shown[80];
-      return bad_tensor(r, name, "has %s in its shape, where a whole number from 0 is needed",
+      return bad_tensor(r, name, "has %s in its shape; sizes must be whole numbers from 0",
                         ch_json_show(size, shown, sizeof shown));
     }
     tensor->shape[i] = json_integer_value(size);
@@ -133,7 +133,7 @@ static ch_status parse_offsets(const reader *r, const char *name, const json_t *
     return bad_tensor(r, name, "has no \"data_offsets\", a list of two whole numbers");
   int64_t from = json_integer_value(first), to = json_integer_value(last);
   if (from < 0 || to < from)
-    return bad_tensor(r, name, "has data_offsets [%" PRId64 ", %" PRId64 "], which must rise from 0 or more",
+    return bad_tensor(r, name, "has data_offsets [%" PRId64 ", %" PRId64 "]; they must rise from 0 or more",
                       from, to);
   if ((uint64_t)to > r->data_size)
     return bad_tensor(
@@ -224,8 +224,7 @@ static ch_status parse_entry(reader *r) {
   if (!end)
     status = bad_tensor(r, name, "is not described by a JSON object that ends");
   else if ((size_t)(end - start) > (metadata ? MOST_METADATA_BYTES : MOST_ENTRY_BYTES))
-    status =
-        bad_tensor(r, name, "has a description of %zu bytes, more than makes sense", (size_t)(end - start));
+    status = bad_tensor(r, name, "has a description of %zu bytes, which is too long", (size_t)(end - start));
   else
     status = ch_json_parse(start, (size_t)(end - start), name, &entry, NULL);
   if (status != CH_OK && end && !entry)
@@ -298,7 +297,7 @@ static ch_status check_names(const reader *r) {
   if (file->count) qsort(file->tensors, (size_t)file->count, sizeof *file->tensors, by_name);
   for (int64_t i = 1; i < file->count; i++)
     if (strcmp(file->tensors[i - 1].name, file->tensors[i].name) == 0)
-      return bad_tensor(r, file->tensors[i].name, "is there twice");
+      return bad_tensor(r, file->tensors[i].name, "appears twice");
   return CH_OK;
 }
 
@@ -339,13 +338,14 @@ static ch_status parse_file(const unsigned char *bytes, uint64_t size, reader *r
   for (int i = 7; i >= 0; i--) length = length << 8 | bytes[i];
   if (length > size - 8 || length > MOST_HEADER_BYTES) {
     if (memcmp(bytes, "GGUF", 4) == 0)
-      return ch_fail(r->error, CH_ERROR_FORMAT,
-                     "%s is a GGUF file, not safetensors; `crosshead import` makes a model directory of it",
-                     r->where);
+      return ch_fail(
+          r->error, CH_ERROR_FORMAT,
+          "%s is a GGUF file, not safetensors; convert it to a model directory with `crosshead import`",
+          r->where);
     CH_TRY(ch_refuse_mistaken(r->where, bytes, size, false, r->error));
     return ch_fail(r->error, CH_ERROR_FORMAT,
-                   "%s is truncated or no safetensors file: it announces a header of %" PRIu64
-                   " bytes and has %" PRIu64 " (at most %d make sense)",
+                   "%s is truncated or not a safetensors file: it announces a header of %" PRIu64
+                   " bytes and has %" PRIu64 " (the limit is %d)",
                    r->where, length, size - 8, MOST_HEADER_BYTES);
   }
   r->at = (const char *)bytes + 8;

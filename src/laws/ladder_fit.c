@@ -1,4 +1,5 @@
-/* Least squares by profiles: for a floor E the best alpha of each mechanism, for an alpha the best amplitudes. */
+/* Least squares of L = E + A C^-alpha by profiles: for a floor E the best alpha of each mechanism, for an alpha the
+ * best amplitudes. ladder_laws.c says what follows from the laws. */
 #include "laws/ladder_fit.h"
 
 #include <math.h>

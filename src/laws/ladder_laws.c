@@ -1,4 +1,5 @@
-/* Computes predictions, multipliers and crossings from the laws of a ladder. */
+/* What the laws of a ladder say: predictions, multipliers of compute and crossings, with intervals. ladder_fit.c fits,
+ * ladder_ranges.c finds the intervals; here it is decided if all laws share one floor. */
 #include "laws/ladder_laws.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* Comparing a loss with the median and the spread of the losses before it. */
+/* Compares a loss with the median and the spread of the losses before it. It takes losses one at a time, so that a
+ * hopeless run of a sweep ends while it trains. */
 #include "laws/loss_spikes.h"
 
 #include <math.h>

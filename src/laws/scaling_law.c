@@ -1,4 +1,5 @@
-/* Fitting the law: M-estimation over a profile of alpha, intervals from the profile of each quantity. */
+/* Fits L(D) = (D_c/D)^alpha + L_0 to one curve: M-estimation over a profile of alpha, and intervals from the profile
+ * of each quantity. Noise may grow with the loss and may be correlated between neighbours; both are estimated. */
 #include <crosshead/fit.h>
 #include <math.h>
 #include <stdbool.h>

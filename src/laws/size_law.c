@@ -353,15 +353,14 @@ ch_status ch_fit_size_law(ch_size_form form, const double *sizes, const double *
                           int32_t n, double at_size, double at_tokens, ch_size_law *law, ch_error *error) {
   *law = (ch_size_law){.form = form, .at = {NAN, NAN, NAN}, .at_size = at_size, .at_tokens = at_tokens};
   if (form != CH_SIZE_FORM_RATIO && form != CH_SIZE_FORM_SUM)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "a law of size and tokens has the form 0 or 1; %d is none",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "a law of size and tokens has the form 0 or 1, not %d",
                    (int)form);
   CH_TRY(check_points(sizes, tokens, losses, n, law, error));
   if ((at_size > 0) != (at_tokens > 0) || at_size < 0 || at_tokens < 0 || !(at_size < 1e30) ||
       !(at_tokens < 1e30))
-    return ch_fail(
-        error, CH_ERROR_ARGUMENT,
-        "a loss is predicted for a size and a number of tokens; %g parameters and %g tokens are not both",
-        at_size, at_tokens);
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "a prediction needs a positive number of parameters and of tokens, not %g and %g", at_size,
+                   at_tokens);
   double *memory = calloc((size_t)n * (5 + NUMBERS + SMOOTH + 1), sizeof *memory);
   if (!memory) return ch_no_memory(error);
   points p = {.shape = ch_size_shape_of(form),

@@ -206,7 +206,7 @@ static ch_status place_tensors(materialisation *r) {
       continue;
     }
     if (!parsed)
-      return ch_fail(r->error, CH_ERROR_CONFIG, "nothing gives %s; this is a defect of ours", param->name);
+      return ch_fail(r->error, CH_ERROR_CONFIG, "%s has no source; this is a bug in Crosshead", param->name);
     if (is_view(r, &made, &to->tensors[i])) continue;
     to->tensors[i] = (ch_tensor){.dtype = type_of(r, &made, param), .rank = param->rank};
     memcpy(to->tensors[i].shape, param->shape, sizeof param->shape);

@@ -140,7 +140,7 @@ static ch_status check_ids(const ch_runner *runner, const int32_t *ids, int32_t 
   int64_t count = runner->shape.sequences * runner->shape.length;
   for (int64_t i = 0; i < count; i++)
     if (ids[i] < least || ids[i] >= runner->vocab_size)
-      return ch_fail(error, CH_ERROR_ARGUMENT, "%s %d at place %lld is outside the %s of 0 to %lld", what,
+      return ch_fail(error, CH_ERROR_ARGUMENT, "%s %d at index %lld is outside the %s of 0 to %lld", what,
                      ids[i], (long long)i, runner->vision ? "classes" : "vocabulary",
                      (long long)runner->vocab_size - 1);
   return CH_OK;
@@ -152,7 +152,7 @@ static ch_status check_cache(const ch_runner *runner, const ch_cache *cache, ch_
   if (cache->any_ring != runner->rings || (runner->rings && cache->capacity != runner->shape.capacity))
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "the cache has room for %lld tokens per sequence, and the pass was planned for rings of %lld",
+        "the cache has room for %lld tokens per sequence, but the pass was planned for rings of %lld",
         (long long)cache->capacity, (long long)runner->shape.capacity);
   for (int64_t s = 0; s < cache->sequences; s++)
     if (cache->length[s] + runner->shape.length > cache->capacity)
@@ -171,10 +171,10 @@ static ch_status set_positions(ch_runner *runner, const ch_runner_call *call, ch
     for (int64_t t = 0; t < length; t++)
       runner->positions[s * length + t] = (int32_t)t + before - (start ? start[t] : 0);
     if (runner->places && before + length > runner->places)
-      return ch_fail(error, CH_ERROR_ARGUMENT,
-                     "the model has learned the positions of %lld tokens, and a text can have no more; its "
-                     "\"max_position_embeddings\" says so",
-                     (long long)runner->places);
+      return ch_fail(
+          error, CH_ERROR_ARGUMENT,
+          "the model has learned positions for %lld tokens (\"max_position_embeddings\"); the text is longer",
+          (long long)runner->places);
   }
   return CH_OK;
 }

@@ -1,4 +1,5 @@
-/* Candidates by name and from files, and why one cannot be used. */
+/* Candidates of a plan, by name and from files, each with what excludes it. It builds a configuration for every name
+ * at the requested size; model_sizes.c computes. */
 #include "planner/candidates.h"
 
 #include <ctype.h>
@@ -74,7 +75,7 @@ static ch_status check_lists(const ch_capacity_settings *s, ch_error *error) {
   }
   if (s->model_count || s->mechanisms) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "nothing is to be planned; name models, or mechanisms as in {mechanisms} mha,gqa:4,mla");
+                 "there are no candidates; name models, or mechanisms as in {mechanisms} mha,gqa:4,mla");
 }
 
 static ch_status resolve_types(const ch_capacity_settings *s, ch_capacity_question *q, ch_error *error) {
@@ -134,8 +135,7 @@ static ch_status find_shape(plan_request *a, ch_error *error) {
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "{like} gives the shape; leave out {parameters}, {layers}, {hidden}, {heads} and {vocab}");
   if ((s->like || sizes) && !needed)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "{%s} shapes the mechanisms that {mechanisms} names, and it names none; leave it out",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{%s} is for mechanisms, and none is named; leave it out",
                    s->like         ? "like"
                    : s->parameters ? "parameters"
                    : s->layers     ? "layers"
@@ -214,25 +214,22 @@ static const char *lack_of_memory(const ch_capacity_sizes *sizes, const ch_capac
   double memory = (double)e->memory, needed = ch_capacity_needed(sizes, (double)q->users, (double)q->context);
   if (needed <= memory) return "";
   if (sizes->weights > memory)
-    return ch_arena_printf(arena, "its weights alone need %s, but there are only %s",
+    return ch_arena_printf(arena, "its weights alone need %s, more than the available %s",
                            ch_format_bytes(sizes->weights, a, SIZE), ch_format_bytes(memory, b, SIZE));
   ch_format_bytes(needed, a, SIZE);
   ch_format_bytes(needed - memory, b, SIZE);
   ch_format_bytes(memory, c, SIZE);
   if (e->context < 1)
-    return ch_arena_printf(arena,
-                           "it needs %s, %s more than the %s there are; not even empty contexts fit beside "
-                           "its weights",
-                           a, b, c);
+    return ch_arena_printf(
+        arena, "it needs %s, %s more than the available %s; even empty contexts do not fit", a, b, c);
   if (q->users == 1)
     return ch_arena_printf(arena,
-                           "it needs %s, %s more than the %s there are; %lld tokens of context would fit", a,
+                           "it needs %s, %s more than the available %s; %lld tokens of context would fit", a,
                            b, c, (long long)e->context);
-  return ch_arena_printf(
-      arena,
-      "it needs %s, %s more than the %s there are; %lld of %lld users fit, or %lld tokens of "
-      "context for each of all",
-      a, b, c, (long long)e->users, (long long)q->users, (long long)e->context);
+  return ch_arena_printf(arena,
+                         "it needs %s, %s more than the available %s; %lld of %lld users fit, or %lld tokens "
+                         "of context for every user",
+                         a, b, c, (long long)e->users, (long long)q->users, (long long)e->context);
 }
 
 /* A candidate on a device. */

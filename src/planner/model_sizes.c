@@ -1,4 +1,5 @@
-/* Sizes by the parameter table and the states that a mechanism declares; times by what is read and multiplied. */
+/* Bytes and seconds of a model from its parameter table and the states that its mechanism declares: no weight is read
+ * or allocated. Times are the bytes read and the FLOPs done over a machine's limits. */
 #include "planner/model_sizes.h"
 
 #include <math.h>

@@ -73,14 +73,12 @@ static void *open_module(void) {
 static ch_status no_module(int count, ch_error *error) {
   const char *reason = dlerror();
   if (!BUILT_WITH_MPI && !getenv("CROSSHEAD_MPI"))
-    return ch_fail(
-        error, CH_ERROR_IO,
-        "%d processes were started to work together, and this build has no MPI; build Crosshead where MPI is "
-        "installed, or start one process",
-        count);
-  return ch_fail(error, CH_ERROR_IO,
-                 "%d processes were started to work together, and MPI cannot be loaded: %s", count,
-                 reason ? reason : module_name);
+    return ch_fail(error, CH_ERROR_IO,
+                   "%d processes were started together, but this build has no MPI; build Crosshead where MPI "
+                   "is installed, or start one process",
+                   count);
+  return ch_fail(error, CH_ERROR_IO, "%d processes were started together, but MPI cannot be loaded: %s",
+                 count, reason ? reason : module_name);
 }
 
 ch_status ch_join_ranks(ch_rank_group **ranks, ch_error *error) {
@@ -98,9 +96,8 @@ ch_status ch_join_ranks(ch_rank_group **ranks, ch_error *error) {
   if (count != expected) {
     transport->leave(context);
     return ch_fail(error, CH_ERROR_IO,
-                   "the launcher started %d processes, of which MPI sees %d; start them with the mpirun of "
-                   "the same MPI, "
-                   "or with srun and PMIx",
+                   "the launcher started %d processes, but MPI sees %d; start them with the mpirun of the "
+                   "same MPI, or with srun and PMIx",
                    expected, count);
   }
   ch_status status = ch_ranks_create(transport, context, rank, count, ranks, error);

@@ -183,7 +183,7 @@ static const ch_transport transport = {.send = send_to,
 ch_status ch_connect_ranks(int rank, int count, const int *sockets, ch_rank_group **ranks, ch_error *error) {
   *ranks = NULL;
   if (count < 1 || rank < 0 || rank >= count)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "rank %d of %d is none; ranks count from 0", rank, count);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "rank %d of %d does not exist; ranks count from 0", rank, count);
   socket_group *o = calloc(1, sizeof *o);
   int *own = calloc((size_t)count, sizeof *own);
   if (!o || !own) {

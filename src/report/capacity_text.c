@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/table.h"
-#include "report/memory_text.h"
 
 enum { SIZE = 32, NO_DEVICE = -1 };
 
@@ -138,7 +137,7 @@ static void put_device(const ch_capacity *c, const ch_device *d, ch_text *text) 
   if (strcmp(d->name, d->title) != 0) ch_text_printf(text, "%s; ", d->title);
   ch_text_printf(text, "%.4g GB/s, %sFLOP/s, %s to use\n", d->read_bandwidth / 1e9, flops, memory);
   ch_text_printf(text,
-                 "figures: %s; reached: %.0f %% of GB/s; of FLOP/s %.0f %% in prompts and %.0f %% in steps\n",
+                 "source: %s; reached: %.0f %% of GB/s, %.0f %% of FLOP/s in prompts, %.0f %% in steps\n",
                  d->source, 100 * d->reading, 100 * d->computing, 100 * d->computing_step);
 }
 
@@ -195,6 +194,13 @@ void ch_capacity_write(const ch_capacity *c, ch_text *text) {
   put_sizes(c, text);
   put_training(c, text);
   for (int32_t d = 0; d < c->device_count; d++) put_expected(c, d, text);
+}
+
+json_t *ch_train_memory_to_json(const ch_train_memory *m) {
+  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "weights", (json_int_t)m->weights, "gradients",
+                   (json_int_t)m->gradients, "masters", (json_int_t)m->masters, "moments",
+                   (json_int_t)m->moments, "gate_rows", (json_int_t)m->exchange, "activations",
+                   (json_int_t)m->activations, "total", (json_int_t)m->total);
 }
 
 /* --- JSON -------------------------------------------------------------------------------------------------------- */

@@ -1,4 +1,5 @@
-/* From the results of a comparison to its figures. A group's colour is its rank. */
+/* From the results of a comparison to its figures: series, axes and labels as JSON, which the page draws. A group's
+ * colour is its rank, the same in all figures. */
 #include "report/compare_figures.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* report.json of a compression, and its lines for a terminal. */
+/* report.json of a compression, and its lines for a terminal. Both say what was saved and what it cost;
+ * compression_page.c has the HTML. */
 #include "report/compression.h"
 
 #include <math.h>
@@ -241,7 +242,7 @@ static void put_matrices(const ch_compressed_model *c, ch_text *text) {
   if (!c->matrix_count) return;
   ch_table table = {.columns = "r5l11r4r10r10l", .gap = 2};
   static const char *const headings[] = {"layer",   "projection", "rank",
-                                         "weights", "outputs",    " (what is lost, of 1)"};
+                                         "weights", "outputs",    " (relative error)"};
   ch_table_row(&table, headings, sizeof headings / sizeof *headings);
   for (int i = 0; i < c->matrix_count; i++) {
     const ch_compressed_matrix *m = &c->matrices[i];

@@ -38,7 +38,7 @@ void ch_coordinates_model_table(const ch_coordinates *coordinates, int32_t m, ch
   ch_table_cell(&table, "%s", model->name);
   for (int w = 0; w < grid->width_count; w++) ch_table_cell(&table, "%lld", (long long)grid->widths[w]);
   ch_table_cell(&table, "slope         ");
-  ch_table_cell(&table, "change's         ");
+  ch_table_cell(&table, "slope of change");
   ch_table_end_row(&table);
   for (int i = 0; i < model->activation_count; i++) {
     const ch_coordinate *a = &model->activations[i];
@@ -54,17 +54,15 @@ void ch_coordinates_model_table(const ch_coordinates *coordinates, int32_t m, ch
 void ch_coordinates_explain(const ch_coordinates *coordinates, ch_text *text) {
   const ch_coordinate_grid *grid = &coordinates->grid;
   long long last = (long long)grid->steps[grid->step_count - 1];
-  ch_text_printf(text,
-                 "Root mean squares after %lld %s at the rate %.4g, parametrization %s, %lld %s and %lld %s "
-                 "at every width, "
-                 "%lld %s.\nslope: of log(size) against log(width); change's: that of the change since step "
-                 "0. Flat: from -%.2g to "
-                 "%.2g.\n* relative to the embeddings at step 0, which the residual stream begins with.",
-                 last, ch_plural(last, "step", "steps"), grid->lr,
-                 ch_parametrization_names[grid->parametrization], (long long)grid->layers,
-                 ch_plural(grid->layers, "layer", "layers"), (long long)grid->heads,
-                 ch_plural(grid->heads, "head", "heads"), (long long)grid->seeds,
-                 ch_plural(grid->seeds, "seed", "seeds"), CH_COORDINATE_FLAT, CH_COORDINATE_FLAT);
+  ch_text_printf(
+      text,
+      "Root mean squares after %lld %s at the rate %.4g, parametrization %s, %lld %s and %lld %s "
+      "at every width, %lld %s.\nSlopes are those of log(size), and of log(change since step 0), against "
+      "log(width). Flat: from -%.2g to %.2g.\n* relative to the embeddings at step 0.",
+      last, ch_plural(last, "step", "steps"), grid->lr, ch_parametrization_names[grid->parametrization],
+      (long long)grid->layers, ch_plural(grid->layers, "layer", "layers"), (long long)grid->heads,
+      ch_plural(grid->heads, "head", "heads"), (long long)grid->seeds,
+      ch_plural(grid->seeds, "seed", "seeds"), CH_COORDINATE_FLAT, CH_COORDINATE_FLAT);
 }
 
 static int put_names(const ch_coordinate_model *model, bool changes, ch_text *text) {
@@ -85,9 +83,9 @@ void ch_coordinates_sentence(const ch_coordinate_model *model, ch_text *text) {
     ch_text_puts(text, "all sizes and changes are flat.");
     return;
   }
-  ch_text_puts(text, sizes ? "sizes are not flat of " : "all sizes are flat");
+  ch_text_puts(text, sizes ? "sizes are not flat for " : "all sizes are flat");
   put_names(model, false, sizes ? text : NULL);
-  ch_text_puts(text, changes ? "; changes are not flat of " : "; all changes are flat");
+  ch_text_puts(text, changes ? "; changes are not flat for " : "; all changes are flat");
   put_names(model, true, changes ? text : NULL);
   ch_text_puts(text, ".");
 }

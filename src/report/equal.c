@@ -1,4 +1,5 @@
-/* Says what is equal and what differs between the models of a comparison. */
+/* Says what is equal and what differs between the models of a comparison: parameters, active parameters, FLOPs, time,
+ * cache. A comparison fixes one of these, and readers must know the others. */
 #include "report/equal.h"
 
 #include <stdio.h>

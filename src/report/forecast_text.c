@@ -3,7 +3,7 @@
 
 #include "base/table.h"
 
-static void put_model(const ch_mechanism_forecast *m, ch_table *table) {
+static void put_model(const ch_mechanism_forecast *m, bool timed, ch_table *table) {
   char text[32];
   ch_table_cell(table, "%s", m->name);
   if (m->finished)
@@ -14,9 +14,9 @@ static void put_model(const ch_mechanism_forecast *m, ch_table *table) {
   if (m->finished == m->runs) {
     for (int c = 0; c < 4; c++) ch_table_cell(table, "-");
   } else {
-    ch_table_cell(table, "%s", ch_format_count(m->tokens_per_second, text, sizeof text));
-    ch_table_cell(table, "%s", ch_format_duration(m->seconds, text, sizeof text));
-    ch_table_cell(table, "%s", ch_format_bytes((double)m->memory_bytes, text, sizeof text));
+    ch_table_cell(table, "%s", timed ? ch_format_count(m->tokens_per_second, text, sizeof text) : "?");
+    ch_table_cell(table, "%s", timed ? ch_format_duration(m->seconds, text, sizeof text) : "?");
+    ch_table_cell(table, "%s", timed ? ch_format_bytes((double)m->memory_bytes, text, sizeof text) : "?");
     ch_table_cell(table, "%s", ch_format_bytes((double)m->disk_bytes, text, sizeof text));
   }
   ch_table_end_row(table);
@@ -47,6 +47,11 @@ static void put_sentence(const ch_compare_forecast *f, ch_text *text) {
   }
   ch_text_printf(text, "%lld %s of ", left, ch_plural(left, "run", "runs"));
   put_lengths(f, text);
+  if (f->untimed) {
+    ch_text_printf(text, ": %s on disk; nothing is written. Time and memory are not estimated: %s.\n",
+                   ch_format_bytes((double)all->disk_bytes, disk, sizeof disk), f->untimed);
+    return;
+  }
   ch_text_printf(
       text,
       ": about %s to train and evaluate, at most %s of memory, %s on disk. Times are from some steps "
@@ -57,7 +62,9 @@ static void put_sentence(const ch_compare_forecast *f, ch_text *text) {
   if (f->tunes)
     ch_text_puts(text, "That counts as many learning rates for each model as the search may try.\n");
   if (f->open) ch_text_puts(text, "Seeds that are added until there is a verdict are not counted.\n");
-  if (f->machine_bytes > 0 && (double)all->memory_bytes > f->machine_bytes)
+  if (f->pytorch)
+    ch_text_puts(text, "One device was timed; times are those of all runs, one after another.\n");
+  else if (f->machine_bytes > 0 && (double)all->memory_bytes > f->machine_bytes)
     ch_text_printf(text, "This machine has %s of memory, which is too little.\n",
                    ch_format_bytes(f->machine_bytes, machine, sizeof machine));
 }
@@ -68,7 +75,7 @@ void ch_forecast_write(const ch_compare_forecast *forecast, ch_text *text) {
       "time",      "memory", "disk"};
   ch_table table = {.columns = "lr", .gap = 3};
   ch_table_row(&table, headings, sizeof headings / sizeof *headings);
-  for (int i = 0; i < forecast->count; i++) put_model(&forecast->models[i], &table);
+  for (int i = 0; i < forecast->count; i++) put_model(&forecast->models[i], !forecast->untimed, &table);
   ch_table_write(&table, text);
   ch_text_puts(text, "\n");
   put_sentence(forecast, text);

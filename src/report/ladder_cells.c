@@ -74,12 +74,12 @@ ch_table ch_ladder_predictions(const ch_ladder *ladder) {
   double largest = (double)ladder->sizes[ladder->rungs - 1];
   char size[32];
   ch_table_cell(&table, "law");
-  ch_table_cell(&table, "%s from those below", ch_format_count(largest, size, sizeof size));
-  ch_table_cell(&table, "true");
+  ch_table_cell(&table, "%s predicted", ch_format_count(largest, size, sizeof size));
+  ch_table_cell(&table, "actual");
   ch_table_cell(&table, "alpha");
   if (target) ch_table_cell(&table, "loss at %s", ch_format_count((double)ladder->target, size, sizeof size));
-  ch_table_cell(&table, "FLOPs of %s for it", ladder->laws->laws[basis->baseline].name);
-  ch_table_cell(&table, "its time");
+  ch_table_cell(&table, "FLOPs of %s", ladder->laws->laws[basis->baseline].name);
+  ch_table_cell(&table, "time of %s", ladder->laws->laws[basis->baseline].name);
   ch_table_end_row(&table);
   for (int m = 0; m < ladder->count; m++) {
     const ch_ladder_law *law = &ladder->laws->laws[m];

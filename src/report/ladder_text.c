@@ -26,12 +26,12 @@ static void put_test(const ch_ladder *ladder, ch_text *text) {
   if (!known)
     ch_text_printf(
         text,
-        "The sizes below %s are as many as a law has parameters: they predict it without an interval.\n",
+        "There are only as many sizes below %s as a law has parameters, so the prediction has no interval.\n",
         put_largest(ladder, size));
   else
     ch_text_printf(
         text,
-        "Tested on itself: %d of %d losses at %s are in the interval predicted from the smaller sizes.\n",
+        "Test of the law: %d of %d losses at %s are in the interval predicted from the smaller sizes.\n",
         within, known, put_largest(ladder, size));
 }
 
@@ -50,7 +50,7 @@ static void put_crossings(const ch_ladder *ladder, ch_text *text) {
     else if (isfinite(c->flops.high))
       ch_text_printf(text, " (up to %.2g FLOPs)", c->flops.high);
     else if (!isnan(c->flops.low))
-      ch_text_puts(text, " (these losses leave open where)");
+      ch_text_puts(text, " (these losses do not determine where)");
     if (isfinite(c->share)) ch_text_printf(text, ", in %.0f %% of the resampled fits", 100 * c->share);
     ch_text_puts(text, ".\n");
   }

@@ -1,4 +1,5 @@
-/* The page of a comparison: its template report/page/compare.html filled. */
+/* The page of a comparison: fills the template report/page/compare.html. Sections with more than a table have files of
+ * their own (page_seeds.c, page_facts.c, page_matrices.c, ladder_page.c, compare_figures.c). */
 #include "report/page.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* Reads the small learned matrices of trained models and makes heatmaps of them. */
+/* Reads the small learned matrices of trained models (knocking, head mixes, gates) and makes heatmaps of them. It
+ * opens the model files; everything else on the page comes from results. */
 #include "report/page_matrices.h"
 
 #include <math.h>

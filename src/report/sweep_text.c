@@ -82,7 +82,7 @@ void ch_sweep_sentence(const ch_sweep_choice *c, ch_text *text) {
   ch_text_printf(text, "%s: the largest stable rate is %.4g (validation loss %.4f)", c->name, c->chosen,
                  c->chosen_loss);
   if (c->lowest_loss < c->chosen_loss * (1 - worth_a_word))
-    ch_text_printf(text, "; at %.4g the loss came lower, to %.4f", c->lowest, c->lowest_loss);
+    ch_text_printf(text, "; the loss at %.4g is lower, %.4f", c->lowest, c->lowest_loss);
   ch_text_puts(text, ".");
 }
 
@@ -115,7 +115,7 @@ void ch_sweep_table_write(const ch_sweep *sweep, ch_text *text) {
   if (sweep->mechanisms > 1 && sweep->about.count > 0) {
     ch_summary summary;
     ch_error error;
-    ch_text_puts(text, "At the rate of each one's lowest loss: ");
+    ch_text_puts(text, "At the rate of its lowest loss: ");
     text->failed |= ch_summarise(&sweep->about, &summary, &error) != CH_OK;
     if (!text->failed) ch_verdict_sentence(&summary, &sweep->about, text);
     ch_arena_free(&summary.arena);

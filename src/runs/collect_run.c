@@ -1,4 +1,5 @@
-/* Reading a run's log. */
+/* Reads the log.jsonl and the result.json of a training run into a record. A log may end anywhere: its run was
+ * interrupted then, and what was written counts. */
 #define _GNU_SOURCE
 #include "runs/collect_run.h"
 

@@ -41,8 +41,8 @@ bool ch_body_parse(const char *text, size_t size, size_t most, json_t **object, 
   *object = NULL;
   size_t bytes = ch_body_estimate(text, size);
   if (bytes == SIZE_MAX)
-    return ch_refuse(refusal, 400, "invalid_json", NULL,
-                     "The body has more than %d lists and objects in each other.", DEEPEST);
+    return ch_refuse(refusal, 400, "invalid_json", NULL, "The body nests more than %d lists and objects.",
+                     DEEPEST);
   if (bytes > most)
     return ch_refuse(refusal, 413, "body_too_large", NULL,
                      "The body holds too many values; send fewer or shorter lists in one request.");
@@ -62,7 +62,7 @@ bool ch_body_parse(const char *text, size_t size, size_t most, json_t **object, 
   if (!json_is_object(root)) {
     json_decref(root);
     return ch_refuse(refusal, 400, "invalid_json", NULL,
-                     "The body is JSON but no object; send one object, like {\"prompt\": \"Once\"}.");
+                     "The body is JSON but not an object; send one object, like {\"prompt\": \"Once\"}.");
   }
   *object = root;
   return true;

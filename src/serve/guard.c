@@ -23,7 +23,7 @@ static ch_status split_keys(ch_guard *guard, size_t size, const char *file, ch_e
     text[last] = 0;
     if (last - first > CH_LONGEST_KEY || guard->count == CH_MOST_KEYS)
       return ch_fail(error, CH_ERROR_FORMAT,
-                     "%s: at most %d keys of at most %d bytes, one a line, are possible",
+                     "%s: at most %d keys of at most %d bytes are allowed, one per line",
                      file ? file : "CROSSHEAD_API_KEY", CH_MOST_KEYS, CH_LONGEST_KEY);
     if (last > first) guard->starts[guard->count++] = first;
     at = end + 1;
@@ -48,7 +48,7 @@ ch_status ch_guard_open(ch_guard *guard, const char *file, const char *key, ch_e
   guard->keys[size + 1 + more] = 0;
   CH_TRY(split_keys(guard, size + 1 + more, file, error));
   if (file && guard->count == 0)
-    return ch_fail(error, CH_ERROR_FORMAT, "%s holds no API key; write one key a line", file);
+    return ch_fail(error, CH_ERROR_FORMAT, "%s holds no API key; write one key per line", file);
   return CH_OK;
 }
 

@@ -45,7 +45,7 @@ static bool join_parts(const json_t *parts, size_t index, char **joined, size_t 
       ch_text_free(&text);
       return refuse_place(
           refusal, index, "content", "unsupported_parameter",
-          "has a part that is no text; only {\"type\": \"text\", \"text\": ...} is supported.");
+          "has a part that is not text; only {\"type\": \"text\", \"text\": ...} is supported.");
     }
     ch_text_put(&text, json_string_value(piece), json_string_length(piece));
   }
@@ -106,7 +106,7 @@ static bool read_ending(const json_t *body, ch_chat_request *request, ch_refusal
   if (!request->continue_final_message) return true;
   if (given && request->add_generation_prompt)
     return ch_refuse(refusal, 400, "invalid_value", "continue_final_message",
-                     "'continue_final_message' does not go with 'add_generation_prompt'.");
+                     "'continue_final_message' cannot be combined with 'add_generation_prompt'.");
   request->add_generation_prompt = false;
   return true;
 }
@@ -134,7 +134,7 @@ bool ch_messages_read(const ch_server *server, json_t *body, ch_messages *messag
   if (server->chat) return true;
   if (*server->chat_error)
     return ch_refuse(refusal, 400, "no_chat_template", "messages",
-                     "The model's chat template does not work: %.700s.", server->chat_error);
+                     "The model's chat template failed: %.700s.", server->chat_error);
   return ch_refuse(
       refusal, 400, "no_chat_template", "messages",
       "The model has no chat template; use /v1/completions, or start the server with --chat-template.");

@@ -111,8 +111,8 @@ bool ch_prompts_read_body(const ch_server *server, json_t *body, int64_t most, b
   bool several = size > 0 && !json_is_integer(json_array_get(given, 0));
   size_t count = several ? size : 1;
   if ((int64_t)count > most)
-    return ch_refuse(refusal, 400, "out_of_range", "prompt",
-                     "'prompt' has %zu prompts; %lld are possible here.", count, (long long)most);
+    return ch_refuse(refusal, 400, "out_of_range", "prompt", "'prompt' has %zu prompts; the limit is %lld.",
+                     count, (long long)most);
   writing->prompts = calloc(count, sizeof *writing->prompts);
   if (!writing->prompts) return ch_refuse_memory(refusal);
   writing->prompt_count = (int)count;

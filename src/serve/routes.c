@@ -31,18 +31,18 @@ _Static_assert(ROUTES + 1 <= CH_ENDPOINTS, "every route is counted, and all othe
 static const struct {
   const char *path, *why;
 } absent[] = {
-    {"/completions", "means two things; use /v1/completions (OpenAI's form) or /completion (llama.cpp's)."},
-    {"/v1/embeddings",
-     "is not there: these models are causal and have no pooling head, so their embeddings would mislead."},
-    {"/embeddings",
-     "is not there: these models are causal and have no pooling head, so their embeddings would mislead."},
-    {"/embedding",
-     "is not there: these models are causal and have no pooling head, so their embeddings would mislead."},
-    {"/v1/responses", "is not there; use /v1/chat/completions."},
-    {"/infill", "is not there; use /v1/completions."},
-    {"/rerank", "is not there: these models have no ranking head."},
-    {"/v1/rerank", "is not there: these models have no ranking head."},
-    {"/reranking", "is not there: these models have no ranking head."},
+    {"/completions", "is ambiguous; use /v1/completions (OpenAI's form) or /completion (llama.cpp's)."},
+    {"/v1/embeddings", "is not supported: these models are causal and have no pooling head, so their "
+                       "embeddings would be misleading."},
+    {"/embeddings", "is not supported: these models are causal and have no pooling head, so their embeddings "
+                    "would be misleading."},
+    {"/embedding", "is not supported: these models are causal and have no pooling head, so their embeddings "
+                   "would be misleading."},
+    {"/v1/responses", "is not supported; use /v1/chat/completions."},
+    {"/infill", "is not supported; use /v1/completions."},
+    {"/rerank", "is not supported: these models have no ranking head."},
+    {"/v1/rerank", "is not supported: these models have no ranking head."},
+    {"/reranking", "is not supported: these models have no ranking head."},
 };
 enum { ABSENT = sizeof absent / sizeof *absent };
 
@@ -72,7 +72,7 @@ bool ch_route_refuse(const char *path, ch_refusal *refusal) {
       return ch_refuse(refusal, 404, "not_found", NULL, "%s %s", path, absent[i].why);
   if (strncmp(path, "/api/", 5) == 0)
     return ch_refuse(refusal, 404, "not_found", NULL,
-                     "Ollama's routes under /api/ are not there; use OpenAI's under /v1.");
+                     "Ollama's routes under /api/ are not supported; use OpenAI's under /v1.");
   return ch_refuse(refusal, 404, "not_found", NULL,
                    "There is no %.200s; the API is at /v1/chat/completions, /v1/completions and /v1/models.",
                    path);

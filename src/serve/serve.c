@@ -59,8 +59,7 @@ static ch_status open_chat(ch_server *server, ch_error *error) {
     return status;
   }
   snprintf(server->chat_error, sizeof server->chat_error, "%s", why.message);
-  fprintf(stderr, "crosshead serve: chat is not possible, as the chat template does not work: %s\n",
-          why.message);
+  fprintf(stderr, "crosshead serve: chat is disabled because the chat template failed: %s\n", why.message);
   return CH_OK;
 }
 
@@ -122,9 +121,8 @@ static void note_name(ch_server *server) {
 static void warn_if_open(const ch_server *server) {
   if (server->guard.local || server->guard.count > 0) return;
   fprintf(stderr,
-          "crosshead serve: %s can be reached from other machines and there is no API key; anybody there can "
-          "use it. "
-          "Give --api-key-file, or listen on 127.0.0.1\n",
+          "crosshead serve: %s can be reached from other machines without an API key. Give --api-key-file, "
+          "or listen on 127.0.0.1\n",
           server->address);
 }
 
@@ -203,7 +201,7 @@ static ch_status serve(ch_server *server, ch_error *error) {
   fflush(stdout);
   ch_engine_run(server);
   if (!atomic_load(&server->cut)) return CH_OK;
-  return ch_fail(error, CH_ERROR_INTERRUPTED, "requests were cut after %g s", server->settings->drain);
+  return ch_fail(error, CH_ERROR_INTERRUPTED, "requests were aborted after %g s", server->settings->drain);
 }
 
 ch_status ch_serve(const ch_serve_settings *settings, ch_error *error) {

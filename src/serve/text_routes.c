@@ -37,11 +37,10 @@ static size_t answer_bytes(const ch_server *server, const ch_writing *writing) {
 static bool reserve(ch_server *server, ch_writing *writing, ch_refusal *refusal) {
   size_t bytes = answer_bytes(server, writing);
   if (bytes > server->memory_limit)
-    return ch_refuse(
-        refusal, 400, "invalid_value", writing->asked.form == CH_CHAT ? "max_tokens" : "prompt",
-        "The answer could need %zu MiB of memory, and %zu MiB are possible; request fewer prompts, choices, "
-        "tokens or log-probabilities in one request.",
-        bytes >> 20, server->memory_limit >> 20);
+    return ch_refuse(refusal, 400, "invalid_value", writing->asked.form == CH_CHAT ? "max_tokens" : "prompt",
+                     "The answer could need %zu MiB of memory, but the limit is %zu MiB; request fewer "
+                     "prompts, choices, tokens or log-probabilities at once.",
+                     bytes >> 20, server->memory_limit >> 20);
   if (!ch_server_reserve(server, bytes))
     return ch_refuse(refusal, 429, "queue_full", NULL,
                      "The server is busy with other large requests; try again later.");

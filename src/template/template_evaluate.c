@@ -73,7 +73,7 @@ static json_t *member(filling *f, const json_t *object, const char *name) {
   if (value) return json_incref(value);
   char message[160];
   if (is_undefined(object)) {
-    snprintf(message, sizeof message, "\"%.60s\" is read from a value that is not defined", name);
+    snprintf(message, sizeof message, "\"%.60s\" is read from an undefined value", name);
     return f->lenient ? ch_template_undefined() : ch_template_wrong(f, CH_ERROR_FORMAT, message);
   }
   return undefined_or(f,
@@ -123,13 +123,14 @@ static json_t *index_value(filling *f, const json_t *value, const json_t *at) {
   if (field) return json_incref(field);
   if (json_is_string(at) || is_undefined(value))
     return member(f, value, json_is_string(at) ? json_string_value(at) : "an element");
-  if (json_is_object(value)) return undefined_or(f, "%s", "an object has fields, not places");
+  if (json_is_object(value)) return undefined_or(f, "%s", "an object has fields and cannot be indexed");
   if ((!json_is_string(value) && !json_is_array(value)) || !json_is_integer(at))
-    return ch_template_wrong(f, CH_ERROR_FORMAT, "only texts and lists have places, which are whole numbers");
+    return ch_template_wrong(f, CH_ERROR_FORMAT,
+                             "only strings and lists can be indexed, and only by whole numbers");
   if (!spend(f, json_string_length(value))) return NULL; /* characters are found by counting */
   int64_t count = length_of(value), place = json_integer_value(at);
   if (place < 0) place += count;
-  if (place < 0 || place >= count) return undefined_or(f, "%s", "a place is outside its list or text");
+  if (place < 0 || place >= count) return undefined_or(f, "%s", "an index is out of range");
   if (json_is_array(value)) return json_incref(json_array_get(value, (size_t)place));
   return part(value, place, place + 1);
 }
@@ -166,12 +167,12 @@ static bool is_place(const json_t *value) {
 
 static json_t *slice_value(filling *f, const json_t *value, const json_t *from, const json_t *to,
                            const json_t *by) {
-  if (is_undefined(value)) return ch_template_wrong(f, CH_ERROR_FORMAT, "a value that is not defined is cut");
+  if (is_undefined(value)) return ch_template_wrong(f, CH_ERROR_FORMAT, "an undefined value is sliced");
   int64_t step = json_is_integer(by) ? json_integer_value(by) : 1;
   if ((!json_is_string(value) && !json_is_array(value)) || !is_place(from) || !is_place(to) ||
       !is_place(by) || step == 0)
     return ch_template_wrong(f, CH_ERROR_FORMAT,
-                             "only texts and lists can be cut, at whole numbers, and not with step 0");
+                             "only strings and lists can be sliced, at whole numbers, and not with step 0");
   if (!spend_value(f, value)) return NULL;
   int64_t count = length_of(value), low = step > 0 ? 0 : -1, high = step > 0 ? count : count - 1;
   int64_t first = json_is_integer(from) ? clamp(json_integer_value(from), count, low, high)
@@ -291,14 +292,14 @@ static int contains(const json_t *whole, const json_t *piece) {
 static json_t *search(filling *f, const json_t *piece, const json_t *whole, bool wanted) {
   int found = contains(whole, piece);
   if (found < 0)
-    return ch_template_wrong(f, CH_ERROR_FORMAT, "\"in\" needs a list, an object, or a text in a text");
+    return ch_template_wrong(f, CH_ERROR_FORMAT, "\"in\" needs a list, an object, or a string in a string");
   return json_boolean((found == 1) == wanted);
 }
 
 static json_t *compare(filling *f, const char *sign, const json_t *a, const json_t *b) {
   double order;
   if (!ch_template_order(a, b, &order))
-    return ch_template_wrong(f, CH_ERROR_FORMAT, "only two numbers or two texts can be compared");
+    return ch_template_wrong(f, CH_ERROR_FORMAT, "only two numbers or two strings can be compared");
   bool equal = sign[1] == '=' && order == 0;
   return json_boolean(equal || (sign[0] == '<' ? order < 0 : order > 0));
 }
@@ -312,7 +313,7 @@ static json_t *operate(filling *f, const char *sign, const json_t *a, const json
   if (strcmp(sign, "not in") == 0) return search(f, a, b, false);
   if (sign[0] == '~') return concatenate(f, a, b);
   if (is_undefined(a) || is_undefined(b))
-    return ch_template_wrong(f, CH_ERROR_FORMAT, "an operator is applied to a value that is not defined");
+    return ch_template_wrong(f, CH_ERROR_FORMAT, "an operator is applied to an undefined value");
   if (sign[0] == '<' || sign[0] == '>') return compare(f, sign, a, b);
   if (sign[0] == '+' && texts) return join(f, a, b);
   if (sign[0] == '+' && json_is_array(a) && json_is_array(b)) return add_lists(f, a, b);
@@ -321,8 +322,7 @@ static json_t *operate(filling *f, const char *sign, const json_t *a, const json
   if (strcmp(sign, "*") == 0 && json_is_integer(a) && json_is_string(b))
     return repeat(f, b, json_integer_value(a));
   if (json_is_number(a) && json_is_number(b)) return arithmetic(f, sign, a, b);
-  return ch_template_wrong(f, CH_ERROR_FORMAT,
-                           "an operator does not fit its values: numbers with numbers, texts with texts");
+  return ch_template_wrong(f, CH_ERROR_FORMAT, "an operator is applied to values of different types");
 }
 
 /* --- expressions ---------------------------------------------------------------------------------------- */
@@ -345,7 +345,7 @@ static json_t *dict_value(filling *f, const ch_expression *e) {
            *value = key ? ch_template_evaluate(f, e->in[i + 1]) : NULL;
     const char *name = key ? ch_template_key(key, buffer) : NULL;
     if (key && !name)
-      ch_template_wrong(f, CH_ERROR_FORMAT, "the keys of an object must be texts or whole numbers");
+      ch_template_wrong(f, CH_ERROR_FORMAT, "the keys of an object must be strings or whole numbers");
     else if (value && json_object_set(dict, name, value) != 0)
       ch_template_no_memory(f);
     json_decref(key);
@@ -593,7 +593,7 @@ static json_t *value_of(filling *f, const ch_expression *e) {
 json_t *ch_template_evaluate(filling *f, const ch_expression *e) {
   json_t *value = NULL;
   if (++f->depth > CH_TEMPLATE_RECURSION)
-    ch_template_wrong(f, CH_ERROR_FORMAT, "expressions and macros run too deep inside each other");
+    ch_template_wrong(f, CH_ERROR_FORMAT, "expressions and macros are nested too deeply");
   if (f->status == CH_OK && ch_template_step(f)) value = value_of(f, e);
   f->depth--;
   if (!value && f->status == CH_OK) ch_template_no_memory(f);

@@ -22,7 +22,7 @@ static void count_height(parser *p, ch_expression *e, const ch_expression *child
   e->height = child->height + 1;
   if (e->height <= CH_TEMPLATE_HEIGHT) return;
   snprintf(message, sizeof message,
-           "more than %d operators and filters work on each other's results; name a part by {%% set %%}",
+           "more than %d operators and filters are chained; name a part with {%% set %%}",
            CH_TEMPLATE_HEIGHT);
   ch_template_fail(p, message);
 }
@@ -147,7 +147,7 @@ static void add_value(parser *p, values *v, const char *keyword, ch_expression *
   char message[80];
   if (!value) return;
   if (v->count == CH_TEMPLATE_ARGUMENTS) {
-    snprintf(message, sizeof message, "more than %d values in brackets; join shorter lists by +",
+    snprintf(message, sizeof message, "more than %d values in brackets; join shorter lists with +",
              CH_TEMPLATE_ARGUMENTS);
     ch_template_fail(p, message);
     return;
@@ -280,7 +280,7 @@ static ch_expression *parse_index(parser *p, ch_expression *a) {
     }
   }
   if (p->status != CH_OK) return NULL;
-  if (colons == 0 && !part[0]) return ch_template_fail(p, "a place is missing");
+  if (colons == 0 && !part[0]) return ch_template_fail(p, "an index is missing");
   if (colons == 0) return new_expression(p, CH_INDEX, NULL, a, part[0]);
   ch_expression *e = new_expression(p, CH_SLICE, NULL, a, part[0]);
   if (!e) return NULL;

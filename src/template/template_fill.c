@@ -12,9 +12,8 @@ static bool push_frame(filling *f) {
   json_t *frame = f->frame_count < CH_TEMPLATE_FRAMES ? json_object() : NULL;
   if (!frame) {
     if (f->frame_count == CH_TEMPLATE_FRAMES)
-      ch_template_wrong(
-          f, CH_ERROR_FORMAT,
-          "loops and macros run too deep inside each other; a macro may not call itself for ever");
+      ch_template_wrong(f, CH_ERROR_FORMAT,
+                        "loops and macros are nested too deeply; a macro may not call itself for ever");
     else
       ch_template_no_memory(f);
     return false;
@@ -38,7 +37,7 @@ static void give_names(filling *f, const char *const *names, int count, json_t *
     return;
   }
   if (!json_is_array(value) || json_array_size(value) != (size_t)count) {
-    ch_template_wrong(f, CH_ERROR_FORMAT, "several names need a list of as many values");
+    ch_template_wrong(f, CH_ERROR_FORMAT, "several names need a list with a value for each");
     return;
   }
   for (int i = 0; i < count; i++) give_name(f, names[i], json_array_get(value, (size_t)i));
@@ -103,7 +102,7 @@ static void set_member(filling *f, const ch_statement *s, json_t *value) {
   else if (!ch_template_spend_value(f->scope, value, f->error))
     ch_template_wrong_in(f);
   else if (holds(value, space))
-    ch_template_wrong(f, CH_ERROR_FORMAT, "a namespace cannot hold itself");
+    ch_template_wrong(f, CH_ERROR_FORMAT, "a namespace cannot contain itself");
   else if (json_object_set(space, s->member, value) != 0)
     ch_template_no_memory(f);
 }
@@ -227,7 +226,7 @@ static void run_one(filling *f, const ch_statement *s) {
 
 static void run(filling *f, const ch_statement *first) {
   if (++f->depth > CH_TEMPLATE_RECURSION)
-    ch_template_wrong(f, CH_ERROR_FORMAT, "statements and macros run too deep inside each other");
+    ch_template_wrong(f, CH_ERROR_FORMAT, "statements and macros are nested too deeply");
   for (const ch_statement *s = first;
        s && f->status == CH_OK && !f->leaving && !f->continuing && ch_template_step(f); s = s->next)
     run_one(f, s);

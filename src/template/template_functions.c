@@ -242,7 +242,7 @@ static json_t *sort_by(const call *c, const json_t *list, const json_t *keys, bo
   free(all);
   if (!failed) return result;
   json_decref(result);
-  return ch_template_refuse(c, "needs elements that are all numbers or all texts");
+  return ch_template_refuse(c, "needs elements that are all numbers or all strings");
 }
 
 static json_t *keys_for_order(const call *c, const json_t *list, const char *attribute, bool case_sensitive) {
@@ -319,7 +319,7 @@ static json_t *join(const call *c, const json_t *list) {
   const json_t *between = ch_template_argument(c, 0, "d");
   const char *attribute = ch_template_text_argument(c, 1, "attribute"),
              *with = between ? json_string_value(between) : "";
-  if (!with) return ch_template_refuse(c, "needs the text to put between the elements");
+  if (!with) return ch_template_refuse(c, "needs the string to put between the elements");
   for (size_t i = 0; i < json_array_size(list); i++) {
     json_t *piece = ch_template_text(looked_at(json_array_get(list, i), attribute), c->error);
     bool fits = piece && ch_template_put(c, &text, with, i > 0 ? strlen(with) : 0) &&
@@ -430,7 +430,7 @@ static json_t *to_json(const call *c) {
   if (ch_template_put_json(&text, c->self, &how)) return ch_template_finish(c, &text);
   bool memory = text.failed;
   ch_text_free(&text);
-  return memory ? NULL : ch_template_refuse(c, "is applied to a value that is not defined");
+  return memory ? NULL : ch_template_refuse(c, "is applied to an undefined value");
 }
 
 static json_t *otherwise(const call *c) {
@@ -445,7 +445,7 @@ static json_t *length(const call *c) {
   if (json_is_object(c->self)) return json_integer((json_int_t)json_object_size(c->self));
   if (is_undefined(c->self)) return json_integer(0);
   return json_is_string(c->self) ? json_integer(ch_utf8_count(json_string_value(c->self)))
-                                 : ch_template_refuse(c, "needs a text, a list or an object");
+                                 : ch_template_refuse(c, "needs a string, a list or an object");
 }
 
 static json_t *attribute(const call *c) {
@@ -504,8 +504,8 @@ static json_t *on_text(const call *c) {
   if (convert) json_decref(text.self);
   return result || known
              ? result
-             : ch_template_refuse(c, is_undefined(c->self) ? "is applied to a value that is not defined"
-                                                           : "does not fit the value that it is applied to");
+             : ch_template_refuse(c, is_undefined(c->self) ? "is applied to an undefined value"
+                                                           : "cannot be applied to this type of value");
 }
 
 static json_t *result_of(const call *c) {

@@ -6,16 +6,15 @@
 bool ch_template_spend(ch_template_scope *scope, size_t bytes, ch_error *error) {
   if (bytes <= (size_t)CH_TEMPLATE_BYTES) scope->bytes += (int64_t)bytes;
   if (bytes <= (size_t)CH_TEMPLATE_BYTES && scope->bytes <= CH_TEMPLATE_BYTES) return true;
-  ch_fail(
-      error, CH_ERROR_FORMAT,
-      "for one item it goes through more than %d MiB of texts and lists; make its loops or its texts shorter",
-      CH_TEMPLATE_BYTES >> 20);
+  ch_fail(error, CH_ERROR_FORMAT,
+          "for one item it reads more than %d MiB of strings and lists; shorten its loops or strings",
+          CH_TEMPLATE_BYTES >> 20);
   return false;
 }
 
 bool ch_template_fits(size_t bytes, ch_error *error) {
   if (bytes <= (size_t)CH_TEMPLATE_TEXT) return true;
-  ch_fail(error, CH_ERROR_FORMAT, "a text grows beyond %d MiB; make it from shorter parts",
+  ch_fail(error, CH_ERROR_FORMAT, "a string exceeds %d MiB; build it from shorter parts",
           CH_TEMPLATE_TEXT >> 20);
   return false;
 }
@@ -29,8 +28,7 @@ static bool measure_value(const json_t *value, int depth, measure *m, ch_error *
 
 static bool measure_element(const json_t *value, int depth, measure *m, ch_error *error) {
   if (++m->elements > CH_TEMPLATE_ELEMENTS) {
-    ch_fail(error, CH_ERROR_FORMAT, "a list grows beyond %d elements; make it from fewer",
-            CH_TEMPLATE_ELEMENTS);
+    ch_fail(error, CH_ERROR_FORMAT, "a list exceeds %d elements; use fewer", CH_TEMPLATE_ELEMENTS);
     return false;
   }
   return measure_value(value, depth + 1, m, error);
@@ -40,8 +38,7 @@ static bool measure_element(const json_t *value, int depth, measure *m, ch_error
    other many times over. */
 static bool measure_value(const json_t *value, int depth, measure *m, ch_error *error) {
   if (depth > CH_TEMPLATE_NESTING) {
-    ch_fail(error, CH_ERROR_FORMAT,
-            "lists are nested more than %d deep; a list of texts is enough for a prompt",
+    ch_fail(error, CH_ERROR_FORMAT, "lists are nested more than %d deep; use flatter ones",
             CH_TEMPLATE_NESTING);
     return false;
   }
@@ -83,7 +80,7 @@ json_t *ch_template_wrong_in(ch_template_filling *f) {
 
 bool ch_template_step(ch_template_filling *f) {
   if (f->scope->steps++ < CH_TEMPLATE_STEPS) return true;
-  ch_fail(f->error, CH_ERROR_FORMAT, "%s: it needs more than %d steps for one item; make its loops shorter",
+  ch_fail(f->error, CH_ERROR_FORMAT, "%s: it needs more than %d steps for one item; shorten its loops",
           f->template->where, CH_TEMPLATE_STEPS);
   f->status = CH_ERROR_FORMAT;
   return false;

@@ -285,7 +285,7 @@ static bool parse_statement(parser *p, ch_statement ***tail, ending *end) {
     ch_statement *s = add(p, tail, CH_IF);
     if (s) parse_block(p, &s->body, ENDS_GENERATION);
   } else {
-    ch_template_fail(p, "a statement is set, for, if, macro, filter, break, continue or raw");
+    ch_template_fail(p, "unknown statement; use set, for, if, macro, filter, break, continue or raw");
   }
   return false;
 }

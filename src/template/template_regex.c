@@ -49,7 +49,7 @@ static pcre2_code *compiled(ch_template_scope *scope, const char *pattern, ch_er
   if (!code) {
     char message[128] = "";
     pcre2_get_error_message(number, (PCRE2_UCHAR *)message, sizeof message);
-    ch_fail(error, CH_ERROR_FORMAT, "the pattern \"%.60s\" is wrong at %zu: %s", pattern, (size_t)place,
+    ch_fail(error, CH_ERROR_FORMAT, "the pattern \"%.60s\" is invalid at %zu: %s", pattern, (size_t)place,
             message);
     return NULL;
   }

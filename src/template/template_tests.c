@@ -62,7 +62,7 @@ static int test_number(const ch_template_call *c) {
 
 static int test_order(const ch_template_call *c, const json_t *other) {
   double order;
-  if (!ch_template_order(c->self, other, &order)) return wrong(c, "compares two numbers or two texts");
+  if (!ch_template_order(c->self, other, &order)) return wrong(c, "compares two numbers or two strings");
   char kind = c->name[0];
   bool equal = strcmp(c->name, "le") == 0 || strcmp(c->name, "ge") == 0;
   return (equal && order == 0) || (kind == 'l' ? order < 0 : order > 0);
@@ -74,7 +74,7 @@ static int test_in(const ch_template_call *c, const json_t *other) {
     return strstr(json_string_value(other), json_string_value(c->self)) != NULL;
   if (json_is_object(other))
     return json_is_string(c->self) && json_object_get(other, json_string_value(c->self));
-  if (!json_is_array(other)) return wrong(c, "needs a list, an object, or a text in a text");
+  if (!json_is_array(other)) return wrong(c, "needs a list, an object, or a string in a string");
   for (size_t i = 0; i < json_array_size(other); i++)
     if (ch_template_equal(json_array_get(other, i), c->self)) return 1;
   return 0;

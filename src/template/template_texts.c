@@ -27,7 +27,7 @@ static json_t *strip(const call *c, bool left, bool right) {
   const unsigned char *end = p + json_string_length(c->self);
   const json_t *set = ch_template_argument(c, 0, "chars");
   if (json_is_null(set)) set = NULL;
-  if (set && !json_is_string(set)) return ch_template_refuse(c, "needs the characters to remove as a text");
+  if (set && !json_is_string(set)) return ch_template_refuse(c, "needs the characters to remove as a string");
   uint32_t code;
   size_t length;
   while (left && p < end && (length = ch_utf8_decode(p, end, &code)) > 0 && stripped(code, set)) p += length;
@@ -71,7 +71,7 @@ static json_t *split(const call *c) {
   if (!between || json_is_null(between))
     return split_words(c, json_is_integer(most) ? json_integer_value(most) : -1);
   const char *separator = json_string_value(between), *at = json_string_value(c->self), *next;
-  if (!separator || !*separator) return ch_template_refuse(c, "needs a text that is not empty");
+  if (!separator || !*separator) return ch_template_refuse(c, "needs a string that is not empty");
   json_t *list = json_array();
   json_int_t left =
       json_is_integer(most) && json_integer_value(most) >= 0 ? json_integer_value(most) : INT64_MAX;
@@ -169,7 +169,7 @@ static json_t *replace(const call *c) {
   const json_t *most = ch_template_argument(c, 2, "count");
   const char *at = json_string_value(c->self);
   if (!from || !to || !*from)
-    return ch_template_refuse(c, "needs a text that is not empty, and its replacement");
+    return ch_template_refuse(c, "needs a string that is not empty, and its replacement");
   ch_text text = {0};
   size_t from_size = strlen(from), to_size = strlen(to);
   json_int_t left =
@@ -339,7 +339,7 @@ static json_t *find(const call *c, bool from_end, bool required) {
   const char *found;
   if (!piece) return ch_template_refuse(c, "needs a text");
   if (!find_place(text, piece, from_end, &found)) return NULL;
-  if (!found) return required ? ch_template_refuse(c, "does not find the text") : json_integer(-1);
+  if (!found) return required ? ch_template_refuse(c, "does not find the string") : json_integer(-1);
   json_int_t characters = 0;
   for (const char *p = text; p < found; p++) characters += (*p & 0xc0) != 0x80;
   return json_integer(characters);
@@ -348,7 +348,7 @@ static json_t *find(const call *c, bool from_end, bool required) {
 static json_t *count_pieces(const call *c) {
   const char *piece = ch_template_text_argument(c, 0, "sub"), *at = json_string_value(c->self);
   json_int_t count = 0;
-  if (!piece || !*piece) return ch_template_refuse(c, "needs a text that is not empty");
+  if (!piece || !*piece) return ch_template_refuse(c, "needs a string that is not empty");
   for (; (at = strstr(at, piece)); at += strlen(piece)) count++;
   return json_integer(count);
 }
@@ -391,9 +391,9 @@ static json_t *is_in_case(const call *c, bool upper) {
 static json_t *join_by(const call *c) {
   json_t *self = c->self;
   const json_t *list = ch_template_argument(c, 0, "iterable");
-  if (!json_is_array(list)) return ch_template_refuse(c, "needs a list of texts");
+  if (!json_is_array(list)) return ch_template_refuse(c, "needs a list of strings");
   for (size_t i = 0; i < json_array_size(list); i++)
-    if (!json_is_string(json_array_get(list, i))) return ch_template_refuse(c, "needs a list of texts");
+    if (!json_is_string(json_array_get(list, i))) return ch_template_refuse(c, "needs a list of strings");
   return ch_template_apply(c->scope, "join", (json_t *)(uintptr_t)list, &self, 1, c->error);
 }
 

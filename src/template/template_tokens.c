@@ -23,7 +23,7 @@ void *ch_template_allocate(parser *p, size_t size) {
 bool ch_template_enter(parser *p, const char *what) {
   char message[96];
   if (p->depth < CH_TEMPLATE_DEPTH) return ++p->depth;
-  snprintf(message, sizeof message, "%s are nested more than %d deep; name an inner part by {%% set %%}",
+  snprintf(message, sizeof message, "%s are nested more than %d deep; name an inner part with {%% set %%}",
            what, CH_TEMPLATE_DEPTH);
   ch_template_fail(p, message);
   return false;

@@ -296,7 +296,7 @@ json_t *ch_template_elements(json_t *value, ch_error *error) {
     }
   } else if (value != ch_template_undefined() && !failed) {
     json_decref(list);
-    ch_fail(error, CH_ERROR_FORMAT, "for runs over a list, a text or an object");
+    ch_fail(error, CH_ERROR_FORMAT, "for needs a list, a string or an object");
     return NULL;
   }
   if (!failed) return list;

@@ -35,9 +35,8 @@ struct ch_gemm_library {
 
 static ch_status check(dnnl_status_t status, const ch_gemm_shape *shape, ch_error *error) {
   if (status == dnnl_success) return CH_OK;
-  const char *reason = status == dnnl_out_of_memory
-                           ? "memory is out, which fewer tokens or a smaller cache leave"
-                       : status == dnnl_unimplemented     ? "it has no implementation for this processor"
+  const char *reason = status == dnnl_out_of_memory   ? "out of memory; use fewer tokens or a smaller cache"
+                       : status == dnnl_unimplemented ? "it has no implementation for this processor"
                        : status == dnnl_invalid_arguments ? "it refused the arguments"
                                                           : "it failed inside";
   ch_status code = status == dnnl_out_of_memory ? CH_ERROR_MEMORY : CH_ERROR_ARGUMENT;

@@ -103,9 +103,10 @@ ch_status ch_kernels_check(ch_error *error) {
     if (strcmp(wanted, isas[isa].name) == 0) return CH_OK;
     used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", isas[isa].name);
   }
-  return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "%s is '%.40s', which is no instruction set of this machine; unset it, or choose from: %s",
-                 variable, wanted, names);
+  return ch_fail(
+      error, CH_ERROR_ARGUMENT,
+      "%s is '%.40s', which is not an instruction set of this machine; unset it, or choose from: %s",
+      variable, wanted, names);
 }
 
 /* The highest instruction set that the environment names. ch_kernels_check refuses unknown names; here they

@@ -43,7 +43,7 @@ ch_status ch_team_start(const ch_team *team, ch_error *error) {
   if (possible < others)
     return ch_fail(error, CH_ERROR_MEMORY,
                    "%d threads were requested, but the system gives this process at most %d; request fewer "
-                   "({threads}), or raise the limit on its memory",
+                   "({threads}), or raise its memory limit",
                    team->threads, possible + 1);
 #pragma omp parallel num_threads(team->threads)
   {}

@@ -180,7 +180,7 @@ ch_status ch_corpus_batch(const ch_corpus *corpus, ch_corpus_split split, uint64
                           int32_t *document_start, ch_error *error) {
   int64_t windows = ch_corpus_windows(corpus, split, length);
   if (first < 0 || sequences < 0)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "a batch of %lld sequences from number %lld on makes no sense",
+    return ch_fail(error, CH_ERROR_ARGUMENT, "cannot read a batch of %lld sequences from number %lld",
                    (long long)sequences, (long long)first);
   if (windows < 1)
     return ch_fail(
@@ -196,12 +196,11 @@ ch_status ch_corpus_batch(const ch_corpus *corpus, ch_corpus_split split, uint64
       offset = window * length;
     if (!fill_window(corpus, split, offset, length, tokens + s * length, targets + s * length,
                      document_start ? document_start + s * length : NULL))
-      return ch_fail(
-          error, CH_ERROR_FORMAT,
-          "the token file is damaged: near place %lld of the %s part is an id past its vocabulary of "
-          "%lld; prepare it again",
-          (long long)offset, split == CH_SPLIT_TRAIN ? "training" : "validation",
-          (long long)corpus->header.vocab_size);
+      return ch_fail(error, CH_ERROR_FORMAT,
+                     "the token file is damaged: near token %lld of the %s part, an id exceeds the "
+                     "vocabulary of %lld; prepare it again",
+                     (long long)offset, split == CH_SPLIT_TRAIN ? "training" : "validation",
+                     (long long)corpus->header.vocab_size);
   }
   return CH_OK;
 }

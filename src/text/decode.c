@@ -49,7 +49,7 @@ ch_status ch_tokenizer_decode(const ch_tokenizer *tokenizer, const int32_t *toke
                               unsigned flags, char **text, size_t *size, ch_error *error) {
   ch_text out = {0};
   if ((!tokens && count) || !text || !size)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "the tokens or where the text goes is NULL");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "the tokens or the text pointer is NULL");
   CH_TRY(ch_text_check_flags(flags, CH_TEXT_NO_SPECIAL, "decoding", error));
   ch_status status = ch_tokenizer_put_text(tokenizer, tokens, count, flags & CH_TEXT_NO_SPECIAL, &out, error);
   if (status == CH_OK) ch_text_put(&out, "", 0); /* an empty text is "" and not NULL */

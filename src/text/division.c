@@ -160,7 +160,8 @@ ch_status ch_division_open(ch_division *d, const char *const *paths, int count,
                            const ch_corpus_options *options, ch_error *error) {
   *d = (ch_division){.options = options};
   if (options->validation_count > 0 && options->validation != 0)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "a text of its own validates, and no share of the others");
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "a validation text and a share for validation exclude each other");
   if (!(options->validation >= 0 && options->validation <= 0.5))
     return ch_fail(error, CH_ERROR_ARGUMENT, "the validation share must be between 0 and 0.5");
   int all = count + options->validation_count;

@@ -468,7 +468,7 @@ void ch_encoder_free(ch_encoder *encoder) {
 
 ch_status ch_text_check_flags(unsigned flags, unsigned known, const char *what, ch_error *error) {
   if (!(flags & ~known)) return CH_OK;
-  return ch_fail(error, CH_ERROR_ARGUMENT, "flags 0x%x mean nothing for %s; of ch_text_flags 0x%x do",
+  return ch_fail(error, CH_ERROR_ARGUMENT, "flags 0x%x are not valid for %s; of ch_text_flags, 0x%x are",
                  flags & ~known, what, known & ~(unsigned)CH_TEXT_NO_SCANNER);
 }
 
@@ -596,7 +596,7 @@ static ch_status encode_each(ch_encoder *encoder, const ch_prompt_part *parts, s
 ch_status ch_tokenizer_encode_parts(const ch_tokenizer *tokenizer, const ch_prompt_part *parts, size_t count,
                                     unsigned flags, ch_ids *ids, ch_error *error) {
   if (!tokenizer || (!parts && count) || !ids)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "the tokenizer, the parts or where the ids go is NULL");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "the tokenizer, the parts or the ids pointer is NULL");
   ch_text text = {0};
   size_t plain_count = 0;
   plain_range *plain = malloc((count + 1) * sizeof *plain);

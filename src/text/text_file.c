@@ -77,8 +77,8 @@ static ch_status check_packed(const ch_text_file *file, ch_error *error) {
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     size_t size = strlen(kinds[i].begin);
     if (file->map.size > size && memcmp(file->map.data, kinds[i].begin, size) == 0)
-      return ch_fail(error, CH_ERROR_FORMAT, "%s is packed with %s; unpack it first: %s -d -k %s", file->path,
-                     kinds[i].program, kinds[i].program, file->path);
+      return ch_fail(error, CH_ERROR_FORMAT, "%s is compressed with %s; decompress it first: %s -d -k %s",
+                     file->path, kinds[i].program, kinds[i].program, file->path);
   }
   return CH_OK;
 }

@@ -27,7 +27,7 @@ ch_status ch_text_stream_new(const ch_tokenizer *tokenizer, const char *const *s
                              unsigned flags, ch_text_stream **result, ch_error *error) {
   if (!tokenizer || !result)
     return ch_fail(error, CH_ERROR_ARGUMENT, "%s is NULL",
-                   tokenizer ? "where the stream goes" : "the tokenizer");
+                   tokenizer ? "the stream pointer" : "the tokenizer");
   *result = NULL;
   CH_TRY(ch_text_check_flags(flags, CH_TEXT_NO_SPECIAL, "decoding", error));
   CH_TRY(ch_stops_check(stops, stop_count, error));

@@ -64,8 +64,9 @@ static ch_status load(const char *path, const ch_map *map, ch_tokenizer **tokeni
   if ((at < map->size && text[at] == '{') || (length > 5 && strcmp(path + length - 5, ".json") == 0))
     return ch_tokenizer_from_json(text, map->size, path, tokenizer, error);
   if (text[0] == '\n')
-    return ch_fail(error, CH_ERROR_FORMAT,
-                   "%s looks like a SentencePiece model, which is not read; its tokenizer.json is", path);
+    return ch_fail(
+        error, CH_ERROR_FORMAT,
+        "%s looks like a SentencePiece model, which is not supported; use the model's tokenizer.json", path);
   return ch_tokenizer_from_bin(map->data, map->size, path, tokenizer, error);
 }
 
@@ -90,7 +91,7 @@ static ch_status open_file(const char *path, ch_tokenizer **tokenizer, ch_error 
 ch_status ch_tokenizer_open(const char *path, ch_tokenizer **tokenizer, ch_error *error) {
   if (!path || !tokenizer)
     return ch_fail(error, CH_ERROR_ARGUMENT, "%s is NULL",
-                   path ? "where the tokenizer goes" : "the tokenizer's path");
+                   path ? "the tokenizer pointer" : "the tokenizer's path");
   *tokenizer = NULL;
   if (!ch_is_directory(path)) return open_file(path, tokenizer, error);
   static const char *const names[] = {"tokenizer.json", "tokenizer.bin"};

@@ -308,7 +308,7 @@ static ch_status add_template_ids(ch_tokenizer *tokenizer, const json_t *ids, in
     size_t size;
     if (number < 0 || number >= CH_VOCABULARY_LIMIT ||
         !ch_vocabulary_piece(&tokenizer->vocabulary, (int32_t)number, &size))
-      return ch_fail(error, CH_ERROR_FORMAT, "%s: the post_processor adds the id %lld, which is no token",
+      return ch_fail(error, CH_ERROR_FORMAT, "%s: the post_processor adds the id %lld, which is not a token",
                      tokenizer->file, (long long)number);
     grown[(*count)++] = (int32_t)number;
   }

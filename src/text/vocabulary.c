@@ -53,7 +53,7 @@ ch_status ch_vocabulary_add(ch_vocabulary *vocabulary, const char *piece, size_t
     return ch_fail(error, CH_ERROR_FORMAT, "%s: token \"%s\" has the id %lld; ids go from 0 to %d", file,
                    ch_piece_for_message(piece, size, shown), (long long)id, CH_VOCABULARY_LIMIT - 1);
   if (size >= UINT32_MAX || vocabulary->pool.size + size >= UINT32_MAX)
-    return ch_fail(error, CH_ERROR_FORMAT, "%s: the vocabulary's pieces pass 4 GiB together", file);
+    return ch_fail(error, CH_ERROR_FORMAT, "%s: the vocabulary's pieces exceed 4 GiB together", file);
   size_t slots = vocabulary->slots ? vocabulary->slot_mask + 1 : 0;
   if ((size_t)vocabulary->count * 2 >= slots && !grow_slots(vocabulary)) goto no_memory;
   if (!reach(vocabulary, (int32_t)id)) goto no_memory;

@@ -79,7 +79,7 @@ static ch_status check_finite(const ch_trainer *trainer, ch_error *error) {
     if (name)
       return ch_fail(
           error, CH_ERROR_NUMERIC,
-          "step %lld: the %s %s is not finite any more, so no checkpoint was written; a lower {lr} may help",
+          "step %lld: the %s %s is no longer finite, so no checkpoint was written; a lower {lr} may help",
           (long long)trainer->step, g == 0 ? "weight" : "optimizer moment of", name);
   }
   return CH_OK;
@@ -278,7 +278,7 @@ static ch_status find_tensor(const ch_safetensors *file, const char *path, const
               memcmp(from->shape, into->shape, (size_t)into->rank * sizeof *into->shape) == 0;
   if (!fits) {
     char left[96], right[96];
-    return ch_fail(error, CH_ERROR_FORMAT, "%s: %s is %s %s where %s %s is needed", path, name,
+    return ch_fail(error, CH_ERROR_FORMAT, "%s: %s is %s %s; it must be %s %s", path, name,
                    stored->foreign ? stored->foreign : ch_dtype_name(from->dtype),
                    ch_shape_text(from->rank, from->shape, left, sizeof left), ch_dtype_name(into->dtype),
                    ch_shape_text(into->rank, into->shape, right, sizeof right));
@@ -364,8 +364,7 @@ static ch_status match_config(const ch_trainer *trainer, const checkpoint *facts
   else if (find_difference(now, before, key, sizeof key) || find_difference(before, now, key, sizeof key))
     status = ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "%s belongs to another config, with another %s; resume with the config it began with or train "
-        "into another directory",
+        "%s belongs to a config with another %s; resume with its own config or train into another directory",
         path, key);
   json_decref(now);
   json_decref(before);
@@ -387,9 +386,8 @@ static ch_status restore(ch_trainer *trainer, const ch_safetensors *file, const 
   CH_TRY(match_config(trainer, facts, path, error));
   if (strcmp(facts->source, trainer->source.fingerprint) != 0)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "%s comes from another text or tokenizer, or other images; resume with the {data} it "
-                   "began with or train into "
-                   "another directory",
+                   "%s comes from another text or tokenizer, or other images; resume with its own {data} or "
+                   "train into another directory",
                    path);
   CH_TRY(adopt(trainer, &facts->options, error));
   CH_TRY(ch_train_options_match(&facts->options, &trainer->options, path, error));

@@ -159,11 +159,10 @@ static bool report_tokenizer(const char *stage, double share, void *options) {
 static ch_status train_tokenizer(struct ch_data_parts *p, ch_error *error) {
   const ch_data_options *o = p->options;
   if (o->vocab_size < CH_BPE_FIRST_MERGE)
-    return ch_fail(
-        error, CH_ERROR_CONFIG,
-        "a vocabulary of %lld is too small to train a tokenizer for, which needs %d (256 bytes and the end "
-        "token) or more; raise vocab_size or give a {tokenizer}",
-        (long long)o->vocab_size, CH_BPE_FIRST_MERGE);
+    return ch_fail(error, CH_ERROR_CONFIG,
+                   "a vocabulary of %lld is too small to train a tokenizer, which needs at least %d (256 "
+                   "bytes and the end token); raise vocab_size or give a {tokenizer}",
+                   (long long)o->vocab_size, CH_BPE_FIRST_MERGE);
   const char *const *texts = (const char *const *)p->texts;
   ch_corpus_options options = corpus_options(p);
   options.validation_count = 0; /* only what would be left out of the texts themselves matters */
@@ -228,7 +227,7 @@ static ch_status lock_directory(const struct ch_data_parts *p, int *descriptor, 
   } while (waits && (!o->report || o->report(o->context, "waiting for the text", 0, 1)));
   close(*descriptor);
   if (waits) return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted");
-  return ch_fail(error, CH_ERROR_IO, "%s is in use: another run prepares its text there", p->directory);
+  return ch_fail(error, CH_ERROR_IO, "%s is in use: another run is preparing its text there", p->directory);
 }
 
 /* The record is removed first and written last, because files without a record are written anew. */
@@ -287,8 +286,7 @@ static ch_status set_tokens_path(struct ch_data_parts *p, const char *path, ch_e
 static ch_status take_directory(struct ch_data_parts *p, ch_error *error) {
   if (p->options->validation_text)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "{validation} goes with {data}; leave both out to go on with the text of %s",
-                   p->directory);
+                   "{validation} needs {data}; leave both out to continue with the text of %s", p->directory);
   json_t *stored = stored_record(p);
   const char *elsewhere = json_string_value(json_object_get(stored, "token_file"));
   ch_status status = CH_OK;
@@ -314,10 +312,10 @@ static ch_status find_validation_texts(struct ch_data_parts *p, ch_error *error)
       return ch_fail(error, CH_ERROR_ARGUMENT, "%s is a token file; {validation} must be a text", path);
     for (size_t t = 0; t < p->text_count; t++)
       if (ch_same_file(path, p->texts[t]))
-        return ch_fail(
-            error, CH_ERROR_ARGUMENT,
-            "%s would train and validate; give another text with {validation}, or the share of this one",
-            path);
+        return ch_fail(error, CH_ERROR_ARGUMENT,
+                       "%s is both training and validation text; give another text in {validation}, or a "
+                       "share of this one",
+                       path);
   }
   return CH_OK;
 }
@@ -410,8 +408,8 @@ static ch_status check_corpus(const struct ch_data_parts *p, const ch_corpus_inf
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
         o->validation_text
-            ? "the text that validates is too short (%lld tokens); use more text"
-            : "the text is too short to keep a part of it for validation (%lld tokens); use more text",
+            ? "the validation text is too short (%lld tokens); use more text"
+            : "the text is too short to hold out a part of it for validation (%lld tokens); use more text",
         (long long)info->validation_tokens);
   return CH_OK;
 }

@@ -107,7 +107,7 @@ static ch_status read_record(const char *directory, struct ch_image_source *p, c
                *validation = json_object_get(record, "validation");
   if (!json_is_string(names) || !json_is_number(validation)) {
     status = ch_fail(error, CH_ERROR_ARGUMENT,
-                     "%s does not say which images an earlier run had; name them with {data}", directory);
+                     "%s does not name the images of an earlier run; give them with {data}", directory);
   } else {
     p->names = strdup(json_string_value(names));
     p->validation = json_number_value(validation);

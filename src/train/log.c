@@ -27,7 +27,7 @@ ch_status ch_log_open(ch_log *log, const char *path, ch_error *error) {
   ch_status status = log->file ? CH_OK : log_error(log, "open", error);
   if (status == CH_OK && flock(fileno(log->file), LOCK_EX | LOCK_NB) != 0)
     status = errno == EWOULDBLOCK
-                 ? ch_fail(error, CH_ERROR_IO, "%s is in use: another run trains in its directory", path)
+                 ? ch_fail(error, CH_ERROR_IO, "%s is in use: another run is training in its directory", path)
                  : CH_OK; /* a file system without locks */
   if (status != CH_OK) ch_log_close(log);
   return status;

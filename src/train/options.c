@@ -171,19 +171,18 @@ ch_status ch_train_options_check(const ch_train_options *options, const ch_confi
   if (o->sequence > config->max_position_embeddings)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "{sequence} %lld is longer than the config's max_position_embeddings of %lld; make one of them fit",
+        "{sequence} %lld is longer than the config's max_position_embeddings of %lld; change one of them",
         (long long)o->sequence, (long long)config->max_position_embeddings);
   if (o->micro_batch > 0 && o->batch % o->micro_batch != 0)
     return ch_fail(error, CH_ERROR_ARGUMENT, "{micro_batch} %lld must divide {batch} %lld",
                    (long long)o->micro_batch, (long long)o->batch);
   if ((double)o->batch * (double)o->accumulate * (double)o->sequence > largest_count)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "{batch} %lld x {accumulate} %lld x {sequence} %lld make more than 1G tokens per step",
+                   "{batch} %lld x {accumulate} %lld x {sequence} %lld is more than 1G tokens per step",
                    (long long)o->batch, (long long)o->accumulate, (long long)o->sequence);
   if (o->schedule != CH_TRAIN_CONSTANT && o->warmup >= o->steps && o->warmup > 0)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "{warmup} %lld leaves nothing of the %lld steps; it must be shorter", (long long)o->warmup,
-                   (long long)o->steps);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{warmup} %lld must be less than the %lld steps",
+                   (long long)o->warmup, (long long)o->steps);
   return CH_OK;
 }
 
@@ -315,11 +314,11 @@ ch_status ch_train_options_match(const ch_train_options *stored, const ch_train_
     json_t *before = value_of(stored, &rows[i]), *now = value_of(asked, &rows[i]);
     char left[64], right[64];
     if (must_match(&rows[i], stored) && !json_equal(before, now))
-      status = ch_fail(error, CH_ERROR_ARGUMENT,
-                       "%s was made with {%s} %s, not %s; resume with the value it began with or train into "
-                       "another directory",
-                       where, rows[i].setting, ch_json_show(before, left, sizeof left),
-                       ch_json_show(now, right, sizeof right));
+      status = ch_fail(
+          error, CH_ERROR_ARGUMENT,
+          "%s was started with {%s} %s, not %s; resume with that value or train into another directory",
+          where, rows[i].setting, ch_json_show(before, left, sizeof left),
+          ch_json_show(now, right, sizeof right));
     json_decref(before);
     json_decref(now);
   }

@@ -61,11 +61,10 @@ static ch_status check_space(const run *r, ch_error *error) {
   int copies = r->saved_step >= 0 ? 3 : 6;
   double needed = (double)copies * (double)weights, left = (double)disk.f_bavail * (double)disk.f_frsize;
   if (left >= needed) return CH_OK;
-  return ch_fail(
-      error, CH_ERROR_IO,
-      "%s has %.0f MB of free space where checkpoints and the model need %.0f MB; free some or choose "
-      "another {out}",
-      r->directory, left / 1e6, needed / 1e6);
+  return ch_fail(error, CH_ERROR_IO,
+                 "%s has %.0f MB of free space, but checkpoints and the model need %.0f MB; free some or "
+                 "choose another {out}",
+                 r->directory, left / 1e6, needed / 1e6);
 }
 
 static void note_saved(run *r) {
@@ -94,7 +93,7 @@ static ch_status take_up(run *r, bool resume, bool *done, ch_error *error) {
     return agree(r, leads(r) ? ch_log_clear(&r->log, error) : CH_OK, error);
   if (!resume)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "%s already holds a training run; go on with {resume} or choose another {out}",
+                   "%s already holds a training run; continue it with {resume} or choose another {out}",
                    r->directory);
   CH_TRY(ch_trainer_resume(r->trainer, r->checkpoint, error));
   note_saved(r);

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -18,6 +19,9 @@
 #include "base/json.h"
 #include "formats/source.h"
 #include "formats/transformers.h"
+#include "graph/cache.h"
+#include "model/accounting.h"
+#include "train/options_json.h"
 #include "train/trainer_private.h"
 
 enum {
@@ -29,14 +33,16 @@ enum {
 /* A worker at work. */
 typedef struct process {
   const ch_worker *worker;
-  ch_trainer *trainer;
   const ch_train_events *events;
+  ch_worker_forecast *measured; /* models that it measures; NULL: it trains */
+  int measured_count;
   const char *directory, *python;
   pid_t pid;
   int output; /* its standard output, to be read */
   char *line; /* the part of a line that was read */
   size_t used, room;
-  int64_t step;      /* the last that it reported */
+  int64_t step;      /* the last that it reported, */
+  int64_t steps;     /* of so many */
   bool began, ended; /* it completed a step; its output has ended */
   bool terminated;   /* it was sent SIGTERM */
   ch_status failed;  /* what it reported */
@@ -45,9 +51,10 @@ typedef struct process {
 
 /* --- its files ------------------------------------------------------------------------------------------ */
 
-static ch_status write_code(const ch_trainer *trainer, const char *directory, ch_error *error) {
-  ch_source source = {.config = *ch_trainer_config(trainer), .params = *ch_trainer_params(trainer)};
-  ch_transformers_choose(&source, ch_trainer_config(trainer), true);
+static ch_status write_code(const ch_config *config, const ch_params *params, const char *directory,
+                            ch_error *error) {
+  ch_source source = {.config = *config, .params = *params};
+  ch_transformers_choose(&source, config, true);
   CH_TRY(ch_transformers_check(&source.config, directory, error));
   char *folder = ch_path_join(directory, CH_WORKER_CODE);
   if (!folder) return ch_no_memory(error);
@@ -81,7 +88,12 @@ char *ch_find_python(const char *given) {
 
 /* Starts it in a process group of its own: Ctrl-C reaches this process alone. *failure: errno, or 0. */
 static void spawn(process *p, int output, int *failure) {
-  const char *arguments[] = {p->python, "-m", "crosshead.worker", p->directory, NULL};
+  const char *arguments[] = {p->python,
+                             "-m",
+                             "crosshead.worker",
+                             p->measured ? "--measure" : p->directory,
+                             p->measured ? p->directory : NULL,
+                             NULL};
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
   sigset_t none;
@@ -153,6 +165,13 @@ static void report_evaluation(const process *p, const json_t *object) {
   if (p->events->evaluated) p->events->evaluated(p->events->context, &point);
 }
 
+static void report_measurement(const process *p, const json_t *object) {
+  int64_t index = whole_of(object, "index");
+  if (index < 0 || index >= p->measured_count) return;
+  p->measured[index].seconds = number_of(object, "seconds", 0);
+  p->measured[index].memory_bytes = whole_of(object, "memory_bytes");
+}
+
 static void keep_failure(process *p, const json_t *object) {
   const char *kind = text_of(object, "kind");
   p->failed = strcmp(kind, "numeric") == 0  ? CH_ERROR_NUMERIC
@@ -174,6 +193,8 @@ static void take_line(process *p, const char *line, size_t size) {
     report_evaluation(p, object);
   else if (strcmp(event, "share") == 0 && p->events->share)
     p->events->share(p->events->context, number_of(object, "share", 0));
+  else if (strcmp(event, "measured") == 0)
+    report_measurement(p, object);
   else if (strcmp(event, "error") == 0)
     keep_failure(p, object);
   json_decref(object);
@@ -198,13 +219,12 @@ static void listen(process *p) {
 /* --- its end -------------------------------------------------------------------------------------------- */
 
 static ch_status judge(const process *p, int state, ch_error *error) {
-  long long step = p->step, steps = p->trainer->options.steps;
+  long long step = p->step, steps = p->steps;
   if (WIFSIGNALED(state) && !p->terminated)
-    return ch_fail(
-        error, CH_ERROR_IO,
-        "the worker of %s was ended by signal %d (%s) after step %lld of %lld; its last checkpoint can be "
-        "resumed",
-        p->directory, WTERMSIG(state), strsignal(WTERMSIG(state)), step, steps);
+    return ch_fail(error, CH_ERROR_IO,
+                   "the worker of %s was killed by signal %d (%s) after step %lld of %lld; resume from its "
+                   "last checkpoint",
+                   p->directory, WTERMSIG(state), strsignal(WTERMSIG(state)), step, steps);
   int code = WIFEXITED(state) ? WEXITSTATUS(state) : EXIT_INTERRUPTED;
   if (p->failed != CH_OK) return ch_fail(error, p->failed, "%s", p->reason);
   if (code == 0) return CH_OK;
@@ -213,7 +233,7 @@ static ch_status judge(const process *p, int state, ch_error *error) {
                    step, steps);
   if (p->began)
     return ch_fail(error, CH_ERROR_IO,
-                   "`%s -m crosshead.worker` ended with status %d; its last checkpoint can be resumed",
+                   "`%s -m crosshead.worker` ended with status %d; resume from its last checkpoint",
                    p->python, code);
   return ch_fail(
       error, CH_ERROR_IO,
@@ -238,10 +258,10 @@ static ch_status watch(process *p, ch_error *error) {
 ch_status ch_worker_train(const ch_worker *worker, ch_trainer *trainer, const char *directory,
                           const ch_train_events *events, bool *began, ch_error *error) {
   process p = {.worker = worker,
-               .trainer = trainer,
                .events = events,
                .directory = directory,
                .step = trainer->step,
+               .steps = trainer->options.steps,
                .room = LONGEST_LINE};
   char *python = ch_find_python(worker->python), *checkpoint = ch_path_join(directory, CH_TRAIN_CHECKPOINT);
   ch_status status = CH_OK;
@@ -249,7 +269,7 @@ ch_status ch_worker_train(const ch_worker *worker, ch_trainer *trainer, const ch
   p.line = malloc(p.room);
   if (!p.line || !python || !checkpoint) status = ch_no_memory(error);
   CH_TRY_GOTO(status);
-  CH_TRY_GOTO(write_code(trainer, directory, error));
+  CH_TRY_GOTO(write_code(ch_trainer_config(trainer), ch_trainer_params(trainer), directory, error));
   CH_TRY_GOTO(write_settings(worker, directory, error));
   if (worker->prepare) goto done;
   CH_TRY_GOTO(start(&p, error));
@@ -265,5 +285,105 @@ done:
   free(p.line);
   free(python);
   free(checkpoint);
+  return status;
+}
+
+/* --- forecasts ------------------------------------------------------------------------------------------ */
+
+/* A step's time on a CPU, in times that of one sequence of *sequence tokens at a time. */
+static ch_status cpu_factor(const ch_worker_forecast *model, const ch_params *params, int64_t *sequence,
+                            double *factor, ch_error *error) {
+  enum { MEASURED = 128 };
+  int64_t whole = ch_config_is_vision(model->config) ? 1 : model->options->sequence;
+  ch_account at_whole, at_part;
+  *sequence = whole < MEASURED ? whole : MEASURED;
+  CH_TRY(ch_account_model(model->config, params, whole / 2, ch_cache_of(CH_F16), &at_whole, error));
+  CH_TRY(ch_account_model(model->config, params, *sequence / 2, ch_cache_of(CH_F16), &at_part, error));
+  *factor = (double)whole * at_whole.flops.total / ((double)*sequence * at_part.flops.total);
+  return CH_OK;
+}
+
+/* Writes the code of a model to be measured, and adds its description to the list. */
+static ch_status describe_measured(const ch_worker_forecast *model, const char *folder, json_t *list,
+                                   ch_error *error) {
+  ch_params params = {0};
+  int64_t sequence = 0;
+  double factor = 0;
+  ch_status status = ch_make_directory(folder, error);
+  if (status == CH_OK) status = ch_model_declare(model->config, &params, error);
+  if (status == CH_OK) status = write_code(model->config, &params, folder, error);
+  if (status == CH_OK) status = cpu_factor(model, &params, &sequence, &factor, error);
+  ch_params_free(&params);
+  CH_TRY(status);
+  json_t *object = json_pack("{so so sI sf}", "config", ch_config_to_json(model->config), "options",
+                             ch_train_options_to_json(model->options), "cpu_sequence", (json_int_t)sequence,
+                             "cpu_factor", factor);
+  return object && json_array_append_new(list, object) == 0 ? CH_OK : ch_no_memory(error);
+}
+
+static ch_status write_plan(const ch_worker *worker, int64_t devices, const char *path, json_t *models,
+                            ch_error *error) {
+  json_t *plan =
+      json_pack("{ss* sI sI sb sO}", "device", worker->device, "devices", (json_int_t)devices, "micro_batch",
+                (json_int_t)worker->micro_batch, "shard", worker->shard, "models", models);
+  char *dump = plan ? ch_json_dump(plan, JSON_INDENT(1) | JSON_REAL_PRECISION(15)) : NULL;
+  ch_status status = dump ? ch_write_file(path, dump, strlen(dump), error) : ch_no_memory(error);
+  free(dump);
+  json_decref(plan);
+  return status;
+}
+
+/* Removes the folder of a measurement: code of `count` models, and the plan. */
+static void remove_measured(const char *folder, int count) {
+  static const char *const files[] = {CH_WORKER_CODE "/modeling_crosshead.py",
+                                      CH_WORKER_CODE "/configuration_crosshead.py",
+                                      CH_WORKER_CODE "/config.json", CH_WORKER_CODE, "."};
+  char path[PATH_MAX + 64];
+  for (int i = 0; i < count; i++)
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
+      snprintf(path, sizeof path, strcmp(files[f], ".") == 0 ? "%s/%d" : "%s/%d/%s", folder, i, files[f]);
+      remove(path);
+    }
+  snprintf(path, sizeof path, "%s/measure.json", folder);
+  remove(path);
+  remove(folder);
+}
+
+ch_status ch_worker_measure(const ch_worker *worker, int64_t devices, ch_worker_forecast *models, int count,
+                            ch_stop_test stop, void *stop_context, ch_error *error) {
+  const char *temporary = getenv("TMPDIR");
+  char folder[PATH_MAX], path[PATH_MAX + 64];
+  const ch_train_events events = {.interrupted = stop, .context = stop_context};
+  process p = {.worker = worker,
+               .events = &events,
+               .measured = models,
+               .measured_count = count,
+               .directory = folder,
+               .room = LONGEST_LINE};
+  snprintf(folder, sizeof folder, "%s/crosshead-XXXXXX", temporary && *temporary ? temporary : "/tmp");
+  if (!mkdtemp(folder))
+    return ch_fail(error, CH_ERROR_IO, "cannot create %s: %s; TMPDIR may name another directory", folder,
+                   strerror(errno));
+  json_t *list = json_array();
+  char *python = ch_find_python(worker->python);
+  ch_status status = CH_OK;
+  p.python = python;
+  p.line = malloc(p.room);
+  if (!p.line || !python || !list) status = ch_no_memory(error);
+  for (int i = 0; status == CH_OK && i < count; i++) {
+    snprintf(path, sizeof path, "%s/%d", folder, i);
+    status = describe_measured(&models[i], path, list, error);
+  }
+  snprintf(path, sizeof path, "%s/measure.json", folder);
+  if (status == CH_OK) status = write_plan(worker, devices, path, list, error);
+  if (status == CH_OK) status = start(&p, error);
+  if (status == CH_OK) {
+    status = watch(&p, error);
+    close(p.output);
+  }
+  remove_measured(folder, count);
+  json_decref(list);
+  free(p.line);
+  free(python);
   return status;
 }

@@ -32,4 +32,18 @@ char *ch_find_python(const char *given);
 ch_status ch_worker_train(const ch_worker *worker, ch_trainer *trainer, const char *directory,
                           const ch_train_events *events, bool *began, ch_error *error);
 
+/* A model whose steps are to be timed, and what was found. */
+typedef struct ch_worker_forecast {
+  const ch_config *config;
+  const ch_train_options *options;
+  double seconds;       /* of a step */
+  int64_t memory_bytes; /* of each device */
+} ch_worker_forecast;
+
+/* Times steps of models on the worker's first device, with arbitrary weights and tokens, where `devices` train a run
+   together; their communication is not timed. A CPU computes one short sequence, and the rest follows from FLOPs. Files
+   are written below TMPDIR and removed. Errors: as ch_worker_train, before it trains. */
+ch_status ch_worker_measure(const ch_worker *worker, int64_t devices, ch_worker_forecast *models, int count,
+                            ch_stop_test stop, void *stop_context, ch_error *error);
+
 #endif

@@ -269,8 +269,8 @@ static void impossible_controls_are_refused_before_anything_is_written(void **st
     const char *control, *said;
     ch_status status;
   } cases[] = {{"nowhere", "nowhere", CH_ERROR_IO},
-               {MODEL, "\"vocab_size\" of 2048 where the model that is trained has 300", CH_ERROR_ARGUMENT},
-               {"another", "has another tokenizer", CH_ERROR_ARGUMENT}};
+               {MODEL, "\"vocab_size\" of 2048, but the trained model has 300", CH_ERROR_ARGUMENT},
+               {"another", "have different tokenizers", CH_ERROR_ARGUMENT}};
   diary d = {0};
   char model[256], control[256], command[900];
   ch_train_settings settings = controlled(&d, model, control);
@@ -288,7 +288,7 @@ static void impossible_controls_are_refused_before_anything_is_written(void **st
   settings = usual(&d);
   settings.model.control = control;
   assert_int_equal(ch_train(at("none"), &settings, NULL, &error), CH_ERROR_ARGUMENT);
-  assert_int_equal(strncmp(error.message, "control is trained together with an existing model", 50), 0);
+  assert_int_equal(strncmp(error.message, "control needs init_from", 23), 0);
 }
 
 /* Events of a run other than steps. */
@@ -474,7 +474,7 @@ static void recovering_has_defaults_of_its_own(void **state) {
   settings.model.init_from = NULL;
   settings.model.config = at("config.json");
   assert_int_equal(ch_train(at("none"), &settings, NULL, &error), CH_ERROR_ARGUMENT);
-  assert_int_equal(strncmp(error.message, "recover is for a model that exists", 34), 0);
+  assert_int_equal(strncmp(error.message, "recover needs init_from", 23), 0);
 }
 
 static void a_trace_has_the_operations_of_one_step(void **state) {

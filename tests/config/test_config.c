@@ -60,13 +60,13 @@ static void broken_values_of_ours_are_refused_by_name(void **state) {
       {"model_type", "\"bert\"", "\"model_type\" is \"bert\""},
       {"model_type", "7", "\"model_type\" is 7"},
       {"vocab_size", NULL, "\"vocab_size\" is missing"},
-      {"vocab_size", "0", "\"vocab_size\" is 0 where a whole number from 1"},
+      {"vocab_size", "0", "\"vocab_size\" is 0; it must be a whole number from 1"},
       {"vocab_size", "-5", "\"vocab_size\" is -5"},
       {"vocab_size", "73.5", "\"vocab_size\" is 73.5"},
       {"vocab_size", "\"73\"", "\"vocab_size\" is \"73\""},
       {"vocab_size", "true", "\"vocab_size\" is true"},
       {"vocab_size", "null", "\"vocab_size\" is null"},
-      {"vocab_size", "[73]", "\"vocab_size\" is [73] where"},
+      {"vocab_size", "[73]", "\"vocab_size\" is [73]; it must be"},
       {"vocab_size", "{}", "\"vocab_size\" is an object"},
       {"vocab_size", "9223372036854775807", "\"vocab_size\" is 9223372036854775807"},
       {"vocab_size", "1e300", "\"vocab_size\" is 1e300"},
@@ -80,37 +80,37 @@ static void broken_values_of_ours_are_refused_by_name(void **state) {
       {"head_dim", "7", "must be even"},
       {"head_dim", "0", "\"head_dim\" is 0"},
       {"max_position_embeddings", "0", "\"max_position_embeddings\" is 0"},
-      {"rms_norm_eps", "0", "\"rms_norm_eps\" is 0 where a number above 0"},
+      {"rms_norm_eps", "0", "\"rms_norm_eps\" is 0; it must be a number above 0"},
       {"rms_norm_eps", "-1e-5", "\"rms_norm_eps\" is -1"},
       {"rms_norm_eps", "\"1e-5\"", "\"rms_norm_eps\" is \"1e-5\""},
       {"rms_norm_eps", "null", "\"rms_norm_eps\" is null"},
       {"rms_norm_eps", "2", "\"rms_norm_eps\" is 2"},
-      {"tie_word_embeddings", "1", "\"tie_word_embeddings\" is 1 where true or false"},
+      {"tie_word_embeddings", "1", "\"tie_word_embeddings\" is 1; it must be true or false"},
       {"tie_word_embeddings", "\"yes\"", "\"tie_word_embeddings\" is \"yes\""},
       {"hidden_act", "\"tanh\"", "one of \"silu\", \"gelu\", \"geglu\", \"relu\""},
       {"hidden_act", "3", "\"hidden_act\" is 3"},
-      {"norm", "\"batchnorm\"", "\"norm\" is \"batchnorm\" where one of \"rmsnorm\", \"layernorm\""},
+      {"norm", "\"batchnorm\"", "\"norm\" is \"batchnorm\"; it must be one of \"rmsnorm\", \"layernorm\""},
       {"norm_placement", "\"sandwich\"", "one of \"pre\", \"post\", \"branch\", \"both\""},
       {"layer_norm_eps", "0.1", "\"layer_norm_eps\" is 0.1, but it belongs to \"norm\": \"layernorm\""},
       {"position", "\"rotary\"", "one of \"rope\", \"alibi\", \"none\", \"learned\""},
       {"position", "\"learned\"", "\"rope_scaling\" needs \"position\": \"rope\""},
-      {"partial_rotary_factor", "0.01", "it must leave an even number from 2"},
-      {"partial_rotary_factor", "1.5", "\"partial_rotary_factor\" is 1.5 where"},
+      {"partial_rotary_factor", "0.01", "that number must be even and at least 2"},
+      {"partial_rotary_factor", "1.5", "\"partial_rotary_factor\" is 1.5; it must be"},
       {"local_rope_theta", "100", "\"local_rope_theta\" and \"local_rope_layers\" need each other"},
-      {"nope_layers", "[500]", "\"nope_layers\" names layer 500, which must be one from 0"},
-      {"logits_scaling", "0", "\"logits_scaling\" is 0 where"},
-      {"attn_logit_softcapping", "0", "\"attn_logit_softcapping\" is 0 where a number above 0"},
-      {"final_logit_softcapping", "-1", "\"final_logit_softcapping\" is -1 where"},
+      {"nope_layers", "[500]", "\"nope_layers\" names layer 500; it must be one from 0"},
+      {"logits_scaling", "0", "\"logits_scaling\" is 0; it must be"},
+      {"attn_logit_softcapping", "0", "\"attn_logit_softcapping\" is 0; it must be a number above 0"},
+      {"final_logit_softcapping", "-1", "\"final_logit_softcapping\" is -1; it must be"},
       {"swiglu_alpha", "2", "\"swiglu_alpha\" is 2, but it belongs to \"hidden_act\": \"clamped_swiglu\""},
       {"swiglu_limit", "2", "\"swiglu_limit\" is 2, but it belongs to \"hidden_act\": \"clamped_swiglu\""},
       {"rope_scaling.truncate", "false", "keys of rope type \"yarn\""},
       {"rope_scaling.short_factor", "[1]", "keys of rope type \"longrope\""},
-      {"residual_multiplier", "-1", "\"residual_multiplier\" is -1 where"},
+      {"residual_multiplier", "-1", "\"residual_multiplier\" is -1; it must be"},
       {"position", "\"alibi\"", "\"rope_scaling\" needs \"position\": \"rope\""},
       {"rope_theta", "0", "\"rope_theta\" is 0"},
       {"rope_theta", "-10000", "\"rope_theta\" is -10000"},
       {"rope_theta", "1e308", "\"rope_theta\" is 1e308"},
-      {"rope_scaling", "[]", "\"rope_scaling\" is [] where"},
+      {"rope_scaling", "[]", "\"rope_scaling\" is []; it must be"},
       {"rope_scaling", "{\"factor\": 2}", "no \"rope_type\""},
       {"rope_scaling", "{\"rope_type\": \"linear\"}", "\"rope_scaling.factor\" is missing"},
       {"rope_scaling.rope_type", "\"dynamic\"", "\"rope_scaling.rope_type\" is \"dynamic\""},
@@ -121,7 +121,7 @@ static void broken_values_of_ours_are_refused_by_name(void **state) {
       {"rope_scaling.high_freq_factor", "1", "must be above low_freq_factor"},
       {"rope_scaling.original_max_position_embeddings", "-3", "original_max_position_embeddings\" is -3"},
       {"rope_scaling.beta_medium", "8", "unknown key \"beta_medium\""},
-      {"attention", "\"gqa\"", "\"attention\" is \"gqa\" where an object"},
+      {"attention", "\"gqa\"", "\"attention\" is \"gqa\"; it must be an object"},
       {"attention", "null", "\"attention\" is null"},
       {"attention.type", "\"gqaa\"", "\"attention.type\" is \"gqaa\""},
       {"attention.type", "null", "\"attention.type\" is null"},
@@ -133,19 +133,19 @@ static void broken_values_of_ours_are_refused_by_name(void **state) {
       {"attention.gate_op", "\"add\"", "belongs to \"attention.type\" \"mla\""},
       {"attention.mix_logits", "false", "belongs to \"attention.type\" \"talking\""},
       {"attention.layer_group_size", "2", "leave it out or set 1"},
-      {"attention.knocking", "true", "\"attention.knocking\" is true where an object"},
-      {"attention.head_mix", "[]", "\"attention.head_mix\" is [] where"},
-      {"attention.rope_theta", "7", "\"rope_theta\" is no key of attention; it belongs to the top level"},
-      {"qk_norm", "true", "\"qk_norm\" is no key of the top level; it belongs to attention"},
+      {"attention.knocking", "true", "\"attention.knocking\" is true; it must be an object"},
+      {"attention.head_mix", "[]", "\"attention.head_mix\" is []; it must be"},
+      {"attention.rope_theta", "7", "\"rope_theta\" is not a key of attention; it belongs to the top level"},
+      {"qk_norm", "true", "\"qk_norm\" is not a key of the top level; it belongs to attention"},
       {"hiden_size", "4", "unknown key \"hiden_size\"; did you mean \"hidden_size\"?"},
       {"zzzzzz\\u001b", "4", "unknown key"},
       {"sharing", "{\"type\": \"masa\"}", "\"sharing.projections\" is missing"},
-      {"moe", "[]", "\"moe\" is [] where"},
+      {"moe", "[]", "\"moe\" is []; it must be"},
       {"moe", "false", "\"moe\" is false"},
       {"init", "\"xavier\"", "one of \"default\", \"deepseek\""},
       {"bos_token_id", "73", "must be below \"vocab_size\", 73"},
       {"eos_token_id", "-1", "\"eos_token_id\" is -1"},
-      {"eos_token_id", "[4, 5]", "\"eos_token_id\" is [4, 5] where"},
+      {"eos_token_id", "[4, 5]", "\"eos_token_id\" is [4, 5]; it must be"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char *text = changed(ours, cases[i].path, cases[i].value);
@@ -160,7 +160,7 @@ static void broken_values_of_ours_are_refused_by_name(void **state) {
   text = changed(ours, "rope_theta", "1");
   char *still = changed(text, "rope_scaling",
                         "{\"rope_type\": \"yarn\", \"factor\": 2, \"original_max_position_embeddings\": 8}");
-  assert_refused(still, "\"rope_theta\" is 1, which must be above 1");
+  assert_refused(still, "\"rope_theta\" is 1; it must be above 1");
   free(still);
   free(text);
 }
@@ -168,7 +168,7 @@ static void broken_values_of_ours_are_refused_by_name(void **state) {
 static void broken_json_is_refused_with_the_place(void **state) {
   (void)state;
   assert_refused("", "not valid JSON");
-  assert_refused("[]", "no JSON object");
+  assert_refused("[]", "must hold a JSON object");
   assert_refused("{\"model_type\": \"crosshead\"", "not valid JSON");
   assert_refused("{\"model_type\": \"crosshead\"} x", "not valid JSON");
   assert_refused("{\"vocab_size\": 7, \"vocab_size\": 8}", "vocab_size");

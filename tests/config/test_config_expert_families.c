@@ -124,7 +124,7 @@ static void what_qwen3_moe_configs_ask_for_wrongly_is_refused(void **state) {
                                          {"decoder_sparse_step", "\"2\"", "a whole number from 1"},
                                          {"mlp_only_layers", "[6]", "names layer 6"},
                                          {"mlp_only_layers", "3", "\"mlp_only_layers\" is 3"},
-                                         {"num_experts_per_tok", "1", "whose weight would always be 1"},
+                                         {"num_experts_per_tok", "1", "so its weight would always be 1"},
                                          {"num_experts_per_tok", "9", "moe.active"},
                                          {"num_experts", "1025", "\"num_experts\" is 1025"},
                                          {"use_sliding_window", "1", "use_sliding_window"},

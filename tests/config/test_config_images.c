@@ -89,8 +89,8 @@ static void broken_values_and_contradictions_are_refused_by_name(void **state) {
   (void)state;
   static const refused ours[] = {
       {"image_size", NULL, "\"image_size\" is missing"},
-      {"image_size", "0", "\"image_size\" is 0 where a whole number from 1 to 4096"},
-      {"patch_size", "5", "\"patch_size\" is 5, which must divide \"image_size\", 32"},
+      {"image_size", "0", "\"image_size\" is 0; it must be a whole number from 1 to 4096"},
+      {"patch_size", "5", "\"patch_size\" is 5; it must divide \"image_size\", 32"},
       {"patch_size", "64", "must divide"},
       {"num_channels", "0", "\"num_channels\" is 0"},
       {"num_classes", NULL, "\"num_classes\" is missing"},
@@ -98,8 +98,8 @@ static void broken_values_and_contradictions_are_refused_by_name(void **state) {
       {"vocab_size", "100", "\"vocab_size\" belongs to models of text and not to a \"crosshead_vit\""},
       {"rope_theta", "10000", "\"rope_theta\" belongs to models of text"},
       {"moe", "null", "\"moe\" belongs to models of text"},
-      {"position", "\"rope\"", "\"position\" is \"rope\" where \"none\""},
-      {"hidden_act", "\"tanh\"", "\"hidden_act\" is \"tanh\" where one of \"silu\", \"gelu\""},
+      {"position", "\"rope\"", "\"position\" is \"rope\"; it must be \"none\""},
+      {"hidden_act", "\"tanh\"", "\"hidden_act\" is \"tanh\"; it must be one of \"silu\", \"gelu\""},
       {"imagesize", "32", "did you mean \"image_size\"?"},
       {"attention",
        "{\"type\": \"mla\", \"kv_lora_rank\": 8, \"qk_nope_head_dim\": 4, \"qk_rope_head_dim\": 2, "
@@ -109,7 +109,7 @@ static void broken_values_and_contradictions_are_refused_by_name(void **state) {
   };
   static const refused theirs[] = {
       {"qkv_bias", "false", "\"qkv_bias\" is not true"},
-      {"hidden_act", "\"quick_gelu\"", "where one of \"gelu\", \"relu\", \"relu2\" is needed"},
+      {"hidden_act", "\"quick_gelu\"", "it must be one of \"gelu\", \"relu\", \"relu2\""},
       {"patch_size", NULL, "\"patch_size\" is missing"},
   };
   check_refused(base, ours, sizeof ours / sizeof *ours);

@@ -256,14 +256,14 @@ static void the_least_length_is_said(void **state) {
 
 static void wrong_lengths_and_texts_are_refused(void **state) {
   (void)state;
-  refuse("ruler:vt", NULL, "", "must be tokens from 1 to 16M");
-  refuse("ruler:vt", NULL, "4096,", "must be tokens");
-  refuse("ruler:vt", NULL, "4x", "must be tokens");
-  refuse("ruler:vt", NULL, "-4", "must be tokens");
-  refuse("ruler:vt", NULL, "0", "must be tokens");
-  refuse("ruler:vt", NULL, "99999999999999999999", "must be tokens");
-  refuse("ruler:vt", NULL, "17M", "must be tokens");
-  refuse("ruler:vt", NULL, "4k,4096", "have 4096 twice");
+  refuse("ruler:vt", NULL, "", "must be from 1 to 16M tokens");
+  refuse("ruler:vt", NULL, "4096,", "must be from 1 to 16M tokens");
+  refuse("ruler:vt", NULL, "4x", "must be from 1 to 16M tokens");
+  refuse("ruler:vt", NULL, "-4", "must be from 1 to 16M tokens");
+  refuse("ruler:vt", NULL, "0", "must be from 1 to 16M tokens");
+  refuse("ruler:vt", NULL, "99999999999999999999", "must be from 1 to 16M tokens");
+  refuse("ruler:vt", NULL, "17M", "must be from 1 to 16M tokens");
+  refuse("ruler:vt", NULL, "4k,4096", "contain 4096 twice");
   refuse("ruler:vt", NULL, "2M", "longer than the 1048576 tokens");
   refuse("ruler:niah_single_2", TEST_DATA "/tasks/none.txt", "1k", "none.txt");
   refuse("ruler:niah_single_2", TEST_DATA "/TinyStories-656K/model.safetensors", "1k", "is not UTF-8 text");

@@ -163,23 +163,23 @@ static void broken_files_are_refused_with_their_line(void **state) {
   static const hostile cases[] = {
       {TEXT(""), "empty"},
       {TEXT(" \n\n"), "empty"},
-      {TEXT("{\"a\": 1}\n{\"a\": \n"), "items:2 is no JSON"},
-      {TEXT("{\"a\": 1}\n{\"a\": 2} x\n"), "items:2 is no JSON"},
-      {TEXT("{\"a\": 1}\n5\n"), "items:2 is no JSON"},
+      {TEXT("{\"a\": 1}\n{\"a\": \n"), "items:2 is not valid JSON"},
+      {TEXT("{\"a\": 1}\n{\"a\": 2} x\n"), "items:2 is not valid JSON"},
+      {TEXT("{\"a\": 1}\n5\n"), "items:2 is not valid JSON"},
       {TEXT("{\"a\": 1}\n[5]\n"), "items:2: an item must be a JSON object"},
-      {TEXT("{\"a\": 1, \"a\": 2}"), "items:1 is no JSON"},
+      {TEXT("{\"a\": 1, \"a\": 2}"), "items:1 is not valid JSON"},
       {TEXT("[{\"a\": 1}, 5]"), "element 2"},
       {TEXT("[]"), "no item"},
-      {TEXT("[{\"a\": 1}"), "items:1 is no JSON"},
-      {TEXT("a,b\n1,2\n1,2,3\n"), "items:3 has 3 columns where there are 2 names"},
+      {TEXT("[{\"a\": 1}"), "items:1 is not valid JSON"},
+      {TEXT("a,b\n1,2\n1,2,3\n"), "items:3 has 3 columns, but there are 2 names"},
       {TEXT("a,b\n\"1,2\n3,4\n"), "items:2 has 1 columns"},
-      {TEXT("a,a\n1,2\n"), "two columns have one name"},
+      {TEXT("a,a\n1,2\n"), "two columns have the same name"},
       {TEXT("a,b\n"), "no item"},
-      {TEXT("just some text\nand more\n"), "no form that is known"},
+      {TEXT("just some text\nand more\n"), "has an unknown format"},
       {TEXT("a,b\n1,\xff\n"), "items:2 is not UTF-8"},
       {TEXT("a,b\n1,\0\n"), "items:2 is not UTF-8"},
-      {TEXT("\x1f\x8b\x08\x00"), "damaged gzip"},
-      {TEXT("BZh91AY&SYxxxx"), "damaged bzip2"},
+      {TEXT("\x1f\x8b\x08\x00"), "damaged or truncated gzip"},
+      {TEXT("BZh91AY&SYxxxx"), "damaged or truncated bzip2"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     ch_items items;
@@ -216,17 +216,17 @@ static void items_that_do_not_fit_the_task_are_refused_with_their_line(void **st
                              "\"c.text\", \"a\"], \"doc_to_text\": \"{{ q }}\", \"doc_to_choice\": \"{{ "
                              "c.text }}\", \"doc_to_target\": \"{{ a "
                              "}}\"}]}";
-  assert_no_questions(task, "{\"q\": \"x\"}", "items:1: not an item of t, which has the fields q c.text a");
+  assert_no_questions(task, "{\"q\": \"x\"}", "items:1: not an item of t, which needs the fields q c.text a");
   assert_no_questions(
       task,
       "{\"q\": \"x\", \"c\": {\"text\": [\"y\"]}, \"a\": 0}\n{\"q\": \"x\", \"c\": {\"text\": "
       "[\"y\"]}, \"a\": 1}",
       "items:2: the right choice must be a number from 0 to 0");
   assert_no_questions(task, "{\"q\": 5, \"c\": {\"text\": [\"y\"]}, \"a\": 0}",
-                      "items:1: doc_to_text is not a text");
+                      "items:1: doc_to_text is not a string");
   assert_no_questions(task, "{\"q\": \"x\", \"c\": {\"text\": []}, \"a\": 0}", "gives 0 choices");
   assert_no_questions(task, "{\"q\": \"x\", \"c\": {\"text\": [\"y\", 5]}, \"a\": 0}",
-                      "a choice is not a text");
+                      "a choice is not a string");
   assert_no_questions(task, "{\"q\": \"x\", \"c\": {\"text\": \"y\"}, \"a\": 0}", "gives 0 choices");
 }
 

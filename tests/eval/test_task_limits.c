@@ -100,7 +100,7 @@ static void nested_statements_are_refused(void **state) {
 #define DOUBLED(count)                                                                                       \
   "{% set n=namespace(x='0123456789abcdef') %}{% for i in range(" #count                                     \
   ") %}{% set n.x=n.x~n.x %}{% endfor %}{% set x=n.x %}"
-#define BYTES "more than 256 MiB of texts and lists"
+#define BYTES "more than 256 MiB of strings and lists"
 
 /* Under the sanitizers, which make these cases thirty times as slow, the first few stand for all. */
 enum { MOST_CASES = SANITIZED ? 2 : 1000 };
@@ -115,16 +115,16 @@ static void values_that_grow_without_bound_are_refused(void **state) {
       {"{% set n=namespace(x=[]) %}{% for i in range(512) %}{% set n.x=[n.x] %}{% endfor %}.",
        "lists are nested more than 64 deep"},
       {"{% set n=namespace(x=['a']) %}{% for i in range(30) %}{% set n.x=[n.x,n.x,n.x] %}{% endfor %}.",
-       "a list grows beyond 1048576 elements"},
+       "a list exceeds 1048576 elements"},
       {"{% set n=namespace(x=['a']) %}{% for i in range(30) %}{% set n.x=n.x+n.x %}{% endfor %}.", BYTES},
       {DOUBLED(30) ".", BYTES},
       {DOUBLED(20) "{% set n.l=[] %}{% for i in range(128) %}{% set n.l=n.l+[x~i] %}{% endfor %}.", BYTES},
-      {DOUBLED(16) "{{ x.replace('0', x) | length }}.", "a text grows beyond 64 MiB"},
+      {DOUBLED(16) "{{ x.replace('0', x) | length }}.", "a string exceeds 64 MiB"},
       {DOUBLED(16) "{{ [x, x, x, x, x, x, x, x] | join(x) | regex_replace('0', '\\\\1' ~ x) }}.", "test"},
       {DOUBLED(
            18) "{% set n.l=[x] %}{% for i in range(8) %}{% set n.l=n.l+n.l %}{% endfor %}{{ n.l | join }}.",
        "test"},
-      {DOUBLED(20) "{{ x.split('0') | length }}.", "a list grows beyond"},
+      {DOUBLED(20) "{{ x.split('0') | length }}.", "a list exceeds"},
       {DOUBLED(20) "{{ ('[' ~ x ~ ']') | literal }}.", BYTES},
       {"{{ range(65537) | length }}.", "range goes up to 65536, not to 65537"},
       {"{{ 9223372036854775808 }}", "beyond 64 bits"},

@@ -150,7 +150,7 @@ static void items_without_choices_are_refused(void **state) {
     ch_error error = {0};
     json_t *item = json_loads(items[i], 0, NULL);
     assert_int_equal(ch_answer_check_item(&task->answers, item, &error), CH_ERROR_FORMAT);
-    assert_non_null(strstr(error.message, "a list of at most 26 texts"));
+    assert_non_null(strstr(error.message, "a list of at most 26 strings"));
     json_decref(item);
   }
   ch_task_free(task);
@@ -231,7 +231,7 @@ static void wrong_descriptions_are_refused_with_a_sentence(void **state) {
       {"\"generation_kwargs\": {\"temperature\": 0.7}", "\"temperature\" must be 0"},
       {"\"generation_kwargs\": {\"max_gen_toks\": 0}", "\"max_gen_toks\" must be a whole number from 1"},
       {"\"generation_kwargs\": {\"max_gen_toks\": 1e12}", "\"max_gen_toks\" must be a whole number from 1"},
-      {"\"generation_kwargs\": {\"until\": [3]}", "\"until\" must be a text or a list of texts"},
+      {"\"generation_kwargs\": {\"until\": [3]}", "\"until\" must be a string or a list of strings"},
       {"\"filter_list\": []", "\"filter_list\" must be a list of 1 to 16 objects"},
       {"\"filter_list\": [{\"name\": \"a\", \"filter\": []}]",
        "\"filter\" must be a list of 1 to 16 objects"},
@@ -239,10 +239,10 @@ static void wrong_descriptions_are_refused_with_a_sentence(void **state) {
        "\"function\" must be regex"},
       {"\"filter_list\": [{\"name\": \"a\", \"filter\": [{\"function\": \"regex\", \"regex_pattern\": "
        "\"(\"}]}]",
-       "\"regex_pattern\" the pattern \"(\" is wrong at 1"},
+       "\"regex_pattern\" the pattern \"(\" is invalid at 1"},
       {"\"filter_list\": [{\"name\": \"a\", \"filter\": [{\"function\": \"take_first\"}]}, {\"name\": \"a\", "
        "\"filter\": [{\"function\": \"take_first\"}]}]",
-       "\"name\" is that of two filters"},
+       "\"name\" is used by two filters"},
       {"\"filter_list\": [{\"name\": \"a\", \"filter\": [{\"function\": \"format_span\"}]}]",
        "\"function\" must be regex, multi_choice_regex, map"},
       {"\"filter_list\": [{\"name\": \"a\", \"filter\": [{\"function\": \"take_first_k\", \"k\": 8}]}]",
@@ -253,7 +253,7 @@ static void wrong_descriptions_are_refused_with_a_sentence(void **state) {
        "\"mapping_dict\": [1]}]}]",
        "\"mapping_dict\" must be an object"},
       {"\"filter_list\": [{\"name\": \"a\", \"filter\": [{\"function\": \"map\", \"mapping_dict\": {}}]}]",
-       "\"default_value\" must be a text"},
+       "\"default_value\" must be a string"},
       {"\"filter_list\": [{\"name\": \"a\", \"filter\": [{\"function\": \"multi_choice_regex\", "
        "\"regexes_to_ignore\": [\"[\"]}]}]",
        "\"regexes_to_ignore\" the"},
@@ -307,7 +307,7 @@ static void hostile_patterns_are_stopped(void **state) {
       json_decref(filtered);
     else
       assert_true(status == CH_ERROR_FORMAT &&
-                  (strstr(error.message, "MiB of texts") || strstr(error.message, "too many steps")));
+                  (strstr(error.message, "MiB of strings") || strstr(error.message, "too many steps")));
     ch_template_scope_free(&scope);
     ch_task_free(task);
     json_decref(steps);
@@ -350,7 +350,7 @@ static void answers_must_fit_and_can_be_stopped(void **state) {
   assert_int_equal(ask("\"generation_kwargs\": {\"max_gen_toks\": 511, \"until\": []}", &none, &error),
                    CH_OK);
   assert_int_equal(ask("\"generation_kwargs\": {\"max_gen_toks\": 512}", &none, &error), CH_ERROR_ARGUMENT);
-  assert_non_null(strstr(error.message, "sees 512 at once"));
+  assert_non_null(strstr(error.message, "sees only 512 at once"));
   assert_int_equal(ask("\"generation_kwargs\": {\"max_gen_toks\": 64}", &small, &error), CH_ERROR_ARGUMENT);
   assert_int_equal(ask("\"generation_kwargs\": {\"max_gen_toks\": 20}", &stopped, &error),
                    CH_ERROR_INTERRUPTED);

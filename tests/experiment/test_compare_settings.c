@@ -10,15 +10,15 @@ static void other_options_in_the_same_directory_are_refused_by_name(void **state
   assert_int_equal(compare(&options, &w, &comparison, &error), CH_OK);
   ch_arena_free(&comparison.arena);
   options.training.tokens = 4096;
-  assert_refused(&options, "with tokens 1536 and a learning rate that has fallen");
+  assert_refused(&options, "with tokens 1536, whose learning rate has already decayed");
   options.training.tokens = 1000;
-  assert_refused(&options, "with tokens 1536, where this command has 1000");
+  assert_refused(&options, "with tokens 1536, but this command has 1000");
   options = small("whole");
   options.lineup.parameters = 0;
-  assert_refused(&options, "with parameters 60000, where this command has its default");
+  assert_refused(&options, "with parameters 60000, but this command has its default");
   options = small("whole");
   options.lineup.mechanisms = "mha,gqa";
-  assert_refused(&options, "with mechanisms \"mha,mqa\", where this command has \"mha,gqa\"");
+  assert_refused(&options, "with mechanisms \"mha,mqa\", but this command has \"mha,gqa\"");
   options = small("whole");
   options.training.seed = 2;
   assert_refused(&options, "seed 1");
@@ -68,8 +68,8 @@ static void settings_that_came_later_had_their_defaults(void **state) {
     if (i == 1) options.lineup.match = CH_MATCH_ACTIVE;
     if (i == 2) options.training.type = CH_PRECISION_BF16;
     if (i == 3) options.training.warmup = 2;
-    assert_refused(&options, i == 2 ? "with type its default, where this command has \"bf16\""
-                                    : "its default, where this command has");
+    assert_refused(&options, i == 2 ? "with type its default, but this command has \"bf16\""
+                                    : "its default, but this command has");
   }
   options = earlier("earlier");
   watch same = {0};
@@ -119,7 +119,7 @@ static void config_files_take_part(void **state) {
   *strstr(changed, "48") = '5';
   strstr(changed, "58")[1] = '6';
   write_file("mine.json", changed, sizeof config - 1);
-  assert_refused(&options, "was another configuration");
+  assert_refused(&options, "an earlier version of");
 }
 
 static void bad_input_is_refused_in_a_sentence(void **state) {

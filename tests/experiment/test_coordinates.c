@@ -68,8 +68,9 @@ static void sizes_that_are_missing_are_null_and_not_flat(void **state) {
   ch_text text = {0};
   ch_coordinates_table_write(&check, &text);
   assert_false(text.failed);
-  assert_non_null(strstr(text.data, "o_proj *         2         -      - not flat         - not flat\n"));
-  assert_non_null(strstr(text.data, "<b>: sizes are not flat of o_proj; changes are not flat of o_proj.\n"));
+  assert_non_null(strstr(text.data, "o_proj *         2         -      - not flat       - not flat\n"));
+  assert_non_null(
+      strstr(text.data, "<b>: sizes are not flat for o_proj; changes are not flat for o_proj.\n"));
   assert_non_null(strstr(text.data, "after 3 steps at the rate 0.5, parametrization spectral"));
   ch_text_free(&text);
 }

@@ -108,7 +108,7 @@ static void headers_that_lie_are_refused(void **state) {
   put_header(&out, 3, 0, 2);
   put_u32(&out, "twice", 1);
   put_u32(&out, "twice", 1);
-  refuse(&out, "there twice");
+  refuse(&out, "appears twice");
 }
 
 static void put_list(ch_text *out, uint32_t type, uint64_t count) {
@@ -181,7 +181,7 @@ static void tensors_that_overlap_or_share_a_name_are_refused(void **state) {
     put_tensor_info(&out, twice ? "a" : "b", 1, (uint64_t[]){16}, 0, twice ? 64 : 32);
     pad_to(&out, 32);
     for (int j = 0; j < 32; j++) put_number(&out, 0, 4);
-    refuse(&out, twice ? "there twice" : "overlaps");
+    refuse(&out, twice ? "appears twice" : "overlaps");
   }
 }
 

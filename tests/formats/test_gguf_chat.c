@@ -115,7 +115,7 @@ static void templates_are_read_by_name_and_written_back(void **state) {
 
   put_text(&values, "tokenizer.chat_template", "\xff broken");
   assert_int_equal(read_chat(&values, 1, 10, &chat), CH_ERROR_FORMAT);
-  assert_non_null(strstr(problem.message, "chat template is no text in UTF-8"));
+  assert_non_null(strstr(problem.message, "chat template is not UTF-8 text"));
   ch_chat_metadata_free(&chat);
   ch_text_free(&values);
 }
@@ -141,8 +141,7 @@ static void numbers_may_have_any_type(void **state) {
   assert_int_equal(ch_gguf_bool(&file, "two", &flag, &problem), CH_ERROR_FORMAT);
   must(ch_gguf_list(&file, "kinds", CH_GGUF_I32, true, &list, &problem));
   assert_int_equal(ch_gguf_list(&file, "texts", CH_GGUF_I32, true, &list, &problem), CH_ERROR_FORMAT);
-  assert_non_null(
-      strstr(problem.message, "\"texts\" is a list of strings where a list of numbers is needed"));
+  assert_non_null(strstr(problem.message, "\"texts\" is a list of strings; it must be a list of numbers"));
   ch_gguf_close(&file);
   ch_text_free(&all);
 }

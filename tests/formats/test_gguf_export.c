@@ -220,7 +220,7 @@ static void models_without_an_architecture_are_refused(void **state) {
   (void)state;
   desk d;
   open_desk(&d, REFERENCE "/deepseek_v3");
-  refuse(&d, CH_BLOCK_F32, "is not written as GGUF");
+  refuse(&d, CH_BLOCK_F32, "cannot be written as GGUF");
   close_desk(&d);
   open_desk(&d, REFERENCE "/qwen3");
   d.plain.config.rope_scaling = (ch_rope_scaling){.type = CH_ROPE_LLAMA3, .truncate = true, .factor = 8};
@@ -251,7 +251,7 @@ static void mixtures_that_llama_cpp_computes_otherwise_are_refused(void **state)
   refuse(&d, CH_BLOCK_F32, "do not add up to 1");
   d.plain.config.moe.renormalise = true;
   d.plain.config.moe.dense_layers[2] = true;
-  refuse(&d, CH_BLOCK_F32, "no layers with experts mixed with layers without");
+  refuse(&d, CH_BLOCK_F32, "do not support layers with experts mixed with layers without");
   close_desk(&d);
 }
 

@@ -355,7 +355,7 @@ static void impossible_mixtures_are_explained(void **state) {
            c == 0   ? "choose: 4 of 3 experts"
            : c == 1 ? "route: needs the integers"
            : c == 2 ? "0 experts"
-                    : "experts: matrix 0 of expert 0 has shape [4, 5] where [4, 3] is needed");
+                    : "experts: matrix 0 of expert 0 has shape [4, 5]; it must be [4, 3]");
   }
 }
 

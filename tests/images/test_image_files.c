@@ -38,9 +38,10 @@ static void broken_cifar_files_are_refused(void **state) {
   ch_image_file file;
   unsigned char *data = make_cifar(4, 1);
   assert_refused(ch_image_file_parse(data, 0, "batch", &file, &failure), "batch is empty");
-  assert_refused(ch_image_file_parse(data, 3072, "batch", &file, &failure), "3072 bytes are no whole number");
+  assert_refused(ch_image_file_parse(data, 3072, "batch", &file, &failure),
+                 "3072 bytes are not a whole number");
   assert_refused(ch_image_file_parse(data, 4 * CIFAR_RECORD - 1, "batch", &file, &failure),
-                 "it may be cut short");
+                 "it may be truncated");
   data[2 * CIFAR_RECORD] = 10;
   assert_refused(ch_image_file_parse(data, 4 * CIFAR_RECORD, "batch", &file, &failure),
                  "batch: image 2 has label 10, but CIFAR-10 has labels 0 to 9");
@@ -73,7 +74,7 @@ static void broken_idx_files_are_refused(void **state) {
   ch_image_file file;
   size_t size, label_size;
   unsigned char *images = make_idx_images(7, 5, &size), *labels = make_idx_labels(7, 4, &label_size);
-  assert_refused(ch_image_file_parse(images, size - 1, "images", &file, &failure), "cut short or damaged");
+  assert_refused(ch_image_file_parse(images, size - 1, "images", &file, &failure), "truncated or damaged");
   assert_refused(ch_image_file_parse(images, 12, "images", &file, &failure),
                  "ends within its header of 16 bytes");
   assert_refused(ch_image_file_parse(labels, label_size, "labels", &file, &failure),
@@ -93,7 +94,7 @@ static void broken_idx_files_are_refused(void **state) {
   assert_refused(ch_image_file_take_labels(images, size, "labels", &file, &failure),
                  "does not begin with 0x00000801, as an IDX file of labels");
   assert_refused(ch_image_file_take_labels(labels, label_size - 1, "labels", &file, &failure),
-                 "cut short or damaged");
+                 "truncated or damaged");
   assert_refused(ch_image_file_take_labels(labels, 6, "labels", &file, &failure),
                  "within its header of 8 bytes");
   put_big_endian(labels + 4, 6);
@@ -114,7 +115,8 @@ static void packed_files_are_inflated_or_refused(void **state) {
   must(ch_map_open(TEST_DATA "/images/shapes-cifar/test_batch.bin.gz", &map, &failure));
   static const size_t sizes[] = {2, 5, 10, 18, 1000, 9000};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-    assert_refused(ch_file_bytes_of(map.data, sizes[i], "packed", &bytes, &failure), "damaged gzip file");
+    assert_refused(ch_file_bytes_of(map.data, sizes[i], "packed", &bytes, &failure),
+                   "damaged or truncated gzip file");
     ch_file_bytes_close(&bytes);
   }
   unsigned char *twice = malloc(2 * map.size);
@@ -123,7 +125,8 @@ static void packed_files_are_inflated_or_refused(void **state) {
   assert_int_equal(bytes.size, 200 * CIFAR_RECORD);
   ch_file_bytes_close(&bytes);
   twice[500] ^= 0x40;
-  assert_refused(ch_file_bytes_of(twice, map.size, "packed", &bytes, &failure), "damaged gzip file");
+  assert_refused(ch_file_bytes_of(twice, map.size, "packed", &bytes, &failure),
+                 "damaged or truncated gzip file");
   ch_file_bytes_close(&bytes);
   free(twice);
   ch_map_close(&map);

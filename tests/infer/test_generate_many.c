@@ -401,7 +401,8 @@ static void a_prompt_without_room_is_refused_before_anything_is_written(void **s
   d.texts[7].prompt = zeros;
   d.texts[7].count = MOST + 1;
   assert_int_equal(ch_generate_texts(d.session, NULL, d.texts, TEXTS, &error), CH_ERROR_FULL);
-  assert_string_equal(error.message, "texts[7]: the prompt has 65 tokens and the context has room for 64");
+  assert_string_equal(error.message,
+                      "texts[7]: the prompt has 65 tokens, but the context only has room for 64");
   for (int i = 0; i < TEXTS; i++) assert_int_equal(d.written[i].count, 0);
   d.texts[7].count = 0;
   assert_int_equal(ch_generate_texts(d.session, NULL, d.texts, TEXTS, &error), CH_ERROR_ARGUMENT);

@@ -43,16 +43,16 @@ static void broken_indices_are_refused(void **state) {
     const char *words;
   } cases[] = {
       {"\"a.safetensors\"", "\"../a.safetensors\"", CH_ERROR_FORMAT,
-       "\"../a.safetensors\", where a file name in the same"},
-      {"\"a.safetensors\"", "\"/etc/passwd\"", CH_ERROR_FORMAT, "\"/etc/passwd\", where a file name"},
-      {"\"a.safetensors\"", "\"sub/a.safetensors\"", CH_ERROR_FORMAT, "where a file name in the same"},
-      {"\"a.safetensors\"", "\"..\"", CH_ERROR_FORMAT, "where a file name in the same"},
-      {"\"a.safetensors\"", "\"\"", CH_ERROR_FORMAT, "where a file name in the same"},
-      {"\"a.safetensors\"", "7", CH_ERROR_FORMAT, "is said to be in 7"},
-      {"\"a.safetensors\"", "null", CH_ERROR_FORMAT, "is said to be in null"},
+       "\"../a.safetensors\"; it must be a file in the same"},
+      {"\"a.safetensors\"", "\"/etc/passwd\"", CH_ERROR_FORMAT, "\"/etc/passwd\"; it must be a file"},
+      {"\"a.safetensors\"", "\"sub/a.safetensors\"", CH_ERROR_FORMAT, "it must be a file in the same"},
+      {"\"a.safetensors\"", "\"..\"", CH_ERROR_FORMAT, "it must be a file in the same"},
+      {"\"a.safetensors\"", "\"\"", CH_ERROR_FORMAT, "it must be a file in the same"},
+      {"\"a.safetensors\"", "7", CH_ERROR_FORMAT, "is listed in 7"},
+      {"\"a.safetensors\"", "null", CH_ERROR_FORMAT, "is listed in null"},
       {"\"a.safetensors\"", "\"c.safetensors\"", CH_ERROR_IO, "c.safetensors"},
       {"\"a.safetensors\"", "\"b.safetensors\"", CH_ERROR_FORMAT,
-       "is said to be in \"b.safetensors\" and is not there"},
+       "should be in \"b.safetensors\" but is missing"},
       {"\"model.embed_tokens.weight\"", "\"model.embed_tokens.wait\"", CH_ERROR_FORMAT,
        "\"model.embed_tokens.wait\""},
       {"\"model.layers.0.input_layernorm.weight\"", "\"model.embed_tokens.weight\"", CH_ERROR_FORMAT,
@@ -60,7 +60,7 @@ static void broken_indices_are_refused(void **state) {
       {"weight_map", "weightmap", CH_ERROR_FORMAT, "has no \"weight_map\""},
       {"{", "[", CH_ERROR_FORMAT, "not valid JSON"},
       {"{\"total_size\": 1}", "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[",
-       CH_ERROR_FORMAT, "nests too much"},
+       CH_ERROR_FORMAT, "nested too deeply"},
   };
   model m;
   make_model(ours, &m);

@@ -27,19 +27,19 @@ static void wrong_tensors_are_refused_by_name(void **state) {
   good[n].name = (char *)"model.layers.2.self_attn.k_proj.weight";
   put_tensors("model.safetensors", good, n + 1);
   assert_refused(&m, CH_WEIGHTS_MAPPED, CH_ERROR_FORMAT,
-                 "\"model.layers.2.self_attn.k_proj.weight\" is not one of");
+                 "\"model.layers.2.self_attn.k_proj.weight\" is not a tensor of");
 
   const struct {
     int rank;
     int64_t rows, columns;
     ch_dtype dtype;
     const char *words;
-  } shapes[] = {{2, 12, 4, CH_F32, "has shape [12, 4] where the configuration asks for [4, 12]"},
-                {1, 48, 0, CH_F32, "has shape [48] where"},
-                {2, 4, 11, CH_F32, "has shape [4, 11] where"},
-                {2, 0, 12, CH_F32, "has shape [0, 12] where"},
+  } shapes[] = {{2, 12, 4, CH_F32, "has shape [12, 4], but the configuration requires [4, 12]"},
+                {1, 48, 0, CH_F32, "has shape [48], but"},
+                {2, 4, 11, CH_F32, "has shape [4, 11], but"},
+                {2, 0, 12, CH_F32, "has shape [0, 12], but"},
                 {2, 4, 12, CH_I32, "has type I32; weights are F32"},
-                {2, 4, 6, CH_I64, "has shape [4, 6] where"}};
+                {2, 4, 6, CH_I64, "has shape [4, 6], but"}};
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
     good[k].tensor =
         (ch_tensor){shapes[i].dtype, shapes[i].rank, {shapes[i].rows, shapes[i].columns}, kept.tensor.data};
@@ -239,7 +239,8 @@ static void tensors_of_types_that_no_model_has_may_be_left_over(void **state) {
   check_weights(&m, CH_F32, CH_WEIGHTS_MAPPED, 0);
   memcpy(memmem(bytes, size, "model.causal_mask", 17), "model.causal_task", 17);
   put_file("model.safetensors", bytes, size);
-  assert_refused(&m, CH_WEIGHTS_MAPPED, CH_ERROR_FORMAT, "\"model.causal_task\" is not one of this model's");
+  assert_refused(&m, CH_WEIGHTS_MAPPED, CH_ERROR_FORMAT,
+                 "\"model.causal_task\" is not a tensor of this model");
   free(path);
   free(bytes);
   free(stored);

@@ -41,7 +41,7 @@ class Models(unittest.TestCase):
     def test_refuses_what_is_wrong(self):
         with self.assertRaisesRegex(crosshead.ReadWriteError, "nowhere"):
             crosshead.Model("/nowhere")
-        with self.assertRaisesRegex(crosshead.ReadWriteError, "a local directory is needed.*download it first"):
+        with self.assertRaisesRegex(crosshead.ReadWriteError, "does not exist.*hf download"):
             crosshead.Model("meta-llama/Llama-3")
         with self.assertRaises(TypeError):
             crosshead.Model(3)

@@ -286,7 +286,7 @@ class Resuming(Case):
         ran = shell(CROSSHEAD, "compare", "--data", self.text, "--mechanisms", "mla,mha", "--params", "100k", "--tokens", "2k",
                     "--batch", "2", "--seq", "64", "--engine", "pytorch", "--device", "cpu,cpu", "--python", python, "--out", out)
         self.assertEqual(ran.returncode, 1, ran.stderr)
-        self.assertIn("ended by signal 9", ran.stderr)
+        self.assertIn("killed by signal 9", ran.stderr)
         found = json.loads((out / "results.json").read_text())
         self.assertEqual([model["name"] for model in found["models"]], ["mha"])
         self.assertEqual((found["engine"], found["devices"]), ("pytorch", ["cpu", "cpu"]))
@@ -347,7 +347,7 @@ class Processes(Case):
         finally:
             run.kill()
         self.assertEqual(run.returncode, 1)
-        self.assertIn("process 2 of 2 that train this run was ended by signal 9", said)
+        self.assertIn("process 2 of 2 that train this run was killed by signal 9", said)
 
     def test_bad_input(self):
         config = self.config(attention(type="gqa"))
@@ -366,7 +366,23 @@ class Processes(Case):
                 self.assertIn(sentence, ran.stderr)
                 self.assertFalse((self.folder / "run").exists(), "a run that never began leaves nothing behind")
         ran = shell(CROSSHEAD, "train", config, "--data", self.text, "--device", "cpu", "--out", self.folder / "run")
-        self.assertIn("--device is for --engine pytorch", ran.stderr)
+        self.assertIn("--device needs --engine pytorch", ran.stderr)
+
+    def test_a_forecast(self):
+        words = ("compare", "--data", self.text, "--mechanisms", "mha,gdn,kha-mlp+moe", "--params", "100k", "--tokens", "2k", "--batch", "2",
+                 "--seq", "256", "--engine", "pytorch", "--python", sys.executable, "--out", self.folder / "compared", "--dry-run", "--json")
+        temporary = self.folder / "temporary"
+        temporary.mkdir()
+        ran = shell(CROSSHEAD, *words, "--device", "cpu", env={**os.environ, "TMPDIR": str(temporary)})
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        for model in json.loads(ran.stdout)["models"]:
+            self.assertGreater(model["seconds"], 0)
+            self.assertGreater(model["memory_bytes"], 16 * model["parameters"])
+        self.assertEqual(list(temporary.iterdir()), [])
+        self.assertFalse((self.folder / "compared").exists())
+        found = json.loads(shell(CROSSHEAD, *words, "--device", "nonsense").stdout)
+        self.assertIn("nonsense is no device", found["not_estimated"])
+        self.assertIsNone(found["total"]["seconds"])
 
     def test_prepared_runs(self):
         run = self.prepare(self.config(attention(type="gqa")), "--data", self.text, *STEPS)

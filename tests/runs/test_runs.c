@@ -257,7 +257,7 @@ static void files_that_hold_no_runs_are_refused(void **state) {
                                 NULL, NULL, NULL),
                    SQLITE_OK);
   sqlite3_close(other);
-  assert_not_opened(in_root("added.sqlite"), CH_RUNS_CREATE, "other tables");
+  assert_not_opened(in_root("added.sqlite"), CH_RUNS_CREATE, "its tables differ");
   ch_runs_close(open_runs(in_root("newer.sqlite")));
   assert_int_equal(sqlite3_open(in_root("newer.sqlite"), &other), SQLITE_OK);
   sqlite3_exec(other, "PRAGMA user_version = 99", NULL, NULL, NULL);

@@ -199,7 +199,7 @@ static void images_that_do_not_fit_are_refused(void **state) {
   assert_non_null(strstr(error.message, "has no image left to train on"));
   ch_image_data_close(&data);
   assert_int_equal(ch_image_data_open(NULL, 1, "nowhere", &data, &error), CH_ERROR_ARGUMENT);
-  assert_non_null(strstr(error.message, "name them with data"));
+  assert_non_null(strstr(error.message, "give them with data"));
   ch_image_data_close(&data);
 }
 

@@ -13,5 +13,6 @@ checkpoint. docs/gpu.md explains both.
     ranks.py    the processes that train a run together, one on each device
     shards.py   a model divided over those processes
     step.py     a training step: gradient, clipping, AdamW, schedule
+    measure.py  the time of steps, for a forecast
     run.py      steps, evaluations and checkpoints in their order
 """

@@ -9,7 +9,8 @@ USAGE = "usage: python -m crosshead.worker RUN    (a directory that `crosshead t
 
 
 def main():
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+    measures = len(sys.argv) == 3 and sys.argv[1] == "--measure"
+    if not measures and (len(sys.argv) != 2 or sys.argv[1].startswith("-")):
         print(USAGE, file=sys.stdout if sys.argv[1:] in (["-h"], ["--help"]) else sys.stderr)
         return 0 if sys.argv[1:] in (["-h"], ["--help"]) else 2
     # `python -m` also looks for modules in the current directory, whose files may have the names of packages that PyTorch imports.
@@ -36,6 +37,11 @@ def main():
     from crosshead.worker.run import train
 
     try:
+        if measures:
+            from crosshead.worker.measure import measure
+
+            sys.dont_write_bytecode = True
+            return measure(sys.argv[2])
         return train(sys.argv[1])
     except Refused as refused:
         say("error", kind=refused.kind, message=str(refused))

@@ -123,7 +123,7 @@ class Log:
         try:
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise Refused("io", f"{run.file(LOG)} is in use: another run trains in its directory") from error
+            raise Refused("io", f"{run.file(LOG)} is in use: another run is training in its directory") from error
         except OSError:
             pass  # a file system without locks
         self._cut()

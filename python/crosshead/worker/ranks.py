@@ -69,8 +69,8 @@ class Ranks:
         for rank, process in enumerate(self.siblings, 1):
             status = process.poll()
             if status:
-                how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
-                return f"process {rank + 1} of {self.count} that train this run {how}; the last checkpoint can be resumed"
+                how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+                return f"process {rank + 1} of {self.count} that train this run {how}; resume from the last checkpoint"
         return None
 
     def cause(self, error):
@@ -85,8 +85,8 @@ class Ranks:
             dist.all_reduce(tensor, operation, group=group)
         except RuntimeError as error:
             cause = self.cause(error)
-            raise cause if cause is not error else Refused("io", "another process of this run has ended; the last checkpoint "
-                                                                 "can be resumed") from error
+            raise cause if cause is not error else Refused("io", "another process of this run has ended; resume from the last "
+                                                                 "checkpoint") from error
 
     def abandon(self):
         """Ends the other processes at once."""

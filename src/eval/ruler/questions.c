@@ -191,6 +191,6 @@ ch_status ch_ruler_questions_of_text(ch_ruler_writer *m, ch_error *error) {
   if (m->question_count > 0) return CH_OK;
   return ch_fail(
       error, CH_ERROR_ARGUMENT,
-      "%s has no sentence of %d words with a word that occurs once, so nothing can be asked about it",
+      "%s has no sentence of %d words with a word that occurs once, so no question can be generated",
       m->request->text ? m->request->text : "the text", SENTENCE_WORDS);
 }

@@ -1,4 +1,5 @@
-/* Items of RULER: lengths one after another, a size that fits, items of that size. */
+/* Generates items of RULER: for each length the largest size that fits, found by encoding, then items of that size.
+ * needles.c, tracking.c, words.c and questions.c write the texts. */
 #include "eval/ruler/ruler.h"
 
 #include <stdlib.h>
@@ -219,11 +220,10 @@ static ch_status read_lengths(const ch_ruler_request *r, int64_t *lengths, int *
     size_t size = strcspn(at, ",");
     int64_t length;
     if (*count == MOST_LENGTHS || !parse_length(at, size, &length))
-      return ch_fail(
-          error, CH_ERROR_ARGUMENT,
-          "the length \"%.40s\" must be tokens from 1 to 16M (k is 1024), at most 64 numbers with commas "
-          "between",
-          r->lengths ? r->lengths : "");
+      return ch_fail(error, CH_ERROR_ARGUMENT,
+                     "the length \"%.40s\" must be from 1 to 16M tokens (k is 1024), or up to 64 such "
+                     "numbers separated by commas",
+                     r->lengths ? r->lengths : "");
     if (length > r->window)
       return ch_fail(error, CH_ERROR_ARGUMENT,
                      "%s of %lld tokens is longer than the %lld tokens that the model sees at once; give a "
@@ -231,7 +231,7 @@ static ch_status read_lengths(const ch_ruler_request *r, int64_t *lengths, int *
                      r->name, (long long)length, (long long)r->window);
     for (int i = 0; i < *count; i++)
       if (lengths[i] == length)
-        return ch_fail(error, CH_ERROR_ARGUMENT, "the lengths have %lld twice", (long long)length);
+        return ch_fail(error, CH_ERROR_ARGUMENT, "the lengths contain %lld twice", (long long)length);
     lengths[(*count)++] = length;
     at += size;
     if (!*at) return CH_OK;

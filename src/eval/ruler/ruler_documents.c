@@ -12,10 +12,8 @@ typedef struct source {
 } source;
 
 static ch_status wrong_source(const source *s, const char *what) {
-  return ch_fail(
-      s->error, CH_ERROR_FORMAT,
-      "%s %s; documents with questions come in the form of SQuAD or of HotpotQA, or else give a plain text",
-      s->path, what);
+  return ch_fail(s->error, CH_ERROR_FORMAT, "%s %s; use the format of SQuAD or HotpotQA, or a plain text",
+                 s->path, what);
 }
 
 /* A document's place, found by binary search among the sorted ones. */
@@ -50,10 +48,10 @@ static ch_status add_squad_question(const source *s, const json_t *article, cons
     if (place >= 0 && place != own) q.more[q.more_count++] = place;
   }
   ch_ruler_texts query = {0};
-  CH_TRY(add_copy(s, &query, json_object_get(qa, "question"), "has a question that is no text"));
+  CH_TRY(add_copy(s, &query, json_object_get(qa, "question"), "has a question that is not a string"));
   q.query = query.data[0];
   json_array_foreach(json_object_get(qa, "answers"), i, answer)
-      CH_TRY(add_copy(s, &q.answers, json_object_get(answer, "text"), "has an answer that is no text"));
+      CH_TRY(add_copy(s, &q.answers, json_object_get(answer, "text"), "has an answer that is not a string"));
   return q.answers.count > 0 ? ch_ruler_add_question(m, &q, s->error)
                              : wrong_source(s, "has a question without answers");
 }
@@ -107,8 +105,8 @@ static ch_status read_hotpot(const source *s, const json_t *list) {
     if (!q.context) return ch_no_memory(s->error);
     json_array_foreach(context, k, pair) q.context[q.context_count++] =
         document_index(s->m, hotpot_document(s, pair));
-    CH_TRY(add_copy(s, &query, json_object_get(item, "question"), "has a question that is no text"));
-    CH_TRY(add_copy(s, &q.answers, json_object_get(item, "answer"), "has an answer that is no text"));
+    CH_TRY(add_copy(s, &query, json_object_get(item, "question"), "has a question that is not a string"));
+    CH_TRY(add_copy(s, &q.answers, json_object_get(item, "answer"), "has an answer that is not a string"));
     q.query = query.data[0];
     CH_TRY(ch_ruler_add_question(s->m, &q, s->error));
   }

@@ -30,9 +30,8 @@ static ch_status put_list(ch_ruler_writer *m, int64_t count, int often, int seld
   int64_t *chosen = malloc((size_t)count * sizeof *chosen), *order = ch_ruler_shuffled(m, total);
   ch_status status = chosen && order ? CH_OK : ch_no_memory(error);
   if (status == CH_OK && count > population)
-    status =
-        ch_fail(error, CH_ERROR_ARGUMENT, "the length is too long for the %lld words that there are to list",
-                (long long)population);
+    status = ch_fail(error, CH_ERROR_ARGUMENT, "the length needs more than the %lld words that are available",
+                     (long long)population);
   if (status == CH_OK && !ch_python_sample(&m->random, population, count, chosen))
     status = ch_no_memory(error);
   if (status == CH_OK) ch_text_puts(text, common_question);

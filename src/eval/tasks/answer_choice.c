@@ -18,7 +18,7 @@ ch_status ch_answer_check_choices(const json_t *choices, ch_error *error) {
   return fine ? CH_OK
               : ch_fail(error, CH_ERROR_FORMAT,
                         "multi_choice_regex reads the field \"choices\", which must be a list of at most 26 "
-                        "texts");
+                        "strings");
 }
 
 /* The match that the step selects, stripped: an empty text where there is none, NULL with *error filled. */

@@ -1,4 +1,5 @@
-/* Items, questions, tokens, scores, figures: one after another. */
+/* Asks a model the items of a task: items, questions, tokens, scores, figures. Continuations are scored by
+ * eval/score_groups.c; answers are written by generate_answers.c. */
 #include "eval/tasks/ask_task.h"
 
 #include <math.h>
@@ -170,8 +171,8 @@ static ch_status make_questions(ch_task_evaluation *e, const ch_evaluate_setting
 static ch_status check_room(const ch_task *task, const ch_request_rules *rules, ch_error *error) {
   if (task->output != CH_TASK_GENERATE || task->answers.most_tokens < rules->max_length) return CH_OK;
   return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "%s lets the model write %lld tokens (\"max_gen_toks\"), and it sees %lld at once with the "
-                 "question; the answer must be shorter, or the model's context longer",
+                 "%s allows answers of %lld tokens (\"max_gen_toks\"), but the model sees only %lld at once, "
+                 "question included; shorten the answer or use a model with a longer context",
                  task->name, (long long)task->answers.most_tokens, (long long)rules->max_length);
 }
 

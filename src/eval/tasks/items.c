@@ -68,7 +68,7 @@ static ch_status check_text(const ch_item_reader *r, ch_error *error) {
   if (valid == r->size) return CH_OK;
   int64_t line = 1;
   for (size_t i = 0; i < valid; i++) line += r->text[i] == '\n';
-  return ch_fail(error, CH_ERROR_FORMAT, "%s:%lld is not UTF-8 text; a task file must be", r->path,
+  return ch_fail(error, CH_ERROR_FORMAT, "%s:%lld is not UTF-8 text; task files must be UTF-8", r->path,
                  (long long)line);
 }
 

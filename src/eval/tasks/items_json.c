@@ -18,9 +18,9 @@ static ch_status broken(const ch_item_reader *r, int64_t before, const json_erro
     if ((unsigned char)*c < ' ') *c = ' ';
   if (strstr(what, "JSON_ALLOW_NUL"))
     return ch_fail(error, CH_ERROR_FORMAT,
-                   "%s:%lld has a string with the character U+0000 (\\u0000), which no text may hold",
-                   r->path, (long long)(before + (why->line > 0 ? why->line : 1)));
-  return ch_fail(error, CH_ERROR_FORMAT, "%s:%lld is no JSON: %s", r->path,
+                   "%s:%lld has a string with the character U+0000 (\\u0000), which is not allowed", r->path,
+                   (long long)(before + (why->line > 0 ? why->line : 1)));
+  return ch_fail(error, CH_ERROR_FORMAT, "%s:%lld is not valid JSON: %s", r->path,
                  (long long)(before + (why->line > 0 ? why->line : 1)), what);
 }
 

@@ -90,7 +90,7 @@ static ch_status add_row(const table *t, const json_t *names, const char *at, ta
     CH_TRY(read_row(t, at, true, row, error));
   }
   if (json_array_size(row->cells) != count)
-    return ch_fail(error, CH_ERROR_FORMAT, "%s:%lld has %zu columns where there are %zu names",
+    return ch_fail(error, CH_ERROR_FORMAT, "%s:%lld has %zu columns, but there are %zu names",
                    t->reader->path, (long long)row->line, found, count);
   json_t *fields = json_object();
   for (size_t i = 0; fields && i < count; i++)
@@ -123,10 +123,11 @@ static ch_status check_names(const ch_item_reader *r, const json_t *names, ch_er
     for (size_t j = 0; j < i; j++)
       if (json_equal(json_array_get(names, i), json_array_get(names, j)))
         return ch_fail(error, CH_ERROR_FORMAT,
-                       "%s:1: two columns have one name; the first row must name them", r->path);
+                       "%s:1: two columns have the same name; the first row must hold different names",
+                       r->path);
   if (json_array_size(names) > 1) return CH_OK;
   return ch_fail(error, CH_ERROR_FORMAT,
-                 "%s has no form that is known: JSON lines, a JSON list, or CSV or TSV with a row of names",
+                 "%s has an unknown format; use JSON lines, a JSON list, or CSV or TSV with a header row",
                  r->path);
 }
 
@@ -163,7 +164,7 @@ ch_status ch_items_read_table(ch_item_reader *r, ch_error *error) {
   int64_t before = r->items->count;
   CH_TRY(read_rows(&(table){.reader = r, .end = end, .separator = tabs ? '\t' : ','}, error));
   if (r->items->count > before) return CH_OK;
-  return ch_fail(error, CH_ERROR_FORMAT, "%s has no item: only a row of names", r->path);
+  return ch_fail(error, CH_ERROR_FORMAT, "%s has no item: only a header row", r->path);
 }
 
 /* --- plain text ---------------------------------------------------------------------------------------------- */
@@ -199,7 +200,7 @@ ch_status ch_items_read_lines(ch_item_reader *r, ch_error *error) {
     for (size_t i = 0; i < count; i++) {
       if (!next_line(r, &at, &text, &length)) {
         json_decref(fields);
-        return ch_fail(error, CH_ERROR_FORMAT, "%s:%lld: the last item has %zu lines where an item has %zu",
+        return ch_fail(error, CH_ERROR_FORMAT, "%s:%lld: the last item has %zu lines; an item has %zu",
                        r->path, (long long)line, i, count);
       }
       if (!put_field(fields, json_string_value(json_array_get(names, i)), names, text, length)) {

@@ -1,4 +1,5 @@
-/* Items into questions: the form that fits, its templates, examples before it. */
+/* Turns items into questions: the form that fits an item, its templates filled in, and solved examples before it. The
+ * texts are those of lm-evaluation-harness byte for byte, down to the draws of its random generator. */
 #include "eval/tasks/question.h"
 
 #include <stdlib.h>
@@ -31,7 +32,7 @@ static ch_status take_bytes(question_writer *m, size_t size, ch_error *error) {
   m->bytes += size;
   if (m->bytes <= most_bytes) return CH_OK;
   return ch_fail(error, CH_ERROR_FORMAT,
-                 "the questions are more than %zu MiB of text; ask fewer items, or give fewer examples",
+                 "the questions are more than %zu MiB of text; use fewer items or fewer examples",
                  most_bytes >> 20);
 }
 
@@ -71,7 +72,7 @@ static ch_status no_form(const ch_task *task, const ch_items *items, int64_t ind
                      json_string_value(json_array_get(task->forms[f].fields, i)));
   }
   ch_text_put(&text, "", 1);
-  ch_fail(error, CH_ERROR_FORMAT, "%s: not an item of %s, which has the fields %s",
+  ch_fail(error, CH_ERROR_FORMAT, "%s: not an item of %s, which needs the fields %s",
           ch_item_place(items, index, place, sizeof place), task->name, text.data ? text.data : "");
   ch_text_free(&text);
   return CH_ERROR_FORMAT;
@@ -93,7 +94,7 @@ static ch_status fill_template(question_writer *m, const ch_template *template, 
 
 static ch_status keep_text(question_writer *m, const json_t *value, const char *what, const char **text,
                            ch_error *error) {
-  if (!json_is_string(value)) return ch_fail(error, CH_ERROR_FORMAT, "%s is not a text", what);
+  if (!json_is_string(value)) return ch_fail(error, CH_ERROR_FORMAT, "%s is not a string", what);
   CH_TRY(take_bytes(m, json_string_length(value), error));
   *text = ch_arena_strdup(m->arena, json_string_value(value));
   return *text ? CH_OK : ch_no_memory(error);
@@ -125,7 +126,7 @@ static ch_status fill_choices(question_writer *m, const ch_task_form *form, cons
   size_t found = form->choices ? json_array_size(list) : (size_t)form->choice_count;
   *choices = ch_arena_alloc(m->arena, (found + 1) * sizeof **choices);
   if (found < 1 || found > CH_TASK_MOST_CHOICES)
-    status = ch_fail(error, CH_ERROR_FORMAT, "doc_to_choice gives %zu choices; 1 to %d can be", found,
+    status = ch_fail(error, CH_ERROR_FORMAT, "doc_to_choice gives %zu choices; 1 to %d are allowed", found,
                      CH_TASK_MOST_CHOICES);
   if (status == CH_OK && !*choices) status = ch_no_memory(error);
   for (size_t i = 0; status == CH_OK && i < found; i++)
@@ -253,7 +254,8 @@ static ch_status keep_answers(question_writer *m, const json_t *list, ch_questio
   if (!targets) return ch_no_memory(error);
   for (size_t i = 0; i < count; i++) {
     json_t *text = ch_template_text(json_array_get(list, i), error);
-    if (!text) return ch_fail(error, CH_ERROR_FORMAT, "doc_to_target must give a text or a list of texts");
+    if (!text)
+      return ch_fail(error, CH_ERROR_FORMAT, "doc_to_target must give a string or a list of strings");
     ch_status status = keep_text(m, text, "an answer", &targets[i], error);
     json_decref(text);
     CH_TRY(status);
@@ -356,8 +358,7 @@ static bool same_item(const json_t *a, const json_t *b) {
 static ch_status too_few(const question_writer *m, int64_t found, ch_error *error) {
   return ch_fail(
       error, CH_ERROR_ARGUMENT,
-      "{examples} %d asks for more examples than the %lld that are there; give a file with more by "
-      "{example_file}",
+      "{examples} is %d, but there are only %lld examples; give a file with more in {example_file}",
       m->fewshot->count, (long long)found);
 }
 

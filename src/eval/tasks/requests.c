@@ -1,4 +1,5 @@
-/* Contexts and continuations into tokens, by the rules of lm-evaluation-harness. */
+/* Turns contexts and continuations into tokens by the rules of lm-evaluation-harness: where a space belongs, when a
+ * beginning is added, and what is cut when a context is too long. */
 #include "eval/tasks/requests.h"
 
 #include <stdlib.h>
@@ -74,7 +75,8 @@ static ch_status cut(const ch_request_rules *rules, size_t from, size_t context,
   bool empty = predicted < 1;
   if (empty) predicted = 1; /* the result there is computed, but not used */
   if (predicted > rules->max_length)
-    return ch_fail(error, CH_ERROR_FORMAT, "a continuation has %lld tokens; the model sees %lld at once",
+    return ch_fail(error, CH_ERROR_FORMAT,
+                   "a continuation has %lld tokens, but the model sees only %lld at once",
                    (long long)predicted, (long long)rules->max_length);
   int64_t kept = length < rules->max_length + 1 ? length : rules->max_length + 1;
   return add_window(

@@ -1,4 +1,5 @@
-/* Descriptions of tasks: strict reading, templates parsed once. */
+/* Reads descriptions of tasks strictly: an unknown key is an error, and templates are parsed once. The keys are the
+ * harness's own; question.c fills the templates. */
 #include "eval/tasks/task.h"
 
 #include <stdlib.h>
@@ -15,7 +16,7 @@ static ch_template *template_of(ch_task_reader *r, const json_t *value, const ch
   ch_template *template = NULL;
   char where[512];
   if (r->status != CH_OK) return NULL;
-  if (!json_is_string(value)) return ch_task_wrong(r, key, "must be a text");
+  if (!json_is_string(value)) return ch_task_wrong(r, key, "must be a string");
   snprintf(where, sizeof where, "%s: %s", r->where, key);
   r->status = ch_template_parse(json_string_value(value), CH_TEMPLATE_TASK, where, &template, r->error);
   return template;
@@ -174,12 +175,12 @@ static void refuse_others(ch_task_reader *r, const json_t *root) {
   for (int i = 0; i < 2; i++)
     if (json_object_get(root, functions[i]))
       ch_task_wrong(r, functions[i],
-                    "is a Python function, which is not run here; items are read by templates, and written "
-                    "answers are scored by exact_match or recall");
+                    "is a Python function, which Crosshead does not run; use templates to read items, and "
+                    "exact_match or recall to score written answers");
   const json_t *repeats = json_object_get(root, "repeats");
   int64_t one;
   if (repeats && (!ch_json_whole(repeats, &one) || one != 1))
-    ch_task_wrong(r, "repeats", "must be 1, for every question is answered once");
+    ch_task_wrong(r, "repeats", "must be 1: every question is answered once");
 }
 
 static void read_all(ch_task_reader *r, ch_task *task) {
@@ -272,8 +273,8 @@ static ch_status unknown(const char *name, ch_error *error) {
   names[count] = NULL;
   const char *near = ch_nearest_name(name, names);
   return ch_fail(error, CH_ERROR_ARGUMENT,
-                 "there is no task %.80s%s%s%s; a description of your own is a file whose name ends in .json",
-                 name, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+                 "unknown task %.80s%s%s%s; to use your own, give a file whose name ends in .json", name,
+                 near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
 /* Returns true if a built-in description goes by the name: its own, or one of its "also". */

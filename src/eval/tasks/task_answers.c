@@ -15,7 +15,7 @@ enum { USUAL_TOKENS = 256 /* the harness's */, MOST_TOKENS = 1 << 30 };
 static void read_stops(ch_task_reader *r, const json_t *value, ch_answer_rules *rules) {
   size_t count = json_is_array(value) ? json_array_size(value) : 1;
   if (count > CH_MOST_STOPS) {
-    ch_task_wrong(r, "until", "must be at most 64 texts");
+    ch_task_wrong(r, "until", "must be a list of at most 64 strings");
     return;
   }
   rules->stops = calloc(count + 1, sizeof *rules->stops);
@@ -26,7 +26,7 @@ static void read_stops(ch_task_reader *r, const json_t *value, ch_answer_rules *
   for (size_t i = 0; i < count; i++) {
     const char *stop = json_string_value(json_is_array(value) ? json_array_get(value, i) : value);
     if (!stop)
-      ch_task_wrong(r, "until", "must be a text or a list of texts");
+      ch_task_wrong(r, "until", "must be a string or a list of strings");
     else if (*stop)
       rules->stops[rules->stop_count++] = stop;
   }
@@ -45,10 +45,10 @@ static void read_generation(ch_task_reader *r, const ch_task *task, ch_answer_ru
   if (kwargs) ch_task_check_keys(r, kwargs, keys);
   const json_t *temperature = json_object_get(kwargs, "temperature");
   bool samples = ch_task_flag(r, kwargs, "do_sample");
-  if (samples) ch_task_wrong(r, "do_sample", "must be false: the likeliest token is always taken");
+  if (samples) ch_task_wrong(r, "do_sample", "must be false: the likeliest token is always chosen");
   if (temperature && !json_is_number(temperature)) ch_task_wrong(r, "temperature", "must be a number");
   if (!json_object_get(kwargs, "do_sample") && json_number_value(temperature) > 0)
-    ch_task_wrong(r, "temperature", "must be 0: the likeliest token is always taken");
+    ch_task_wrong(r, "temperature", "must be 0: the likeliest token is always chosen");
   rules->most_tokens = 0;
   for (int i = 0; i < 4; i++) {
     int64_t most = ch_task_count(r, kwargs, lengths[i], 0, 1, MOST_TOKENS);
@@ -107,10 +107,10 @@ static void read_map(ch_task_reader *r, const json_t *object, ch_filter_step *st
   bool fine = json_is_object(step->mapping);
   json_object_foreach((json_t *)(uintptr_t)step->mapping, key, value) fine &=
       json_is_string(value) || json_is_integer(value);
-  if (!fine) ch_task_wrong(r, "mapping_dict", "must be an object whose values are texts or whole numbers");
+  if (!fine) ch_task_wrong(r, "mapping_dict", "must be an object whose values are strings or whole numbers");
   if (!json_is_string(step->otherwise) && !json_is_integer(step->otherwise))
     ch_task_wrong(r, "default_value",
-                  "must be a text or a whole number, for answers that \"mapping_dict\" does not have");
+                  "must be a string or a whole number, for answers that \"mapping_dict\" does not have");
 }
 
 static void read_step(ch_task_reader *r, const json_t *object, ch_filter_step *step) {
@@ -149,7 +149,7 @@ static void read_step(ch_task_reader *r, const json_t *object, ch_filter_step *s
   if (step->kind == CH_FILTER_MAP) read_map(r, object, step);
   int64_t one;
   if (strcmp(name, "take_first_k") == 0 && (!ch_json_whole(json_object_get(object, "k"), &one) || one != 1))
-    ch_task_wrong(r, "k", "must be 1, for every question is answered once");
+    ch_task_wrong(r, "k", "must be 1: every question is answered once");
 }
 
 static void read_filter(ch_task_reader *r, const json_t *object, ch_filter *filter) {
@@ -185,7 +185,7 @@ static void read_filters(ch_task_reader *r, const ch_task *task, ch_answer_rules
     ch_filter *filter = &rules->filters[rules->filter_count++];
     read_filter(r, json_array_get(list, i), filter);
     for (ch_filter *other = rules->filters; filter->name && other < filter; other++)
-      if (strcmp(other->name, filter->name) == 0) ch_task_wrong(r, "name", "is that of two filters");
+      if (strcmp(other->name, filter->name) == 0) ch_task_wrong(r, "name", "is used by two filters");
   }
 }
 

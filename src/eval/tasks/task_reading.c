@@ -32,7 +32,7 @@ void ch_task_check_keys(ch_task_reader *r, const json_t *object, const char *con
 const char *ch_task_text(ch_task_reader *r, const json_t *object, const char *key, const char *otherwise) {
   json_t *value = json_object_get(object, key);
   if (!value && otherwise) return otherwise;
-  if (!json_is_string(value)) return ch_task_wrong(r, key, value ? "must be a text" : "is missing");
+  if (!json_is_string(value)) return ch_task_wrong(r, key, value ? "must be a string" : "is missing");
   return json_string_value(value);
 }
 

@@ -1,4 +1,5 @@
-/* A comparison as JSON: text or images, training, machine, models, and the figures over seeds. */
+/* A comparison as JSON: text or images, training, machine, models, and the figures over seeds. The rows of single
+ * models are written by comparison_results.c. */
 #include "experiment/findings/comparison_json.h"
 
 #include <math.h>
@@ -227,11 +228,8 @@ static json_t *warnings_to_json(const ch_comparison *comparison, ch_summary *sum
 
 static json_t *models_to_json(const ch_comparison *comparison) {
   json_t *list = json_array();
-  for (int i = 0; list && i < comparison->count; i++) {
-    if (json_array_append_new(list, ch_model_result_to_json(&comparison->models[i])) == 0) continue;
-    json_decref(list);
-    return NULL;
-  }
+  for (int i = 0; list && i < comparison->count; i++)
+    ch_json_append(&list, ch_model_result_to_json(&comparison->models[i]));
   return list;
 }
 

@@ -131,14 +131,10 @@ static json_t *row_to_json(const ch_model_result *model, int row) {
   return json_real(*(const double *)(const void *)member);
 }
 
-static json_t *curve_to_json(const ch_curve_point *points, int count) {
+json_t *ch_curve_to_json(const ch_curve_point *points, int64_t count) {
   json_t *list = json_array();
-  for (int i = 0; list && i < count; i++) {
-    json_t *point = json_pack("[I, f]", (json_int_t)points[i].tokens, points[i].loss);
-    if (json_array_append_new(list, point) == 0) continue;
-    json_decref(list);
-    return NULL;
-  }
+  for (int64_t i = 0; list && i < count; i++)
+    ch_json_append(&list, json_pack("[I, o]", (json_int_t)points[i].tokens, ch_json_finite(points[i].loss)));
   return list;
 }
 
@@ -146,10 +142,8 @@ static json_t *tried_to_json(const ch_model_result *model) {
   json_t *list = json_array();
   for (int i = 0; list && i < model->tried_count; i++) {
     const ch_tried_rate *rate = &model->tried[i];
-    json_t *row = json_pack("{s:f, s:f, s:b}", "lr", rate->lr, "loss", rate->loss, "stopped", rate->stopped);
-    if (json_array_append_new(list, row) == 0) continue;
-    json_decref(list);
-    return NULL;
+    ch_json_append(
+        &list, json_pack("{s:f, s:f, s:b}", "lr", rate->lr, "loss", rate->loss, "stopped", rate->stopped));
   }
   return list;
 }
@@ -158,12 +152,9 @@ static json_t *tasks_to_json(const ch_model_result *model) {
   json_t *list = json_array();
   for (int i = 0; list && i < model->task_count; i++) {
     const ch_task_result *t = &model->tasks[i];
-    json_t *row =
-        json_pack("{s:s, s:s, s:f, s:f, s:I, s:I}", "task", t->task, "metric", t->metric, "value", t->value,
-                  "stderr", t->error, "items", (json_int_t)t->items, "limit", (json_int_t)t->limit);
-    if (json_array_append_new(list, row) == 0) continue;
-    json_decref(list);
-    return NULL;
+    ch_json_append(&list, json_pack("{s:s, s:s, s:f, s:f, s:I, s:I}", "task", t->task, "metric", t->metric,
+                                    "value", t->value, "stderr", t->error, "items", (json_int_t)t->items,
+                                    "limit", (json_int_t)t->limit));
   }
   return list;
 }
@@ -201,14 +192,14 @@ json_t *ch_model_result_to_json(const ch_model_result *model) {
   fine = fine && ch_trained_on_put(&model->trained_on, object);
   if (model->decode_points)
     fine = fine && json_object_set_new(object, "decode_curve",
-                                       curve_to_json(model->decode_curve, model->decode_points)) == 0;
+                                       ch_curve_to_json(model->decode_curve, model->decode_points)) == 0;
   if (model->task_count) fine = fine && json_object_set_new(object, "tasks", tasks_to_json(model)) == 0;
   if (model->tried_count)
     fine = fine && json_object_set_new(object, "tried_rates", tried_to_json(model)) == 0;
   fine = fine &&
-         json_object_set_new(object, "curve", curve_to_json(model->curve, model->curve_points)) == 0 &&
+         json_object_set_new(object, "curve", ch_curve_to_json(model->curve, model->curve_points)) == 0 &&
          json_object_set_new(object, "validation_curve",
-                             curve_to_json(model->validation_curve, model->validation_points)) == 0;
+                             ch_curve_to_json(model->validation_curve, model->validation_points)) == 0;
   if (fine) return object;
   json_decref(object);
   return NULL;

@@ -65,6 +65,9 @@ bool ch_trained_on_copy(const ch_trained_on *from, ch_arena *arena, ch_trained_o
 bool ch_trained_on_put(const ch_trained_on *on, json_t *object);
 bool ch_trained_on_take(const json_t *object, ch_arena *arena, ch_trained_on *on);
 
+/* A list of [tokens, loss]; a loss that is not finite is null. The caller's; NULL when memory is out. */
+json_t *ch_curve_to_json(const ch_curve_point *points, int64_t count);
+
 /* JSON both ways. The returned object is the caller's (json_decref); NULL when memory is out. */
 json_t *ch_model_result_to_json(const ch_model_result *model);
 /* Reads one back; `where` names the file in messages. Strings and arrays go into `arena`. */

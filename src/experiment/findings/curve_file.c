@@ -83,8 +83,7 @@ static ch_status read_results(const char *path, const json_t *root, bool validat
   json_t *run;
   if (!json_is_array(list)) list = json_object_get(root, "runs");
   if (!json_is_array(list))
-    return ch_fail(error, CH_ERROR_FORMAT, "%s has no \"models\" and no \"runs\", where curves would be",
-                   path);
+    return ch_fail(error, CH_ERROR_FORMAT, "%s has no curves: neither \"models\" nor \"runs\"", path);
   *curves = ch_arena_alloc(arena, (json_array_size(list) + 1) * sizeof **curves);
   if (!*curves) return ch_no_memory(error);
   json_array_foreach(list, i, run) {
@@ -181,11 +180,10 @@ static ch_status read_model(const char *path, const json_t *run, size_t number, 
   if (isnan(tokens)) tokens = number_member(run, "tokens");
   if ((status && strcmp(status, "done") != 0) || isnan(loss)) return CH_OK;
   if (isnan(size) || isnan(tokens) || isnan(embeddings))
-    return ch_fail(
-        error, CH_ERROR_FORMAT,
-        "%s: run %zu does not say its parameters, how many of them are embeddings, and its tokens; "
-        "the JSON of `crosshead runs` does",
-        path, number);
+    return ch_fail(error, CH_ERROR_FORMAT,
+                   "%s: run %zu lacks its parameters, those of its embeddings, or its tokens; `crosshead "
+                   "runs --json` prints all of them",
+                   path, number);
   models->sizes[models->count] = size - embeddings;
   models->tokens[models->count] = tokens;
   models->losses[models->count++] = loss;

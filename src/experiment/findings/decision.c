@@ -1,4 +1,5 @@
-/* From means and their intervals to a choice for every cache. */
+/* From means and their intervals to a choice for every size of cache, and to the risk of that choice. It writes no
+ * words; verdict.c does. */
 #include "experiment/findings/decision.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* Mean loss curves over seeds, and the law fitted to them. */
+/* The mean loss curve of a mechanism over seeds, and the law fitted to it. From the law follows how many more tokens a
+ * model needs to reach a lower loss. */
 #include "experiment/findings/group_law.h"
 #include "laws/scaling_law.h"
 

@@ -83,7 +83,7 @@ static ch_status find_columns(reader *t, bool heading) {
   }
   if (named == want->count) return CH_OK;
   if (heading && (named > 0 || t->row.cells != want->count))
-    return ch_fail(t->error, CH_ERROR_FORMAT, "%s: its heading names no column %s", t->path,
+    return ch_fail(t->error, CH_ERROR_FORMAT, "%s: no column is named %s", t->path,
                    want->columns[missing].name);
   if (t->row.cells != want->count)
     return ch_fail(t->error, CH_ERROR_FORMAT,
@@ -134,7 +134,7 @@ static ch_status take_row(reader *t) {
     if (words > 0) return CH_OK;
   }
   if (r->cells != t->width)
-    return ch_fail(t->error, CH_ERROR_FORMAT, "%s, line %ld has %d cells where the first row has %d%s",
+    return ch_fail(t->error, CH_ERROR_FORMAT, "%s, line %ld has %d cells, but the first row has %d%s",
                    t->path, t->line, r->cells, t->width,
                    r->cells > t->width ? "; a decimal comma makes two cells, and an index needs a heading"
                                        : "");

@@ -1,4 +1,5 @@
-/* Means and spreads over seeds, and how far differences may be chance. */
+/* Groups the runs of a comparison by mechanism: means and spreads over seeds, and differences with their confidence.
+ * laws/best.c and laws/block_means.c have the statistics; the choice is made in decision.c. */
 #include "experiment/findings/summary.h"
 
 #include <math.h>

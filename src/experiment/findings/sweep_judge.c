@@ -1,4 +1,5 @@
-/* Judging runs: verdicts, laws and the recommended rates. */
+/* Judges the runs of a sweep: verdicts that need other runs ("stuck"), laws, and the recommended rate of each
+ * mechanism. It sees results only, so that a continued sweep is judged as a new one. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

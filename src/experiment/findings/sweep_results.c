@@ -6,16 +6,9 @@
 
 #include "base/json.h"
 #include "experiment/findings/comparison_json.h"
+#include "experiment/findings/comparison_results.h"
 #include "experiment/findings/warnings.h"
 #include "laws/loss_spikes.h"
-
-static json_t *curve_to_json(const ch_curve_point *points, int count) {
-  json_t *list = json_array();
-  for (int i = 0; list && i < count; i++)
-    json_array_append_new(list,
-                          json_pack("[I, o]", (json_int_t)points[i].tokens, ch_json_finite(points[i].loss)));
-  return list;
-}
 
 /* --- laws and stability ------------------------------------------------------------------------------------------ */
 
@@ -61,9 +54,9 @@ json_t *ch_sweep_result_to_json(const ch_sweep_result *run, bool judged) {
   }
   if (object) {
     ch_trained_on_put(&run->trained_on, object);
-    json_object_set_new(object, "curve", curve_to_json(run->curve, run->curve_points));
+    json_object_set_new(object, "curve", ch_curve_to_json(run->curve, run->curve_points));
     json_object_set_new(object, "validation_curve",
-                        curve_to_json(run->validation_curve, run->validation_points));
+                        ch_curve_to_json(run->validation_curve, run->validation_points));
   }
   return object;
 }

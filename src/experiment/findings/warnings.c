@@ -1,4 +1,5 @@
-/* Finds runs whose results tell nothing. */
+/* Finds results that must not be taken at face value: runs that diverged or hardly learned, text that was repeated
+ * often, rates at the edge of those tried, laws that say nothing. It reads results only. */
 #include "experiment/findings/warnings.h"
 
 #include <math.h>
@@ -88,12 +89,11 @@ static void warn_of_plateaus(writer *w, const ch_comparison *comparison, const c
   }
   if (!about.count) return;
   put_names(&about, &text);
-  ch_text_printf(
-      &text,
-      " did not leave the first plateau: the validation loss ends above %.2f nats, %.0f %% of what "
-      "guessing by how frequent %s are gives without any attention. Train for more %s.",
-      plateau_share * entropy, 100 * plateau_share, images ? "classes" : "tokens",
-      images ? "epochs" : "tokens");
+  ch_text_printf(&text,
+                 " did not leave the first plateau: the validation loss stays above %.2f nats, %.0f %% of "
+                 "the loss of guessing from the frequencies of %s alone. Train for more %s.",
+                 plateau_share * entropy, 100 * plateau_share, images ? "classes" : "tokens",
+                 images ? "epochs" : "tokens");
   warn(w, "first_plateau", &about, &text);
 }
 
@@ -120,11 +120,10 @@ static void warn_of_rereading(writer *w, const ch_comparison *comparison, const 
   }
   if (!about.count) return;
   put_names(&about, &text);
-  ch_text_printf(
-      &text,
-      " read the training text %.1f times, and the validation loss rises at the end: what is compared "
-      "is who memorises less. Take more text, or fewer tokens.",
-      passes);
+  ch_text_printf(&text,
+                 " read the training text %.1f times, and the validation loss rises at the end, so the "
+                 "comparison measures memorisation. Use more text, or fewer tokens.",
+                 passes);
   warn(w, "reread", &about, &text);
 }
 
@@ -136,9 +135,8 @@ static void warn_of_tuned_edges(writer *w, const ch_summary *summary) {
   if (!about.count) return;
   put_names(&about, &text);
   ch_text_puts(&text, about.count == 1 ? " does" : " do");
-  ch_text_puts(&text,
-               " best at the edge of the learning rates that were tried: another one may be better. Let the "
-               "search try more rates.");
+  ch_text_puts(&text, " best at the edge of the learning rates that were tried; a rate beyond it may be "
+                      "better. Let the search try more rates.");
   warn(w, "edge_of_grid", &about, &text);
 }
 
@@ -219,7 +217,7 @@ static void warn_of_edges(writer *w, const ch_sweep *sweep) {
     if (put_edge(sweep, &sweep->choices[m], about.count ? "; " : "", &text))
       add_name(&about, sweep->choices[m].name);
   if (!about.count) return;
-  ch_text_puts(&text, ": what is beyond was not tried. Widen the grid of rates.");
+  ch_text_puts(&text, ": rates beyond it were not tried. Widen the grid.");
   warn(w, "edge_of_grid", &about, &text);
 }
 

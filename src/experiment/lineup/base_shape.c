@@ -112,14 +112,14 @@ static ch_status choose_shape(const ch_shape_wishes *wishes, ch_config *config, 
   config->num_attention_heads = wishes->heads ? wishes->heads : usual_heads(config->hidden_size);
   if (config->hidden_size % config->num_attention_heads != 0)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "{heads} %lld does not divide the width, %lld; give heads that do, or {hidden}",
+                   "{heads} %lld does not divide the width, %lld; choose another {heads} or {hidden}",
                    (long long)config->num_attention_heads, (long long)config->hidden_size);
   config->head_dim = config->hidden_size / config->num_attention_heads;
   if (config->head_dim % 2 != 0 && config->position == CH_POSITION_ROPE)
-    return ch_fail(
-        error, CH_ERROR_ARGUMENT,
-        "{heads} %lld makes heads of %lld, an odd number that rotary positions cannot turn; give fewer heads",
-        (long long)config->num_attention_heads, (long long)config->head_dim);
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "{heads} %lld makes heads of %lld, an odd size, which rotary positions do not support; "
+                   "give fewer heads",
+                   (long long)config->num_attention_heads, (long long)config->head_dim);
   return CH_OK;
 }
 
@@ -156,7 +156,7 @@ ch_status ch_base_shape(const ch_shape_wishes *wishes, ch_config *config, ch_err
   config->parametrization = wishes->parametrization;
   snprintf(config->attention.type, sizeof config->attention.type, "gqa");
   config->num_key_value_heads = config->num_attention_heads;
-  return ch_config_validate(config, "the shape asked for", error);
+  return ch_config_validate(config, "the requested shape", error);
 }
 
 void ch_shape_of(const ch_config *from, ch_config *base) {

@@ -1,4 +1,5 @@
-/* Turning names into configurations of equal size. */
+/* Turns names and configuration files into models of equal size, each with a directory name of its own. It decides
+ * shapes and widths; rates, data and steps are decided later (trial/). */
 #include "experiment/lineup/comparison_plan.h"
 
 #include <ctype.h>
@@ -46,7 +47,7 @@ static ch_status add_mechanism(ch_compare_plan *plan, char *name, ch_error *erro
   for (char *c = name; *c && !from_file; c++) *c = (char)tolower((unsigned char)*c);
   if (!*name)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "{mechanisms} has an empty name; write names with one comma between, as in mha,gqa:4,mqa");
+                   "{mechanisms} has an empty name; separate names with one comma, as in mha,gqa:4,mqa");
   if (plan->count == CH_COMPARE_MOST)
     return ch_fail(error, CH_ERROR_ARGUMENT, "{mechanisms} names more than %d mechanisms", CH_COMPARE_MOST);
   for (int i = 0; i < plan->count; i++)

@@ -1,4 +1,5 @@
-/* One mechanism at a size: the shape that a comparison chooses, or that of another model. */
+/* One mechanism at a size, for `crosshead config`: the shape that a comparison would choose, or that of another model.
+ * It shares names and matching with comparisons, so that both give the same configuration. */
 #include "experiment/lineup/configure_mechanism.h"
 
 #include "config_file/config_json.h"

@@ -1,4 +1,5 @@
-/* Reading "3e-3,mla=6e-3": rates of all models and of single ones. */
+/* Reads "3e-3,mla=6e-3", rates of all models and of single ones, and gives each model of a plan its rate. A model
+ * without one gets the usual rate of its parametrization, or what a search finds (trial/rate_search.c). */
 #include "experiment/lineup/learning_rates.h"
 
 #include <stdlib.h>

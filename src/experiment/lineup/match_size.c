@@ -178,6 +178,6 @@ ch_status ch_match_flops(ch_config *configs, const char *const *names, int count
                          int64_t target, ch_error *error) {
   enum { MOST = 64 };
   int64_t flops[MOST];
-  if (count > MOST) return ch_fail(error, CH_ERROR_ARGUMENT, "more than %d models cannot be matched", MOST);
+  if (count > MOST) return ch_fail(error, CH_ERROR_ARGUMENT, "at most %d models can be matched", MOST);
   return match_widths(configs, names, count, &(aim){.flops = true, .depth = depth}, target, flops, error);
 }

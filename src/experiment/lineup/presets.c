@@ -1,4 +1,5 @@
-/* The presets there are, and how their names are read. */
+/* The names that `compare` knows, and how they are read: "gqa:4", "mfa+masa-qkvo", "gated+xsa", "mha+moe". A preset
+ * changes what its name says of a base configuration and nothing else, so that models can be compared. */
 #include "experiment/lineup/presets.h"
 
 #include <stdio.h>
@@ -106,11 +107,11 @@ static bool stays_full(const ch_config *config, int64_t every, int64_t layer) {
 static ch_status check_layers(const ch_config *config, int64_t every, const char *all, const char *where,
                               ch_error *error) {
   if (config->num_hidden_layers > CH_MAX_LISTED_LAYERS)
-    return ch_fail(error, CH_ERROR_CONFIG, "%s: %lld layers are too many to have types of their own; %d can",
+    return ch_fail(error, CH_ERROR_CONFIG, "%s: %lld layers are too many for layer types; the limit is %d",
                    where, (long long)config->num_hidden_layers, CH_MAX_LISTED_LAYERS);
   if (every && config->num_hidden_layers == 1)
     return ch_fail(error, CH_ERROR_CONFIG,
-                   "%s leaves the last layer as it is, and there is only one; give 2 layers or more, or %s",
+                   "%s does not change the last layer, and there is only one; use at least 2 layers, or %s",
                    where, all);
   return CH_OK;
 }
@@ -314,9 +315,9 @@ static ch_status unknown(const char *part, const char *word, ch_error *error) {
                                preset->number ? "[:N]" : "");
   }
   const char *near = lacks_colon(part, meant, sizeof meant) ? meant : ch_nearest_name(word, names);
-  if (near) return ch_fail(error, CH_ERROR_ARGUMENT, "there is no '%.64s'; did you mean %s?", part, near);
-  return ch_fail(error, CH_ERROR_ARGUMENT, "there is no '%.64s'; known are %s, or the path of a config.json",
-                 part, known);
+  if (near) return ch_fail(error, CH_ERROR_ARGUMENT, "unknown name '%.64s'; did you mean %s?", part, near);
+  return ch_fail(error, CH_ERROR_ARGUMENT, "unknown name '%.64s'; use %s, or the path of a config.json", part,
+                 known);
 }
 
 /* One preset of a name, with its number and - if it is a mechanism's - the mechanism. */
@@ -336,8 +337,8 @@ static ch_status parse_part(const char *part, preset_choice *choice, ch_error *e
   if (!choice->preset) return unknown(part, word, error);
   if (!part[length]) return CH_OK;
   if (!choice->preset->number)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "%s has no number, but '%.64s' gives one; write %s", word, part,
-                   word);
+    return ch_fail(error, CH_ERROR_ARGUMENT, "%s does not accept a number, as in '%.64s'; write %s", word,
+                   part, word);
   const char *digits = part + length + 1;
   size_t count = strspn(digits, "0123456789");
   long long value = count && !digits[count] && count < 10 ? atoll(digits) : 0;

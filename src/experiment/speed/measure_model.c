@@ -1,4 +1,5 @@
-/* Decoding speed of a session, and classification speed for images. */
+/* Measures decoding speed of a session, and classification speed for images, in short turns that timing rounds
+ * interleave (trial/timing_rounds.c). */
 #include "experiment/speed/measure_model.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Equal training time: how many steps of each model fit into the seconds that the first one needs. */
+/* Equal training time: how many steps of each model fit into the seconds that the first one needs. The steps are
+ * measured once and saved, so that a continued comparison keeps them. */
 #include "experiment/trial/match_time.h"
 
 #include <math.h>
@@ -22,7 +23,7 @@ static ch_status time_models(ch_compare_setup *setup, double *seconds, ch_error 
                                          .as.preparation = {"timing the models",
                                                             (double)(turn * count + i) / (TURNS * count)}});
       if (ch_compare_stopped(setup))
-        return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted while the models were timed");
+        return ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted while timing the models");
       CH_TRY(ch_time_steps(&model->config, &setup->training, ch_compare_source(setup), 1, ch_compare_stopped,
                            setup, &timing, error));
       taken[i][turn] = timing.seconds;

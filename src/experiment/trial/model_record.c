@@ -103,8 +103,7 @@ ch_status ch_model_result_fill_training(const ch_compare_setup *setup, const ch_
   double tokens = (double)ch_train_step_tokens(&setup->training);
   if (!record.validation_points)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "no data is left for validation, and models are compared by their validation loss; give a "
-                   "longer text, or more images");
+                   "no data is left for validation; give a longer text, or more images");
   model->tokens_trained = record.tokens;
   model->train_seconds = record.seconds;
   const ch_validation_point *last = &record.validation[record.validation_points - 1];

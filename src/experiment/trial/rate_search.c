@@ -1,4 +1,5 @@
-/* Which rate to try next, and which one the tried rates suggest. */
+/* Which learning rate to try next, and which one the tried rates suggest: a parabola through losses over the logarithm
+ * of the rate. It trains nothing; train_run.c does. */
 #include "experiment/trial/rate_search.h"
 
 #include <math.h>

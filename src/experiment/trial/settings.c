@@ -1,4 +1,5 @@
-/* Checking, completing and keeping the settings of a comparison. Each is one row of a table. */
+/* Checks, completes and saves the settings of a comparison or sweep; each is one row of a table. A continued run must
+ * have the settings that it was started with: those that may change are marked in the table. */
 #include "experiment/trial/settings.h"
 
 #include <stddef.h>
@@ -185,8 +186,7 @@ static ch_status refuse_name(const setting *row, ch_error *error) {
   for (int i = 0; i < row->name_count; i++)
     if (row->names[i] && (i == 0 || !row->names[i - 1] || strcmp(row->names[i], row->names[i - 1]) != 0))
       ch_text_printf(&names, "%s%s", names.size ? ", " : "", row->names[i]);
-  ch_fail(error, CH_ERROR_ARGUMENT, "{%s} has a value that is none of %s", row->name,
-          names.data ? names.data : "");
+  ch_fail(error, CH_ERROR_ARGUMENT, "{%s} must be one of %s", row->name, names.data ? names.data : "");
   ch_text_free(&names);
   return CH_ERROR_ARGUMENT;
 }
@@ -211,8 +211,7 @@ static ch_status check_match(const ch_compare_settings *s, ch_experiment experim
   if (cache && s->lineup.cache_per_token == 0)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "{match} cache needs {cache_per_token}: the elements that a token may add to the cache, all layers "
-        "together");
+        "{match} cache needs {cache_per_token}, the number of cache elements per token in all layers");
   if (!cache && s->lineup.cache_per_token != 0)
     return ch_fail(error, CH_ERROR_ARGUMENT, "{cache_per_token} is for {match} cache; give both or neither");
   if (s->lineup.match == CH_MATCH_TIME && experiment == CH_EXPERIMENT_SWEEP)
@@ -225,8 +224,7 @@ static ch_status check_ladder(const ch_compare_settings *s, ch_error *error) {
   int64_t sizes[CH_LADDER_MOST_RUNGS];
   int count;
   if (s->schedule.target != 0 && !s->schedule.ladder)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "{target} needs {ladder}: the sizes that its prediction follows from");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{target} needs {ladder}, the sizes to predict from");
   if (s->schedule.target < 0)
     return ch_fail(error, CH_ERROR_ARGUMENT, "{target} is %lld; it is a number of parameters",
                    (long long)s->schedule.target);
@@ -240,12 +238,9 @@ static ch_status check_cache_budget(const ch_compare_settings *s, ch_error *erro
                    "{cache_budget} is for comparisons on text; images have no cache");
   if (s->verdict.users > 0 && !(s->verdict.cache_budget > 0))
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "{users} is for {cache_budget}, the memory that their caches share");
+                   "{users} needs {cache_budget}, the memory that their caches share");
   if (s->verdict.users > 0 && s->verdict.context == 0)
-    return ch_fail(
-        error, CH_ERROR_ARGUMENT,
-        "{users} needs {context}, the tokens that each of them has; without both, {cache_budget} is "
-        "that of a token");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{users} needs {context}, the tokens of each user");
   return CH_OK;
 }
 
@@ -254,22 +249,21 @@ static ch_status check_shares(const ch_compare_settings *s, ch_error *error) {
   const char *name = s->schedule.collect ? "collect" : "part";
   if (s->schedule.parts == 0 && !s->schedule.collect) return CH_OK;
   if (s->schedule.parts != 0 && s->schedule.collect)
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "{collect} puts together what {part} has trained; give one of them");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{collect} and {part} exclude each other; give one of them");
   if (s->schedule.parts != 0 && (s->schedule.parts < 1 || s->schedule.parts > MOST_PARTS ||
                                  s->schedule.part < 1 || s->schedule.part > s->schedule.parts))
-    return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "{part} is %d/%d; write the share and the number of shares, as 1/8, ..., 8/8, at most %d",
-                   s->schedule.part, s->schedule.parts, MOST_PARTS);
+    return ch_fail(
+        error, CH_ERROR_ARGUMENT,
+        "{part} is %d/%d; write the share and the number of shares, like 1/8, ..., 8/8, at most %d",
+        s->schedule.part, s->schedule.parts, MOST_PARTS);
   if (s->schedule.until_decided)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "{until_decided} adds runs when others are finished, and {%s} knows all runs beforehand; give "
-        "{seeds} instead",
+        "{until_decided} adds runs later, but {%s} needs to know all runs in advance; use {seeds} instead",
         name);
   if (s->lineup.match == CH_MATCH_TIME)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "{match} time measures one machine, and {%s} is for several; match something else", name);
+                   "{match} time measures one machine, but {%s} is for several; match something else", name);
   if (s->verdict.remeasure && s->schedule.parts)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "{remeasure} times all models on one machine; give it with {collect} instead of {part}");
@@ -432,31 +426,28 @@ static ch_status differs(const ch_compare_settings *settings, ch_experiment expe
   const char *kind = experiment == CH_EXPERIMENT_SWEEP ? "sweep" : "comparison";
   char a[160], b[160];
   if (is_setting(key, "mechanisms") && experiment == CH_EXPERIMENT_COMPARISON)
-    return ch_fail(
-        error, CH_ERROR_ARGUMENT,
-        "%s holds a comparison with {mechanisms} %s, where this command has %s; repeat that list, to "
-        "which more may be appended, or give another {out}",
-        settings->report.out, shown_value(kept, a, sizeof a), shown_value(asked, b, sizeof b));
+    return ch_fail(error, CH_ERROR_ARGUMENT,
+                   "%s holds a comparison with {mechanisms} %s, but this command has %s; repeat that list "
+                   "(you may append to it), or give another {out}",
+                   settings->report.out, shown_value(kept, a, sizeof a), shown_value(asked, b, sizeof b));
   const setting *row = row_of(key);
   if (!row)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "%s holds a %s in which %.200s was another configuration; repeat it to continue, or give another "
-        "{out}",
+        "%s holds a %s with an earlier version of %.200s; restore it to continue, or give another {out}",
         settings->report.out, kind, key);
   if (is_length(settings, experiment, key) && settings->training.schedule != CH_TRAIN_CONSTANT &&
       json_integer_value(asked) > json_integer_value(kept))
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "%s holds a comparison with {%s} %s and a learning rate that has fallen to its end there, so its "
-        "models cannot be trained on; give another {out} (with {schedule} constant, {%s} may be raised "
-        "later)",
+        "%s holds a comparison with {%s} %s, whose learning rate has already decayed, so it cannot be "
+        "extended; give another {out} (with {schedule} constant, {%s} may be raised later)",
         settings->report.out, row->name, shown_value(kept, a, sizeof a), row->name);
-  return ch_fail(
-      error, CH_ERROR_ARGUMENT,
-      "%s holds a %s with {%s} %s, where this command has %s; repeat the first to continue it, or give "
-      "another {out}",
-      settings->report.out, kind, row->name, shown_value(kept, a, sizeof a), shown_value(asked, b, sizeof b));
+  return ch_fail(error, CH_ERROR_ARGUMENT,
+                 "%s holds a %s with {%s} %s, but this command has %s; use the old value to continue it, or "
+                 "give another {out}",
+                 settings->report.out, kind, row->name, shown_value(kept, a, sizeof a),
+                 shown_value(asked, b, sizeof b));
 }
 
 /* A setting that the comparison did not have when it was started counts as its default. */

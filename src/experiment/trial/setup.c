@@ -1,4 +1,5 @@
-/* The text or images, the plan and the training options that all models of a comparison share. */
+/* What all runs of an experiment share: the text or images, the plan and the training options. Opening it checks that
+ * a directory continues the same experiment; nothing is trained here. */
 #include "experiment/trial/setup.h"
 
 #include <math.h>
@@ -300,15 +301,14 @@ static ch_status check_result(const ch_compare_setup *setup, const ch_planned_mo
   int64_t trained = json_integer_value(json_object_get(result, "parameters"));
   if (trained != model->parameters)
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "%s was trained with %lld parameters, and with these mechanisms it would have %lld; give "
+                   "%s was trained with %lld parameters, but with these mechanisms it would have %lld; give "
                    "another {out}",
                    model->name, (long long)trained, (long long)model->parameters);
   double lr = json_number_value(json_object_get(result, "lr"));
   if (lr > 0 && lr != model->lr && !setup->settings.rates.tune)
     return ch_fail(
         error, CH_ERROR_ARGUMENT,
-        "%s was trained at the rate %g, where this command gives it %g; repeat {lr}, or give another "
-        "{out}",
+        "%s was trained at the rate %g, but this command gives it %g; repeat {lr}, or give another {out}",
         model->name, lr, model->lr);
   bool images = ch_compare_on_images(setup);
   const char *key = images ? "images_trained" : "tokens_trained";

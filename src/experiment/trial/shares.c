@@ -1,4 +1,5 @@
-/* Dividing the runs of a comparison by their predicted lengths. */
+/* Divides the runs of a comparison among parts of a job array (`part` of `parts`) by their predicted lengths. The same
+ * settings give the same division in every process. */
 #include "experiment/trial/shares.h"
 
 #include <stdlib.h>

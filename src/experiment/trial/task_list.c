@@ -14,7 +14,7 @@ static ch_status read_task(char *word, ch_arena *arena, ch_asked_task *task, ch_
   if (equals) *equals = 0;
   if (!*word || (equals && !equals[1]))
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "{tasks} has an empty name or file; write them with one comma between, as in "
+                   "{tasks} has an empty name or file; separate them with one comma, as in "
                    "ruler:vt@256,hellaswag=items.jsonl");
   task->name = word;
   task->items = equals ? equals + 1 : NULL;
@@ -55,7 +55,7 @@ ch_status ch_asked_tasks_check(const ch_compare_settings *settings, ch_error *er
   ch_asked_task *tasks;
   int count;
   if (settings->verdict.tasks && settings->vision.images)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "{tasks} is for text; models of images answer none");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{tasks} is for text; image models cannot answer them");
   if (settings->verdict.task_items < 0)
     return ch_fail(error, CH_ERROR_ARGUMENT, "{task_items} is %lld; it is a number of items, or 0 for all",
                    (long long)settings->verdict.task_items);

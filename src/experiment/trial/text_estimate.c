@@ -1,4 +1,5 @@
-/* A text as a comparison would prepare it, without preparing it: for what can be known before. */
+/* Estimates what preparing a text would give (tokens, vocabulary), without preparing it. The forecast needs that; a
+ * comparison itself prepares the text. */
 #include "experiment/trial/text_estimate.h"
 
 #include <stdlib.h>

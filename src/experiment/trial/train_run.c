@@ -1,4 +1,5 @@
-/* Training one model of a comparison, by this process or by a group of ranks. */
+/* Trains one model of a comparison, by this process, by a group of ranks or by PyTorch, and fills its row of the
+ * results. Also the tries of a search for the rate, which end early when they are clearly worse. */
 #define _GNU_SOURCE
 #include "experiment/trial/train_run.h"
 

@@ -62,7 +62,7 @@ static ch_status experts_shape(ch_node *node, ch_error *error) {
         matrix->shape[1] == (down ? s.hidden : s.width))
       continue;
     char has[96];
-    return ch_fail(error, CH_ERROR_CONFIG, "matrix %d of expert %d has shape %s where [%lld, %lld] is needed",
+    return ch_fail(error, CH_ERROR_CONFIG, "matrix %d of expert %d has shape %s; it must be [%lld, %lld]",
                    (i - MATRICES) % KINDS, (i - MATRICES) / KINDS,
                    ch_shape_text(matrix->rank, matrix->shape, has, sizeof has),
                    (long long)(down ? s.width : s.hidden), (long long)(down ? s.hidden : s.width));

@@ -27,7 +27,7 @@ static ch_status factor_attend_shape(ch_node *node, ch_error *error) {
   for (int i = 0; i < CH_FACTORS; i++)
     if (!node->in[FACTORS + i]->streamed || !node->in[FACTORS + i]->op->stateful ||
         ch_node_columns(node->in[FACTORS + i]) != widths[i])
-      return ch_fail(error, CH_ERROR_CONFIG, "factor %d of %lld elements must lie in the cache", i,
+      return ch_fail(error, CH_ERROR_CONFIG, "factor %d of %lld elements must be in the cache", i,
                      (long long)widths[i]);
   return ch_shape_as_input(node, Q);
 }

@@ -14,6 +14,6 @@ ch_status ch_same_shapes(const ch_node *a, const ch_node *b, ch_error *error) {
 ch_status ch_vector_of(const ch_node *node, int64_t n, const char *what, ch_error *error) {
   if (node->rank == 1 && node->shape[0] == n) return CH_OK;
   char shape[96];
-  return ch_fail(error, CH_ERROR_CONFIG, "%s has shape %s where [%lld] is needed", what,
+  return ch_fail(error, CH_ERROR_CONFIG, "%s has shape %s; it must be [%lld]", what,
                  ch_shape_text(node->rank, node->shape, shape, sizeof shape), (long long)n);
 }

@@ -14,7 +14,7 @@ static ch_status check_mix(const ch_node *node, int input, const char *what, int
   const ch_node *mix = node->in[input];
   if (input == 0 || (mix->rank == 2 && mix->shape[0] == heads && mix->shape[1] == heads)) return CH_OK;
   char text[96];
-  return ch_fail(error, CH_ERROR_CONFIG, "the mix of %s has shape %s where [%lld, %lld] is needed", what,
+  return ch_fail(error, CH_ERROR_CONFIG, "the mix of %s has shape %s; it must be [%lld, %lld]", what,
                  ch_shape_text(mix->rank, mix->shape, text, sizeof text), (long long)heads, (long long)heads);
 }
 

@@ -108,7 +108,7 @@ static void check_refused_rewinding(const specimen *s, double *logits) {
   ch_error error = {0};
   if (session && feed_tokens(s, session, 0, s->sequences, 0, 3, logits)) {
     assert_int_equal(ch_session_truncate(session, 2, &error), CH_ERROR_ARGUMENT);
-    assert_non_null(strstr(error.message, "linear attention keep one state"));
+    assert_non_null(strstr(error.message, "linear attention only keep the state"));
     assert_int_equal(ch_session_length(session), 3);
     assert_int_equal(ch_session_truncate(session, 3, &error), CH_OK);
     assert_int_equal(ch_session_truncate(session, 0, &error), CH_OK);
