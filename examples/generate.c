@@ -11,7 +11,7 @@ int main(int argc, char **argv) {
   ch_session *session = NULL;
   ch_sampler sampler;
   ch_error error = {CH_ERROR_ARGUMENT, "usage: generate MODEL_DIRECTORY PROMPT"};
-  ch_sampler_defaults(&sampler, 1); /* the seed; these draw from all tokens at temperature 1 */
+  ch_sampler_defaults(&sampler, 1); /* seed 1; by default all tokens at temperature 1 */
   sampler.temperature = 0.8;        /* as `crosshead generate` does */
   sampler.top_k = 40;
   sampler.top_p = 0.95;

@@ -7,7 +7,7 @@
 
 enum { MOST_TOKENS = 4096 };
 
-/* ln of the probability of tokens [count] after the context, whose last logits are `logits`. */
+/* Returns ln of the probability of tokens [count] after the context, whose last logits are `logits`. */
 static ch_status score(ch_session *session, int64_t vocab_size, const float *logits, const int32_t *tokens,
                        size_t count, double *sum, ch_error *error) {
   ch_status status = CH_OK;
@@ -29,7 +29,7 @@ static ch_status score_all(const ch_model *model, ch_session *session, int count
   for (int i = 1; status == CH_OK && i < count; i++) {
     const float *logits;
     double sum;
-    /* The last token of the context is fed again, so that its logits are there; what is before it stays. */
+    /* Feeds the last token of the context again, because its logits are needed. */
     status = ch_session_truncate(session, (int64_t)length - 1, error);
     if (status != CH_OK) break;
     size_t held = (size_t)ch_session_length(session);

@@ -1,6 +1,6 @@
 /* Trains a model on a text for some seconds and prints its losses: train CONFIG TEXT OUT_DIRECTORY STEPS SECONDS
  *
- * When the seconds are over it stops with a checkpoint; the same command continues from there. */
+ * After SECONDS it saves a checkpoint and stops. The same command continues from there. */
 #include <crosshead/crosshead_train.h>
 #include <stdio.h>
 #include <stdlib.h>

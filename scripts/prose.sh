@@ -38,9 +38,18 @@ pages() {
     !block { print FILENAME ":" FNR ":" $0 }'
 }
 
-# FILE:LINE:TEXT of every line of the library and the program with a string that has a blank: messages and help.
+# FILE:LINE:TEXT of every string of the library and the program that has a blank: messages and help, without the code around them.
 messages() {
-  grep -rnE '"[^"]* [^"]*"' --include='*.c' src | grep -vE '^[^:]*:[0-9]*: *(#include|/\*|\*)' || true
+  find src -name '*.c' -print0 | sort -z | xargs -0 awk '
+    /^ *(#include|\/\*|\*)/ { next }
+    {
+      line = $0; text = ""
+      while (match(line, /"([^"\\]|\\.)*"/)) {
+        piece = substr(line, RSTART + 1, RLENGTH - 2); line = substr(line, RSTART + RLENGTH)
+        if (piece ~ / /) text = text " " piece
+      }
+      if (text != "") print FILENAME ":" FNR ":" text
+    }'
 }
 
 work=$(mktemp -d)
@@ -67,7 +76,7 @@ for text in comments messages pages; do
     count comments "  a lone */ ends it" '^[^:]*:[0-9]*: *$'
   fi
   for word in 'told' 'asked' 'kept' 'lies?' 'stands?' 'beside' 'made' 'takes?' 'goes on' 'likewise' 'by itself'; do
-    count "$text" "  $(echo "$word" | sed 's/?//')" "\\b$word\\b"
+    count "$text" "  $(echo "$word" | sed 's/?//')" "^[^:]*:[0-9]*:.*\\b$word\\b"
   done
   count "$text" "  X, which Y, that Z" ',? which [^,.]*,? that '
 done

@@ -53,7 +53,7 @@ def read_arguments():
 
 
 class Text:
-    """Sequences of a text in a random order that depends on the seed alone, and those at its end that validate."""
+    """Training sequences of a text in an order that depends only on the seed, and validation sequences from its end."""
 
     def __init__(self, path, length, share, seed):
         self.tokens = np.load(path, mmap_mode="r") if path.suffix == ".npy" else np.fromfile(path, np.int32, sep=" ")
@@ -69,7 +69,7 @@ class Text:
         return torch.from_numpy(rows.astype(np.int64))
 
     def train(self, first, count):
-        """The training sequences first, first + 1, ..., counted through all epochs."""
+        """Returns the training sequences first, first + 1, ..., counted through all epochs."""
         places = []
         for index in range(first, first + count):
             epoch, place = divmod(index, self.count)
@@ -84,7 +84,7 @@ class Text:
 
 
 def open_model(args, device):
-    """The model with its weights, or with initial ones where the export has none."""
+    """Returns the model with its weights, or with initial ones if the export has none."""
     torch.manual_seed(args.seed)
     if any(args.model.glob("model*.safetensors")):
         model = AutoModelForCausalLM.from_pretrained(args.model, trust_remote_code=True, dtype=torch.float32)
@@ -97,7 +97,7 @@ def open_model(args, device):
 
 
 def distribute(model, args, device):
-    """The model as it is called in training: alone, whole on every device (DDP), or divided over them (FSDP2)."""
+    """Wraps the model for training: alone, replicated (DDP), or sharded (FSDP2)."""
     if device.type == "cuda" and not args.no_compile:
         for layer in model.model.layers:
             layer.compile()
@@ -112,7 +112,7 @@ def distribute(model, args, device):
 
 
 def schedule(step, args):
-    """The share of the peak rate: linear warm-up, then a cosine down to a tenth."""
+    """Returns the factor of the peak rate: linear warm-up, then a cosine down to a tenth."""
     if step < args.warmup:
         return (step + 1) / (args.warmup + 1)
     done = (step - args.warmup) / max(1, args.steps - args.warmup)
@@ -150,7 +150,7 @@ class Checkpoints:
 
 
 def save_model(model, state, args):
-    """A directory like the exported one, with the trained weights: Crosshead and transformers open it."""
+    """Writes a directory like the exported one with the trained weights, for Crosshead and transformers."""
     with torch.device("meta"):  # fully_shard has changed the class of the other
         whole = AutoModelForCausalLM.from_config(model.config, trust_remote_code=True)
     whole.save_pretrained(args.out, state_dict=state)
@@ -181,7 +181,7 @@ def train(args, device, rank, world):
 
     @torch.no_grad()
     def validate():
-        """The mean over all validation sequences. Each device computes as many calls, since FSDP gathers weights in each."""
+        """Returns the mean loss over all validation sequences. All devices make equally many calls, because FSDP gathers weights in each."""
         total = torch.zeros(2, device=device)
         for first in range(0, text.validation, micro * world):
             batch = text.validate(min(first + rank * micro, text.validation - 1), micro)

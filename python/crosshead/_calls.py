@@ -14,7 +14,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def to_bytes(value: Any, name: str) -> bytes:
-    """A path or a text for C."""
+    """Returns a path or a string as bytes for C."""
     data = os.fsencode(value) if isinstance(value, (str, os.PathLike)) else None
     if data is None:
         raise TypeError(f"{name} must be a string or a path, not {type(value).__name__}")
@@ -24,7 +24,7 @@ def to_bytes(value: Any, name: str) -> bytes:
 
 
 def _joined(value: Any, name: str) -> Any:
-    """A list, or the pairs of a dictionary, as the library spells them.
+    """Joins a list, or the pairs of a dictionary, with commas as the library expects them.
 
     >>> _joined(["mha", "mla"], "mechanisms"), _joined([1e6, 500_000], "ladder"), _joined({"mla": 6e-3}, "rates")
     ('mha,mla', '1000000,500000', 'mla=0.006')
@@ -44,21 +44,21 @@ def _joined(value: Any, name: str) -> Any:
 
 
 def _short_names(kind: Any) -> Dict[str, str]:
-    """The names of an enumeration's values without what they have in common: "bf16" of CH_PRECISION_BF16."""
+    """Returns the names of an enumeration's values without their common prefix: "bf16" for CH_PRECISION_BF16."""
     prefix = os.path.commonprefix(list(kind.relements))
     prefix = prefix[: prefix.rfind("_") + 1]
     return {full[len(prefix) :].lower(): full for full in kind.relements}
 
 
 def events(kind: Any) -> Dict[str, Any]:
-    """What a callback's event can say, by the event's name; empty for other types."""
+    """Returns the members of a callback's event by the event's name; empty for other types."""
     event = kind.args[0].item if kind.kind == "function" and kind.args and kind.args[0].kind == "pointer" else None
     members = dict(event.fields) if event is not None and event.kind == "struct" and event.fields else {}
     return dict(members["as"].type.fields) if "as" in members else {}
 
 
 def choice(kind: Any, value: Any, name: str) -> int:
-    """A value of an enumeration: a number of it, or a name in lower case, "bf16" of CH_PRECISION_BF16."""
+    """Returns a value of an enumeration, given its number or its name in lower case ("bf16" for CH_PRECISION_BF16)."""
     known = _short_names(kind)
     if isinstance(value, str):
         found = known.get(value.lower().replace("-", "_"))
@@ -73,7 +73,7 @@ def choice(kind: Any, value: Any, name: str) -> int:
 
 
 def to_python(value: Any, kind: Any) -> Any:
-    """A value that the library gives: numbers, strings, and structures as their dataclasses."""
+    """Converts a C value to a number, a string or, for structures, a dataclass."""
     if kind.kind == "pointer":
         if kind.item.kind == "struct":
             return to_python(value[0], kind.item) if value else None
@@ -88,7 +88,7 @@ def to_python(value: Any, kind: Any) -> Any:
 
 
 def documented(title: str) -> "Callable[[_Function], _Function]":
-    """Adds the settings of a structure, with their meanings, to the documentation of a function that takes them as keywords."""
+    """Adds the settings of a structure to the docstring of a function that accepts them as keywords."""
 
     def add(function: "_Function") -> "_Function":
         hints = getattr(structs, title).__annotations__
@@ -104,7 +104,7 @@ def documented(title: str) -> "Callable[[_Function], _Function]":
 
 
 class Call:
-    """A call of the library with a structure of settings; keeps alive what it points to, and what a callback raised."""
+    """A library call with a structure of settings. It keeps alive what the settings point to and what a callback raised."""
 
     def __init__(self, kind: str, defaults: Callable[[Any], Any], keywords: Dict[str, Any]) -> None:
         self.settings = ffi.new(kind + " *")
@@ -183,7 +183,7 @@ class Call:
             self.failure = value
 
     def on(self, member: str, function: Callable[..., Any]) -> None:
-        """Lets the library call `function`; False as its answer, or an exception, ends the work."""
+        """Registers `function` as a callback. Returning False or raising an exception ends the work."""
         kind = self._fields[member]
         if kind.kind == "function":
             self.point(member, self.callback(kind, function, ends=member == "stop"))
@@ -194,7 +194,7 @@ class Call:
             self.point(event, ffi.callback(self._fields[event], self._happened, error=False, onerror=self._keep_failure))
 
     def _happened(self, event: Any, _: Any) -> bool:
-        """Calls what the keyword on_NAME gave for an event of this name, with the members of what the event says."""
+        """Calls the callback on_NAME for an event of this name, with the event's members."""
         if self.failure is not None:
             return False
         kinds = dict(ffi.typeof(event).item.fields)["kind"].type
@@ -205,7 +205,7 @@ class Call:
         return self._events[name](*[to_python(getattr(said, one), field.type) for one, field in ffi.typeof(said).fields]) is not False
 
     def callback(self, kind: Any, function: Callable[..., Any], ends: bool = False) -> Any:
-        """A C function of this kind that calls `function`; `ends`: what C gets to end the work."""
+        """Returns a C function of this kind that calls `function`. `ends` is the value that tells C to stop."""
         types = kind.args[:-1]
 
         def called(*values: Any) -> bool:
@@ -223,7 +223,7 @@ class Call:
         return ffi.callback(kind, called, error=ends, onerror=self._keep_failure)
 
     def done(self, status: int, error: Any) -> None:
-        """Raises what a callback raised, else what the library says."""
+        """Raises what a callback raised, otherwise the library's error."""
         self._kept.clear()
         failure, self.failure = self.failure, None
         if failure is not None:
@@ -234,7 +234,7 @@ class Call:
         check(status, error)
 
     def json(self, function: Callable[..., int], *arguments: Any) -> str:
-        """Calls function(*arguments, settings, &json, &error) and gives the JSON."""
+        """Calls function(*arguments, settings, &json, &error) and returns the JSON."""
         error, out = new_error(), ffi.new("char **")
         status = function(*arguments, self.settings, out, error)
         result = take(out[0]) if out[0] else ""

@@ -1,4 +1,4 @@
-"""The two libraries, loaded from the package's folder, or from the system where the package has none."""
+"""Loads the two libraries from the package's folder, or from the system if the package has none."""
 
 import glob
 import os
@@ -79,12 +79,12 @@ if hasattr(os, "register_at_fork"):
 
 
 def text(pointer: Any) -> Optional[str]:
-    """A string of the library's; None for NULL."""
+    """Returns a C string as str; None for NULL."""
     return str(ffi.string(pointer).decode("utf-8", "replace")) if pointer else None
 
 
 def take(pointer: Any) -> str:
-    """A string that the library hands over; it is released."""
+    """Returns a string that the library allocated, and frees it."""
     try:
         return str(ffi.string(pointer).decode("utf-8", "replace"))
     finally:

@@ -1,4 +1,4 @@
-"""Token ids as the library takes them."""
+"""Token ids as arrays for the library."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from crosshead.errors import ArgumentError
 
 
 def token_array(tokens: Any, dimensions: int = 0, *, empty: bool = False) -> NDArray[np.int32]:
-    """Token ids as a contiguous array of int32, copied where they are not one already.
+    """Returns token ids as a contiguous int32 array, copied only if necessary.
 
     >>> token_array([1, 2]).dtype
     dtype('int32')

@@ -1,4 +1,4 @@
-"""Attention mechanisms trained side by side."""
+"""Comparisons of attention mechanisms."""
 
 import html
 import json
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Behind:
-    """The 95 % interval of how far a choice is behind the best model, as a share of the best loss; None: not known."""
+    """How far a choice is behind the best model: a 95 % interval, as a share of the best loss. None if unknown."""
 
     low: Optional[float]
     high: Optional[float]
@@ -31,19 +31,19 @@ class Behind:
 
 @dataclass(frozen=True)
 class Choice:
-    """What to take where a cache may have this many bytes per token, but not as many as the choice before has."""
+    """The best model at a size of the cache, in bytes per token."""
 
     name: str
     cache_bytes_per_token: float
     loss: float
     behind: Behind
-    behind_tokens: Optional[float]  #: the share of training tokens that would make up for behind.high
+    behind_tokens: Optional[float]  #: the share of extra training tokens that would make up for behind.high
     tied_with: List[str]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Which model to take at each size of the cache, and the risk of it."""
+    """Which model to choose at each size of the cache, and the risk of that choice."""
 
     kind: str
     names: List[str]
@@ -54,7 +54,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a comparison found; a notebook shows its report."""
+    """The results of a comparison. A notebook shows its report."""
 
     directory: str
     verdict: Verdict
@@ -65,7 +65,7 @@ class Comparison:
         return self.table
 
     def page(self) -> str:
-        """The report, a page that loads nothing from elsewhere."""
+        """Returns the report as one self-contained HTML page."""
         with open(os.path.join(self.directory, "report.html"), encoding="utf-8") as file:
             return file.read()
 
@@ -73,7 +73,7 @@ class Comparison:
         return f'<iframe srcdoc="{html.escape(self.page())}" style="width: 100%; height: 48em; border: 0"></iframe>'
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame with a row for each run."""
+        """Returns a pandas DataFrame with a row for each run."""
         return self.results.to_pandas()
 
 
@@ -83,7 +83,7 @@ def _in_notebook() -> bool:
 
 
 class _Progress:
-    """A line that says where a comparison is, written over itself, once a second."""
+    """Prints the progress of a comparison on one line, once a second."""
 
     def __init__(self, on_step: Optional[Callable[[Any], Any]]) -> None:
         self.on_step, self.next = on_step, 0.0
@@ -99,11 +99,11 @@ class _Progress:
 
 @documented("CompareSettings")
 def compare(out: Path, *, progress: Optional[bool] = None, **settings: "Unpack[CompareSettings]") -> Comparison:
-    """Trains a model with each mechanism and says which is better; OUT gets the models, results.json and report.html.
+    """Trains a model with each mechanism and recommends one. Writes models, results.json and report.html to OUT.
 
-    data= (or images=), mechanisms="mha,gqa,mla" and the other members of ch_compare_settings; the same settings continue what lies in
-    OUT. on_step gets a structs.ComparePosition after every step. False as a callback's answer, an exception and Ctrl-C end it; what is
-    finished stays. progress: a line on standard error says where it is; None = in a notebook.
+    data= (or images=), mechanisms="mha,gqa,mla" and the other members of ch_compare_settings. The same settings continue the comparison in
+    OUT. on_step gets a structs.ComparePosition after every step. A callback that returns False, an exception and Ctrl-C end it; finished
+    models stay. progress: print the progress on standard error; None means only in a notebook.
     """
     keywords: Any = dict(settings)
     on_step = keywords.get("on_step")
@@ -124,9 +124,9 @@ def compare(out: Path, *, progress: Optional[bool] = None, **settings: "Unpack[C
 
 @documented("CompareSettings")
 def foresee(out: Path, **settings: "Unpack[CompareSettings]") -> Any:
-    """What compare(OUT, ...) would take with the same settings: parameters, time, memory and disk space of each mechanism.
+    """Estimates what compare(OUT, ...) needs with the same settings: parameters, time, memory and disk space of each mechanism.
 
-    Steps of each model are timed, about a second each; nothing is written. What `crosshead compare --dry-run --json` says.
+    Times some steps of each model, for about a second, and writes nothing. Returns the result of `crosshead compare --dry-run --json`.
     """
     call = _call(out, dict(settings))
     error, forecast = new_error(), ffi.new("ch_compare_forecast **")
@@ -138,7 +138,7 @@ def foresee(out: Path, **settings: "Unpack[CompareSettings]") -> Any:
 
 @documented("CompareSettings")
 def config(mechanism: str, *, like: Optional[Path] = None, **settings: "Unpack[CompareSettings]") -> Any:
-    """The config.json, as a dictionary, of the model that compare() trains for a mechanism: parameters=300_000_000 gives its size.
+    """Returns the config.json, as a dictionary, of the model that compare() trains for a mechanism. parameters=300_000_000 sets its size.
 
     like: a model directory or config.json with the vocabulary, context and activation to take; its size too, unless parameters, layers,
     hidden or heads is set. Of the settings, those of the shape count: parameters, layers, hidden, heads, vocab or tokenizer, sequence,

@@ -1,4 +1,4 @@
-"""Errors: what the library's status codes and sentences become.
+"""Exceptions for the library's status codes and messages.
 
 >>> issubclass(ArgumentError, ValueError) and issubclass(ArgumentError, Error)
 True
@@ -10,7 +10,7 @@ from crosshead._native import ffi, text
 
 
 class Error(Exception):
-    """What went wrong, in one sentence that says what would be right. setting: the first keyword that it names, or ""."""
+    """Base class. The message says what is wrong and what would be right. setting: the first keyword in it, or ""."""
 
     def __init__(self, message: str = "", setting: str = ""):
         super().__init__(message)
@@ -18,11 +18,11 @@ class Error(Exception):
 
 
 class ArgumentError(Error, ValueError):
-    """Something impossible was passed."""
+    """An argument is invalid."""
 
 
 class ReadWriteError(Error, OSError):
-    """The operating system refused to read or write."""
+    """Reading or writing failed."""
 
 
 class FormatError(Error, ValueError):
@@ -42,7 +42,7 @@ class NumericError(Error, ArithmeticError):
 
 
 class Interrupted(Error):
-    """A callback asked to stop; what is finished is kept."""
+    """A callback stopped the work. Finished parts are saved."""
 
 
 class FullError(Error):
@@ -50,15 +50,15 @@ class FullError(Error):
 
 
 class ClosedError(Error, ValueError):
-    """A model or session is used after it was closed."""
+    """A model or session was used after it was closed."""
 
 
 class BusyError(Error, RuntimeError):
-    """A session is used by two threads, or by a callback of its own work, at the same time."""
+    """A session was used by two threads at once, or by its own callback."""
 
 
 class ForkedError(Error, RuntimeError):
-    """A process that was forked after its parent had computed: it has no threads to compute with."""
+    """The process was forked after its parent had computed, so it has no worker threads."""
 
 
 _BY_STATUS: Dict[int, Type[Error]] = {
@@ -74,11 +74,11 @@ _BY_STATUS: Dict[int, Type[Error]] = {
 
 
 def new_error() -> Any:
-    """A place for the library's sentence."""
+    """Returns an empty ch_error."""
     return ffi.new("ch_error *")
 
 
 def check(status: int, error: Any) -> None:
-    """Raises what a status other than CH_OK stands for."""
+    """Raises the exception for a status other than CH_OK."""
     if status:
         raise _BY_STATUS.get(status, Error)(text(error.message) or "", text(error.setting) or "")

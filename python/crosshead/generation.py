@@ -1,4 +1,4 @@
-"""Writing text: many prompts at a time, piece by piece."""
+"""Text generation for many prompts at once, streamed in pieces."""
 
 import atexit
 import difflib
@@ -24,14 +24,14 @@ _running: "weakref.WeakSet[Generation]" = weakref.WeakSet()
 
 @atexit.register
 def _end_all() -> None:
-    """Ends what is being written, as the library must not call Python when it is gone."""
+    """Stops all generations at exit, because the library must not call Python after that."""
     for generation in list(_running):
         generation.close()
 
 
 @dataclass(frozen=True)
 class Piece:
-    """New text of one of the prompts."""
+    """A new piece of text for one prompt."""
 
     index: int
     text: str
@@ -39,7 +39,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Text:
-    """What was written after a prompt. end: "end", "length", "context", "stopped", "failed" or "stop string"."""
+    """The finished text of one prompt. end: "end", "length", "context", "stopped", "failed" or "stop string"."""
 
     index: int
     text: str
@@ -50,9 +50,9 @@ class Text:
 
 
 class Generation:
-    """Texts that are being written. Iterate over it for pieces as they come; texts() waits for the end.
+    """A running generation. Iterate over it to get pieces as they arrive; texts() waits for the end.
 
-    The work runs in a thread of its own. It ends when all texts have, when the iteration is left, or at close().
+    The work runs in its own thread. It ends when all texts end, when you leave the loop, or at close().
     """
 
     def __repr__(self) -> str:
@@ -66,7 +66,7 @@ class Generation:
 
     @property
     def text(self) -> str:
-        """The text that was written after the only prompt, without it; waits for the end. Of several prompts: texts().
+        """The text after the only prompt; waits for the end. For several prompts use texts().
 
         >>> with Model(MODEL) as model:
         ...     generation = generate(model, "To be", max_tokens=4, temperature=0)
@@ -170,7 +170,7 @@ class Generation:
         self._raise()
 
     def close(self) -> None:
-        """Ends the work; what is written until then stays."""
+        """Stops the generation. Text generated so far stays available."""
         self._stopped = True
         self._thread.join()
         self._finished = True
@@ -182,7 +182,7 @@ class Generation:
         self.close()
 
     def texts(self) -> List[Text]:
-        """Waits for the end. The texts in the order of the prompts."""
+        """Waits for the end and returns the texts in the order of the prompts."""
         if not self._finished:
             for _ in self:
                 pass
@@ -209,7 +209,7 @@ _ELSEWHERE.update({"do_sample": "temperature", "temp": "temperature", "prompt": 
 
 
 def _check_keywords(given: Dict[str, Any]) -> None:
-    """Refuses keywords that neither generate() nor Session knows."""
+    """Raises TypeError for keywords that neither generate() nor Session has."""
     for_session = [name for name in inspect.signature(Session.__init__).parameters if name not in ("self", "model")]
     own = [name for name in inspect.signature(generate).parameters if name not in ("model", "session")]
     for name in given:
@@ -233,7 +233,7 @@ def generate(
     special: bool = False,
     **session: Any,
 ) -> Generation:
-    """Writes a text after each prompt, as many at a time as the session has sequences.
+    """Generates a text for each prompt, as many at a time as the session has sequences.
 
     prompts: a string, or a list of strings and of lists of token ids. max_tokens: of each text; 0 = as many as fit. temperature 0 is
     always the likeliest token; temperature=1, top_k=0, top_p=1 draw from the model's own distribution. Prompt i draws with seed + i. stop: strings before which a text ends. special: special tokens written

@@ -1,6 +1,6 @@
-"""A model of Crosshead's in lm-evaluation-harness: `python -m crosshead.lm_eval --model crosshead --model_args model=DIR …`
+"""Crosshead models in lm-evaluation-harness: `python -m crosshead.lm_eval --model crosshead --model_args model=DIR …`
 
-It is the harness's own program with one more model. Needs `pip install lm_eval`.
+This is the harness's own program with one more model type. It needs `pip install lm_eval`.
 """
 
 from typing import Any, Dict, List, Optional, Tuple
@@ -44,13 +44,13 @@ class CrossheadLM(LM):  # type: ignore[misc,unused-ignore]
         self.sequences = int(str(batch_size)) if str(batch_size).isdigit() else 1
 
     def loglikelihood(self, requests: List[Any], disable_tqdm: bool = False) -> List[Tuple[float, bool]]:
-        """ln p of continuations, and whether they are greedy."""
+        """Returns ln p of each continuation, and True if it is the greedy one."""
         pairs = [request.args for request in requests]
         scores = score(self.model, pairs, window=self.window, threads=self.threads)
         return [(one.log_likelihood, one.greedy) for one in scores]
 
     def loglikelihood_rolling(self, requests: List[Any], disable_tqdm: bool = False) -> List[float]:
-        """ln p of whole texts: every token once, in windows that follow each other, as the harness cuts them."""
+        """Returns ln p of whole texts. Each token is scored once, in consecutive windows as in the harness."""
         from lm_eval.utils import get_rolling_token_windows, make_disjoint_window  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
         found = []
@@ -62,7 +62,7 @@ class CrossheadLM(LM):  # type: ignore[misc,unused-ignore]
         return found
 
     def _first(self) -> int:
-        """The token before a text: the beginning-of-text token, else the end-of-text token."""
+        """Returns the token that precedes a text: the beginning-of-text token, otherwise the end-of-text token."""
         from crosshead._native import running
 
         tokenizer = running.ch_model_tokenizer(self.model._open())
@@ -73,7 +73,7 @@ class CrossheadLM(LM):  # type: ignore[misc,unused-ignore]
         return first
 
     def _encode(self, text: str) -> List[int]:
-        """With what the tokenizer adds around a text by default, unless the text has its beginning token already."""
+        """Encodes a text with the tokenizer's default special tokens, unless it already begins with one."""
         return self.model.encode(text, special=True, whole=not text.startswith(self.model.decode([self._first()])))
 
     def _window(self, session: Session, context: List[int], targets: List[int]) -> float:
@@ -90,7 +90,7 @@ class CrossheadLM(LM):  # type: ignore[misc,unused-ignore]
         return total
 
     def generate_until(self, requests: List[Any], disable_tqdm: bool = False) -> List[str]:
-        """Texts up to a stop string; requests with the same options are written together."""
+        """Generates texts up to a stop string. Requests with the same options run together."""
         found: List[Optional[str]] = [None] * len(requests)
         groups: Dict[str, List[int]] = {}
         for i, request in enumerate(requests):
@@ -123,11 +123,11 @@ class CrossheadLM(LM):  # type: ignore[misc,unused-ignore]
         return [text or "" for text in found]
 
     def _prompt(self, text: str, limit: int) -> List[int]:
-        """The end of a prompt that leaves room for the answer."""
+        """Returns the last part of a prompt that leaves room for the answer."""
         return self._encode(text)[-(self.window - limit) :]
 
     def _answer(self, tokens: List[int], until: List[str]) -> str:
-        """The text of the written tokens, up to the first stop string."""
+        """Returns the generated text up to the first stop string."""
         text = self.model.decode(tokens, special=False)
         for stop in until:
             if stop:

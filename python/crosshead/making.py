@@ -1,4 +1,4 @@
-"""Training, evaluating, shrinking and converting models: the calls that give one result.
+"""Training, evaluating, compressing and converting models.
 
 Keywords are the members of the library's structures of settings and of their parts, under the same names (structs.py lists them); None
 leaves the default. A callback is the keyword on_ and the name of an event or of a member. It gets what the library reports as dataclasses
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def _opened(model: Union[Model, Path]) -> Iterator[Any]:
-    """The C model of a Model, or of a directory that is opened for the call."""
+    """Yields the C model of a Model, or of a directory that is opened for this call."""
     if isinstance(model, Model):
         yield model._open()
     else:
@@ -49,7 +49,7 @@ def evaluate(
     images: Optional[Path] = None,
     **settings: "Unpack[EvaluateSettings]",
 ) -> Any:
-    """What `crosshead eval --json` says: perplexities of a text, answers to a task (with items=FILE), or accuracy on images.
+    """Evaluates a model on a text, a task (with items=FILE) or images. Returns the result of `crosshead eval --json`.
 
     on_sample gets each item of a task as a dictionary.
 
@@ -77,9 +77,9 @@ def evaluate(
 
 @documented("TrainSettings")
 def train(out: Path, **settings: "Unpack[TrainSettings]") -> Any:
-    """Trains a model into the directory OUT: config= or init_from=, and data=. What `crosshead train --json` says.
+    """Trains a model into the directory OUT; needs config= or init_from=, and data=. Returns the result of `crosshead train --json`.
 
-    A run that was stopped goes on with resume=True. on_step gets a structs.TrainStep.
+    resume=True continues an interrupted run. on_step gets a structs.TrainStep.
     """
     call = Call("ch_train_settings", making.ch_train_defaults, dict(settings))
     return parse("TrainResult", _to(call, making.ch_train, out))
@@ -87,16 +87,16 @@ def train(out: Path, **settings: "Unpack[TrainSettings]") -> Any:
 
 @documented("CompressSettings")
 def compress(model: Path, out: Path, **settings: "Unpack[CompressSettings]") -> Any:
-    """Writes a smaller form of the model of a directory to OUT: method="svd", ratio=0.2. What `crosshead compress --json` says."""
+    """Compresses a model directory into OUT, as in method="svd", ratio=0.2. Returns the result of `crosshead compress --json`."""
     call = Call("ch_compress_settings", making.ch_compress_defaults, dict(settings))
     return parse("CompressResult", _from_to(call, making.ch_compress_model, model, out))
 
 
 @documented("QuantizeSettings")
 def quantize(model: Path, out: Path, **settings: "Unpack[QuantizeSettings]") -> Any:
-    """Writes the model of a directory to OUT with its matrices in fewer bits (type="q8_0").
+    """Quantises a model directory into OUT (type="q8_0").
 
-    What `crosshead quantize --json` says.
+    Returns the result of `crosshead quantize --json`.
     """
     call = Call("ch_quantize_settings", making.ch_quantize_defaults, dict(settings))
     return parse("QuantizeResult", _from_to(call, making.ch_quantize, model, out))
@@ -104,14 +104,14 @@ def quantize(model: Path, out: Path, **settings: "Unpack[QuantizeSettings]") -> 
 
 @documented("ImportSettings")
 def import_model(path: Path, out: Path, **settings: "Unpack[ImportSettings]") -> Any:
-    """Writes a GGUF file, a llama2.c checkpoint or a Hugging Face directory as the model directory OUT."""
+    """Converts a GGUF file, a llama2.c checkpoint or a Hugging Face directory to the model directory OUT."""
     call = Call("ch_import_settings", making.ch_import_defaults, dict(settings))
     return parse("ImportResult", _from_to(call, making.ch_import, path, out))
 
 
 @documented("ExportSettings")
 def export_model(model: Path, out: Path, **settings: "Unpack[ExportSettings]") -> Any:
-    """Writes the model of a directory for other programs: format="safetensors", "gguf" or "transformers"."""
+    """Exports a model directory for other programs: format="safetensors", "gguf" or "transformers"."""
     call = Call("ch_export_settings", making.ch_export_defaults, dict(settings))
     return parse("ExportResult", _from_to(call, making.ch_export, model, out))
 
@@ -140,7 +140,7 @@ def plan(
     compute: str = "f32",
     **settings: "Unpack[CapacitySettings]",
 ) -> Any:
-    """What fits into a memory, and how fast it will be: what `crosshead plan --json` says.
+    """Predicts which models fit into memory, and how fast they run. Returns the result of `crosshead plan --json`.
 
     models: model directories and config.json files; mechanisms="mha,mla" names others. devices: names that `crosshead plan` knows,
     lines of figures, or "here", which measures this machine for some seconds. context= must be set.

@@ -1,4 +1,4 @@
-"""Models, opened to be run."""
+"""Open models."""
 
 import os
 from typing import Any, List, Optional, Sequence, Union
@@ -13,10 +13,10 @@ Path = Union[str, "os.PathLike[str]"]
 
 
 class Model:
-    """The model of a directory: Crosshead's, or Hugging Face's of the families that Crosshead opens.
+    """An open model directory of Crosshead, or of a supported Hugging Face family.
 
-    It never changes, so that any number of threads may use one. Sessions keep the weights: a model that is closed while a session
-    lives is released with the last of them.
+    It never changes, so any number of threads may share it. If it is closed while sessions exist, the weights are freed with the last
+    session.
 
     >>> with Model(MODEL) as model:
     ...     model.vocab_size, model.decode(model.encode("To be"))
@@ -55,7 +55,7 @@ class Model:
         return f"<crosshead.Model {self.directory!r}{'' if self._pointer else ', closed'}>"
 
     def close(self) -> None:
-        """Lets go of the model; twice is fine."""
+        """Closes the model. Calling it twice is fine."""
         self._pointer = None
 
     def _open(self) -> Any:
@@ -76,7 +76,7 @@ class Model:
 
     @property
     def layers(self) -> int:
-        """The number of its layers."""
+        """The number of layers."""
         return int(running.ch_model_layers(self._open()))
 
     @property
@@ -86,7 +86,7 @@ class Model:
 
     @property
     def has_tokenizer(self) -> bool:
-        """Whether it came with a tokenizer."""
+        """True if the model has a tokenizer."""
         return bool(running.ch_model_has_tokenizer(self._open()))
 
     @property
@@ -97,16 +97,16 @@ class Model:
         return list(ids[0][0:count]) if count else []
 
     def info(self) -> Result:
-        """What `crosshead info --json` says: parameters_total, cache_elements_per_token and the rest."""
+        """Returns the result of `crosshead info --json`: parameters_total, cache_elements_per_token and the rest."""
         model, out, error = self._open(), ffi.new("char **"), new_error()
         check(running.ch_model_info(model, out, error), error)
         result: Result = parse("Info", take(out[0]))
         return result
 
     def encode(self, text: str, *, begin: bool = False, special: bool = False, whole: bool = False) -> List[int]:
-        """The token ids of a text.
+        """Encodes a text to token ids.
 
-        begin: a text begins here, and the beginning-of-text token goes in front if the tokenizer uses one.
+        begin: puts the beginning-of-text token in front, if the tokenizer uses one.
         whole: the text is whole, and what the tokenizer adds around a text by default goes around it (add_special_tokens of Hugging
         Face's tokenizers); not with begin.
         special: special tokens that are written out become their ids; never set it for text that a stranger wrote.
@@ -126,7 +126,7 @@ class Model:
         return list(ids[0 : count[0]])
 
     def decode(self, tokens: Sequence[int], *, special: bool = True) -> str:
-        """The text of token ids; bytes that are no UTF-8 become U+FFFD. special: special tokens are written out."""
+        """Decodes token ids to text. Bytes that are not UTF-8 become U+FFFD. special: keep special tokens in the text."""
         model, error = self._open(), new_error()
         ids = token_array(tokens, 1, empty=True)
         out, size = ffi.new("char **"), ffi.new("size_t *")

@@ -1,11 +1,11 @@
-"""The program `crosshead`, which the package brings along: the console script, and `python -m crosshead`."""
+"""The bundled program `crosshead`: the console script, and `python -m crosshead`."""
 
 import os
 import sys
 
 
 def main() -> None:
-    """Becomes the program. Its runs with `--engine pytorch` use this Python, which finds the package as it did here."""
+    """Replaces this process with the program. With `--engine pytorch`, the program uses this Python."""
     folder = os.path.dirname(os.path.abspath(__file__))
     os.environ.setdefault("CROSSHEAD_PYTHON", sys.executable)
     program = os.path.join(folder, "bin", "crosshead")

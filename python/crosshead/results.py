@@ -1,4 +1,4 @@
-"""Results: the JSON that the library gives, as dataclasses."""
+"""Results: the library's JSON as dataclasses."""
 
 import json
 from dataclasses import make_dataclass
@@ -8,7 +8,7 @@ _made: Dict[Tuple[str, Tuple[str, ...]], type] = {}
 
 
 class Result:
-    """What a call found. Members have the names of the JSON that the program prints with --json.
+    """The result of a call. Members have the names of the program's --json.
 
     >>> result = parse("EvaluateResult", '{"loss": 2.5, "tokens": 10, "acc,none": 1}')
     >>> result.loss, result["acc,none"], result.to_dict()["tokens"]
@@ -21,11 +21,11 @@ class Result:
         return getattr(self, self._names[name])
 
     def to_dict(self) -> Dict[str, Any]:
-        """All of it as dictionaries, under the names of the JSON."""
+        """Returns everything as dictionaries with the names of the JSON."""
         return {name: _plain(getattr(self, member)) for name, member in self._names.items()}
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame: a row for each entry of the list of results, or one row. Needs pandas."""
+        """Returns a pandas DataFrame with a row for each entry of the list of results, or one row. Needs pandas."""
         try:
             import pandas  # type: ignore[import-untyped,unused-ignore]
         except ImportError as error:
@@ -57,7 +57,7 @@ _RESERVED = {"to_dict", "to_pandas", "class", "from", "import", "global", "lambd
 
 
 def build(title: str, value: Any) -> Any:
-    """JSON's objects as dataclasses of this title; lists and values stay."""
+    """Converts JSON objects to dataclasses with this title. Lists and values stay."""
     if isinstance(value, list):
         return [build(title, part) for part in value]
     if not isinstance(value, dict):
@@ -80,5 +80,5 @@ def _title(name: str) -> str:
 
 
 def parse(title: str, text: str) -> Any:
-    """The dataclass of a JSON text."""
+    """Parses a JSON text into a dataclass."""
     return build(title, json.loads(text))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Score:
-    """Of a continuation after its context: the sum of ln p over its tokens, and whether each is the likeliest one."""
+    """The score of a continuation: the sum of ln p over its tokens, and True if each is the likeliest one."""
 
     log_likelihood: float
     tokens: int

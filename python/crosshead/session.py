@@ -1,4 +1,4 @@
-"""Sessions: sequences of tokens that a model reads, with their key-value cache."""
+"""Sessions: sequences of tokens with their key-value cache."""
 
 import threading
 import weakref
@@ -22,7 +22,7 @@ Logits = NDArray[np.float32]
 
 
 class _Memory:
-    """Logits in the session's memory, which an array points into; it keeps the session's memory alive."""
+    """Logits in the session's memory. It keeps that memory alive for arrays that point into it."""
 
     __slots__ = ("__array_interface__", "_owner", "__weakref__")
 
@@ -43,7 +43,7 @@ def _keep_interrupt(exception: Any, value: BaseException, traceback: Any) -> Non
 
 
 def _passes_on(done: int, total: int, user: Any) -> bool:
-    """Called between passes, so that Python can raise KeyboardInterrupt in here."""
+    """Called between passes, so that Python can raise KeyboardInterrupt."""
     return True
 
 
@@ -54,7 +54,7 @@ class Session:
     """Sequences of tokens and their key-value cache.
 
     Feeding tokens appends them and gives logits, the score of every id as the next token: a read-only float32 array that is a view of
-    the session's memory, without a copy. It holds these logits until the next call; copy() what should stay. Reading it later is
+    the session's memory, without a copy. The view is valid until the next call; copy() it to keep the numbers. Reading it later is
     safe but gives other numbers.
 
     Tokens are a list or array of ids; of one sequence [count] with logits [V], of B sequences [B, count] with logits [B, V].
@@ -136,7 +136,7 @@ class Session:
         return True
 
     def close(self) -> None:
-        """Lets go of the memory; arrays of logits that live keep theirs."""
+        """Frees the session. Arrays of logits that still exist keep their memory."""
         if not self._lock.acquire(blocking=False):
             raise BusyError("the session is at work; close it when its call has returned")
         self._pointer = None
@@ -151,11 +151,11 @@ class Session:
     # ---- Feeding tokens ----
 
     def feed(self, tokens: Tokens) -> Logits:
-        """Appends tokens to all sequences; the logits after the last of each."""
+        """Appends tokens to all sequences. Returns the logits after the last token of each."""
         return self._run(running.ch_session_feed, tokens, False)
 
     def feed_all(self, tokens: Tokens) -> Logits:
-        """Appends tokens; the logits after every one of them, [count, V] or [B, count, V]. Memory grows with count."""
+        """Appends tokens. Returns the logits after every token, [count, V] or [B, count, V]. Memory grows with count."""
         return self._run(running.ch_session_feed_all, tokens, True)
 
     def _run(self, function: Any, tokens: Tokens, every: bool) -> Logits:
@@ -169,13 +169,13 @@ class Session:
         return self._feed(function, (), array, count, (every, count), shape + (self._vocabulary,))
 
     def feed_one(self, sequence: int, tokens: Ids) -> Logits:
-        """Appends tokens to one sequence; the logits [V] after the last of them."""
+        """Appends tokens to one sequence. Returns the logits [V] after the last token."""
         array = token_array(tokens, 1)
         first = (self._index(sequence),)
         return self._feed(running.ch_session_feed_one, first, array, len(array), (1, len(array)), (self._vocabulary,))
 
     def step(self, tokens: Ids) -> Logits:
-        """Appends one token to each of the first len(tokens) sequences, which may differ in length; logits [count, V]."""
+        """Appends one token to each of the first len(tokens) sequences, which may differ in length. Returns logits [count, V]."""
         array = token_array(tokens, 1)
         if len(array) > self.sequences:
             raise ArgumentError(f"the session has {self.sequences} sequences, not {len(array)}")
@@ -236,23 +236,23 @@ class Session:
     # ---- Truncating, copying, forking ----
 
     def truncate(self, length: int) -> None:
-        """Keeps the first `length` tokens of every sequence; those that hold fewer stay as they are."""
+        """Truncates every sequence to its first `length` tokens. Shorter sequences stay unchanged."""
         with _Use(self) as pointer:
             self._said(running.ch_session_truncate, pointer, _length(length))
 
     def reset(self) -> None:
-        """Empties the sequences and keeps the memory."""
+        """Empties all sequences without freeing memory."""
         with _Use(self) as pointer:
             running.ch_session_reset(pointer)
 
     def copy(self, source: int, target: int, length: int) -> None:
-        """Sequence `target` becomes the first `length` tokens of sequence `source`."""
+        """Replaces sequence `target` by the first `length` tokens of sequence `source`."""
         source, target = self._index(source), self._index(target)
         with _Use(self) as pointer:
             check(running.ch_session_copy(pointer, source, target, _length(length), self._error), self._error)
 
     def fork(self) -> "Session":
-        """A second session that holds what this one holds."""
+        """Returns a copy of this session."""
         with _Use(self) as pointer:
             out = ffi.new("ch_session **")
             check(running.ch_session_fork(pointer, out, self._error), self._error)
@@ -263,7 +263,7 @@ class Session:
             return other
 
     def _said(self, function: Any, *arguments: Any) -> None:
-        """Calls a function that gives a status and a sentence, or nothing."""
+        """Calls a library function and raises its error."""
         if ffi.typeof(function).result.kind == "void":
             function(*arguments)
         else:
@@ -273,26 +273,26 @@ class Session:
 
     @property
     def length(self) -> int:
-        """The tokens that the first sequence holds."""
+        """The number of tokens in the first sequence."""
         return int(running.ch_session_length(self._open()))
 
     def sequence_length(self, sequence: int) -> int:
-        """The tokens that one sequence holds."""
+        """The number of tokens in one sequence."""
         return int(running.ch_session_sequence_length(self._open(), self._index(sequence)))
 
     @property
     def capacity(self) -> int:
-        """The tokens that each sequence has room for."""
+        """The capacity of each sequence in tokens."""
         return int(running.ch_session_capacity(self._open()))
 
     @property
     def cache_bytes(self) -> int:
-        """The bytes that the cache has really allocated."""
+        """The bytes allocated for the cache."""
         return int(running.ch_session_cache_bytes(self._open()))
 
     @property
     def cache_token_bytes(self) -> int:
-        """The bytes that a token takes in the cache, all layers together."""
+        """The bytes of the cache per token, all layers together."""
         return int(running.ch_session_cache_token_bytes(self._open()))
 
     @property
@@ -311,7 +311,7 @@ class Session:
 
 
 class _Use:
-    """The session's pointer, for this thread alone."""
+    """Yields the session's pointer for this thread alone."""
 
     def __init__(self, session: Session) -> None:
         self.session = session

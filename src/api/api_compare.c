@@ -48,7 +48,7 @@ static ch_status write_page(const ch_compare_settings *settings, const ch_compar
   return ch_api_report(settings->report.out, &html, ch_page_write(comparison, &html, error), error);
 }
 
-static const ch_compare_outside outside = {
+static const ch_compare_hooks outside = {
     .written = write_page, .ask = ch_compare_ask, .check = ch_compare_check_task};
 
 ch_status ch_compare_mechanisms(const ch_compare_settings *settings, ch_comparison **comparison,

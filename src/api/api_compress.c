@@ -44,7 +44,7 @@ static ch_status open_texts(ch_compress_job *c, ch_error *error) {
   if (!s->calibration && !s->text) return CH_OK;
   CH_TRY(ch_tokenizer_open(c->directory, &c->tokenizer, error));
   if (s->calibration) {
-    CH_TRY(ch_document_set_open(s->calibration, CH_SEPARATOR_AUTO, &c->calibration_text, error));
+    CH_TRY(ch_document_set_open(s->calibration, CH_DOCUMENTS_AUTO, &c->calibration_text, error));
     c->report.calibration = s->data_free && s->budget == 0 && !s->profile ? NULL : s->calibration;
     if (s->report && !s->text) {
       CH_TRY(ch_document_set_split(&c->calibration_text, kept_back, &c->text, error));
@@ -56,7 +56,7 @@ static ch_status open_texts(ch_compress_job *c, ch_error *error) {
                             &c->tokens, error));
   }
   if (!s->text) return CH_OK;
-  CH_TRY(ch_document_set_open(s->text, CH_SEPARATOR_AUTO, &c->text, error));
+  CH_TRY(ch_document_set_open(s->text, CH_DOCUMENTS_AUTO, &c->text, error));
   c->report.text = s->text;
   return CH_OK;
 }
@@ -117,17 +117,13 @@ static void close_all(ch_compress_job *c) {
 static ch_status compress(ch_compress_job *c, ch_error *error) {
   static ch_compress_method *const methods[] = {ch_compress_mea, ch_compress_masa, ch_compress_svd_llm,
                                                 ch_compress_svd, ch_compress_basis_sharing};
-  static const ch_rank_rule rules[] = {[CH_RANKS_DEFAULT] = CH_RANK_BY_METHOD,
-                                       [CH_RANKS_SHARE] = CH_RANK_BY_SHARE,
-                                       [CH_RANKS_PROJECTION] = CH_RANK_BY_PROJECTION,
-                                       [CH_RANKS_SEARCHED] = CH_RANK_SEARCHED};
   const ch_compress_options options = {.component_heads = c->heads,
                                        .ratio = c->s->ratio,
                                        .before = c->report.before.parameters_attention,
                                        .groups = c->s->groups,
                                        .atoms = c->s->atoms,
                                        .group_size = c->s->group_size,
-                                       .ranks = rules[c->s->ranks],
+                                       .ranks = c->s->ranks,
                                        .unweighted = c->s->weighting == CH_ERROR_WEIGHTING_PAPER,
                                        .keep = c->keep,
                                        .keep_count = c->keep_count,

@@ -170,8 +170,7 @@ static ch_status evaluate_text(const ch_evaluation *e, const char *path, text_fi
   ch_document_set text;
   ch_scorer *scorer = NULL;
   ch_rank_group *ranks = e->settings.ranks;
-  CH_TRY(
-      ch_agree(ranks, ch_document_set_open(path, (ch_separator)e->settings.documents, &text, error), error));
+  CH_TRY(ch_agree(ranks, ch_document_set_open(path, e->settings.documents, &text, error), error));
   ch_status status = ch_scorer_create(&e->model, &scorer, error);
   if (status == CH_OK) status = use_cache(e, scorer, figures, error);
   status = ch_agree(ranks, status, error);

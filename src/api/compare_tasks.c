@@ -14,7 +14,7 @@
 typedef struct task_progress {
   const ch_compare_settings *settings;
   const ch_model_result *model;
-  const ch_asked_task *task;
+  const ch_listed_task *task;
 } task_progress;
 
 static bool report_task_progress(int64_t done, int64_t total, void *user) {
@@ -47,11 +47,11 @@ static bool read_figure(json_t *report, ch_arena *arena, ch_task_result *answer)
 enum { LENGTH_SIZE = 32 };
 
 /* Returns true if items are generated as long as the training sequences, because no length is given. */
-static bool takes_usual_length(const ch_asked_task *task) {
+static bool takes_usual_length(const ch_listed_task *task) {
   return strncmp(task->name, "ruler", 5) == 0 && !strchr(task->name, '@');
 }
 
-static ch_evaluate_settings settings_of(const ch_compare_settings *s, const ch_asked_task *task,
+static ch_evaluate_settings settings_of(const ch_compare_settings *s, const ch_listed_task *task,
                                         char length[LENGTH_SIZE]) {
   ch_evaluate_settings settings;
   snprintf(length, LENGTH_SIZE, "%lld", (long long)s->lineup.sequence);
@@ -78,7 +78,7 @@ static ch_status ask(task_progress *a, const ch_model *model, ch_arena *arena, c
 }
 
 ch_status ch_compare_ask(const ch_compare_settings *settings, const ch_model_result *model,
-                         const char *directory, const ch_asked_task *task, ch_arena *arena,
+                         const char *directory, const ch_listed_task *task, ch_arena *arena,
                          ch_task_result *answer, ch_error *error) {
   task_progress a = {settings, model, task};
   ch_model *opened;
@@ -117,7 +117,7 @@ static ch_status try_suite(const ch_config *config, const ch_tokenizer *tokenize
 }
 
 ch_status ch_compare_check_task(const ch_compare_settings *s, const ch_config *config,
-                                const ch_tokenizer *tokenizer, const ch_asked_task *task, ch_error *error) {
+                                const ch_tokenizer *tokenizer, const ch_listed_task *task, ch_error *error) {
   char length[LENGTH_SIZE], where[200];
   const char *end = ch_task_name_end(task->name);
   ch_evaluate_settings settings = settings_of(s, task, length);

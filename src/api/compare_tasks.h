@@ -7,12 +7,12 @@
 
 /* A ch_task_asker: opens the model, and asks it as ch_evaluate_task does. */
 ch_status ch_compare_ask(const ch_compare_settings *settings, const ch_model_result *model,
-                         const char *directory, const ch_asked_task *task, ch_arena *arena,
+                         const char *directory, const ch_listed_task *task, ch_arena *arena,
                          ch_task_result *answer, ch_error *error);
 
 /* A ch_task_checker: does with a configuration and a tokenizer all that ch_evaluate_task does before the model is
  * asked. */
 ch_status ch_compare_check_task(const ch_compare_settings *settings, const ch_config *config,
-                                const ch_tokenizer *tokenizer, const ch_asked_task *task, ch_error *error);
+                                const ch_tokenizer *tokenizer, const ch_listed_task *task, ch_error *error);
 
 #endif

@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "io/extra_files.h"
 
-/* Returns true if the tensor stands for one that the model's files have as several: it is F32, whatever they are. */
+/* Returns true if the tensor replaces several tensors of the model's files. It is F32, whatever they are. */
 static bool is_written_out(const ch_model *model, const ch_tensor *tensor) {
   const char *data = tensor->data, *first = model->materialised;
   return first && tensor->rank == 2 && data >= first && data < first + model->materialised_bytes;

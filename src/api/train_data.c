@@ -31,7 +31,7 @@ static ch_status open_training_text(ch_train_job *t, ch_error *error) {
                        .sequence = t->options.sequence,
                        .seed = t->options.seed,
                        .documents = t->options.documents,
-                       .separator = (ch_separator)s->text.documents,
+                       .separator = s->text.documents,
                        .validation = s->text.validation,
                        .validation_text = s->text.validation_text,
                        .begin = s->model.init_from != NULL,

@@ -9,7 +9,7 @@
 #include "attention/registry.h"
 #include "attention/preset.h"
 
-enum { SHARE = 3 /* one parameter of so many is kept */ };
+enum { SHARE = 3 /* 1 of this many parameters remains */ };
 
 /* Names all projections that every layer has, or all but the output's; `shapes` are those. */
 static ch_status name_projections(ch_config *config, bool with_output, ch_projection_shapes *shapes,

@@ -27,7 +27,7 @@ static ch_status grow(ch_file_bytes *bytes, size_t *room, const char *where, ch_
   return CH_OK;
 }
 
-/* One member after another, as gzip allows. */
+/* Unpacks one member after another, as gzip allows. */
 static ch_status inflate_all(z_stream *stream, const unsigned char *data, size_t size, const char *where,
                              ch_file_bytes *bytes, ch_error *error) {
   size_t taken = 0, room = 0;
@@ -59,7 +59,7 @@ static ch_status inflate_gzip(const unsigned char *data, size_t size, const char
   return status;
 }
 
-/* One stream after another, as bzip2 allows. */
+/* Unpacks one stream after another, as bzip2 allows. */
 static ch_status unpack_bzip2(const unsigned char *data, size_t size, const char *where, ch_file_bytes *bytes,
                               ch_error *error) {
   size_t taken = 0, room = 0;

@@ -10,7 +10,7 @@ typedef struct ch_load {
 } ch_load;
 
 ch_load ch_load_now(void);
-/* Processors that other programs kept busy from one moment to another, on the mean; 0 where the system does
+/* Returns how many processors other programs used on average between two moments; 0 if the system does
    not say, or in less than a twentieth of a second. */
 double ch_load_of_others(const ch_load *from, const ch_load *to);
 /* Returns true if `threads` of this process had to share processors with them: on the mean others took more

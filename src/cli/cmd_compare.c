@@ -20,7 +20,7 @@
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/results.h"
-#include "cli/typed_command.h"
+#include "cli/command_text.h"
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
@@ -471,7 +471,7 @@ static ch_status run(const void *given, ch_error *error) {
   CH_TRY(check_kind(a, error));
   CH_TRY(ch_job_agree(leads ? begin(a, &settings, &d, error) : CH_OK, error));
   if (a->dry_run) return leads ? foresee(a, &settings, error) : CH_OK;
-  ch_put_typed("compare", options, a, &command);
+  ch_put_command_line("compare", options, a, &command);
   if (command.failed) return ch_no_memory(error);
   settings.report.command = command.data;
   d.keeper.labels =

@@ -7,26 +7,26 @@
 #include "cli/job.h"
 #include "cli/output.h"
 #include "cli/precision.h"
-#include "cli/typed_command.h"
+#include "cli/command_text.h"
 #include "cli/work.h"
 
 /* --- progress ----------------------------------------------------------------------------------------------- */
 
 /* The current part of the work: the share that was done when it began, and the time when it began. */
-typedef struct shown {
+typedef struct progress_display {
   ch_work work;
   bool fresh;
   double began, share;
-} shown;
+} progress_display;
 
 static void begin_part(const char *name, void *context) {
-  shown *s = context;
+  progress_display *s = context;
   s->work.what = name;
   s->fresh = true;
 }
 
 static bool show_progress(int64_t done, int64_t total, void *context) {
-  shown *s = context;
+  progress_display *s = context;
   double share = (double)done / (double)total;
   if (s->fresh) {
     s->fresh = false;
@@ -104,12 +104,12 @@ static const ch_option options[] = {
 
 static ch_status run(const void *given, ch_error *error) {
   const ch_compress_arguments *a = given;
-  shown progress = {.fresh = true};
+  progress_display progress = {.fresh = true};
   ch_compress_settings settings;
   ch_text command = {0};
   char *json = NULL, *table = NULL;
   CH_TRY(ch_job_agree(ch_compress_read(a, &settings, error), error));
-  ch_put_typed("compress", options, a, &command);
+  ch_put_command_line("compress", options, a, &command);
   settings.command = command.data ? command.data : "crosshead compress";
   settings.table = &table;
   settings.job = ch_job_ranks();

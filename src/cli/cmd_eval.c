@@ -15,7 +15,7 @@
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/precision.h"
-#include "cli/typed_command.h"
+#include "cli/command_text.h"
 #include "cli/work.h"
 
 typedef struct arguments {
@@ -307,7 +307,7 @@ static ch_status run(const void *given, ch_error *error) {
   ch_run_recorder keeper = {0};
   CH_TRY(ch_job_agree(ch_job_leads() ? ch_run_recorder_begin(&keeper, a->runs, NULL, error) : CH_OK, error));
   ch_text command = {0};
-  ch_put_typed("eval", options, a, &command);
+  ch_put_command_line("eval", options, a, &command);
   keeper.labels = (ch_run_labels){.dataset = a->task   ? a->task_file
                                              : a->text ? a->text
                                                        : a->images,

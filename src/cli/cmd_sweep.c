@@ -17,7 +17,7 @@
 #include "cli/comparison_options.h"
 #include "cli/parse.h"
 #include "cli/results.h"
-#include "cli/typed_command.h"
+#include "cli/command_text.h"
 
 typedef struct arguments {
   const char *positional[CH_POSITIONAL_MAX];
@@ -220,7 +220,7 @@ static ch_status sweep_rates(const arguments *a, ch_error *error) {
   bool leads = ch_job_leads();
   CH_TRY(ch_sweep_check(&settings, error));
   CH_TRY(ch_job_agree(leads ? begin(a, &d, error) : CH_OK, error));
-  ch_put_typed("sweep", options, a, &command);
+  ch_put_command_line("sweep", options, a, &command);
   settings.report.command = command.data;
   d.keeper.labels = (ch_run_labels){.kind = "sweep", .dataset = data, .command = command.data};
   ch_interrupt_watch(CH_SAVES_WORK);
@@ -312,7 +312,7 @@ static ch_status check_coordinates(const arguments *a, ch_error *error) {
   settings.user = &d;
   CH_TRY(ch_coordinates_check(&settings, error));
   CH_TRY(ch_check_job("out", settings.report.out, NULL, error));
-  ch_put_typed("sweep", options, a, &command);
+  ch_put_command_line("sweep", options, a, &command);
   settings.report.command = command.data;
   ch_interrupt_watch(CH_SAVES_WORK);
   ch_progress_begin(&d.progress, stderr);

@@ -11,7 +11,7 @@
 #include "cli/record_run.h"
 #include "cli/output.h"
 #include "cli/training.h"
-#include "cli/typed_command.h"
+#include "cli/command_text.h"
 #include "cli/work.h"
 
 /* Without a checkpoint the directory may hold text that an earlier call prepared, and with --resume the log of a run
@@ -47,7 +47,7 @@ static ch_status check(const ch_training_arguments *a, ch_error *error) {
 /* Records the run: finished, interrupted or failed. */
 static void keep(const ch_training_arguments *a, ch_training_view *view, ch_run_recorder *keeper) {
   ch_text command = {0};
-  ch_put_typed("train", ch_training_option_table, a, &command);
+  ch_put_command_line("train", ch_training_option_table, a, &command);
   keeper->labels =
       (ch_run_labels){.kind = "train",
                       .dataset = a->settings.text.data ? a->settings.text.data : a->settings.vision.images,
@@ -77,7 +77,7 @@ static ch_status train(const ch_training_arguments *a, ch_training_view *view, c
         ch_devices_name(settings.workers.python, a->ranks_per_run, false, &settings.workers.device, error));
   else if (ch_option_given(a, "ranks-per-run"))
     return ch_fail(error, CH_ERROR_ARGUMENT,
-                   "--ranks-per-run is for --engine pytorch; start ranks with mpirun -n");
+                   "--ranks-per-run needs --engine pytorch; start ranks with mpirun -n");
   settings.event = ch_training_show;
   settings.stop = ch_training_stops;
   settings.user = view;

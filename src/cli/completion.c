@@ -212,7 +212,7 @@ void ch_completion_fish(ch_text *script) {
                "  test (count $words) -gt $n; or return 1\n"
                "  set -l last (math $n + 1)\n"
                "  test $n -eq 0; or test \"$words[2..$last]\" = \"$argv\"\nend\n"
-               "# True when exactly those words stand there, so that another command word may follow.\n"
+               "# True when exactly those words are given, so that another command word may follow.\n"
                "function __crosshead_at\n  set -l words (commandline -opc)\n"
                "  test (count $words) -eq (math (count $argv) + 1); and __crosshead_in $argv\nend\n"
                "complete -c crosshead -n __crosshead_at -f -l version -d 'Print the version and exit.'\n"

@@ -14,18 +14,18 @@
 #include "cli/output.h"
 
 /* The text so far. */
-typedef struct said {
+typedef struct generated_text {
   const ch_batch_text *asked;
   const ch_prompt *echoed; /* whose end is still to be put, or NULL */
   ch_text text;
   ch_ids ids;
   ch_sampler sampler;
-} said;
+} generated_text;
 
 typedef struct batch {
   const ch_many_texts *many;
   ch_batch_text *texts;
-  said *said;
+  generated_text *said;
   int64_t count;
   double seconds;
 } batch;
@@ -34,13 +34,13 @@ static bool is_wanted(void) {
   return !ch_interrupted() && ch_output_alive();
 }
 
-static void put_rest_of_prompt(said *s) {
+static void put_rest_of_prompt(generated_text *s) {
   if (s->echoed) ch_prompt_echo_rest(s->echoed, s->asked->prompt_bytes > 0, &s->text);
   s->echoed = NULL;
 }
 
 static bool take(const char *text, size_t size, void *user) {
-  said *s = user;
+  generated_text *s = user;
   put_rest_of_prompt(s);
   ch_text_put(&s->text, text, size);
   return !s->text.failed && is_wanted();
@@ -59,7 +59,7 @@ static ch_status prepare(const ch_many_texts *many, batch *b, ch_error *error) {
   if (!b->texts || !b->said) return ch_no_memory(error);
   for (int64_t i = 0; i < b->count; i++) {
     const ch_prompt *prompt = &many->prompts->list[i / many->samples];
-    said *s = &b->said[i];
+    generated_text *s = &b->said[i];
     ch_sampler_defaults(&s->sampler, many->seed + (uint64_t)(i % many->samples));
     s->sampler.temperature = many->sampler->temperature;
     s->sampler.top_k = many->sampler->top_k;
@@ -140,7 +140,7 @@ static void print_figures(const batch *b) {
 
 static json_t *json_text(const batch *b, int64_t i) {
   const ch_batch_text *text = &b->texts[i];
-  const said *s = &b->said[i];
+  const generated_text *s = &b->said[i];
   int64_t sample = i % b->many->samples;
   return json_pack("{s:I, s:I, s:I, s:s%, s:o, s:o, s:s}", "prompt", (json_int_t)(i / b->many->samples),
                    "sample", (json_int_t)sample, "seed", (json_int_t)(b->many->seed + (uint64_t)sample),

@@ -5,6 +5,8 @@
 #ifndef CH_COMPRESS_COMPRESS_H
 #define CH_COMPRESS_COMPRESS_H
 
+#include <crosshead/compress.h>
+
 #include "infer/model.h"
 
 /* E[x x^T] [n, n] of a projection's input x over calibration text, symmetric. */
@@ -31,21 +33,13 @@ const double *ch_calibration_shares(const ch_calibration *calibration);
 typedef ch_status ch_compress_step(void *context, const char *what, double done, double total,
                                    ch_error *error);
 
-/* How a budget of parameters becomes ranks. */
-typedef enum ch_rank_rule {
-  CH_RANK_BY_METHOD,     /* searched in masa, by projection in masa without weights, else by share */
-  CH_RANK_BY_SHARE,      /* every matrix keeps the same share of its parameters */
-  CH_RANK_BY_PROJECTION, /* every matrix gets the same share of the rank it can have, min(out, in) */
-  CH_RANK_SEARCHED       /* each unit goes where a parameter lowers the weighted error most */
-} ch_rank_rule;
-
 typedef struct ch_compress_options {
   const int64_t *component_heads; /* mea: [layers] h' of each; 0 or G leaves a layer as it is */
   double ratio;          /* of the attention parameters to remove, inside (0, 1); 0: no limit, all is exact */
   int64_t before;        /* attention parameters that the ratio is of; 0: those of the model */
   int64_t groups, atoms; /* masa: groups of layers, and atoms of each; 0: chosen by the error */
   int64_t group_size;    /* basis sharing: adjacent layers that share a basis */
-  ch_rank_rule ranks;
+  ch_ranks ranks;
   /* errors count as they are, |(W' - W) R|^2: in the atoms of masa and where ranks are searched */
   bool unweighted;
   const char *const *keep; /* [keep_count] full names of projections to leave alone: "o_proj" */

@@ -160,7 +160,7 @@ ch_status ch_compress_masa(const ch_model *model, const ch_calibration *calibrat
   ch_pca *p = &w->pca;
   *p = (ch_pca){.model = model, .calibration = calibration, .options = options, .error = error};
   p->rule = options->ranks;
-  if (p->rule == CH_RANK_BY_METHOD) p->rule = options->unweighted ? CH_RANK_BY_PROJECTION : CH_RANK_SEARCHED;
+  if (p->rule == CH_RANKS_DEFAULT) p->rule = options->unweighted ? CH_RANKS_PROJECTION : CH_RANKS_SEARCHED;
   w->compressed = compressed;
   ch_status status = compress_all(w);
   for (int i = 0; p->grams && i < p->list.name_count; i++) free(p->grams[i]);

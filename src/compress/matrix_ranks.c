@@ -67,8 +67,8 @@ static double settle_scale(const ch_ranked_matrix *matrices, const double *parts
   return low;
 }
 
-double ch_rank_part(ch_rank_rule rule, int64_t out, int64_t in) {
-  if (rule == CH_RANK_BY_PROJECTION) return (double)(out < in ? out : in);
+double ch_rank_part(ch_ranks rule, int64_t out, int64_t in) {
+  if (rule == CH_RANKS_PROJECTION) return (double)(out < in ? out : in);
   return (double)out * (double)in / (double)(out + in);
 }
 

@@ -23,9 +23,9 @@ int64_t ch_allocate_ranks(ch_ranked_matrix *matrices, int count, int64_t budget)
  * are not read. Returns what is left. */
 int64_t ch_proportional_ranks(ch_ranked_matrix *matrices, const double *parts, int count, int64_t least,
                               int64_t budget);
-/* The part of a matrix [out, in] by CH_RANK_BY_SHARE: the rank at which its factors have as many parameters as it; by
-   CH_RANK_BY_PROJECTION: the rank that it can have. */
-double ch_rank_part(ch_rank_rule rule, int64_t out, int64_t in);
+/* The part of a matrix [out, in] by CH_RANKS_SHARE: the rank at which its factors have as many parameters as it; by
+   CH_RANKS_PROJECTION: the rank that it can have. */
+double ch_rank_part(ch_ranks rule, int64_t out, int64_t in);
 /* One of the ways to write a family of matrices: what it costs before any rank, and what ranks are worth then. */
 typedef struct ch_ranked_choice {
   int64_t cost;

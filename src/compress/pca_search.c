@@ -17,18 +17,18 @@ enum { MOST_GROUPINGS = 8, MOST_CHOICES = 10, WIDE = 1024 };
 static const int alike[] = {1, 2, 4, 3, 6, 8, 12, 16};
 
 /* A family that was looked at: groupings have some in common. */
-typedef struct looked_at {
+typedef struct family_search {
   ch_pca_family family;
   int count;                 /* of choices */
   int kept[MOST_CHOICES];    /* atoms */
   ch_ranked_matrix *members; /* [count, family.count] */
   ch_ranked_choice choices[MOST_CHOICES];
-} looked_at;
+} family_search;
 
 typedef struct search {
   ch_pca *pca;
   int groupings[MOST_GROUPINGS], grouping_count;
-  looked_at *pool;
+  family_search *pool;
   int pool_count;
 } search;
 
@@ -121,10 +121,10 @@ static int alike_count(const ch_pca *pca) {
 
 /* Returns true if every family has its own number of atoms, and every matrix its own rank. */
 static bool is_searched(const ch_pca *pca) {
-  return pca->rule == CH_RANK_SEARCHED;
+  return pca->rule == CH_RANKS_SEARCHED;
 }
 
-static void add_choice(looked_at *l, int kept) {
+static void add_choice(family_search *l, int kept) {
   for (int i = 0; i < l->count; i++)
     if (l->kept[i] == kept) return;
   l->kept[l->count++] = kept;
@@ -132,7 +132,7 @@ static void add_choice(looked_at *l, int kept) {
 
 /* Numbers of atoms that a family may have, rising where ranks are searched: few, some, all but a few, and all, which
  * leave no residual. */
-static void list_atoms(const ch_pca *pca, looked_at *l) {
+static void list_atoms(const ch_pca *pca, family_search *l) {
   int all = l->family.count, asked = (int)pca->options->atoms;
   const ch_matrix *m = pca->sorted[l->family.first];
   if (asked || pca->options->ratio == 0) {
@@ -155,11 +155,11 @@ static void list_atoms(const ch_pca *pca, looked_at *l) {
 static ch_status add_to_pool(search *s, const ch_pca_family *family) {
   for (int i = 0; i < s->pool_count; i++)
     if (s->pool[i].family.first == family->first && s->pool[i].family.count == family->count) return CH_OK;
-  looked_at *more = realloc(s->pool, ((size_t)s->pool_count + 1) * sizeof *more);
+  family_search *more = realloc(s->pool, ((size_t)s->pool_count + 1) * sizeof *more);
   if (!more) return ch_no_memory(s->pca->error);
   s->pool = more;
-  looked_at *l = &more[s->pool_count];
-  *l = (looked_at){.family = *family};
+  family_search *l = &more[s->pool_count];
+  *l = (family_search){.family = *family};
   list_atoms(s->pca, l);
   l->members = calloc((size_t)(l->count * family->count), sizeof *l->members);
   if (!l->members) return ch_no_memory(s->pca->error);
@@ -189,7 +189,7 @@ static ch_status look(ch_pca *pca, const ch_pca_family *family, const ch_atoms *
   return CH_OK;
 }
 
-static ch_status look_at(ch_pca *pca, looked_at *l) {
+static ch_status look_at(ch_pca *pca, family_search *l) {
   ch_atoms atoms;
   CH_TRY(ch_pca_atoms(pca, &l->family, &atoms));
   ch_status status = CH_OK;
@@ -204,14 +204,14 @@ static ch_status look_at(ch_pca *pca, looked_at *l) {
 
 /* --- choosing ---------------------------------------------------------------------------------------------------- */
 
-static const looked_at *looked_at_of(const search *s, const ch_pca_family *family) {
+static const family_search *looked_at_of(const search *s, const ch_pca_family *family) {
   int i = 0;
   while (s->pool[i].family.first != family->first || s->pool[i].family.count != family->count) i++;
   return &s->pool[i];
 }
 
 /* The family's choice with so many atoms, at most one per layer. */
-static int choice_of(const looked_at *l, int atoms) {
+static int choice_of(const family_search *l, int atoms) {
   int kept = atoms < l->family.count ? atoms : l->family.count, i = 0;
   while (l->kept[i] != kept) i++;
   return i;
@@ -226,7 +226,7 @@ static ch_status weigh_alike(const search *s, ch_pca_family *families, int count
   double *parts = malloc((size_t)pca->list.count * sizeof *parts);
   if (!parts) return ch_no_memory(pca->error);
   for (int f = 0; f < count; f++) {
-    const looked_at *l = looked_at_of(s, &families[f]);
+    const family_search *l = looked_at_of(s, &families[f]);
     int choice = choice_of(l, atoms);
     families[f].kept = l->kept[choice];
     budget -= l->choices[choice].cost;
@@ -249,7 +249,7 @@ static ch_status weigh_alike(const search *s, ch_pca_family *families, int count
 static ch_status weigh_freely(const search *s, ch_pca_family *families, int count, ch_ranked_family *weighed,
                               ch_ranked_matrix *ranks, double *error) {
   for (int f = 0; f < count; f++) {
-    const looked_at *l = looked_at_of(s, &families[f]);
+    const family_search *l = looked_at_of(s, &families[f]);
     weighed[f] =
         (ch_ranked_family){.choices = l->choices, .choice_count = l->count, .members = families[f].count};
   }
@@ -329,7 +329,7 @@ static ch_status check_reach(const search *s) {
   int64_t cheapest = 0;
   CH_TRY(list_families(pca, s->groupings[0], s->pca->spans, s->pca->families, &count));
   for (int f = 0; f < count; f++) {
-    looked_at l = {.family = pca->families[f]};
+    family_search l = {.family = pca->families[f]};
     list_atoms(pca, &l);
     cheapest += cost_of_atoms(pca, &l.family, l.kept[0]);
   }
@@ -354,7 +354,7 @@ ch_status ch_pca_search(ch_pca *pca) {
   pca->total += pca->list.count; /* for writing */
   ch_status status = run_search(&s);
   for (int i = 0; i < s.pool_count; i++) {
-    const looked_at *l = &s.pool[i];
+    const family_search *l = &s.pool[i];
     for (int k = 0; k < l->count * l->family.count; k++) free((double *)l->members[k].values);
     free(l->members);
   }

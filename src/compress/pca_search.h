@@ -16,7 +16,7 @@ typedef struct ch_pca {
   const ch_model *model;
   const ch_calibration *calibration; /* or NULL */
   const ch_compress_options *options;
-  ch_rank_rule rule; /* of the residuals; not CH_RANK_BY_METHOD */
+  ch_ranks rule; /* of the residuals; not CH_RANKS_DEFAULT */
   ch_error *error;
   ch_matrices list;
   const ch_matrix **sorted; /* [list.count] by projection, then layer */

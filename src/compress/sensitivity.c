@@ -72,7 +72,7 @@ static ch_status told(probe *p) {
   return o->step(o->context, "profile", p->done, total, p->error);
 }
 
-/* Puts the stand-ins of choice c in place, runs the text, and records how the loss changes. */
+/* Substitutes the tensors of choice c, runs the text, and records how the loss changes. */
 static ch_status probe_choice(probe *p, int layer, int c, stand_in *s, int count) {
   double loss = 0;
   ch_status status = CH_OK;

@@ -163,7 +163,7 @@ static ch_status search_ranks(work *w) {
 }
 
 static ch_status choose_ranks(work *w) {
-  bool searched = w->options->ranks == CH_RANK_SEARCHED;
+  bool searched = w->options->ranks == CH_RANKS_SEARCHED;
   double *parts = malloc((size_t)w->family_count * sizeof *parts);
   w->ranks = calloc((size_t)w->family_count, sizeof *w->ranks);
   if (!parts || !w->ranks) {
@@ -280,7 +280,7 @@ static ch_status compress_all(work *w) {
   CH_TRY(list_families(w));
   CH_TRY(allocate_work(w));
   for (int i = 0; i < w->list.count; i++)
-    w->total += (w->options->ranks == CH_RANK_SEARCHED ? 2 : 1) * ch_matrix_work(&w->list.rows[i]);
+    w->total += (w->options->ranks == CH_RANKS_SEARCHED ? 2 : 1) * ch_matrix_work(&w->list.rows[i]);
   CH_TRY(choose_ranks(w));
   CH_TRY(begin_svd(w));
   for (int f = 0; f < w->family_count; f++) CH_TRY(write(w, f));

@@ -11,18 +11,14 @@ double ch_initial_std(const ch_config *config, int64_t inputs) {
   return config->init == CH_INIT_DEEPSEEK ? 0.006 : 0.02;
 }
 
-double ch_initial_output_std(const ch_config *config, int layer, int64_t inputs) {
-  double std = ch_initial_std(config, inputs);
-  return config->init == CH_INIT_DEEPSEEK ? std : std / sqrt(2.0 * (layer + 1));
-}
-
 double ch_initial_std_of(const ch_config *config, ch_param_role role, int layer, int64_t inputs) {
   if (role == CH_PARAM_GATE) {
     double table = ch_initial_table_std(config);
     return 1 / (sqrt((double)inputs) * (table > 0 ? table : 1));
   }
-  return role == CH_PARAM_RESIDUAL ? ch_initial_output_std(config, layer, inputs)
-                                   : ch_initial_std(config, inputs);
+  double std = ch_initial_std(config, inputs);
+  bool divided = role == CH_PARAM_RESIDUAL && config->init != CH_INIT_DEEPSEEK;
+  return divided ? std / sqrt(2.0 * (layer + 1)) : std;
 }
 
 /* With one rate for all tensors small tables learn faster; the spectral rule gives tables a rate of their own

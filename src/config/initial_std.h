@@ -14,11 +14,9 @@ extern const char *const ch_parametrization_names[];
    1 / sqrt(inputs) with "fan_in", which keeps the size of activations at any width (at a width of 2500 it is
    0.02). */
 double ch_initial_std(const ch_config *config, int64_t inputs);
-/* Like ch_initial_std, for the matrix that brings a layer's attention or FFN back to the residual stream:
-   divided by sqrt(2 (layer + 1)), except with "deepseek". */
-double ch_initial_output_std(const ch_config *config, int layer, int64_t inputs);
-/* The standard deviation of a layer's matrix by its role: one of the two above for CH_PARAM_HIDDEN and
-   CH_PARAM_RESIDUAL. CH_PARAM_GATE has 1 / (sqrt(inputs) ch_initial_table_std), whatever "init" and the
+/* The standard deviation of a layer's matrix by its role: ch_initial_std for CH_PARAM_HIDDEN. CH_PARAM_RESIDUAL,
+   which brings a layer's attention or FFN back to the residual stream, is divided by sqrt(2 (layer + 1)), except
+   with "deepseek". CH_PARAM_GATE has 1 / (sqrt(inputs) ch_initial_table_std), whatever "init" and the
    parametrisation: its products have variance 1, so that what they multiply keeps its size. */
 double ch_initial_std_of(const ch_config *config, ch_param_role role, int layer, int64_t inputs);
 /* The standard deviation of the lookup tables of embedding gates: "gate_embedding_std", or what suits their

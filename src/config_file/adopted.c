@@ -147,7 +147,7 @@ static void take_all(const json_t *root, const char *keys, json_t *ours) {
   }
 }
 
-/* A token id: the first of a list; left out where it is none of the vocabulary's. */
+/* Reads a token id: the first of a list. An id outside the vocabulary is ignored. */
 static void take_id(const json_t *root, const char *name, json_t *ours) {
   json_t *value = json_object_get(root, name);
   int64_t id = -1, words = 0;
@@ -349,7 +349,7 @@ static int64_t window_of(const json_t *root, const ch_adopted_family *of, const 
   return window < INT32_MAX ? window : 0;
 }
 
-/* The window, and which layers have it: all, or those that the family's keys say. */
+/* Reads the window and the layers that have it: all, or those that the family's keys say. */
 static ch_status take_window(const json_t *root, const ch_adopted_family *of, const json_t *ours,
                              const char *where, ch_config *config, ch_error *error) {
   bool listed = json_is_array(json_object_get(root, "layer_types")) && count_sliding(root, of, ours, true),
@@ -481,7 +481,7 @@ static ch_status read_gpt_oss(const json_t *root, const char *where, json_t *our
                       ours, error);
 }
 
-/* The square roots of widths that Gemma multiplies by. */
+/* Reads the square roots of widths that Gemma multiplies by. */
 static ch_status read_gemma(const json_t *root, const char *where, json_t *ours, ch_error *error) {
   const json_t *given = json_object_get(root, "query_pre_attn_scalar");
   double scalar = given ? json_number_value(given) : 256,
@@ -502,7 +502,7 @@ static bool is_no_rotation(const json_t *value) {
   return value && !json_is_null(value) && !json_is_object(value);
 }
 
-/* Keys of every family whose values are looked into, or refused. */
+/* Checks the keys of every family whose values matter, and refuses those that cannot be expressed. */
 static ch_status check_forms(const json_t *root, const char *where, ch_error *error) {
   static const char *const scalings[] = {"rope_parameters", "rope_scaling"};
   const json_t *window = json_object_get(root, "sliding_window"), *given = NULL;

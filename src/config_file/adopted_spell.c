@@ -45,7 +45,8 @@ static bool renames(const ch_adopted_family *of, const char *name) {
   return false;
 }
 
-/* The keys of a list "theirs" or "theirs=ours". Of two of theirs for one of ours both are written. */
+/* Writes the keys of a list "theirs" or "theirs=ours". If two of theirs stand for one of ours, both are
+ * written. */
 static void give_all(const spelled_config *w, const char *keys, bool usual) {
   while (*keys) {
     char key[64], name[64];

@@ -38,7 +38,7 @@ static void settle_linear_layers(ch_config *c) {
   if (!l->value_head_dim) l->value_head_dim = 2 * l->head_dim;
 }
 
-/* Sizes that follow from others when they are left out: G = H, d = D/H. */
+/* Fills in sizes that are left out and follow from others: G = H, d = D/H. */
 static ch_status complete(ch_config *c, const char *where, ch_error *error) {
   if (!c->num_key_value_heads) c->num_key_value_heads = c->num_attention_heads;
   settle_heads(c);
@@ -58,7 +58,7 @@ static bool is_ours(const ch_config *config) {
   return strcmp(config->model_type, "crosshead") == 0 || strcmp(config->model_type, "crosshead_vit") == 0;
 }
 
-/* A config of our own: the attention's type first, since it decides what absent keys mean. */
+/* Reads a config of our own: the attention's type first, because it decides what absent keys mean. */
 static ch_status read_ours(const json_t *root, const char *where, ch_config *config, ch_error *error) {
   const json_t *attention = json_object_get(root, "attention");
   if (json_is_object(attention)) {

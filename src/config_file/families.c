@@ -352,7 +352,7 @@ void ch_config_spell_family(ch_config *config) {
   if (of && of->deepseek) ch_config_spell_deepseek(of->deepseek, config);
 }
 
-/* Qwen's keys for the layers that slide. */
+/* Writes Qwen's keys for the layers that slide. */
 static void put_sliding_layers(const ch_config *config, ch_text *json) {
   ch_text_puts(json, ",\n  \"max_window_layers\": 0,\n  \"layer_types\": [");
   for (int64_t i = 0; i < config->num_hidden_layers; i++)

@@ -15,8 +15,8 @@ static bool is_list(const ch_config_key *key) {
          key->type == CH_KEY_FACTORS;
 }
 
-/* The value of a key that one number holds: any type but names, lists and objects. Every whole number in
-   range is exact in a double. */
+/* Stores the value of a key that is one number: any type but names, lists and objects. Every whole number
+ * in range is exact in a double. */
 static void store(const ch_config_key *key, double value, ch_config *config) {
   if (key->offset == CH_KEY_NO_MEMBER) return;
   char *member = (char *)config + key->offset;
@@ -92,14 +92,14 @@ static bool owned(const ch_config_key *key, const ch_config *config) {
   return !key->of_mechanisms || ch_mechanism_has_key(ch_mechanism_of(config), key->name);
 }
 
-/* "a", "b" */
+/* Writes names as "a", "b". */
 static void put_names(const char *const *names, char *buffer, size_t size) {
   size_t used = 0;
   for (int i = 0; names[i] && used < size; i++)
     used += (size_t)snprintf(buffer + used, size - used, "%s\"%s\"", i ? ", " : "", names[i]);
 }
 
-/* The attention types that a key of mechanisms belongs to. */
+/* Writes the attention types that a key of mechanisms belongs to. */
 static void put_owners(const ch_config_key *key, char *buffer, size_t size) {
   size_t used = 0;
   for (const ch_mechanism *const *m = ch_mechanisms(); *m && used < size; m++)
@@ -107,7 +107,7 @@ static void put_owners(const ch_config_key *key, char *buffer, size_t size) {
       used += (size_t)snprintf(buffer + used, size - used, "%s\"%s\"", used ? ", " : "", (*m)->name);
 }
 
-/* The names of which a value must be one. */
+/* Writes the names of which a value must be one. */
 static void put_choice(const char *const *names, char *buffer, size_t size) {
   size_t used = (size_t)snprintf(buffer, size, "%s", names[1] ? "one of " : "");
   put_names(names, buffer + used, size - used);

@@ -134,7 +134,7 @@ static ch_status check_by_head(const ch_config *c, const ch_mechanism *m, const 
   return CH_OK;
 }
 
-/* A second base of rotation, and the layers that have it. */
+/* Checks a second base of rotation, and the layers that have it. */
 static ch_status check_local_rope(const ch_config *c, const ch_mechanism *m, const char *where,
                                   ch_error *error) {
   bool listed = memchr(c->local_rope_layers, true, sizeof c->local_rope_layers);
@@ -155,7 +155,7 @@ static ch_status check_local_rope(const ch_config *c, const ch_mechanism *m, con
   return CH_OK;
 }
 
-/* Attention and FFN side by side, which leaves one place for norms. */
+/* Checks attention and FFN in parallel, which leave one place for norms. */
 static ch_status check_parallel(const ch_config *c, const char *where, ch_error *error) {
   if (!c->parallel_residual || c->norm_placement == CH_NORM_PRE) return CH_OK;
   return ch_fail(

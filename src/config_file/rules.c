@@ -222,7 +222,7 @@ static ch_status check_moe(const ch_config *c, const char *where, ch_error *erro
   return check_expert_groups(m, where, error);
 }
 
-/* The clamps of a kind of network that the model does not have. */
+/* Refuses the clamps of a kind of network that the model does not have. */
 static ch_status check_clamps(const ch_config *c, const char *where, ch_error *error) {
   if (ch_config_is_vision(c) || ch_ffn_of(c)->clamped || (c->swiglu_alpha == 1.702 && c->swiglu_limit == 7))
     return CH_OK;
@@ -232,7 +232,7 @@ static ch_status check_clamps(const ch_config *c, const char *where, ch_error *e
                  c->swiglu_alpha == 1.702 ? c->swiglu_limit : c->swiglu_alpha);
 }
 
-/* The eps of a kind of norm that the model does not have outside attention. */
+/* Refuses the eps of a kind of norm that the model does not have outside attention. */
 static ch_status check_norm(const ch_config *c, const char *where, ch_error *error) {
   if (ch_config_is_vision(c) || strcmp(c->norm, "layernorm") == 0 || c->layer_norm_eps == 1e-5) return CH_OK;
   return ch_fail(error, CH_ERROR_CONFIG,

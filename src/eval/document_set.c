@@ -19,9 +19,9 @@ static ch_status add_document(ch_document_set *set, int64_t *capacity, ch_docume
   return CH_OK;
 }
 
-static ch_status find_documents(ch_document_set *set, ch_separator separator, ch_error *error) {
+static ch_status find_documents(ch_document_set *set, ch_document_separator separator, ch_error *error) {
   const ch_text_file *file = &set->file;
-  separator = file->documents ? CH_SEPARATOR_MARKER : ch_separator_resolve(separator, file->text, file->size);
+  separator = file->documents ? CH_DOCUMENTS_MARKER : ch_separator_resolve(separator, file->text, file->size);
   size_t place = 0;
   int64_t capacity = 0;
   ch_document document;
@@ -32,7 +32,7 @@ static ch_status find_documents(ch_document_set *set, ch_separator separator, ch
   return CH_OK;
 }
 
-ch_status ch_document_set_open(const char *path, ch_separator separator, ch_document_set *set,
+ch_status ch_document_set_open(const char *path, ch_document_separator separator, ch_document_set *set,
                                ch_error *error) {
   *set = (ch_document_set){0};
   CH_TRY(ch_text_file_open(&set->file, path, error));

@@ -13,7 +13,7 @@ typedef struct ch_document_set {
 } ch_document_set;
 
 /* Opens a text and finds its documents; none is an error. path must outlive the set. */
-ch_status ch_document_set_open(const char *path, ch_separator separator, ch_document_set *set,
+ch_status ch_document_set_open(const char *path, ch_document_separator separator, ch_document_set *set,
                                ch_error *error);
 void ch_document_set_close(ch_document_set *set);
 /* Moves the last part of the text, `share` of it, to `rest`: whole documents if there are several, otherwise

@@ -26,7 +26,7 @@ typedef struct planned_run {
 /* The comparison in progress, on rank 0. */
 typedef struct comparison_job {
   ch_compare_setup *setup;
-  const ch_compare_outside *outside;
+  const ch_compare_hooks *outside;
   planned_run *runs; /* [setup->comparison->planned], in the comparison's arena */
   bool *untuned;     /* [models]: no rate was found for it */
   int *listed;       /* the runs, or models, that the pieces of work belong to */
@@ -35,7 +35,7 @@ typedef struct comparison_job {
 
 /* --- results ----------------------------------------------------------------------------------------------------- */
 
-ch_status ch_compare_write(const ch_compare_settings *settings, const ch_compare_outside *outside,
+ch_status ch_compare_write(const ch_compare_settings *settings, const ch_compare_hooks *outside,
                            const ch_comparison *comparison, ch_error *error) {
   char *path = ch_path_join(settings->report.out, CH_COMPARE_RESULTS);
   if (!path) return ch_no_memory(error);
@@ -373,7 +373,7 @@ static ch_status ask_tasks(comparison_job *c, ch_error *error) {
 }
 
 /* Speeds are measured after all other ranks have finished training. */
-static ch_status lead(ch_compare_setup *setup, const ch_compare_outside *outside, ch_error *error) {
+static ch_status lead(ch_compare_setup *setup, const ch_compare_hooks *outside, ch_error *error) {
   comparison_job c = {.setup = setup, .outside = outside};
   ch_status status = ch_compare_check_tasks(setup, outside->check, error);
   if (status == CH_OK) status = compare_all(&c, error);
@@ -385,7 +385,7 @@ static ch_status lead(ch_compare_setup *setup, const ch_compare_outside *outside
   return status == CH_ERROR_INTERRUPTED ? comparison_interrupted(setup, error) : status;
 }
 
-ch_status ch_compare(const ch_compare_settings *settings, const ch_compare_outside *outside,
+ch_status ch_compare(const ch_compare_settings *settings, const ch_compare_hooks *outside,
                      ch_comparison *comparison, ch_error *error) {
   ch_compare_setup setup;
   *comparison = (ch_comparison){0};

@@ -67,18 +67,18 @@ static ch_status count_runs(const ch_compare_setup *setup, const ch_planned_mode
 }
 
 /* What is left of a model's runs, and the cost of one of their steps. */
-typedef struct left {
+typedef struct work_left {
   ch_train_options training;
   int64_t runs, steps;
   double step_seconds; /* 0: not known */
   int64_t memory_bytes, weight_bytes;
-} left;
+} work_left;
 
 static ch_status count_left(ch_compare_setup *setup, const ch_planned_model *planned, const int *share_of,
-                            ch_compare_forecast *forecast, left *l, ch_error *error) {
+                            ch_compare_forecast *forecast, work_left *l, ch_error *error) {
   ch_mechanism_forecast *model = &forecast->models[forecast->count++];
   const ch_train_options *t = &l->training;
-  *l = (left){0};
+  *l = (work_left){0};
   CH_TRY(ch_compare_training_of(setup, planned, &l->training, error));
   *model = (ch_mechanism_forecast){.name = ch_arena_strdup(&forecast->arena, planned->name),
                                    .parameters = planned->parameters,
@@ -95,7 +95,7 @@ static ch_status count_left(ch_compare_setup *setup, const ch_planned_model *pla
 }
 
 /* Times steps of a model, of fewer sequences where whole ones would take long. */
-static ch_status time_model(ch_compare_setup *setup, const ch_planned_model *planned, left *l,
+static ch_status time_model(ch_compare_setup *setup, const ch_planned_model *planned, work_left *l,
                             ch_error *error) {
   const double most_flops = 2e11; /* of a step, some seconds of a small machine */
   ch_train_options sample = setup->training;
@@ -122,7 +122,7 @@ static void spell_as_option(const char *setting, char *out, size_t size, void *u
 }
 
 /* Lets the worker time steps of all models that are not finished. If it cannot, the forecast says why. */
-static ch_status time_in_pytorch(ch_compare_setup *setup, left *lefts, ch_compare_forecast *forecast,
+static ch_status time_in_pytorch(ch_compare_setup *setup, work_left *lefts, ch_compare_forecast *forecast,
                                  ch_error *error) {
   const ch_compare_settings *s = &setup->settings;
   const ch_worker worker = {.python = s->workers.python,
@@ -158,7 +158,7 @@ static ch_status time_in_pytorch(ch_compare_setup *setup, left *lefts, ch_compar
   return CH_OK;
 }
 
-static void put_cost(const left *l, ch_mechanism_forecast *model) {
+static void put_cost(const work_left *l, ch_mechanism_forecast *model) {
   const ch_train_options *t = &l->training;
   double step_tokens = (double)ch_train_step_tokens(t);
   double evaluations = (double)l->steps / (double)(t->eval_every > 0 ? t->eval_every : t->steps);
@@ -199,7 +199,7 @@ static ch_status foresee_size(ch_compare_setup *setup, int64_t size, ch_compare_
     if (!share_of) return ch_no_memory(error);
     CH_TRY(ch_compare_divide(setup, share_of, error));
   }
-  left *lefts = ch_arena_alloc(&forecast->arena, (size_t)setup->plan.count * sizeof *lefts);
+  work_left *lefts = ch_arena_alloc(&forecast->arena, (size_t)setup->plan.count * sizeof *lefts);
   if (!lefts) return ch_no_memory(error);
   bool native = setup->settings.workers.engine == CH_ENGINE_NATIVE;
   ch_mechanism_forecast *models = &forecast->models[forecast->count];

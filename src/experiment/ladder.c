@@ -181,8 +181,7 @@ static bool has_results(const ch_compare_settings *settings) {
 }
 
 static ch_status climb(const ch_compare_settings *settings, int64_t base, const ch_comparison *comparison,
-                       const ch_compare_outside *outside, ch_ladder *ladder, ch_arena *arena,
-                       ch_error *error) {
+                       const ch_compare_hooks *outside, ch_ladder *ladder, ch_arena *arena, ch_error *error) {
   for (int i = 0; i < ladder->rungs; i++) {
     ladder->tokens[i] = ch_ladder_tokens(settings, base, ladder->sizes[i]);
     ladder->directories[i] = ladder->sizes[i] == base
@@ -252,7 +251,7 @@ static ch_status check_sizes(const ch_compare_settings *settings, int64_t base, 
   return CH_OK;
 }
 
-ch_status ch_ladder_compare(const ch_compare_settings *settings, const ch_compare_outside *outside,
+ch_status ch_ladder_compare(const ch_compare_settings *settings, const ch_compare_hooks *outside,
                             ch_comparison *comparison, ch_error *error) {
   int64_t sizes[CH_LADDER_MOST_RUNGS], base;
   int rungs;

@@ -13,7 +13,7 @@
 /* ch_compare for settings with a ladder: the comparison itself, then one in rungs/SIZE for each other size, then the
  * laws, which results.json and the page get. *comparison is the comparison itself. Release comparison->ladder with
  * ch_ladder_release. */
-ch_status ch_ladder_compare(const ch_compare_settings *settings, const ch_compare_outside *outside,
+ch_status ch_ladder_compare(const ch_compare_settings *settings, const ch_compare_hooks *outside,
                             ch_comparison *comparison, ch_error *error);
 
 #endif

@@ -54,7 +54,7 @@ static void iq4_nl(const unsigned char *b, float *y) {
   for (int i = 0; i < GROUP; i++) y[i] = d * (float)nonlinear[nibble(b + 2, i)];
 }
 
-/* MXFP4: an exponent in a byte, and 32 numbers of 4 bits. */
+/* Decodes MXFP4: an exponent in a byte, and 32 numbers of 4 bits. */
 static void mxfp4(const unsigned char *b, float *y) {
   static const float numbers[8] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
   for (int i = 0; i < GROUP; i++) {
@@ -92,7 +92,7 @@ static void q3_k(const unsigned char *b, float *y) {
   }
 }
 
-/* Scale and minimum of group `group` of 8, of 6 bits each, in 12 bytes. */
+/* Reads scale and minimum of group `group` of 8, of 6 bits each, in 12 bytes. */
 static void scale_of_q5_k(const unsigned char *p, int group, float *scale, float *least) {
   if (group < 4) {
     *scale = (float)(p[group] & 63);
@@ -163,7 +163,7 @@ const ch_block_format *ch_block_format_of(uint32_t type) {
   return NULL;
 }
 
-/* Plain floats that are not aligned. */
+/* Decodes plain floats that are not aligned. */
 static void decode_unaligned(ch_block_type type, const unsigned char *data, int64_t count, float *values) {
   for (int64_t i = 0; i < count; i++) {
     uint32_t bits;

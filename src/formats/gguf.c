@@ -81,7 +81,7 @@ static ch_status skip_string(reader *r) {
   return CH_OK;
 }
 
-/* A key's or tensor's name: text without NUL, of a sensible length. */
+/* Reads the name of a key or tensor: text without NUL, of a sensible length. */
 static ch_status take_name(reader *r, const char *of, char **name) {
   const unsigned char *at = r->at;
   CH_TRY(skip_string(r));

@@ -96,7 +96,7 @@ static ch_status read_experts(metadata *m, ch_config *c) {
   return CH_OK;
 }
 
-/* The size of heads, and nothing that these architectures could have but the models here do not. */
+/* Reads the size of heads, and refuses what these architectures could have but the models here do not. */
 static ch_status read_heads(metadata *m, ch_config *c) {
   int64_t experts = 0, value_length;
   c->head_dim = c->hidden_size / c->num_attention_heads;

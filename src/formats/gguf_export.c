@@ -83,7 +83,7 @@ static void put_rotation(gguf_output *w) {
   put_scaling(w);
 }
 
-/* The window, and which layers have it. */
+/* Writes the window and the layers that have it. */
 static void put_window(gguf_output *w) {
   char key[96];
   const ch_config *c = w->config;
@@ -421,7 +421,8 @@ static ch_status put_padding(gguf_output *w, size_t bytes) {
   return ch_writer_put(&w->writer, zeros, ch_gguf_padding(bytes), w->error);
 }
 
-/* The values of a tensor, without what aligns the next; *bytes grows by what was written. */
+/* Writes the values of a tensor, without the padding that aligns the next; *bytes grows by what was
+ * written. */
 static ch_status put_values(gguf_output *w, int index, size_t *bytes) {
   const ch_param *param = &w->params->rows[index];
   const ch_block_format *format = format_of(w, index);
@@ -450,7 +451,7 @@ static ch_status put_values(gguf_output *w, int index, size_t *bytes) {
   return CH_OK;
 }
 
-/* One of the file's tensors, all its parts. */
+/* Writes one of the file's tensors, all its parts. */
 static ch_status put_tensor(gguf_output *w, int first) {
   char name[CH_GGUF_NAME_SIZE];
   bool begins;

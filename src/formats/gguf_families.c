@@ -106,7 +106,7 @@ static ch_status put_scaling(ch_metadata *m, const struct architecture *of, json
   return CH_OK;
 }
 
-/* Longrope's divisors are two tensors. */
+/* Reads LongRoPE's divisors, which are two tensors. */
 static ch_status put_longrope(ch_metadata *m, json_t *root) {
   static const char *const names[][2] = {{"rope_factors_short.weight", "short_factor"},
                                          {"rope_factors_long.weight", "long_factor"}};
@@ -135,7 +135,7 @@ static ch_status put_longrope(ch_metadata *m, json_t *root) {
   return CH_OK;
 }
 
-/* How many elements of a head turn. */
+/* Writes how many elements of a head are rotated. */
 static ch_status put_rotary(ch_metadata *m, const struct architecture *of, json_t *root) {
   int64_t rotary = 0, size = json_integer_value(json_object_get(root, "head_dim")),
           heads = json_integer_value(json_object_get(root, "num_attention_heads"));

@@ -76,7 +76,7 @@ static const ch_gguf_tensor *find_other_norm(const ch_gguf *file, const char *na
   return ch_gguf_find_tensor(file, other);
 }
 
-/* Queries, keys and values, or gate and up, as one tensor. */
+/* Finds queries, keys and values, or gate and up, that are one tensor. */
 static void find_joined(gguf_source *g, const ch_config *c, const ch_param *param, const char *name,
                         struct place *place) {
   static const char *const parts[] = {".attn_q.", ".attn_k.", ".attn_v."};

@@ -156,7 +156,7 @@ static ch_status place_all(checkpoint *c, const ch_source *source, const char *p
                  (uint64_t)c->map.size - at);
 }
 
-/* Elements from `first` on of a tensor. */
+/* Decodes the elements of a tensor from `first` on. */
 static void decode(const checkpoint *c, const struct place *from, int64_t count, int64_t first, int64_t n,
                    float *values) {
   if (!from->grouped) {

@@ -259,7 +259,7 @@ ch_status ch_pieces_pair_up(ch_pieces *pieces, const char *where, ch_error *erro
 
 static const char mark[] = "\xe2\x96\x81"; /* U+2581 */
 
-/* The pieces with marks for their spaces, in one block of memory. */
+/* Spells the pieces with marks for their spaces, in one block of memory. */
 static ch_status spell_with_marks(const ch_tokenizer *tokenizer, const char *where, ch_pieces *pieces,
                                   ch_error *error) {
   size_t size, total = 1;

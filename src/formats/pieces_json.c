@@ -24,7 +24,7 @@ static void put_added_tokens(const ch_pieces *pieces, ch_text *json) {
   ch_text_puts(json, "\n  ],\n");
 }
 
-/* Spaces become marks; the whole text is one word. */
+/* Writes a normalizer that replaces spaces by marks; the whole text is one word. */
 static void put_marks(const ch_pieces *pieces, ch_text *json) {
   ch_text_puts(json, "  \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [");
   if (pieces->space_prefix) ch_text_puts(json, "{\"type\": \"Prepend\", \"prepend\": \"▁\"}, ");

@@ -49,7 +49,7 @@ static void note_metaspace(habits *h, const json_t *step) {
   h->marks = true;
 }
 
-/* Pre-tokenizers of a vocabulary that is not byte-level. */
+/* Notes a pre-tokenizer of a vocabulary that is not byte-level. */
 static void note_step(habits *h, const json_t *step) {
   const json_t *literal = literal_of(step);
   if (is_type(step, "Metaspace"))

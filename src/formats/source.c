@@ -87,7 +87,7 @@ static ch_status check_values(const ch_param *param, const float *values, int64_
   return CH_OK;
 }
 
-/* As they are stored, after a check of the values they encode. */
+/* Copies blocks as they are stored, after a check of the values they encode. */
 static ch_status take_blocks(conversion *w, int index, int64_t first, int64_t rows, int64_t count,
                              ch_error *error) {
   CH_TRY(w->source->blocks(w->source, index, first, rows, w->stored, error));
@@ -126,7 +126,7 @@ static ch_status put_tensor(void *context, int index, ch_dtype dtype, ch_writer 
   return CH_OK;
 }
 
-/* Room for a row at least. */
+/* Allocates room for a row at least. */
 static ch_status open_conversion(conversion *w, ch_error *error) {
   w->room = PIECE_ELEMENTS;
   for (int i = 0; i < w->source->params.count; i++) {

@@ -28,7 +28,7 @@ static ch_status open_file(const char *path, bool vocabulary, ch_source *source,
       "%s is neither a GGUF file nor a llama2.c .bin; for a Hugging Face model, give the directory", path);
 }
 
-/* The text of tokenizer.json: read from such a file, or converted from a tokenizer.bin. */
+/* Gets the text of tokenizer.json: read from such a file, or converted from a tokenizer.bin. */
 static ch_status take_tokenizer(const char *path, ch_source *source, ch_error *error) {
   ch_tokenizer *tokenizer;
   ch_map map;

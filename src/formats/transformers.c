@@ -82,7 +82,7 @@ static bool ends(const char *name, const char *with) {
   return size >= tail && strcmp(name + size - tail, with) == 0;
 }
 
-/* The sizes of factors and dictionaries, which a configuration may leave to the tensors. */
+/* Writes the size of a factor or dictionary, which a configuration may leave to the tensors. */
 static void put_rank(json_t *ranks, const ch_param *param) {
   const char *name = param->name;
   bool first = ends(name, ".a.weight") || ends(name, ".atoms") || ends(name, ".basis"),

@@ -43,7 +43,7 @@ static ch_status try_characters(trial *t, const uint32_t *list, size_t count) {
   return try_text(t, (const char *)text, size);
 }
 
-/* All texts of three of the characters. */
+/* Tries all texts of three of the characters. */
 static ch_status try_triples(trial *t) {
   enum { N = CHARACTERS };
   for (int i = 0; i < N * N * N && t->same; i++) {
@@ -66,7 +66,7 @@ static ch_status try_runs(trial *t) {
   return CH_OK;
 }
 
-/* Two letters, or one, after an apostrophe and before a letter. */
+/* Tries one letter, or two, after an apostrophe and before a letter. */
 static ch_status try_contractions(trial *t) {
   static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   enum { N = sizeof letters - 1 };
@@ -92,7 +92,7 @@ static ch_status try_random(trial *t) {
   return CH_OK;
 }
 
-/* Every character of the first three planes, among letters, digits and spaces. */
+/* Tries every character of the first three planes, among letters, digits and spaces. */
 static ch_status try_all_characters(trial *t) {
   for (uint32_t c = 1; c < 0x32000 && t->same; c++) {
     const uint32_t text[] = {'a', c, c, ' ', c, 'b', '1', c};

@@ -382,7 +382,7 @@ void ch_cache_copy(ch_cache *cache, int64_t from, int64_t to, int32_t length) {
     memcpy(ch_cache_tokens(cache, to), ch_cache_tokens(cache, from), (size_t)length * sizeof *cache->tokens);
 }
 
-/* The rows by id that a cache has in memory: at least those of the tokens it holds. */
+/* Copies the rows by id that a cache has in memory: at least those of the tokens it holds. */
 static void copy_by_id(const ch_cache *from, ch_cache *to, int layer, int part) {
   const ch_state_view *view = &from->views[layer][part];
   size_t row = ch_dtype_bytes(view->dtype, view->token_stride);

@@ -110,7 +110,7 @@ static bool is_same(const ch_node *node, const ch_op *op, int inputs, ch_node *c
   return attributes_size == 0 || memcmp(node->attributes, attributes, attributes_size) == 0;
 }
 
-/* Where the node's value comes from: this run, or the cache. */
+/* Decides where the node's value comes from: this run, or the cache. */
 static ch_status settle_stream(ch_node *node, ch_error *error) {
   const ch_op *op = node->op;
   node->streamed = op->stateful || op->stream_source;

@@ -111,7 +111,7 @@ static int layer_of(const ch_node *node) {
   return layer;
 }
 
-/* "q_proj" of "model.layers.3.self_attn.q_proj.weight", for the first matrix among the inputs. */
+/* Names the first matrix among the inputs: "q_proj" of "model.layers.3.self_attn.q_proj.weight". */
 static void name_matrix(const ch_node *node, char *matrix, size_t size) {
   for (int i = 0; i < node->inputs; i++) {
     const char *label = node->in[i]->label;
@@ -178,7 +178,7 @@ typedef struct states {
   double bytes;
 } states;
 
-/* The states in the cache that a streamed value is computed from, each once. */
+/* Finds the states in the cache that a streamed value is computed from, each once. */
 static void find_states(const ch_run *run, const ch_node *node, states *found) {
   for (int i = 0; i < node->inputs; i++) {
     const ch_node *in = node->in[i];

@@ -11,7 +11,8 @@ typedef struct source {
   int64_t channels, size, times, side;
 } source;
 
-/* One line of an image, moved to the right by `shift` and then mirrored; what comes from outside is black. */
+/* Converts one line of an image, moved to the right by `shift` and then mirrored; outside the image it is
+ * black. */
 static void put_line(const unsigned char *x, const source *from, int64_t shift, bool mirror, float *y) {
   for (int64_t i = 0; i < from->side; i++) {
     int64_t at = (mirror ? from->side - 1 - i : i) - shift;

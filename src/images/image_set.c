@@ -99,7 +99,7 @@ static int by_path(const void *a, const void *b) {
   return strcmp(((const part *)a)->path, ((const part *)b)->path);
 }
 
-/* The file of a directory, unless it is packed and the unpacked one is there too. */
+/* Adds a file of a directory, unless it is packed and the unpacked one exists too. */
 static ch_status add_entry(ch_image_set *set, const char *directory, const char *name, ch_error *error) {
   char *path = ch_path_join(directory, name);
   if (!path) return ch_no_memory(error);
@@ -183,7 +183,7 @@ static int64_t put_role(const ch_image_set *set, bool tests, int64_t at) {
   return at;
 }
 
-/* Every n / validating-th image validates. */
+/* Chooses every n / validating-th image for validation. */
 static void spread(ch_image_set *set, int64_t validating) {
   int64_t train = 0, validation = set->images - validating;
   for (int64_t i = 0; i < set->images; i++) {

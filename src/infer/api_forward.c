@@ -145,7 +145,7 @@ static ch_status plain_loss(const ch_model *model, const ch_forward_request *r, 
   return status;
 }
 
-/* Memory for the gradients on the host, and *bytes of it. */
+/* Allocates memory for the gradients on the host; *bytes is its size. */
 static ch_status allocate_gradients(const ch_model *model, ch_dtype dtype, ch_forward_result *result,
                                     size_t *bytes, ch_error *error) {
   size_t total = 0, element = ch_dtype_size(dtype), count = (size_t)model->params.count;

@@ -13,7 +13,7 @@ static bool is_integer(const ch_tensor *tensor) {
   return tensor->dtype == CH_I64 || tensor->dtype == CH_I32;
 }
 
-/* The integers of an I32 or I64 tensor from `least` on; *ids is the caller's. */
+/* Copies the integers of an I32 or I64 tensor, none below `least`; *ids is the caller's. */
 static ch_status copy_ids(const ch_tensor *tensor, const char *path, const char *what, int64_t least,
                           const int32_t **ids, ch_error *error) {
   int64_t count = ch_tensor_count(tensor);

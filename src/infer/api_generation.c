@@ -16,7 +16,7 @@ void ch_generation_defaults(ch_generation_settings *settings) {
   settings->session.sequences = USUAL_PLACES;
 }
 
-/* The session's options behind the settings (NULL = the defaults), checked. */
+/* Checks the settings (NULL = the defaults) and finds the session's options. */
 static ch_status resolve(const ch_model *model, const ch_generation_settings *settings,
                          ch_session_options *options, ch_error *error) {
   ch_generation_settings usual;
@@ -33,7 +33,7 @@ static ch_status resolve(const ch_model *model, const ch_generation_settings *se
   return CH_OK;
 }
 
-/* A pass over a chunk of one sequence, and one over a token of all. */
+/* Estimates a pass over a chunk of one sequence, and one over a token of all. */
 static ch_status estimate(const ch_model *model, const ch_session_options *options, ch_memory *memory,
                           ch_error *error) {
   ch_session_options one = *options;

@@ -160,7 +160,7 @@ ch_status ch_info_page(const ch_info *info, const ch_info_settings *settings, ch
   return give(&page, text, error);
 }
 
-/* The rows of several; the caller frees them. */
+/* Creates the rows of several models; the caller frees them. */
 static ch_status make_rows(const ch_info *const *infos, size_t count, const ch_info_settings *settings,
                            checked_settings *c, ch_info_row **rows, ch_error *error) {
   if (!infos || count < 1) return ch_refuse_null(error, "the list of configurations");

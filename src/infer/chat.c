@@ -194,7 +194,7 @@ static ch_status check_request(const ch_chat *chat, const ch_chat_request *reque
   return CH_OK;
 }
 
-/* The variables of the template. */
+/* Collects the variables of the template. */
 static ch_status fields_of(const ch_chat *chat, const ch_chat_request *request, spellings *all,
                            json_t **fields, ch_error *error) {
   *fields = json_copy(chat->names);
@@ -216,7 +216,7 @@ static ch_status fields_of(const ch_chat *chat, const ch_chat_request *request, 
   return failed ? ch_no_memory(error) : CH_OK;
 }
 
-/* Renders the prompt, in which marks stand for the spellings. */
+/* Renders the prompt with marks in place of the spellings. */
 static ch_status render(const ch_chat *chat, const ch_chat_request *request, spellings *all, ch_text *text,
                         ch_error *error) {
   ch_template_scope scope = {.now = request->now};

@@ -70,7 +70,7 @@ static void name_text(const text_job *w, const ch_generation_text *text, ch_erro
   if (!w->continues && error) ch_fail_in(error, name);
 }
 
-/* Room for the ids of a whole text, so that a token allocates nothing. */
+/* Allocates room for the ids of a whole text, so that a token allocates nothing. */
 static ch_status reserve_ids(const text_job *w, const ch_generation_text *text, ch_error *error) {
   int64_t most = w->room, wanted = text->asked->max_tokens;
   if (wanted > 0 && wanted < most) most = wanted;
@@ -78,7 +78,7 @@ static ch_status reserve_ids(const text_job *w, const ch_generation_text *text, 
   return ch_no_memory(error);
 }
 
-/* All texts, before any is begun. */
+/* Checks all texts, before any is begun. */
 static ch_status check(text_job *w, ch_error *error) {
   for (ch_generation_text *text = w->texts; text < w->last; text++) {
     const ch_generation_request request = request_of(text);

@@ -17,7 +17,7 @@ typedef struct ch_generation_text {
   int64_t count;
   const int32_t *end_tokens; /* [end_token_count] ids that end the text; none is written */
   int end_token_count;
-  ch_error error; /* the sentence of asked->status */
+  ch_error error; /* the message of asked->status */
   void *own;      /* the writer's */
 } ch_generation_text;
 

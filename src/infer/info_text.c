@@ -58,7 +58,7 @@ static void put_modules(const ch_config *c, ch_text *text) {
   if (between[0] == ';') ch_text_puts(text, "\n");
 }
 
-/* Layers that slide. */
+/* Writes how many layers slide. */
 static void put_windows(const ch_config *c, ch_text *text) {
   int64_t layers = 0;
   for (int64_t layer = 0; layer < c->num_hidden_layers; layer++) layers += ch_layer_slides(c, (int)layer);
@@ -69,7 +69,7 @@ static void put_windows(const ch_config *c, ch_text *text) {
   ch_text_puts(text, "\n");
 }
 
-/* Layers with a state of constant size. */
+/* Writes how many layers have a state of constant size. */
 static void put_linear_layers(const ch_config *c, ch_text *text) {
   const ch_linear_attention *l = &c->linear_attention;
   if (l->type == CH_LINEAR_NONE) return;
@@ -93,7 +93,7 @@ static void put_latents(const ch_attention_config *a, ch_text *text) {
                    a->k_lora_rank ? a->k_lora_rank : a->v_lora_rank, a->k_lora_rank ? "keys" : "values");
 }
 
-/* "2 latents of 128", or one of each kind. */
+/* Writes "2 latents of 128", or one of each kind. */
 static void put_own_sizes(const ch_attention_config *a, ch_text *text) {
   ch_text_printf(text, " heads of %" PRId64 " + %" PRId64 " rotated, values of %" PRId64 ", ",
                  a->qk_nope_head_dim, a->qk_rope_head_dim, a->v_head_dim);
@@ -206,7 +206,7 @@ static void put_flops(const char *name, double flops, ch_text *text) {
   ch_text_printf(text, "  %-24s %16.0f   %s\n", name, flops, ch_format_count(flops, shown, sizeof shown));
 }
 
-/* Cache and arithmetic of a model of text; */
+/* Writes cache and arithmetic of a model of text. */
 static void put_text_figures(const ch_account *a, bool slides, int64_t depth, const char *cache_name,
                              ch_text *text) {
   ch_text_printf(text, "\nKV cache per token\n  %-24s %16" PRId64 "\n", "elements",
@@ -229,7 +229,7 @@ static void put_text_figures(const ch_account *a, bool slides, int64_t depth, co
   put_flops("decoding", a->decode.total, text);
 }
 
-/* and of images, which cache nothing. */
+/* Writes the arithmetic of a model of images, which caches nothing. */
 static void put_image_figures(const ch_account *a, ch_text *text) {
   ch_text_puts(text, "\nno KV cache: an image is seen at once\n\nFLOPs per image, forward\n");
   put_flops("patch embedding", a->flops.patches, text);

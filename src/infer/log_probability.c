@@ -47,7 +47,7 @@ void ch_likeliest(const float *logits, int64_t vocabulary, double log_sum, ch_to
   for (int32_t i = 0; i < count; i++) top[i].log_probability = logits[top[i].token] - log_sum;
 }
 
-/* The checks of both public functions. *log_sum receives the log-sum-exp of the logits. */
+/* Checks the arguments of both public functions. *log_sum becomes the log-sum-exp of the logits. */
 static ch_status check_logits(const float *logits, int64_t vocab_size, const void *result, double *log_sum,
                               ch_error *error) {
   if (!logits || !result)

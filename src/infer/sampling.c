@@ -101,7 +101,7 @@ static float peak_of(const float *x, int64_t n, bool *broken) {
   return peak;
 }
 
-/* The first largest logit; and the largest of every block, peaks [blocks_of(n)] or NULL. */
+/* Finds the first largest logit, and the largest of every block: peaks [blocks_of(n)] or NULL. */
 static ch_status find_likeliest(const float *logits, int64_t n, float *peaks, int64_t *likeliest,
                                 ch_error *error) {
   float most = -INFINITY;

@@ -69,7 +69,7 @@ static ch_status add_named_files(ch_chat_templates *templates, const char *direc
   return status;
 }
 
-/* A text, or a list of {"name", "template"}. */
+/* Adds the value of "chat_template": a text, or a list of {"name", "template"}. */
 static ch_status add_value(ch_chat_templates *templates, const char *where, const json_t *value,
                            ch_error *error) {
   if (json_is_string(value))

@@ -56,7 +56,7 @@ static bool shallow(const char *text) {
   return objects <= MOST_INDEX_OBJECTS;
 }
 
-/* The shards that the weight map names, each once, in file-name order. */
+/* Lists the shards that the weight map names, each once, in the order of their names. */
 static ch_status list_shards(const json_t *map, const char *where, json_t *shards, ch_error *error) {
   const char *tensor;
   json_t *file;
@@ -168,7 +168,7 @@ typedef struct load_state {
   ch_error *error;
 } load_state;
 
-/* An error about a tensor, in the one file or in the directory of several. */
+/* Fails with an error about a tensor, and names the file, or the directory of several. */
 static ch_status tensor_error(const load_state *o, ch_status code, const char *name, const char *what) {
   char quoted[100];
   bool single = o->weights->shard_count == 1;

@@ -33,7 +33,7 @@ static ch_status tell(const converter *convert, ch_error *error) {
 
 /* --- values that a type can hold ------------------------------------------------------------------------ */
 
-/* Values of a tensor as they are stored, widened into `out`. */
+/* Converts stored values of a tensor to F32 in `out`. */
 static void widen(const char *stored, ch_dtype dtype, int64_t n, bool wide, double *out) {
   ch_kernels_best(wide ? CH_F64 : CH_F32)->convert_from(ch_team_here(), n, stored, dtype, out);
 }

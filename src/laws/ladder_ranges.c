@@ -133,11 +133,11 @@ void ch_ladder_ranges_free(ch_ladder_ranges *ranges) {
 /* With C^-alpha = p, x = log C: to first order a shift s of each run changes alpha by -kappa t.s / t.t, where t is p
  * x without its part along p and kappa = sum A / sum A^2 over the shares; and A by p.s / p.p + d alpha A slope. The
  * parts are independent. Variances are in units of the noise's. */
-typedef struct sway {
+typedef struct fit_variance {
   double slope, amplitude, alpha; /* slope: p.px / p.p; the variances of the first part of A, and of alpha */
-} sway;
+} fit_variance;
 
-static sway sway_of(const ch_rung_losses *data, const ch_compute_law *law) {
+static fit_variance fit_variance_of(const ch_rung_losses *data, const ch_compute_law *law) {
   double pp = 0, px = 0, tt = 0, sum = 0, squares = 0;
   double powers[CH_LADDER_MOST_RUNGS];
   for (int i = 0; i < data->rungs; i++) {
@@ -155,11 +155,11 @@ static sway sway_of(const ch_rung_losses *data, const ch_compute_law *law) {
     squares += law->amplitude[k] * law->amplitude[k];
   }
   double kappa = squares > 0 ? sum / squares : 0;
-  return (sway){px / pp, 1 / pp, squares > 0 ? kappa * kappa / tt : INFINITY};
+  return (fit_variance){px / pp, 1 / pp, squares > 0 ? kappa * kappa / tt : INFINITY};
 }
 
 /* Of the loss with so much compute. */
-static double loss_variance(const ch_compute_law *law, const sway *s, double log_flops) {
+static double loss_variance(const ch_compute_law *law, const fit_variance *s, double log_flops) {
   double x = log_flops - law->origin, turn = law->amplitude[0] * (s->slope - x);
   return exp(-2 * law->alpha * x) * (s->amplitude + (turn != 0 ? turn * turn * s->alpha : 0));
 }
@@ -184,25 +184,25 @@ static value_and_variance floor_of(const view *v) {
 }
 
 static value_and_variance alpha_of(const view *v) {
-  return (value_and_variance){v->a->alpha, sway_of(v->data_a, v->a).alpha};
+  return (value_and_variance){v->a->alpha, fit_variance_of(v->data_a, v->a).alpha};
 }
 
 /* The logarithm of A. */
 static value_and_variance amplitude_of(const view *v) {
-  sway s = sway_of(v->data_a, v->a);
+  fit_variance s = fit_variance_of(v->data_a, v->a);
   double a = v->a->amplitude[0], turn = s.slope + v->a->origin;
   return (value_and_variance){log(a) + v->a->alpha * v->a->origin,
                               s.amplitude / (a * a) + turn * turn * s.alpha};
 }
 
 static value_and_variance measured_loss(const view *v) {
-  sway s = sway_of(v->data_a, v->a);
+  fit_variance s = fit_variance_of(v->data_a, v->a);
   return (value_and_variance){ch_compute_law_loss(v->a, v->place), loss_variance(v->a, &s, v->place) + 1};
 }
 
 /* The logarithm of how many times its compute law b needs. */
 static value_and_variance multiplier_of(const view *v) {
-  sway a = sway_of(v->data_a, v->a), b = sway_of(v->data_b, v->b);
+  fit_variance a = fit_variance_of(v->data_a, v->a), b = fit_variance_of(v->data_b, v->b);
   double loss = ch_compute_law_loss(v->a, v->place), needed = ch_compute_law_inverse(v->b, loss);
   double variance = loss_variance(v->a, &a, v->place) + loss_variance(v->b, &b, needed);
   double fall = v->b->alpha * (loss - v->b->floor); /* of b's loss, for each unit of log C */
@@ -211,7 +211,7 @@ static value_and_variance multiplier_of(const view *v) {
 
 static value_and_variance crossing_of(const view *v) {
   double at = ch_compute_law_crossing(v->a, v->b, v->place, v->end);
-  sway a = sway_of(v->data_a, v->a), b = sway_of(v->data_b, v->b);
+  fit_variance a = fit_variance_of(v->data_a, v->a), b = fit_variance_of(v->data_b, v->b);
   double closing = v->b->alpha * (ch_compute_law_loss(v->b, at) - v->b->floor) -
                    v->a->alpha * (ch_compute_law_loss(v->a, at) - v->a->floor);
   return (value_and_variance){at, (loss_variance(v->a, &a, at) + loss_variance(v->b, &b, at)) /

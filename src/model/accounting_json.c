@@ -12,7 +12,7 @@ static void put_flops(ch_text *json, const char *key, double flops) {
   ch_text_printf(json, ",\n  \"%s\": %.0f", key, flops);
 }
 
-/* The figures of a model of images, in place of cache and decoding. */
+/* Writes the figures of a model of images, which has no cache and no decoding. */
 static void put_images(const ch_config *config, const ch_account *account, ch_text *json) {
   const ch_flops *flops = &account->flops;
   int64_t tokens = ch_config_image_tokens(config);
@@ -40,7 +40,7 @@ static void put_terms(ch_text *json, const char *key, const ch_flops *flops) {
                  flops->lm_head);
 }
 
-/* Cache and FLOPs of a model of text. */
+/* Writes cache and FLOPs of a model of text. */
 static void put_text(const ch_account *account, int64_t depth, const char *cache_dtype, ch_text *json) {
   put_whole(json, "cache_elements_per_token", account->cache_elements_per_token);
   put_whole(json, "cache_bytes_per_token", account->cache_bytes_per_token);

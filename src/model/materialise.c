@@ -172,7 +172,7 @@ static ch_status run_graph(materialisation *r, ch_graph *graph, ch_node *root, i
   return status;
 }
 
-/* The row's value, from the given tensors. */
+/* Computes the row's value from the given tensors. */
 static ch_status compute(materialisation *r, const made_row *made, const ch_tensor *to) {
   ch_graph *graph = ch_graph_create(r->engine.kernels->dtype, 1, 1);
   ch_node **leaves = calloc((size_t)r->params->count, sizeof *leaves);

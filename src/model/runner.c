@@ -179,7 +179,7 @@ static ch_status set_positions(ch_runner *runner, const ch_runner_call *call, ch
   return CH_OK;
 }
 
-/* The ids of the tokens that are about to be written. */
+/* Notes the ids of the tokens that the pass will write to the cache. */
 static void note_tokens(const ch_runner *runner, const ch_runner_call *call) {
   int64_t length = runner->shape.length;
   for (int64_t s = 0; s < runner->shape.sequences; s++)
@@ -187,7 +187,7 @@ static void note_tokens(const ch_runner *runner, const ch_runner_call *call) {
            (size_t)length * sizeof *call->tokens);
 }
 
-/* Weights and inputs, where the kernels do not compute in the host's memory. */
+/* Copies weights and inputs to the kernels' memory, if that is not the host's. */
 static ch_status place(ch_runner *runner, ch_run *run, ch_error *error) {
   ch_engine_copies *placed = &runner->engine->placed;
   const ch_value_memory *memory = run->kernels->memory;
@@ -206,7 +206,7 @@ static ch_status place(ch_runner *runner, ch_run *run, ch_error *error) {
   return CH_OK;
 }
 
-/* The root's value for the host. */
+/* Copies the root's value to the host. */
 static ch_status read_value(const ch_runner *runner, const ch_run *run, const void **value, ch_error *error) {
   ch_engine_copies *placed = &runner->engine->placed;
   const ch_value_memory *memory = run->kernels->memory;

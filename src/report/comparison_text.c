@@ -135,7 +135,7 @@ static void put_meaning(const char *name, const ch_preset *preset, ch_table *tab
   ch_text_free(&words);
 }
 
-/* What the names of the choices stand for, a line each. */
+/* Writes a line for each choice that says what its name means. */
 static void put_meanings(const ch_summary *summary, ch_text *text) {
   const ch_decision *d = &summary->decision;
   ch_table table = {.columns = "ll", .gap = 2};

@@ -91,12 +91,12 @@ static const float *data_of(const matrix *m) {
 
 /* --- panels ------------------------------------------------------------------------------------------------------ */
 
-typedef struct found {
+typedef struct matrix_list {
   matrix *rows;
   int count;
-} found;
+} matrix_list;
 
-static int of_family(const found *all, family which, int layer) {
+static int of_family(const matrix_list *all, family which, int layer) {
   int n = 0;
   for (int i = 0; i < all->count; i++)
     n += all->rows[i].family == which && (layer < 0 || all->rows[i].layer == layer);
@@ -104,7 +104,7 @@ static int of_family(const found *all, family which, int layer) {
 }
 
 /* Every how many layers one is shown. */
-static int stride_of(const found *all, family which) {
+static int stride_of(const matrix_list *all, family which) {
   double values = 0;
   for (int i = 0; i < all->count; i++) {
     int64_t rows, columns;
@@ -125,7 +125,7 @@ static json_t *title_of(const matrix *m) {
 }
 
 /* One panel per matrix, on scale 0; gates have a separate scale, which starts at 0. */
-static json_t *panels_of(const found *all, family which, double *most, double *most_of_gates) {
+static json_t *panels_of(const matrix_list *all, family which, double *most, double *most_of_gates) {
   json_t *panels = json_array();
   int stride = stride_of(all, which);
   for (int i = 0; i < all->count; i++) {
@@ -143,7 +143,7 @@ static json_t *panels_of(const found *all, family which, double *most, double *m
 }
 
 /* One panel per projection, with one row of coefficients per layer. */
-static json_t *coefficient_panels(const found *all, double *most) {
+static json_t *coefficient_panels(const matrix_list *all, double *most) {
   json_t *panels = json_array();
   for (int i = 0; i < all->count; i++) {
     const matrix *first = &all->rows[i];
@@ -173,7 +173,7 @@ static json_t *symmetric(const char *name, double most) {
   return json_pack("{s:s, s:f, s:f, s:s}", "name", name, "low", -most, "high", most, "scheme", "blueorange");
 }
 
-static json_t *figure_of(const found *all, family which, const char *name, int rank) {
+static json_t *figure_of(const matrix_list *all, family which, const char *name, int rank) {
   static const char *const titles[] = {"Knocking projections of %s", "Head mixes of %s",
                                        "Coefficients of the shared atoms of %s"};
   static const char *const notes[] = {
@@ -205,7 +205,7 @@ static int64_t matrices_in(const ch_tensor *tensor) {
   return tensor->rank == 3 ? tensor->shape[0] : 1;
 }
 
-static void find_matrices(const ch_model *model, found *all) {
+static void find_matrices(const ch_model *model, matrix_list *all) {
   for (int i = 0; i < model->params.count; i++) {
     const ch_tensor *tensor = &model->weights.tensors[i];
     matrix m = {.tensor = tensor, .head = -1};
@@ -225,7 +225,7 @@ static size_t most_matrices(const ch_model *model) {
 }
 
 static void put_model(const ch_model *model, const char *name, int rank, ch_text *html) {
-  found all = {calloc(most_matrices(model), sizeof *all.rows), 0};
+  matrix_list all = {calloc(most_matrices(model), sizeof *all.rows), 0};
   if (!all.rows) {
     html->failed = true;
     return;

@@ -115,7 +115,7 @@ void ch_sweep_table_write(const ch_sweep *sweep, ch_text *text) {
   if (sweep->mechanisms > 1 && sweep->about.count > 0) {
     ch_summary summary;
     ch_error error;
-    ch_text_puts(text, "At the rate of its lowest loss: ");
+    ch_text_puts(text, "With each mechanism at its best rate: ");
     text->failed |= ch_summarise(&sweep->about, &summary, &error) != CH_OK;
     if (!text->failed) ch_verdict_sentence(&summary, &sweep->about, text);
     ch_arena_free(&summary.arena);

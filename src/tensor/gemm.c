@@ -225,7 +225,7 @@ static ch_status run_pieces(ch_gemm *gemm, const ch_gemm_shape *s, const void *a
   return CH_OK;
 }
 
-/* A column of a factor, without the gaps between its rows. */
+/* Copies a column of a factor without the gaps between its rows. */
 static ch_status close_factor(ch_gemm *gemm, int space, int64_t rows, size_t element, const void **factor,
                               int64_t *ld, ch_error *error) {
   void *room;
@@ -276,7 +276,7 @@ static ch_status run_product(ch_gemm *gemm, const ch_gemm_shape *s, const void *
   return run_close(gemm, s, a, b, c, error);
 }
 
-/* Products of BF16 where F32's are faster: those of two such numbers are exact in F32. */
+/* Multiplies BF16 in F32 where that is faster. The product of two such numbers is exact in F32. */
 static ch_status run_widened(ch_gemm *gemm, const ch_gemm_shape *s, const void *a, const void *b, void *c,
                              ch_error *error) {
   const ch_kernels *kernels = gemm->kernels;
@@ -313,7 +313,7 @@ int64_t ch_gemm_packed_count(int64_t k, int64_t n) {
   return ch_gemm_library_packed_count(k, n);
 }
 
-/* Without the library: row by row, in BF16. */
+/* Packs without the library: row by row, in BF16. */
 static ch_status pack_plain(ch_gemm *gemm, int64_t rows, int64_t columns, const void *w, ch_dtype dtype,
                             int64_t ld, uint16_t *factor, uint16_t *transposed, ch_error *error) {
   uint16_t *rounded = factor;
@@ -361,7 +361,7 @@ void ch_gemm_by_panels(ch_gemm *gemm) {
 
 /* --- linear layers -------------------------------------------------------------------------------------- */
 
-/* A panel of weights as the other factor's type, from any. */
+/* Converts a panel of weights of any type to the other factor's type. */
 static ch_status convert_panel(ch_gemm *gemm, int64_t count, const void *weight, ch_dtype from, ch_dtype to,
                                void *panel, ch_error *error) {
   const ch_kernels *kernels = gemm->kernels;

@@ -23,7 +23,7 @@ static void end_piece(piece_list *pieces) {
   pieces->at[++pieces->count] = pieces->pool.size;
 }
 
-/* Byte by byte: the pool may move as it grows. */
+/* Copies byte by byte, because the pool may move as it grows. */
 static void copy_piece(piece_list *pieces, int32_t id) {
   for (size_t i = pieces->at[id]; i < pieces->at[id + 1]; i++) {
     char c = pieces->pool.data[i];

@@ -12,7 +12,7 @@
 #include "text/tokenizer.h"
 
 typedef struct ch_corpus_options {
-  ch_separator separator;
+  ch_document_separator separator;
   double validation; /* share of the text for validation, 0 … 0.5 */
   /* texts that validate, in place of a share, which must be 0; NULL: none */
   const char *const *validation_paths;

@@ -64,7 +64,7 @@ typedef struct preparation {
 } preparation;
 
 void ch_corpus_options_default(ch_corpus_options *options) {
-  *options = (ch_corpus_options){.separator = CH_SEPARATOR_AUTO, .validation = 0.05};
+  *options = (ch_corpus_options){.separator = CH_DOCUMENTS_AUTO, .validation = 0.05};
 }
 
 /* --- writing ids ---------------------------------------------------------------------------------------- */

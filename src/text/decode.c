@@ -5,7 +5,7 @@
 
 #include "base/utf8.h"
 
-/* The decoded text of an id, minus what is stripped from the start of a text. */
+/* Decodes an id, without what is stripped from the start of a text. */
 static ch_status text_of(const ch_tokenizer *tokenizer, int32_t id, bool at_start, const char **text,
                          size_t *size, ch_error *error) {
   size_t piece_size;

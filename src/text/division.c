@@ -173,7 +173,7 @@ ch_status ch_division_open(ch_division *d, const char *const *paths, int count,
     const char *path = d->count < count ? paths[d->count] : options->validation_paths[d->count - count];
     CH_TRY(ch_text_file_open(&text->file, path, error));
     text->separator = text->file.documents
-                          ? CH_SEPARATOR_MARKER
+                          ? CH_DOCUMENTS_MARKER
                           : ch_separator_resolve(options->separator, text->file.text, text->file.size);
     text->before = d->bytes;
     d->bytes += text->file.size;

@@ -14,7 +14,7 @@
 /* A text being read; pages before `released` were returned to the system. */
 typedef struct ch_source_text {
   ch_text_file file;
-  ch_separator separator;
+  ch_document_separator separator;
   uint64_t before; /* bytes of the texts before it */
   size_t released;
 } ch_source_text;

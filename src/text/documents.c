@@ -12,10 +12,10 @@ static const char *find_marker(const char *text, size_t size) {
   return memmem(text, size, CH_DOCUMENT_MARKER, sizeof CH_DOCUMENT_MARKER - 1);
 }
 
-ch_separator ch_separator_resolve(ch_separator separator, const char *text, size_t size) {
-  if (separator != CH_SEPARATOR_AUTO) return separator;
+ch_document_separator ch_separator_resolve(ch_document_separator separator, const char *text, size_t size) {
+  if (separator != CH_DOCUMENTS_AUTO) return separator;
   size_t looked_at = size < LOOKED_AT ? size : LOOKED_AT;
-  return looked_at > 0 && find_marker(text, looked_at) ? CH_SEPARATOR_MARKER : CH_SEPARATOR_NONE;
+  return looked_at > 0 && find_marker(text, looked_at) ? CH_DOCUMENTS_MARKER : CH_DOCUMENTS_NONE;
 }
 
 /* The first empty line at or after `from`: *begin is the newline before it, *end what follows it. Lines may
@@ -35,16 +35,16 @@ static void find_blank_line(const char *text, size_t size, size_t from, size_t *
   }
 }
 
-/* The separator at or after `from`: its first byte, and the first byte after it. */
-static void find_separator(ch_separator separator, const char *text, size_t size, size_t from, size_t *begin,
-                           size_t *end) {
+/* Finds the separator at or after `from`: its first byte, and the first byte after it. */
+static void find_separator(ch_document_separator separator, const char *text, size_t size, size_t from,
+                           size_t *begin, size_t *end) {
   *begin = *end = size;
-  if (separator == CH_SEPARATOR_MARKER) {
+  if (separator == CH_DOCUMENTS_MARKER) {
     const char *marker = find_marker(text + from, size - from);
     if (!marker) return;
     *begin = (size_t)(marker - text);
     *end = *begin + sizeof CH_DOCUMENT_MARKER - 1;
-  } else if (separator == CH_SEPARATOR_BLANK_LINES) {
+  } else if (separator == CH_DOCUMENTS_BLANK_LINES) {
     find_blank_line(text, size, from, begin, end);
   }
 }
@@ -53,13 +53,13 @@ static bool is_newline(char c) {
   return c == '\n' || c == '\r';
 }
 
-bool ch_next_document(ch_separator separator, const char *text, size_t size, size_t *place,
+bool ch_next_document(ch_document_separator separator, const char *text, size_t size, size_t *place,
                       const char **document, size_t *document_size) {
   while (*place < size) {
     size_t first = *place, last, after;
     find_separator(separator, text, size, first, &last, &after);
     *place = after;
-    if (separator != CH_SEPARATOR_NONE) {
+    if (separator != CH_DOCUMENTS_NONE) {
       while (first < last && is_newline(text[first])) first++;
       while (first < last && is_newline(text[last - 1])) last--;
     }

@@ -68,7 +68,7 @@ static ch_status find_match(ch_split_cursor *cursor, ch_error *error) {
   return CH_OK;
 }
 
-/* The part at the cursor, within its stretch; *more false where the stretch ends. */
+/* Finds the part at the cursor, within its stretch; *more is false where the stretch ends. */
 static ch_status part_of_stretch(ch_split_cursor *cursor, ch_split_part *part, bool *more, ch_error *error) {
   if (!cursor->match) CH_TRY(find_match(cursor, error));
   const unsigned char *gap_end = cursor->match ? cursor->match : cursor->stretch_end;

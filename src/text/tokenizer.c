@@ -182,7 +182,8 @@ static ch_status build_matchers(ch_tokenizer *tokenizer, ch_error *error) {
   return CH_OK;
 }
 
-/* Byte-level: the bytes of its characters, or the piece itself if one of them encodes no byte. */
+/* Decodes a byte-level piece: the bytes of its characters, or the piece itself if one of them encodes no
+ * byte. */
 static void decode_bytes(const char *piece, size_t size, ch_text *out) {
   const unsigned char *p = (const unsigned char *)piece, *end = p + size;
   size_t start = out->size;

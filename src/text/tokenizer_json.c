@@ -80,7 +80,7 @@ static ch_status find_half(const ch_tokenizer *tokenizer, int32_t rank, const ch
                  tokenizer->file, rank, ch_piece_for_message(piece, size, shown));
 }
 
-/* One merge, as "a b" or as ["a", "b"]. */
+/* Reads one merge, "a b" or ["a", "b"]. */
 static ch_status read_merge(ch_tokenizer *tokenizer, ch_json_scan *scan, int32_t rank, int32_t *left,
                             int32_t *right, ch_error *error) {
   const char *text;
@@ -160,7 +160,7 @@ static ch_status read_flag(const ch_tokenizer *tokenizer, const json_part *part,
                         part->name);
 }
 
-/* A key that only has one meaning here: absent, null or an empty string. */
+/* Refuses a key that is set: it must be absent, null or an empty string. */
 static ch_status must_be_empty(const ch_tokenizer *tokenizer, const json_part *part, ch_error *error) {
   json_t *json = NULL;
   CH_TRY(parse_part(tokenizer, part, &json, error));

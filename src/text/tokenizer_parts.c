@@ -23,7 +23,7 @@ static ch_status unsupported(const ch_tokenizer *tokenizer, const char *key, con
                  key, value, supported);
 }
 
-/* A boolean member; `fallback` when it is absent or null. */
+/* Reads a boolean member; `fallback` if it is absent or null. */
 static ch_status get_flag(const ch_tokenizer *tokenizer, const json_t *json, const char *key, bool fallback,
                           bool *flag, ch_error *error) {
   const json_t *value = json_object_get(json, key);
@@ -42,7 +42,7 @@ static json_text text_of(const json_t *json) {
   return (json_text){json_string_value(json), json_string_length(json)};
 }
 
-/* A string member, which must be there. */
+/* Reads a string member, which must exist. */
 static ch_status get_text(const ch_tokenizer *tokenizer, const json_t *json, const char *key, json_text *text,
                           ch_error *error) {
   *text = text_of(json_object_get(json, key));

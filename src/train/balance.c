@@ -60,7 +60,7 @@ static int64_t sum_of(const int64_t *load, int64_t experts) {
   return sum;
 }
 
-/* bias [experts] += moved, on the host and back. */
+/* Adds `moved` to bias [experts], on the host, and copies it back. */
 static void move_bias(const ch_value_memory *memory, const ch_tensor *bias, const double *moved) {
   double wide[CH_MAX_EXPERTS];
   float narrow[CH_MAX_EXPERTS];

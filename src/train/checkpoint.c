@@ -268,7 +268,7 @@ ch_status ch_checkpoint_read_source(const char *path, char *source, size_t size,
   return CH_OK;
 }
 
-/* A tensor of the file, that must have this type and shape. */
+/* Finds a tensor of the file, which must have this type and shape. */
 static ch_status find_tensor(const ch_safetensors *file, const char *path, const char *name,
                              const ch_tensor *into, const char **data, ch_error *error) {
   const ch_stored_tensor *stored = ch_safetensors_find(file, name);

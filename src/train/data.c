@@ -47,7 +47,7 @@ static json_t *hex(uint64_t number) {
   return json_string(text);
 }
 
-/* The texts' sizes and hashes: reads them once. */
+/* Reads the texts once, for their sizes and hashes. */
 static ch_status describe_texts(struct ch_data_parts *p, char *const *texts, size_t count, json_t *list,
                                 ch_error *error) {
   for (size_t i = 0; i < count; i++) {

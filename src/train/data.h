@@ -28,8 +28,8 @@ typedef struct ch_data_options {
   /* of the order of the training sequences; the choice of validation documents does not depend on it */
   uint64_t seed;
   bool documents; /* keep documents apart: fill document_start, and pack documents so that few are cut */
-  ch_separator separator; /* what separates documents in the text */
-  double validation;      /* share of the text for validation; 0: a twentieth */
+  ch_document_separator separator; /* what separates documents in the text */
+  double validation;               /* share of the text for validation; 0: a twentieth */
   /* as `data`, text files: they validate, and all of `data` trains; NULL: the share */
   const char *validation_text;
   /* for a model that exists: documents begin with what the tokenizer puts before a text by default */

@@ -89,7 +89,7 @@ void ch_trainer_tell_share(ch_trainer *trainer, ch_share_sink sink, void *contex
   trainer->share_context = context;
 }
 
-/* Runs, and adds to *sums after what other ranks have added to it before. */
+/* Runs a pass and adds to *sums after what other ranks have added before. */
 static ch_status run(ch_trainer *trainer, ch_runner *runner, const ch_runner_call *call, int64_t index,
                      ch_pass_sums *sums, ch_error *error) {
   const void *values;

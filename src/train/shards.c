@@ -93,7 +93,7 @@ static ch_status interrupted(ch_error *error) {
 
 /* --- rows ----------------------------------------------------------------------------------------------- */
 
-/* To one rank, whose own rows stay here. */
+/* Serves one rank; this rank's own rows stay here. */
 static void serve(ch_shards *shards, int64_t round, int rank, bool patient) {
   ch_shard_round *r = round_at(shards, round);
   const int32_t *tokens = patient ? NULL : tokens_of(shards, round, rank);

@@ -56,7 +56,7 @@ static ch_status plan_bytes(ch_trainer *trainer, int64_t sequences, bool trainab
   return CH_OK;
 }
 
-/* The largest divisor of the batch whose activations are small; 1 when none are. */
+/* Chooses the largest divisor of the batch whose activations are small; 1 if none are. */
 static ch_status choose_micro_batch(ch_trainer *trainer, ch_error *error) {
   int64_t batch = trainer->options.batch;
   size_t one = 0, two = 0, made = 0;

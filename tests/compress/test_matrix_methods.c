@@ -249,7 +249,7 @@ static void never_more_than_asked_and_hardly_less(void **state) {
 /* Whatever decides on ranks, and however errors are weighed. */
 static void every_rule_for_ranks_keeps_to_the_budget(void **state) {
   (void)state;
-  static const ch_rank_rule rules[] = {CH_RANK_BY_SHARE, CH_RANK_BY_PROJECTION, CH_RANK_SEARCHED};
+  static const ch_ranks rules[] = {CH_RANKS_SHARE, CH_RANKS_PROJECTION, CH_RANKS_SEARCHED};
   ch_model *model = random_model(GROUPED, GQA);
   ch_calibration *calibration = calibrate(model);
   for (int i = 0; i < METHODS; i++)
@@ -276,7 +276,7 @@ static void ranks_by_projection_are_a_share_of_the_rank_there_can_be(void **stat
   (void)state;
   ch_model *model = random_model(GROUPED, GQA);
   for (double ratio = 0.1; ratio < 0.6; ratio += 0.1) {
-    ch_compress_options options = {.ratio = ratio, .dtype = CH_F32, .ranks = CH_RANK_BY_PROJECTION};
+    ch_compress_options options = {.ratio = ratio, .dtype = CH_F32, .ranks = CH_RANKS_PROJECTION};
     ch_compressed_model made;
     must(ch_compress_svd(model, NULL, &options, &made, &failure));
     double budget = (1 - ratio) * (double)made.before,

@@ -173,7 +173,7 @@ static void searched_ranks_lose_less_than_the_same_share_of_every_matrix(void **
           .ratio = 0.3, .dtype = CH_F32, .group_size = 2, .unweighted = unweighted};
       ch_compressed_model shares, searched;
       must(both[i](model, calibration, &options, &shares, &failure));
-      options.ranks = CH_RANK_SEARCHED;
+      options.ranks = CH_RANKS_SEARCHED;
       must(both[i](model, calibration, &options, &searched, &failure));
       double here = searched_error(model, &searched, calibration, unweighted),
              there = searched_error(model, &shares, calibration, unweighted);

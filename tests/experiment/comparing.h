@@ -158,7 +158,7 @@ static inline ch_status compare(const ch_compare_settings *options, watch *w, ch
   settings.event = on_event;
   settings.stop = on_stop;
   settings.user = w;
-  const ch_compare_outside outside = {.written = on_written};
+  const ch_compare_hooks outside = {.written = on_written};
   return ch_compare(&settings, &outside, comparison, error);
 }
 

@@ -14,7 +14,7 @@
 
 /* --- documents ---------------------------------------------------------------------------------------------- */
 
-static void expect_documents(ch_separator separator, const char *text, const char *const *expected) {
+static void expect_documents(ch_document_separator separator, const char *text, const char *const *expected) {
   size_t place = 0, size = 0;
   const char *document = NULL;
   separator = ch_separator_resolve(separator, text, strlen(text));
@@ -28,13 +28,13 @@ static void expect_documents(ch_separator separator, const char *text, const cha
 
 static void markers_and_blank_lines_separate_documents(void **state) {
   (void)state;
-  expect_documents(CH_SEPARATOR_AUTO, "one\n<|endoftext|>\ntwo\n\nmore<|endoftext|><|endoftext|>\n",
+  expect_documents(CH_DOCUMENTS_AUTO, "one\n<|endoftext|>\ntwo\n\nmore<|endoftext|><|endoftext|>\n",
                    (const char *const[]){"one", "two\n\nmore", NULL});
-  expect_documents(CH_SEPARATOR_AUTO, "one\n\ntwo\n", (const char *const[]){"one\n\ntwo\n", NULL});
-  expect_documents(CH_SEPARATOR_BLANK_LINES, "\none\nstill\n\n\n\ntwo\r\n \r\nthree",
+  expect_documents(CH_DOCUMENTS_AUTO, "one\n\ntwo\n", (const char *const[]){"one\n\ntwo\n", NULL});
+  expect_documents(CH_DOCUMENTS_BLANK_LINES, "\none\nstill\n\n\n\ntwo\r\n \r\nthree",
                    (const char *const[]){"one\nstill", "two", "three", NULL});
-  expect_documents(CH_SEPARATOR_NONE, "a<|endoftext|>b", (const char *const[]){"a<|endoftext|>b", NULL});
-  expect_documents(CH_SEPARATOR_MARKER, "<|endoftext|>\n\n<|endoftext|>", (const char *const[]){NULL});
+  expect_documents(CH_DOCUMENTS_NONE, "a<|endoftext|>b", (const char *const[]){"a<|endoftext|>b", NULL});
+  expect_documents(CH_DOCUMENTS_MARKER, "<|endoftext|>\n\n<|endoftext|>", (const char *const[]){NULL});
 }
 
 /* --- packing ------------------------------------------------------------------------------------------------ */

@@ -159,7 +159,7 @@ static ch_status put_essay(ch_ruler_writer *m, const needles *n, int64_t size, c
 
 /* --- the question -------------------------------------------------------------------------------------------- */
 
-static ch_status put_question(ch_ruler_writer *m, const needles *n, ch_ruler_made *made, ch_error *error) {
+static ch_status put_question(ch_ruler_writer *m, const needles *n, ch_ruler_item *made, ch_error *error) {
   const ch_ruler *r = m->ruler;
   int64_t asked[CH_RULER_MOST_NEEDLES];
   ch_text names = {0};
@@ -186,7 +186,7 @@ static ch_status put_question(ch_ruler_writer *m, const needles *n, ch_ruler_mad
   return status;
 }
 
-ch_status ch_ruler_needles(ch_ruler_writer *m, int64_t size, int64_t index, ch_ruler_made *made,
+ch_status ch_ruler_needles(ch_ruler_writer *m, int64_t size, int64_t index, ch_ruler_item *made,
                            ch_error *error) {
   const ch_ruler *r = m->ruler;
   bool one = r->num_needle_q * r->num_needle_v == 1;

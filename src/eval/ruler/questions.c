@@ -55,7 +55,7 @@ static ch_status put_documents(ch_ruler_writer *m, const ch_ruler_question *q, i
   return done ? CH_OK : ch_no_memory(error);
 }
 
-ch_status ch_ruler_questions(ch_ruler_writer *m, int64_t size, int64_t index, ch_ruler_made *made,
+ch_status ch_ruler_questions(ch_ruler_writer *m, int64_t size, int64_t index, ch_ruler_item *made,
                              ch_error *error) {
   static const char task[] = "Answer the question based on the given documents. Only give me the answer and "
                              "do not output any other words.";

@@ -19,20 +19,20 @@ enum {
 
 /* --- fitting ------------------------------------------------------------------------------------------------- */
 
-static void clear(ch_ruler_made *made) {
+static void clear(ch_ruler_item *made) {
   made->input.size = 0;
   json_decref(made->outputs);
   made->outputs = NULL;
 }
 
-static void release_item(ch_ruler_made *made) {
+static void release_item(ch_ruler_item *made) {
   clear(made);
   ch_text_free(&made->input);
 }
 
 /* Makes an item and counts its tokens, those before it and those of the answer. */
 static ch_status make_item(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t size, int64_t index,
-                           ch_ruler_made *made, int64_t *tokens, ch_error *error) {
+                           ch_ruler_item *made, int64_t *tokens, ch_error *error) {
   clear(made);
   CH_TRY(f->make(m, size, index, made, error));
   ch_text_put(&made->input, "", 1);
@@ -42,7 +42,7 @@ static ch_status make_item(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t si
 
 /* The largest size between two that fits; 0: none does. */
 static ch_status search(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t low, int64_t high,
-                        ch_ruler_made *made, int64_t *found, ch_error *error) {
+                        ch_ruler_item *made, int64_t *found, ch_error *error) {
   *found = 0;
   while (low <= high) {
     int64_t middle = (low + high) / 2, tokens;
@@ -60,7 +60,7 @@ static ch_status search(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t low, 
 /* The largest size that fits one item; 0: none does, and *least is the length of the least size. */
 static ch_status find_size(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t *size, int64_t *least,
                            ch_error *error) {
-  ch_ruler_made made = {0};
+  ch_ruler_item made = {0};
   int64_t tokens;
   ch_status status;
   *size = 0;
@@ -85,7 +85,7 @@ done:
 /* Items of that size; where one turns out too long, with less. */
 static ch_status make_items(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t size, int64_t count,
                             json_t *list, ch_error *error) {
-  ch_ruler_made made = {0};
+  ch_ruler_item made = {0};
   ch_status status = CH_OK;
   for (int64_t i = 0; status == CH_OK && i < count; i++) {
     int64_t used = size, tokens = 0;
@@ -131,7 +131,7 @@ static ch_status make_needles(ch_ruler_writer *m, int64_t count, json_t *list, c
 
 /* The solved example of a CH_RULER_TRACKING. */
 static ch_status make_example(ch_ruler_writer *m, ch_error *error) {
-  ch_ruler_made made = {0};
+  ch_ruler_item made = {0};
   int64_t size, least;
   int64_t names = m->ruler->num_hops + 1;
   ch_ruler_fit fit = {.make = ch_ruler_tracking,

@@ -66,7 +66,7 @@ ch_status ch_ruler_too_short(const ch_ruler_writer *m, int64_t least, ch_error *
       m->request->name, (long long)least, (long long)m->request->written, (long long)m->length);
 }
 
-ch_status ch_ruler_put(ch_ruler_writer *m, json_t *list, ch_ruler_made *made, int64_t tokens,
+ch_status ch_ruler_put(ch_ruler_writer *m, json_t *list, ch_ruler_item *made, int64_t tokens,
                        ch_error *error) {
   json_t *item = json_pack("{s:I, s:s#, s:s, s:O, s:I, s:I}", "index", (json_int_t)json_array_size(list),
                            "input", made->input.data, made->answer, "answer_prefix",

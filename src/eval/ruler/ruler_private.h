@@ -49,22 +49,22 @@ typedef struct ch_ruler_writer {
 } ch_ruler_writer;
 
 /* An item that is being generated. */
-typedef struct ch_ruler_made {
+typedef struct ch_ruler_item {
   ch_text input; /* with the beginning of the answer; NUL-terminated when it is done */
   size_t answer; /* where that begins */
   json_t *outputs;
-} ch_ruler_made;
+} ch_ruler_item;
 
 /* Item `index` with a haystack of `size` parts into *made, which is empty. */
-typedef ch_status (*ch_ruler_maker)(ch_ruler_writer *making, int64_t size, int64_t index, ch_ruler_made *made,
+typedef ch_status (*ch_ruler_maker)(ch_ruler_writer *making, int64_t size, int64_t index, ch_ruler_item *made,
                                     ch_error *error);
-ch_status ch_ruler_needles(ch_ruler_writer *making, int64_t size, int64_t index, ch_ruler_made *made,
+ch_status ch_ruler_needles(ch_ruler_writer *making, int64_t size, int64_t index, ch_ruler_item *made,
                            ch_error *error);
-ch_status ch_ruler_tracking(ch_ruler_writer *making, int64_t size, int64_t index, ch_ruler_made *made,
+ch_status ch_ruler_tracking(ch_ruler_writer *making, int64_t size, int64_t index, ch_ruler_item *made,
                             ch_error *error);
-ch_status ch_ruler_common(ch_ruler_writer *making, int64_t size, int64_t index, ch_ruler_made *made,
+ch_status ch_ruler_common(ch_ruler_writer *making, int64_t size, int64_t index, ch_ruler_item *made,
                           ch_error *error);
-ch_status ch_ruler_questions(ch_ruler_writer *making, int64_t size, int64_t index, ch_ruler_made *made,
+ch_status ch_ruler_questions(ch_ruler_writer *making, int64_t size, int64_t index, ch_ruler_item *made,
                              ch_error *error);
 /* These words have no size to be found by searching: they are fitted by themselves, all items of a length at once. */
 ch_status ch_ruler_frequent(ch_ruler_writer *making, int64_t items, json_t *list, ch_error *error);
@@ -99,7 +99,7 @@ ch_status ch_ruler_add_question(ch_ruler_writer *making, const ch_ruler_question
 /* Tokens of a text as the model reads it, what its tokenizer puts around it included. */
 ch_status ch_ruler_tokens(ch_ruler_writer *making, const char *text, int64_t *tokens, ch_error *error);
 /* Appends an item to the list, which then owns it. */
-ch_status ch_ruler_put(ch_ruler_writer *making, json_t *list, ch_ruler_made *made, int64_t tokens,
+ch_status ch_ruler_put(ch_ruler_writer *making, json_t *list, ch_ruler_item *made, int64_t tokens,
                        ch_error *error);
 /* Random(seed).shuffle of the places 0 ... count - 1, in memory of the caller's; NULL when memory is out. */
 int64_t *ch_ruler_shuffled(const ch_ruler_writer *making, int64_t count);

@@ -107,7 +107,7 @@ static ch_status put_example(ch_ruler_writer *m, ch_text *to, ch_error *error) {
 
 /* --- an item ------------------------------------------------------------------------------------------------- */
 
-ch_status ch_ruler_tracking(ch_ruler_writer *m, int64_t size, int64_t index, ch_ruler_made *made,
+ch_status ch_ruler_tracking(ch_ruler_writer *m, int64_t size, int64_t index, ch_ruler_item *made,
                             ch_error *error) {
   chains c;
   int *lines = NULL;

@@ -66,7 +66,7 @@ static ch_status put_list(ch_ruler_writer *m, int64_t count, int often, int seld
   return status;
 }
 
-ch_status ch_ruler_common(ch_ruler_writer *m, int64_t size, int64_t index, ch_ruler_made *made,
+ch_status ch_ruler_common(ch_ruler_writer *m, int64_t size, int64_t index, ch_ruler_item *made,
                           ch_error *error) {
   bool small = m->length < 4096;
   const ch_ruler *r = m->ruler;
@@ -124,7 +124,7 @@ static bool answers_stand_out(int64_t count, const vocabulary *v) {
   return v->count > ANSWERS + 1 && occurrences(count, ANSWERS + 1) > occurrences(count, ANSWERS + 2);
 }
 
-static ch_status put_coded(ch_ruler_writer *m, const vocabulary *v, int64_t count, ch_ruler_made *made,
+static ch_status put_coded(ch_ruler_writer *m, const vocabulary *v, int64_t count, ch_ruler_item *made,
                            ch_error *error) {
   int64_t total = 0, at = 0;
   made->input.size = 0;
@@ -153,7 +153,7 @@ static ch_status put_coded(ch_ruler_writer *m, const vocabulary *v, int64_t coun
 }
 
 /* An item; *count: its words, 0 for as many as fit, then fewer by steps until they do. */
-static ch_status make_coded(ch_ruler_writer *m, int64_t room, int64_t *count, ch_ruler_made *made,
+static ch_status make_coded(ch_ruler_writer *m, int64_t room, int64_t *count, ch_ruler_item *made,
                             int64_t *tokens, bool *stands_out, ch_error *error) {
   vocabulary v;
   int64_t step = room / 32 > 0 ? room / 32 : 1;
@@ -183,7 +183,7 @@ done:
 }
 
 /* Refuses a length too short for the fewest words of which three are frequent. */
-static ch_status too_short(ch_ruler_writer *m, ch_ruler_made *made, ch_error *error) {
+static ch_status too_short(ch_ruler_writer *m, ch_ruler_item *made, ch_error *error) {
   vocabulary v;
   int64_t tokens, least = 50 * LEAST_VOCABULARY;
   ch_status status = draw_vocabulary(m, LEAST_VOCABULARY, &v, error);
@@ -195,7 +195,7 @@ static ch_status too_short(ch_ruler_writer *m, ch_ruler_made *made, ch_error *er
 }
 
 ch_status ch_ruler_frequent(ch_ruler_writer *m, int64_t items, json_t *list, ch_error *error) {
-  ch_ruler_made made = {0};
+  ch_ruler_item made = {0};
   int64_t room = m->most - m->request->written, fitting = 0, tokens;
   bool stands_out;
   ch_status status = make_coded(m, room, &fitting, &made, &tokens, &stands_out, error);

@@ -272,7 +272,7 @@ static ch_status check_shares(const ch_compare_settings *s, ch_error *error) {
 
 static ch_status check_workers(const ch_compare_workers *workers, ch_error *error) {
   if (workers->shard && workers->engine == CH_ENGINE_NATIVE)
-    return ch_fail(error, CH_ERROR_ARGUMENT, "{shard} is for {engine} pytorch");
+    return ch_fail(error, CH_ERROR_ARGUMENT, "{shard} needs {engine} pytorch");
   if (workers->shard && workers->ranks_per_run < 2)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "{shard} divides a model over the devices that train it; give {ranks_per_run} 2 or more");
@@ -318,7 +318,7 @@ ch_status ch_compare_settings_complete(const ch_compare_settings *given, ch_expe
   CH_TRY(check_ladder(&settings, error));
   CH_TRY(check_shares(&settings, error));
   CH_TRY(check_workers(&settings.workers, error));
-  CH_TRY(ch_asked_tasks_check(&settings, error));
+  CH_TRY(ch_check_task_list(&settings, error));
   if (whole) *whole = settings;
   return CH_OK;
 }
@@ -537,8 +537,8 @@ static ch_status check_stored_settings(const ch_compare_settings *settings, ch_e
 }
 
 ch_status ch_compare_settings_check(const ch_compare_settings *settings, ch_experiment experiment,
-                                    ch_compare_plan *plan, ch_compare_kept *kept, ch_error *error) {
-  *kept = (ch_compare_kept){0};
+                                    ch_compare_plan *plan, ch_stored_settings *kept, ch_error *error) {
+  *kept = (ch_stored_settings){0};
   json_t *asked = describe_settings(settings, experiment, plan, 0);
   char *path = path_of(settings, experiment);
   ch_status status = asked && path ? CH_OK : ch_no_memory(error);

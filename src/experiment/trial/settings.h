@@ -20,19 +20,19 @@ ch_status ch_compare_settings_complete(const ch_compare_settings *given, ch_expe
                                        ch_compare_settings *whole, ch_error *error);
 
 /* The contents of the directory's file of settings. */
-typedef struct ch_compare_kept {
+typedef struct ch_stored_settings {
   bool there;
   /* Tokens (or epochs) that the comparison was started with, if the settings give it more, or earlier ones did; else
    * 0. */
   int64_t grown_from;
-} ch_compare_kept;
+} ch_stored_settings;
 
 /* Compares the settings and the config files with the directory's file of settings. kept->there: there is one, and it
  * has the same, or fewer mechanisms, or fewer tokens (epochs) with the constant schedule. Any other difference is
  * CH_ERROR_ARGUMENT with the option's name and both values. The settings must be complete. With CH_MATCH_TIME the
  * plan gets the budget and the steps that the file keeps. */
 ch_status ch_compare_settings_check(const ch_compare_settings *settings, ch_experiment experiment,
-                                    ch_compare_plan *plan, ch_compare_kept *kept, ch_error *error);
+                                    ch_compare_plan *plan, ch_stored_settings *kept, ch_error *error);
 /* A number that differs where settings differ that decide what is trained. */
 ch_status ch_compare_settings_hash(const ch_compare_settings *settings, ch_experiment experiment,
                                    const ch_compare_plan *plan, uint64_t *hash, ch_error *error);

@@ -416,7 +416,7 @@ static ch_status begin_setup(const ch_compare_settings *settings, bool dry, ch_c
   return ch_agree(all, ch_make_directory(setup->settings.report.out, error), error);
 }
 
-static ch_status check_kept(ch_compare_setup *setup, ch_compare_kept *kept, ch_error *error) {
+static ch_status check_kept(ch_compare_setup *setup, ch_stored_settings *kept, ch_error *error) {
   const ch_compare_settings *s = &setup->settings;
   CH_TRY(ch_compare_settings_check(s, setup->experiment, &setup->plan, kept, error));
   setup->grown_from = kept->grown_from;
@@ -429,7 +429,7 @@ static ch_status check_kept(ch_compare_setup *setup, ch_compare_kept *kept, ch_e
 ch_status ch_compare_setup_plan(const ch_compare_settings *settings, ch_experiment experiment, bool dry,
                                 ch_comparison *comparison, ch_compare_setup *setup, ch_error *error) {
   ch_compare_settings own = *settings;
-  ch_compare_kept kept;
+  ch_stored_settings kept;
   if (!dry && !ch_ranks_leads(settings->workers.ranks)) own.event = NULL; /* only rank 0 reports progress */
   *setup = (ch_compare_setup){
       .experiment = experiment, .scheduler.groups = 1, .comparison = comparison, .dry = dry};

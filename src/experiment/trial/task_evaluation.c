@@ -17,10 +17,10 @@ static bool is_like_one_before(const ch_compare_plan *plan, int model) {
 
 ch_status ch_compare_check_tasks(ch_compare_setup *setup, ch_task_checker check, ch_error *error) {
   ch_comparison *c = setup->comparison;
-  ch_asked_task *tasks;
+  ch_listed_task *tasks;
   int count;
   if (!check) return CH_OK;
-  CH_TRY(ch_asked_tasks_read(setup->settings.verdict.tasks, &c->arena, &tasks, &count, error));
+  CH_TRY(ch_read_task_list(setup->settings.verdict.tasks, &c->arena, &tasks, &count, error));
   for (int t = 0; t < count; t++)
     for (int i = 0; i < setup->plan.count; i++)
       if (!is_like_one_before(&setup->plan, i))
@@ -32,19 +32,19 @@ ch_status ch_compare_check_tasks(ch_compare_setup *setup, ch_task_checker check,
 /* --- answers ----------------------------------------------------------------------------------------------------- */
 
 /* The place of the task's answer: one with as many items is reused, one with another number of them is replaced. */
-static int task_index(const ch_model_result *model, const ch_asked_task *task) {
+static int task_index(const ch_model_result *model, const ch_listed_task *task) {
   for (int i = 0; i < model->task_count; i++)
     if (strcmp(model->tasks[i].task, task->spelling) == 0) return i;
   return model->task_count;
 }
 
-static bool is_answered(const ch_model_result *model, const ch_asked_task *task, int64_t limit) {
+static bool is_answered(const ch_model_result *model, const ch_listed_task *task, int64_t limit) {
   int place = task_index(model, task);
   return place < model->task_count && model->tasks[place].limit == limit;
 }
 
 static ch_status ask_model(ch_compare_setup *setup, ch_task_asker ask, const char *directory,
-                           const ch_asked_task *tasks, int count, ch_model_result *model, bool *asked,
+                           const ch_listed_task *tasks, int count, ch_model_result *model, bool *asked,
                            ch_error *error) {
   const ch_compare_settings *s = &setup->settings;
   ch_arena *arena = &setup->comparison->arena;
@@ -68,10 +68,10 @@ static ch_status ask_model(ch_compare_setup *setup, ch_task_asker ask, const cha
 
 ch_status ch_compare_ask_tasks(ch_compare_setup *setup, ch_task_asker ask, bool *asked, ch_error *error) {
   ch_comparison *c = setup->comparison;
-  ch_asked_task *tasks;
+  ch_listed_task *tasks;
   int count;
   *asked = false;
-  CH_TRY(ch_asked_tasks_read(setup->settings.verdict.tasks, &c->arena, &tasks, &count, error));
+  CH_TRY(ch_read_task_list(setup->settings.verdict.tasks, &c->arena, &tasks, &count, error));
   for (int i = 0; count && i < c->count; i++) {
     if (!ch_compare_has_weights(setup, &c->models[i])) continue;
     const char *directory =

@@ -8,12 +8,12 @@
 /* Asks the model in `directory` one task. Of *answer the caller has filled `task` and `limit`; strings go into the
  * arena. */
 typedef ch_status (*ch_task_asker)(const ch_compare_settings *settings, const ch_model_result *model,
-                                   const char *directory, const ch_asked_task *task, ch_arena *arena,
+                                   const char *directory, const ch_listed_task *task, ch_arena *arena,
                                    ch_task_result *answer, ch_error *error);
 
 /* Checks that a task can be evaluated on models with this configuration. Makes or reads its items. */
 typedef ch_status (*ch_task_checker)(const ch_compare_settings *settings, const ch_config *config,
-                                     const struct ch_tokenizer *tokenizer, const ch_asked_task *task,
+                                     const struct ch_tokenizer *tokenizer, const ch_listed_task *task,
                                      ch_error *error);
 
 /* Checks before training that all tasks can be evaluated on the planned models. `check` may be NULL. */

@@ -7,7 +7,7 @@
 #include "eval/tasks/task.h"
 
 /* "ruler:vt@256=essays.txt": name and items. RULER's names end before the length. */
-static ch_status read_task(char *word, ch_arena *arena, ch_asked_task *task, ch_error *error) {
+static ch_status read_task(char *word, ch_arena *arena, ch_listed_task *task, ch_error *error) {
   char *equals = strchr(word, '=');
   task->spelling = ch_arena_strdup(arena, word);
   if (!task->spelling) return ch_no_memory(error);
@@ -29,15 +29,15 @@ static ch_status read_task(char *word, ch_arena *arena, ch_asked_task *task, ch_
   return ch_fail(error, CH_ERROR_ARGUMENT, "{tasks}: %.80s needs its items; write %.80s=FILE", word, word);
 }
 
-ch_status ch_asked_tasks_read(const char *list, ch_arena *arena, ch_asked_task **tasks, int *count,
-                              ch_error *error) {
+ch_status ch_read_task_list(const char *list, ch_arena *arena, ch_listed_task **tasks, int *count,
+                            ch_error *error) {
   *count = 0;
   *tasks = NULL;
   if (!list) return CH_OK;
   size_t words = 1;
   for (const char *c = list; *c; c++) words += *c == ',';
   char *rest = ch_arena_strdup(arena, list);
-  ch_asked_task *read = ch_arena_alloc(arena, words * sizeof *read);
+  ch_listed_task *read = ch_arena_alloc(arena, words * sizeof *read);
   if (!rest || !read) return ch_no_memory(error);
   for (char *word; (word = strsep(&rest, ","));) {
     CH_TRY(read_task(word, arena, &read[*count], error));
@@ -50,16 +50,16 @@ ch_status ch_asked_tasks_read(const char *list, ch_arena *arena, ch_asked_task *
   return CH_OK;
 }
 
-ch_status ch_asked_tasks_check(const ch_compare_settings *settings, ch_error *error) {
+ch_status ch_check_task_list(const ch_compare_settings *settings, ch_error *error) {
   ch_arena arena = {0};
-  ch_asked_task *tasks;
+  ch_listed_task *tasks;
   int count;
   if (settings->verdict.tasks && settings->vision.images)
     return ch_fail(error, CH_ERROR_ARGUMENT, "{tasks} is for text; image models cannot answer them");
   if (settings->verdict.task_items < 0)
     return ch_fail(error, CH_ERROR_ARGUMENT, "{task_items} is %lld; it is a number of items, or 0 for all",
                    (long long)settings->verdict.task_items);
-  ch_status status = ch_asked_tasks_read(settings->verdict.tasks, &arena, &tasks, &count, error);
+  ch_status status = ch_read_task_list(settings->verdict.tasks, &arena, &tasks, &count, error);
   for (int i = 0; status == CH_OK && i < count; i++)
     if (tasks[i].items && access(tasks[i].items, R_OK) != 0)
       status = ch_fail(error, CH_ERROR_IO, "{tasks}: the items of %.80s, %.200s, cannot be read",

@@ -8,17 +8,17 @@
 #include "base/error.h"
 
 /* A task of the list; strings belong to the arena that it was read into. */
-typedef struct ch_asked_task {
+typedef struct ch_listed_task {
   const char *spelling; /* as the list has it */
   const char *name;     /* before the = */
   const char *items;    /* the file behind it, or NULL */
-} ch_asked_task;
+} ch_listed_task;
 
 /* Reads a list (NULL: no task). An empty name, a name that comes twice and one that is no task are
  * CH_ERROR_ARGUMENT. */
-ch_status ch_asked_tasks_read(const char *list, ch_arena *arena, ch_asked_task **tasks, int *count,
-                              ch_error *error);
-/* Like ch_asked_tasks_read, for settings, where the list is not stored; files of items must exist too. */
-ch_status ch_asked_tasks_check(const ch_compare_settings *settings, ch_error *error);
+ch_status ch_read_task_list(const char *list, ch_arena *arena, ch_listed_task **tasks, int *count,
+                            ch_error *error);
+/* Like ch_read_task_list, for settings, where the list is not stored; files of items must exist too. */
+ch_status ch_check_task_list(const ch_compare_settings *settings, ch_error *error);
 
 #endif

@@ -80,7 +80,7 @@ static ch_status append_forward_by_id(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* The rows of the tokens' ids. */
+/* Streams the rows of the tokens' ids. */
 static void append_stream_by_id(const ch_stream_call *call) {
   const ch_append *place = call->node->attributes;
   const ch_cache *cache = call->run->cache;

@@ -140,7 +140,7 @@ static ch_state_view attend_part_of(const ch_run *run, const ch_node *node, int 
   return view;
 }
 
-/* Where keys and values come from: this run, or through the stream from the cache. */
+/* Chooses where keys and values come from: this run, or through the stream from the cache. */
 static ch_status choose_producer(const ch_run *run, const ch_node *node, ch_attend *args, ch_stream *stream) {
   const attend *attributes = node->attributes;
   args->producer = &ch_tile_producer_dense;
@@ -224,7 +224,7 @@ static laid_space space_of(const ch_run *run, const ch_attend *args, const ch_st
   return space;
 }
 
-/* Attention of a sequence over spans of tokens, one after the other. */
+/* Attends a sequence over spans of tokens, one after the other. */
 static ch_status attend_laid(const ch_run *run, const ch_attend *args, const ch_stream *stream,
                              int64_t sequence, int64_t tokens) {
   const laid_space space = space_of(run, args, stream, tokens);

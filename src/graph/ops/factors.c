@@ -35,7 +35,7 @@ static ch_status packed_shape(ch_node *node, ch_error *error) {
   return ch_shape_matrix(node, 1, ch_gemm_packed_count(in, out) + ch_gemm_packed_count(out, in));
 }
 
-/* W^T first. */
+/* Packs W and W^T; W^T is first in the output. */
 static ch_status pack(ch_run *run, const ch_node *node) {
   const ch_node *weight = node->in[0];
   int64_t out = weight->shape[0], in = weight->shape[1];

@@ -138,7 +138,7 @@ static ch_status lm_loss_forward(ch_run *run, const ch_node *node) {
 
 /* --- backward ------------------------------------------------------------------------------------------- */
 
-/* Both passes in one: the loss of every row, dx = dlogits W and dW = dlogits^T x. */
+/* Computes both passes: the loss of every row, dx = dlogits W and dW = dlogits^T x. */
 static ch_status lm_loss_backward(ch_run *run, const ch_node *node) {
   const lm_loss *attributes = node->attributes;
   const ch_node *x = node->in[0], *weight = node->in[1];

@@ -79,7 +79,7 @@ static void find_losses(ch_run *run, const ch_node *node, int64_t first, int64_t
   }
 }
 
-/* Both passes in one: the loss of every row, dx = dlogits W and dW = dlogits^T x. */
+/* Computes both passes: the loss of every row, dx = dlogits W and dW = dlogits^T x. */
 static ch_status lm_loss_bf16_backward(ch_run *run, const ch_node *node) {
   const ch_node *x = node->in[X];
   int64_t rows = x->shape[0], width = x->shape[1], vocabulary = node->in[WEIGHT]->shape[0];

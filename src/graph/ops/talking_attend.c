@@ -45,7 +45,7 @@ static int64_t talking_attend_saved(const ch_node *node) {
   return ch_node_rows(node) * attributes->spec.heads; /* log-sum-exp */
 }
 
-/* Sizes, and where keys and values come from: this run, or through the stream from the cache. */
+/* Fills in sizes, and where keys and values come from: this run, or through the stream from the cache. */
 static ch_status talking_attend_describe(const ch_run *run, const ch_node *node, ch_stream *stream,
                                          ch_attend *args) {
   const ch_attend_spec *spec = &((const talking *)node->attributes)->spec;

@@ -1,5 +1,5 @@
 /* Writes a command line: words quoted for a shell, counts with suffixes. */
-#include "cli/typed_command.h"
+#include "cli/command_text.h"
 
 #include <string.h>
 
@@ -30,7 +30,7 @@ static void put_count(int64_t count, ch_text *text) {
     ch_text_printf(text, "%lld", (long long)count);
 }
 
-void ch_put_typed(const char *name, const ch_option *options, const void *arguments, ch_text *text) {
+void ch_put_command_line(const char *name, const ch_option *options, const void *arguments, ch_text *text) {
   const char *const *positional = arguments; /* a command's first member */
   ch_text_printf(text, "crosshead %s", name);
   for (int i = 0; i < CH_POSITIONAL_MAX && positional[i]; i++) {
