@@ -1,4 +1,4 @@
-/* The log waits for nobody: a line that standard error has no room for is dropped. */
+/* Writes the access log without blocking: a line is dropped if standard error cannot accept it at once. */
 #include "serve/access_log.h"
 
 #include <poll.h>
@@ -11,7 +11,7 @@
 
 enum { SHOWN_PATH = 200 };
 
-/* Control characters and what is not ASCII as \x1b. */
+/* Writes control characters and non-ASCII bytes as \x1b. */
 static void put_escaped(ch_text *line, const char *word, size_t most) {
   for (size_t i = 0; word[i] && i < most; i++) {
     unsigned char c = (unsigned char)word[i];
@@ -22,13 +22,13 @@ static void put_escaped(ch_text *line, const char *word, size_t most) {
   }
 }
 
-static void put_tokens(ch_text *line, const ch_writing *writing) {
+static void put_tokens(ch_text *line, const ch_text_job *job) {
   long long prompt = 0, cached = 0, written = 0;
-  for (int p = 0; p < writing->prompt_count; p++) {
-    const ch_prompt *given = &writing->prompts[p];
+  for (int p = 0; p < job->prompt_count; p++) {
+    const ch_prompt *given = &job->prompts[p];
     prompt += (long long)given->ids.size;
     cached += given->cached;
-    for (int64_t k = 0; given->choices && k < writing->asked.n; k++) written += given->choices[k].tokens;
+    for (int64_t k = 0; given->choices && k < job->fields.n; k++) written += given->choices[k].tokens;
   }
   ch_text_printf(line, ", %lld prompt tokens (%lld reused), %lld written", prompt, cached, written);
 }
@@ -44,7 +44,7 @@ void ch_log_request(const ch_exchange *exchange, unsigned status) {
   ch_text_puts(&line, " ");
   put_escaped(&line, exchange->path, SHOWN_PATH);
   ch_text_printf(&line, " %u %.1f ms", status, 1e3 * (ch_clock() - exchange->began));
-  if (status != CH_LEFT && exchange->writing) put_tokens(&line, exchange->writing);
+  if (status != CH_CLIENT_CLOSED && exchange->job) put_tokens(&line, exchange->job);
   ch_text_puts(&line, "\n");
   struct pollfd ready = {.fd = STDERR_FILENO, .events = POLLOUT};
   if (!line.failed && poll(&ready, 1, 0) == 1 && ready.revents & POLLOUT) {

@@ -1,4 +1,5 @@
-/* One line on standard error for each request: never what a prompt or a text says, never a key. */
+/* The access log: one line on standard error for each request. It never contains prompts, generated text
+   or keys. */
 #ifndef CH_SERVE_ACCESS_LOG_H
 #define CH_SERVE_ACCESS_LOG_H
 

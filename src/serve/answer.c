@@ -1,4 +1,4 @@
-/* Parts of answers. */
+/* Writes the parts of an answer that every API shares: header, usage, tokens and log-probabilities. */
 #include "serve/answer.h"
 
 #include <math.h>
@@ -6,12 +6,12 @@
 #include "base/json.h"
 
 ch_view ch_view_of(const ch_exchange *exchange, int64_t index) {
-  const ch_writing *writing = exchange->writing;
-  const ch_prompt *prompt = &writing->prompts[index / writing->asked.n];
+  const ch_text_job *job = exchange->job;
+  const ch_prompt *prompt = &job->prompts[index / job->fields.n];
   return (ch_view){.server = exchange->server,
-                   .writing = writing,
+                   .job = job,
                    .prompt = prompt,
-                   .choice = &prompt->choices[index % writing->asked.n],
+                   .choice = &prompt->choices[index % job->fields.n],
                    .index = index};
 }
 
@@ -19,12 +19,12 @@ const char *ch_finish_reason(const ch_choice *choice) {
   return choice->end == CH_END_TOKEN || choice->end == CH_END_STRING ? "stop" : "length";
 }
 
-void ch_put_usage(ch_text *json, const ch_writing *writing) {
+void ch_put_usage(ch_text *json, const ch_text_job *job) {
   long long prompt = 0, written = 0, cached = 0;
-  for (int p = 0; p < writing->prompt_count; p++) {
-    prompt += (long long)writing->prompts[p].ids.size;
-    cached += writing->prompts[p].cached;
-    for (int64_t k = 0; k < writing->asked.n; k++) written += writing->prompts[p].choices[k].tokens;
+  for (int p = 0; p < job->prompt_count; p++) {
+    prompt += (long long)job->prompts[p].ids.size;
+    cached += job->prompts[p].cached;
+    for (int64_t k = 0; k < job->fields.n; k++) written += job->prompts[p].choices[k].tokens;
   }
   ch_text_printf(json,
                  "{\"prompt_tokens\":%lld,\"completion_tokens\":%lld,\"total_tokens\":%lld,"
@@ -43,8 +43,8 @@ void ch_put_member(ch_text *json, const char *name, const char *text, size_t siz
 
 void ch_put_head(ch_text *json, const ch_exchange *exchange, const char *object) {
   const ch_server *server = exchange->server;
-  ch_text_printf(json, "\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,\"model\":", exchange->writing->id,
-                 object, (long long)exchange->writing->created);
+  ch_text_printf(json, "\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,\"model\":", exchange->job->id,
+                 object, (long long)exchange->job->created);
   ch_json_put_string(json, server->name);
   ch_text_printf(json, ",\"system_fingerprint\":\"%s\"", server->fingerprint);
 }

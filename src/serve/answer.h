@@ -1,53 +1,54 @@
-/* Parts of answers that all forms share. */
+/* Writers of answers: the parts that every API shares, and one table of functions for each API. */
 #ifndef CH_SERVE_ANSWER_H
 #define CH_SERVE_ANSWER_H
 
-#include "serve/names.h"
+#include "serve/token_names.h"
 #include "serve/server.h"
 
-/* One choice of an answer: choice k of a prompt. */
+/* One choice of an answer, with the prompt that it continues. */
 typedef struct ch_view {
   ch_server *server;
-  const ch_writing *writing;
+  const ch_text_job *job;
   const ch_prompt *prompt;
   const ch_choice *choice;
-  int64_t index; /* among all choices */
+  int64_t index; /* over the choices of all prompts */
 } ch_view;
 
 ch_view ch_view_of(const ch_exchange *exchange, int64_t index);
 
 /* "stop" or "length". */
 const char *ch_finish_reason(const ch_choice *choice);
-/* Appends `,"usage":{...}`-like: the object alone, of what is written so far. */
-void ch_put_usage(ch_text *json, const ch_writing *writing);
+/* Appends the usage object, counting the tokens generated so far. */
+void ch_put_usage(ch_text *json, const ch_text_job *job);
 /* Appends `"id":...,"object":...,"created":...,"model":...,"system_fingerprint":...`. */
 void ch_put_head(ch_text *json, const ch_exchange *exchange, const char *object);
-/* Appends a log-probability so that reading gives the same double; -9999 for minus infinity, which JSON does not have. */
+/* Appends a log-probability that parses back to the same double. Minus infinity, which JSON cannot
+   represent, is written as -9999. */
 void ch_put_log_probability(ch_text *json, double value);
 /* Appends `"token":...,"logprob":...,"bytes":[...]`. */
 void ch_put_token(ch_text *json, const ch_tokenizer *tokenizer, int32_t token, double log_probability);
-/* Appends bytes of text as a JSON string. */
+/* Appends text as a JSON string. */
 void ch_put_json_text(ch_text *json, const char *text, size_t size);
 /* Appends `,"NAME":` and the string. */
 void ch_put_member(ch_text *json, const char *name, const char *text, size_t size);
 
-/* How a form writes its answers. `piece` [size] is the text that a token released. Events are whole, from "data: " to the empty
-   line. */
-typedef struct ch_style {
+/* The functions that write the answers of one API. `piece` [size] is the text that a token released. Each
+   event is complete, from "data: " to the empty line. */
+typedef struct ch_answer_format {
   void (*begin)(ch_text *out, const ch_exchange *exchange,
-                const ch_view *view); /* NULL: a choice has no first event */
+                const ch_view *view); /* NULL: choices have no opening event */
   void (*token)(ch_text *out, const ch_exchange *exchange, const ch_view *view, const char *piece,
-                size_t size, const ch_record *record, const ch_token_probability *top);
+                size_t size, const ch_token_record *record, const ch_token_probability *top);
   void (*finish)(ch_text *out, const ch_exchange *exchange, const ch_view *view, const char *piece,
                  size_t size);
   void (*end)(ch_text *out, const ch_exchange *exchange);
   void (*whole)(ch_text *out, const ch_exchange *exchange);
   bool waits_for_prompt; /* `begin` needs the tokens of the prompt */
-  bool waits_for_text;   /* a token with probabilities is sent once its text is */
-} ch_style;
-extern const ch_style ch_completion_style, ch_chat_style, ch_native_style;
-static inline const ch_style *ch_style_of(ch_form form) {
-  return form == CH_CHAT ? &ch_chat_style : form == CH_NATIVE ? &ch_native_style : &ch_completion_style;
+  bool waits_for_text;   /* a token with probabilities is held until its text is released */
+} ch_answer_format;
+extern const ch_answer_format ch_completion_format, ch_chat_format, ch_native_format;
+static inline const ch_answer_format *ch_answer_format_of(ch_form form) {
+  return form == CH_CHAT ? &ch_chat_format : form == CH_NATIVE ? &ch_native_format : &ch_completion_format;
 }
 
 #endif

@@ -1,20 +1,21 @@
-/* Answers of /v1/chat/completions. */
+/* Writes the answers of /v1/chat/completions. */
 #include "serve/answer.h"
 
-/* Returns true for tokens whose text is in the content: not special ones, and not those of a stop string. */
-static bool has_text(const ch_view *view, const ch_record *record, int64_t bytes) {
+/* Returns true if the token's text is part of the content. Special tokens and the tokens of a stop string
+   are not. */
+static bool has_text(const ch_view *view, const ch_token_record *record, int64_t bytes) {
   return !record->ends && record->byte < bytes &&
          !ch_tokenizer_is_special(view->server->tokenizer, record->token);
 }
 
-/* The log-probability of a token and the likeliest ones of its place. */
-static void put_probabilities(ch_text *out, const ch_view *view, const ch_record *record,
+/* Writes the log-probability of a token and the likeliest alternatives. */
+static void put_probabilities(ch_text *out, const ch_view *view, const ch_token_record *record,
                               const ch_token_probability *top) {
   const ch_tokenizer *tokenizer = view->server->tokenizer;
   ch_text_puts(out, "{");
   ch_put_token(out, tokenizer, record->token, record->log_probability);
   ch_text_puts(out, ",\"top_logprobs\":[");
-  for (int64_t i = 0; i < view->writing->asked.top; i++) {
+  for (int64_t i = 0; i < view->job->fields.top; i++) {
     ch_text_puts(out, i ? ",{" : "{");
     ch_put_token(out, tokenizer, top[i].token, top[i].log_probability);
     ch_text_puts(out, "}");
@@ -32,9 +33,9 @@ static void open_event(ch_text *out, const ch_exchange *exchange, const ch_view 
 
 static void close_event(ch_text *out, const ch_view *view) {
   ch_text_puts(out, "}]");
-  if (view->writing->asked.continuous_usage) {
+  if (view->job->fields.continuous_usage) {
     ch_text_puts(out, ",\"usage\":");
-    ch_put_usage(out, view->writing);
+    ch_put_usage(out, view->job);
   }
   ch_text_puts(out, "}\n\n");
 }
@@ -45,9 +46,9 @@ static void begin(ch_text *out, const ch_exchange *exchange, const ch_view *view
   close_event(out, view);
 }
 
-/* The content of an event, with the probabilities of a token or without. */
+/* Writes an event with content; `record` NULL omits the log-probabilities. */
 static void put_content(ch_text *out, const ch_exchange *exchange, const ch_view *view, const char *piece,
-                        size_t size, const ch_record *record, const ch_token_probability *top) {
+                        size_t size, const ch_token_record *record, const ch_token_probability *top) {
   open_event(out, exchange, view);
   ch_text_puts(out, "{\"content\":");
   ch_put_json_text(out, piece, size);
@@ -63,8 +64,8 @@ static void put_content(ch_text *out, const ch_exchange *exchange, const ch_view
 }
 
 static void token(ch_text *out, const ch_exchange *exchange, const ch_view *view, const char *piece,
-                  size_t size, const ch_record *record, const ch_token_probability *top) {
-  bool probable = view->writing->asked.top >= 0 && has_text(view, record, INT64_MAX);
+                  size_t size, const ch_token_record *record, const ch_token_probability *top) {
+  bool probable = view->job->fields.top >= 0 && has_text(view, record, INT64_MAX);
   if (size > 0 || probable) put_content(out, exchange, view, piece, size, probable ? record : NULL, top);
 }
 
@@ -77,11 +78,11 @@ static void finish(ch_text *out, const ch_exchange *exchange, const ch_view *vie
 }
 
 static void end(ch_text *out, const ch_exchange *exchange) {
-  if (exchange->writing->asked.include_usage) {
+  if (exchange->job->fields.include_usage) {
     ch_text_puts(out, "data: {");
     ch_put_head(out, exchange, "chat.completion.chunk");
     ch_text_puts(out, ",\"choices\":[],\"usage\":");
-    ch_put_usage(out, exchange->writing);
+    ch_put_usage(out, exchange->job);
     ch_text_puts(out, "}\n\n");
   }
   ch_text_puts(out, "data: [DONE]\n\n");
@@ -90,8 +91,8 @@ static void end(ch_text *out, const ch_exchange *exchange) {
 /* --- the whole answer -------------------------------------------------------------------------------------------------- */
 
 static void put_choice(ch_text *out, const ch_view *view) {
-  const ch_written *written = &view->choice->written;
-  int64_t width = view->writing->asked.top;
+  const ch_token_list *written = &view->choice->written;
+  int64_t width = view->job->fields.top;
   bool first = true;
   ch_text_printf(out, "{\"index\":%lld,\"message\":{\"role\":\"assistant\"", (long long)view->index);
   ch_put_member(out, "content", written->text.data, written->text.size);
@@ -115,15 +116,15 @@ static void whole(ch_text *out, const ch_exchange *exchange) {
   ch_text_puts(out, "{");
   ch_put_head(out, exchange, "chat.completion");
   ch_text_puts(out, ",\"choices\":[");
-  for (int64_t i = 0; i < exchange->writing->asked.n; i++) {
+  for (int64_t i = 0; i < exchange->job->fields.n; i++) {
     ch_view view = ch_view_of(exchange, i);
     if (i) ch_text_puts(out, ",");
     put_choice(out, &view);
   }
   ch_text_puts(out, "],\"usage\":");
-  ch_put_usage(out, exchange->writing);
+  ch_put_usage(out, exchange->job);
   ch_text_puts(out, "}");
 }
 
-const ch_style ch_chat_style = {
+const ch_answer_format ch_chat_format = {
     .begin = begin, .token = token, .finish = finish, .end = end, .whole = whole, .waits_for_text = true};

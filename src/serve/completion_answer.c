@@ -1,20 +1,21 @@
-/* Answers of /v1/completions. */
+/* Writes the answers of /v1/completions. Log-probabilities are four parallel lists, as in OpenAI's legacy
+   API. */
 #include <math.h>
 
 #include "serve/answer.h"
 
 /* --- log-probabilities: four lists ------------------------------------------------------------------------------------ */
 
-/* Records of one sequence, and their likeliest tokens. */
+/* Consecutive tokens with their likeliest alternatives. */
 typedef struct part {
-  const ch_record *records;
+  const ch_token_record *records;
   const ch_token_probability *top; /* [count, width] */
   size_t count;
   int64_t width;
-  int64_t shift; /* characters before the part's text */
+  int64_t shift; /* characters of text before the part */
 } part;
 
-/* Bytes of the prompt's text that are shown. */
+/* Returns the number of characters in the echoed prompt. */
 static size_t echo_characters(const ch_prompt *prompt) {
   size_t characters = 0;
   for (size_t i = 0; i < prompt->text_size; i++)
@@ -22,7 +23,8 @@ static size_t echo_characters(const ch_prompt *prompt) {
   return characters;
 }
 
-/* One of the likeliest, unless a likelier one has its name. Returns true if it is there. */
+/* Writes one of the likeliest tokens, unless a likelier token has the same text. Returns true if it was
+   written. */
 static bool put_likely(ch_text *json, const ch_tokenizer *tokenizer, const ch_token_probability *top,
                        int64_t index, bool first) {
   for (int64_t i = 0; i < index; i++)
@@ -34,8 +36,8 @@ static bool put_likely(ch_text *json, const ch_tokenizer *tokenizer, const ch_to
   return true;
 }
 
-/* The likeliest tokens of one place, and the chosen one if it is not among them. */
-static void put_top(ch_text *json, const ch_tokenizer *tokenizer, const ch_record *record,
+/* Writes the likeliest tokens of one position, and the chosen token if it is not among them. */
+static void put_top(ch_text *json, const ch_tokenizer *tokenizer, const ch_token_record *record,
                     const ch_token_probability *top, int64_t width) {
   bool first = true, has_chosen = false;
   ch_text_puts(json, "{");
@@ -50,14 +52,14 @@ static void put_top(ch_text *json, const ch_tokenizer *tokenizer, const ch_recor
   ch_text_puts(json, "}");
 }
 
-/* One of the four lists, over all parts. */
+/* Writes one of the four lists over all parts. */
 enum list { TOKENS, NUMBERS, TOPS, OFFSETS };
 static void put_list(ch_text *json, const ch_tokenizer *tokenizer, enum list list, const part *parts,
                      int count) {
   bool first = true;
   for (int p = 0; p < count; p++) {
     for (size_t i = 0; i < parts[p].count; i++) {
-      const ch_record *record = &parts[p].records[i];
+      const ch_token_record *record = &parts[p].records[i];
       if (!first) ch_text_puts(json, ",");
       first = false;
       if (list == TOKENS) {
@@ -69,7 +71,7 @@ static void put_list(ch_text *json, const ch_tokenizer *tokenizer, enum list lis
       } else if (list == NUMBERS) {
         ch_put_log_probability(json, record->log_probability);
       } else {
-        const int64_t width = parts[p].width; /* 0: there is no list */
+        const int64_t width = parts[p].width; /* 0: `top` is NULL */
         put_top(json, tokenizer, record, width ? parts[p].top + (int64_t)i * width : NULL, width);
       }
     }
@@ -87,22 +89,22 @@ static void put_lists(ch_text *json, const ch_tokenizer *tokenizer, const part *
 }
 
 static int64_t width_of(const ch_view *view) {
-  return view->writing->asked.top > 0 ? view->writing->asked.top : 0;
+  return view->job->fields.top > 0 ? view->job->fields.top : 0;
 }
 
 static part echo_part(const ch_view *view) {
-  const ch_written *echo = &view->prompt->echo;
+  const ch_token_list *echo = &view->prompt->echo;
   return (part){.records = echo->records, .top = echo->top, .count = echo->count, .width = width_of(view)};
 }
 
-/* Characters before the text of a choice. */
+/* Returns the number of characters before the text of a choice. */
 static int64_t shift_of(const ch_view *view) {
-  return view->writing->asked.echo ? (int64_t)echo_characters(view->prompt) : 0;
+  return view->job->fields.echo ? (int64_t)echo_characters(view->prompt) : 0;
 }
 
 /* --- events ---------------------------------------------------------------------------------------------------------- */
 
-/* An event up to its log-probabilities. */
+/* Writes an event up to its log-probabilities. */
 static void open_event(ch_text *out, const ch_exchange *exchange, const ch_view *view, const char *piece,
                        size_t size, const char *finish) {
   ch_text_puts(out, "data: {");
@@ -115,19 +117,19 @@ static void open_event(ch_text *out, const ch_exchange *exchange, const ch_view 
 
 static void close_event(ch_text *out, const ch_view *view) {
   ch_text_puts(out, "}]");
-  if (view->writing->asked.continuous_usage) {
+  if (view->job->fields.continuous_usage) {
     ch_text_puts(out, ",\"usage\":");
-    ch_put_usage(out, view->writing);
+    ch_put_usage(out, view->job);
   }
   ch_text_puts(out, "}\n\n");
 }
 
-/* With echo: the prompt. */
+/* With `echo`, writes the prompt as the first event. */
 static void begin(ch_text *out, const ch_exchange *exchange, const ch_view *view) {
-  if (!view->writing->asked.echo) return;
+  if (!view->job->fields.echo) return;
   open_event(out, exchange, view, view->prompt->text, view->prompt->text_size, NULL);
   part echo = echo_part(view);
-  if (view->writing->asked.top >= 0)
+  if (view->job->fields.top >= 0)
     put_lists(out, view->server->tokenizer, &echo, 1);
   else
     ch_text_puts(out, "null");
@@ -135,8 +137,8 @@ static void begin(ch_text *out, const ch_exchange *exchange, const ch_view *view
 }
 
 static void token(ch_text *out, const ch_exchange *exchange, const ch_view *view, const char *piece,
-                  size_t size, const ch_record *record, const ch_token_probability *top) {
-  bool probable = view->writing->asked.top >= 0;
+                  size_t size, const ch_token_record *record, const ch_token_probability *top) {
+  bool probable = view->job->fields.top >= 0;
   if (size == 0 && !probable) return;
   open_event(out, exchange, view, piece, size, NULL);
   part one = {.records = record, .top = top, .count = 1, .width = width_of(view), .shift = shift_of(view)};
@@ -160,11 +162,11 @@ static void finish(ch_text *out, const ch_exchange *exchange, const ch_view *vie
 }
 
 static void end(ch_text *out, const ch_exchange *exchange) {
-  if (exchange->writing->asked.include_usage) {
+  if (exchange->job->fields.include_usage) {
     ch_text_puts(out, "data: {");
     ch_put_head(out, exchange, "text_completion");
     ch_text_puts(out, ",\"choices\":[],\"usage\":");
-    ch_put_usage(out, exchange->writing);
+    ch_put_usage(out, exchange->job);
     ch_text_puts(out, "}\n\n");
   }
   ch_text_puts(out, "data: [DONE]\n\n");
@@ -173,10 +175,10 @@ static void end(ch_text *out, const ch_exchange *exchange) {
 /* --- the whole answer -------------------------------------------------------------------------------------------------- */
 
 static void put_choice(ch_text *out, const ch_view *view) {
-  const ch_asked *asked = &view->writing->asked;
-  const ch_written *written = &view->choice->written;
+  const ch_request_fields *fields = &view->job->fields;
+  const ch_token_list *written = &view->choice->written;
   ch_text text = {0};
-  if (asked->echo) ch_text_put(&text, view->prompt->text, view->prompt->text_size);
+  if (fields->echo) ch_text_put(&text, view->prompt->text, view->prompt->text_size);
   ch_text_put(&text, written->text.data ? written->text.data : "", written->text.size);
   out->failed |= text.failed;
   ch_text_printf(out, "{\"index\":%lld", (long long)view->index);
@@ -189,27 +191,27 @@ static void put_choice(ch_text *out, const ch_view *view) {
                          .count = written->count,
                          .width = width_of(view),
                          .shift = shift_of(view)}};
-  if (asked->top >= 0)
-    put_lists(out, view->server->tokenizer, asked->echo ? parts : parts + 1, asked->echo ? 2 : 1);
+  if (fields->top >= 0)
+    put_lists(out, view->server->tokenizer, fields->echo ? parts : parts + 1, fields->echo ? 2 : 1);
   else
     ch_text_puts(out, "null");
   ch_text_puts(out, "}");
 }
 
 static void whole(ch_text *out, const ch_exchange *exchange) {
-  const ch_writing *writing = exchange->writing;
+  const ch_text_job *job = exchange->job;
   ch_text_puts(out, "{");
   ch_put_head(out, exchange, "text_completion");
   ch_text_puts(out, ",\"choices\":[");
-  for (int64_t i = 0; i < writing->prompt_count * writing->asked.n; i++) {
+  for (int64_t i = 0; i < job->prompt_count * job->fields.n; i++) {
     ch_view view = ch_view_of(exchange, i);
     if (i) ch_text_puts(out, ",");
     put_choice(out, &view);
   }
   ch_text_puts(out, "],\"usage\":");
-  ch_put_usage(out, writing);
+  ch_put_usage(out, job);
   ch_text_puts(out, "}");
 }
 
-const ch_style ch_completion_style = {
+const ch_answer_format ch_completion_format = {
     .begin = begin, .token = token, .finish = finish, .end = end, .whole = whole, .waits_for_prompt = true};

@@ -1,4 +1,4 @@
-/* The engine: one thread that owns the model's session and writes the texts of all requests. */
+/* The engine: one thread that owns the model's session and generates the text of all jobs. */
 #ifndef CH_SERVE_ENGINE_H
 #define CH_SERVE_ENGINE_H
 

@@ -1,4 +1,4 @@
-/* References, and who wakes whom. */
+/* Reference counting of exchanges, and suspending and resuming their connections. */
 #include "serve/exchange.h"
 
 #include <stdlib.h>
@@ -21,14 +21,14 @@ ch_exchange *ch_exchange_new(ch_server *server) {
 
 void ch_exchange_release(ch_exchange *exchange) {
   if (atomic_fetch_sub(&exchange->references, 1) > 1) return;
-  if (exchange->writing) {
-    atomic_fetch_sub(&exchange->server->pending, exchange->writing->pending);
-    ch_server_release(exchange->server, exchange->writing->reserved);
+  if (exchange->job) {
+    atomic_fetch_sub(&exchange->server->pending, exchange->job->pending);
+    ch_server_release(exchange->server, exchange->job->reserved);
   }
   ch_server_release(exchange->server, exchange->body.capacity);
   ch_text_free(&exchange->body);
   ch_text_free(&exchange->reply.body);
-  ch_writing_free(exchange->writing);
+  ch_text_job_free(exchange->job);
   free(exchange->path);
   free(exchange->origin);
   pthread_mutex_destroy(&exchange->lock);
@@ -42,7 +42,7 @@ void ch_exchange_suspend(ch_exchange *exchange) {
 
 void ch_exchange_wake(ch_exchange *exchange) {
   pthread_mutex_lock(&exchange->lock);
-  /* A suspended connection lives until somebody resumes it, and that is who finds it suspended. */
+  /* Only one thread can find the connection suspended, and it stays valid until that thread resumes it. */
   struct MHD_Connection *connection = exchange->suspended ? exchange->connection : NULL;
   exchange->woken = !exchange->suspended;
   exchange->suspended = false;

@@ -1,5 +1,5 @@
-/* What libmicrohttpd calls. Answers come from three places: what is wrong with a header is known at its end, quick answers when the
-   request is complete, all others when the desk or the engine wakes the connection. */
+/* The callbacks of libmicrohttpd. An invalid header is answered when it is complete, a GET route when the
+   request is complete, and all others when the request worker or the engine wakes the connection. */
 #include "serve/http.h"
 
 #include <stdio.h>
@@ -9,14 +9,14 @@
 #include <sys/random.h>
 
 #include "base/progress.h"
-#include "serve/desk.h"
-#include "serve/events.h"
+#include "serve/request_worker.h"
+#include "serve/event_stream.h"
 #include "serve/access_log.h"
-#include "serve/about.h"
+#include "serve/info_routes.h"
 #include "serve/routes.h"
-#include "serve/monitor.h"
+#include "serve/connection_monitor.h"
 
-enum { EVENT_BLOCK = 16 << 10, DISCARDED = 4 /* times the limit of a body */ };
+enum { EVENT_BLOCK = 16 << 10, DISCARDED = 4 /* of the body limit: the most that is read and discarded */ };
 
 /* --- sending -------------------------------------------------------------------------------------------------------------- */
 
@@ -38,7 +38,7 @@ static void release_exchange(void *user) {
 static struct MHD_Response *response_of(ch_exchange *exchange) {
   ch_reply *reply = &exchange->reply;
   if (reply->events) {
-    exchange->events = ch_events_new(exchange->writing);
+    exchange->events = ch_events_new(exchange->job);
     if (!exchange->events) return NULL;
     ch_exchange_hold(exchange);
     struct MHD_Response *stream = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, EVENT_BLOCK,
@@ -90,7 +90,7 @@ static enum MHD_Result send_reply(ch_exchange *exchange) {
   struct MHD_Response *response = response_of(exchange);
   if (!response) return MHD_NO;
   add_headers(exchange, response);
-  /* What is sent must be read: a stalled client loses the connection. */
+  /* Closes the connection of a client that does not read its answer. */
   MHD_set_connection_option(exchange->connection, MHD_CONNECTION_OPTION_TIMEOUT,
                             (unsigned)CH_STALLED_SECONDS);
   enum MHD_Result queued = MHD_queue_response(exchange->connection, exchange->reply.status, response);
@@ -100,9 +100,9 @@ static enum MHD_Result send_reply(ch_exchange *exchange) {
 
 /* --- the header ------------------------------------------------------------------------------------------------------------- */
 
-/* What the header says about the length of the body. */
+/* The headers that determine the length of the body. */
 typedef struct lengths {
-  int content, transfer; /* how often each is there */
+  int content, transfer; /* number of headers of each name */
   bool chunked;
 } lengths;
 
@@ -121,7 +121,7 @@ static const char *header(const ch_exchange *exchange, const char *name) {
   return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
 }
 
-/* A proxy and this server could disagree where such a request ends. */
+/* Refuses requests whose end a proxy could see elsewhere (request smuggling). */
 static bool check_lengths(const ch_exchange *exchange, ch_refusal *refusal) {
   lengths l = {0};
   MHD_get_connection_values(exchange->connection, MHD_HEADER_KIND, note_length, &l);
@@ -134,7 +134,7 @@ static bool check_lengths(const ch_exchange *exchange, ch_refusal *refusal) {
 static bool is_json(const char *type) {
   static const char json[] = "application/json";
   if (!type || strncasecmp(type, json, sizeof json - 1) != 0) return false;
-  return strchr("; \t", type[sizeof json - 1]) != NULL; /* the end of the string too */
+  return strchr("; \t", type[sizeof json - 1]) != NULL; /* including the end of the string */
 }
 
 static bool check_method(ch_exchange *exchange, ch_refusal *refusal) {
@@ -148,7 +148,7 @@ static bool check_method(ch_exchange *exchange, ch_refusal *refusal) {
                    route->get ? "GET" : "POST", exchange->method);
 }
 
-/* Of a POST: what is known before its body. */
+/* Checks a POST before its body is read. */
 static bool check_body(const ch_exchange *exchange, ch_refusal *refusal) {
   const ch_server *server = exchange->server;
   const char *length = header(exchange, "Content-Length");
@@ -164,9 +164,9 @@ static bool check_body(const ch_exchange *exchange, ch_refusal *refusal) {
 }
 
 static bool check_header(ch_exchange *exchange, ch_refusal *refusal) {
-  const ch_guard *guard = &exchange->server->guard;
+  const ch_access *access = &exchange->server->access;
   const char *rest;
-  if (!check_lengths(exchange, refusal) || !ch_guard_host(guard, header(exchange, "Host"), refusal))
+  if (!check_lengths(exchange, refusal) || !ch_access_host(access, header(exchange, "Host"), refusal))
     return false;
   exchange->route = ch_route_find(exchange->path, &rest);
   if (!exchange->route) return ch_route_refuse(exchange->path, refusal);
@@ -178,16 +178,16 @@ static bool check_header(ch_exchange *exchange, ch_refusal *refusal) {
     return true;
   }
   if (!exchange->route->open &&
-      !ch_guard_key(guard, header(exchange, "Authorization"), header(exchange, "X-Api-Key"), refusal))
+      !ch_access_key(access, header(exchange, "Authorization"), header(exchange, "X-Api-Key"), refusal))
     return false;
   return !exchange->route->post || check_body(exchange, refusal);
 }
 
-/* The header is complete. Returns MHD_YES where the body is read, if only to throw it away. */
+/* Called when the header is complete. Returns MHD_YES if the body is read, even if only to discard it. */
 static enum MHD_Result read_header(ch_exchange *exchange) {
   ch_refusal refusal;
   const char *origin = header(exchange, "Origin");
-  exchange->allowed_origin = ch_guard_origin(&exchange->server->guard, origin);
+  exchange->allowed_origin = ch_access_origin(&exchange->server->access, origin);
   if (exchange->allowed_origin && !(exchange->origin = strdup(origin))) return MHD_NO;
   exchange->body_limit = (size_t)exchange->server->settings->max_body;
   if (check_header(exchange, &refusal)) return MHD_YES;
@@ -213,7 +213,7 @@ static void refuse_body(ch_exchange *exchange, unsigned status, const char *code
   ch_text_free(&exchange->body);
 }
 
-/* Appends a part of the body, within its limit and the server's. MHD_NO: it never ends. */
+/* Appends a part of the body, within its limit and the server's. MHD_NO: the body is far beyond the limit. */
 static enum MHD_Result read_body(ch_exchange *exchange, const char *data, size_t size) {
   exchange->body_seen += size;
   if (exchange->body_seen > DISCARDED * exchange->body_limit) return MHD_NO;
@@ -265,7 +265,7 @@ static void answer_now(ch_exchange *exchange) {
   ch_reply_refuse(&exchange->reply, &refusal);
 }
 
-/* The request is complete: its answer is sent, or the connection waits for it. */
+/* Called when the request is complete. Sends the answer, or suspends the connection until there is one. */
 static enum MHD_Result respond(ch_exchange *exchange) {
   if (!exchange->discard && exchange->route->get) {
     answer_now(exchange);
@@ -275,13 +275,14 @@ static enum MHD_Result respond(ch_exchange *exchange) {
   bool waits = !exchange->answered && !atomic_load(&exchange->gone);
   bool answered = exchange->answered, first = waits && !exchange->counted;
   exchange->counted |= first;
-  /* It is suspended before the desk can wake it; and again where a stream's first event comes before its answer. */
+  /* The connection is suspended before the request worker can wake it, and again if a stream's first event
+     comes before its answer. */
   if (waits) ch_exchange_suspend(exchange);
   pthread_mutex_unlock(&exchange->lock);
   if (first) {
-    atomic_fetch_add(&exchange->server->under_way, 1);
+    atomic_fetch_add(&exchange->server->active_requests, 1);
     ch_monitor_answer(exchange->server, exchange);
-    ch_desk_put(exchange->server, exchange);
+    ch_request_worker_put(exchange->server, exchange);
   }
   if (waits) return MHD_YES;
   if (!answered || atomic_load(&exchange->gone)) return MHD_NO;
@@ -316,10 +317,10 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **c
   pthread_mutex_lock(&exchange->lock);
   exchange->connection = NULL;
   pthread_mutex_unlock(&exchange->lock);
-  unsigned status = why == MHD_REQUEST_TERMINATED_COMPLETED_OK ? exchange->reply.status : CH_LEFT;
+  unsigned status = why == MHD_REQUEST_TERMINATED_COMPLETED_OK ? exchange->reply.status : CH_CLIENT_CLOSED;
   ch_metrics_request(&server->metrics, ch_route_endpoint(exchange->route), status);
   ch_log_request(exchange, status);
-  if (exchange->counted) atomic_fetch_sub(&server->under_way, 1);
+  if (exchange->counted) atomic_fetch_sub(&server->active_requests, 1);
   ch_exchange_release(exchange);
 }
 

@@ -1,4 +1,4 @@
-/* HTTP by libmicrohttpd: one thread that reads requests and sends answers, and never computes. */
+/* HTTP through libmicrohttpd: one thread that receives requests and sends answers. It never computes. */
 #ifndef CH_SERVE_HTTP_H
 #define CH_SERVE_HTTP_H
 
@@ -6,11 +6,12 @@
 
 enum { CH_MOST_CONNECTIONS = 512, CH_IDLE_SECONDS = 60, CH_STALLED_SECONDS = 30 };
 
-/* Binds the address of the settings and notes it in server->address; *listener is the caller's until ch_http_start. */
+/* Binds the address in the settings and stores it in server->address. The caller owns *listener until
+   ch_http_start. */
 ch_status ch_http_listen(ch_server *server, int *listener, ch_error *error);
-/* Starts the thread, which closes the listener at its end. */
+/* Starts the thread. It closes the listener when it ends. */
 ch_status ch_http_start(ch_server *server, int listener, ch_error *error);
-/* Ends it. No connection may wait then (ch_monitor_release). */
+/* Ends the thread. No connection may be suspended (ch_monitor_release). */
 void ch_http_stop(ch_server *server);
 
 #endif

@@ -1,4 +1,4 @@
-/* Every metric is a row of a table. */
+/* Collects the metrics and writes them in the text format of Prometheus. */
 #include "serve/metrics.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 static const double bounds[CH_BUCKETS] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
                                           0.25,  0.5,    1,     2.5,  10,    60,   300};
 
-/* The last stands for all others. */
+/* The statuses that are counted separately. The last entry counts all others. */
 static const unsigned codes[CH_CODES] = {200, 204, 400, 401, 403, 404, 405, 408,
                                          413, 415, 429, 431, 499, 500, 503, 0};
 
@@ -71,7 +71,7 @@ static void put_gauge(ch_text *text, const char *name, const char *help, double 
   put_number(text, name, value);
 }
 
-/* Bytes of this process in memory; 0 without /proc. */
+/* Returns the resident bytes of this process; 0 without /proc. */
 static double resident_bytes(void) {
   long long size = 0, resident = 0;
   FILE *file = fopen("/proc/self/statm", "re");

@@ -1,4 +1,4 @@
-/* Counts and times of what the server did, in the text format of Prometheus. */
+/* Counters and histograms of the server, for Prometheus. */
 #ifndef CH_SERVE_METRICS_H
 #define CH_SERVE_METRICS_H
 
@@ -24,13 +24,13 @@ typedef struct ch_metrics {
   pthread_mutex_t lock;
   uint64_t cancelled;
   struct {
-    uint64_t counts[CH_BUCKETS + 1]; /* of each bucket alone; the last is +Inf's */
+    uint64_t counts[CH_BUCKETS + 1]; /* not cumulative; the last bucket is +Inf */
     double sum;
   } histograms[CH_HISTOGRAMS];
   uint64_t requests[CH_ENDPOINTS][CH_CODES];
 } ch_metrics;
 
-/* What is so now. */
+/* Current values that the metrics page also shows. */
 typedef struct ch_gauges {
   ch_generation_counts counts;
   int64_t waiting, slots, cache_capacity;
@@ -38,12 +38,12 @@ typedef struct ch_gauges {
   double start; /* seconds since 1970 */
 } ch_gauges;
 
-/* Counts a request whose client left before the answer was complete. */
+/* Counts a request whose client disconnected before the answer was complete. */
 void ch_metrics_cancelled(ch_metrics *metrics);
 void ch_metrics_observe(ch_metrics *metrics, ch_histogram histogram, double seconds);
 /* Counts a request: `endpoint` is an index of the table of routes. */
 void ch_metrics_request(ch_metrics *metrics, int endpoint, unsigned status);
-/* Appends all of them; `endpoints` [count] are the routes' names. */
+/* Appends all metrics; `endpoints` [count] are the names of the routes. */
 void ch_metrics_put(ch_metrics *metrics, const ch_gauges *gauges, const char *const *endpoints, int count,
                     ch_text *text);
 

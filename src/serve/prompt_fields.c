@@ -1,4 +1,4 @@
-/* Prompts. */
+/* Reads the prompts of a body, as text or as ids, and converts between the two. */
 #include "serve/prompt_fields.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 #include "base/utf8.h"
-#include "serve/body.h"
+#include "serve/request_body.h"
 
 bool ch_prompt_encode(const ch_server *server, const char *text, size_t size, unsigned flags,
                       const char *field, ch_ids *ids, ch_refusal *refusal) {
@@ -99,7 +99,7 @@ static bool read_one(const ch_server *server, const json_t *value, bool text, bo
       "'prompt' must be a string, a list of strings, a list of token ids, or a list of such lists.");
 }
 
-bool ch_prompts_read_body(const ch_server *server, json_t *body, int64_t most, bool text, ch_writing *writing,
+bool ch_prompts_read_body(const ch_server *server, json_t *body, int64_t most, bool text, ch_text_job *job,
                           ch_refusal *refusal) {
   const json_t *given = ch_body_member(body, "prompt");
   if (!given)
@@ -113,12 +113,12 @@ bool ch_prompts_read_body(const ch_server *server, json_t *body, int64_t most, b
   if ((int64_t)count > most)
     return ch_refuse(refusal, 400, "out_of_range", "prompt", "'prompt' has %zu prompts; the limit is %lld.",
                      count, (long long)most);
-  writing->prompts = calloc(count, sizeof *writing->prompts);
-  if (!writing->prompts) return ch_refuse_memory(refusal);
-  writing->prompt_count = (int)count;
+  job->prompts = calloc(count, sizeof *job->prompts);
+  if (!job->prompts) return ch_refuse_memory(refusal);
+  job->prompt_count = (int)count;
   for (size_t i = 0; i < count; i++)
-    if (!read_one(server, several ? json_array_get(given, i) : given, text, writing->asked.echo,
-                  &writing->prompts[i], refusal))
+    if (!read_one(server, several ? json_array_get(given, i) : given, text, job->fields.echo,
+                  &job->prompts[i], refusal))
       return false;
   return true;
 }
@@ -129,7 +129,8 @@ static int64_t characters(const char *text, size_t size) {
   return count;
 }
 
-/* What the tokens have more than the text, a token that begins it and perhaps a space, is at the beginning. */
+/* The tokens can have more text than the prompt, such as a begin token or a leading space. The surplus is
+   at the beginning. */
 bool ch_prompt_place(const ch_server *server, ch_prompt *prompt) {
   ch_text_stream *stream;
   const char *piece;
@@ -147,17 +148,16 @@ bool ch_prompt_place(const ch_server *server, ch_prompt *prompt) {
   if (status == CH_OK) at += characters(piece, size);
   const int64_t more = at - characters(prompt->text, prompt->text_size) - prompt->unfinished;
   for (size_t i = 0; i < prompt->echo.count; i++) {
-    ch_record *record = &prompt->echo.records[i];
+    ch_token_record *record = &prompt->echo.records[i];
     record->character = record->character > more ? record->character - more : 0;
   }
   ch_text_stream_free(stream);
   return status == CH_OK;
 }
 
-bool ch_prompts_fit(const ch_server *server, const ch_writing *writing, const char *field,
-                    ch_refusal *refusal) {
-  for (int p = 0; p < writing->prompt_count; p++) {
-    long long size = (long long)writing->prompts[p].ids.size, context = server->context;
+bool ch_prompts_fit(const ch_server *server, const ch_text_job *job, const char *field, ch_refusal *refusal) {
+  for (int p = 0; p < job->prompt_count; p++) {
+    long long size = (long long)job->prompts[p].ids.size, context = server->context;
     if (size == 0)
       return ch_refuse(refusal, 400, "invalid_value", field,
                        "'%s' has no tokens, and the tokenizer has no token that begins a text.", field);

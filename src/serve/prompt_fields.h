@@ -1,4 +1,4 @@
-/* Prompts of a body: texts or lists of ids, one or several. */
+/* The prompts of a body: one or several, as texts or lists of ids. */
 #ifndef CH_SERVE_PROMPT_FIELDS_H
 #define CH_SERVE_PROMPT_FIELDS_H
 
@@ -6,25 +6,26 @@
 
 #include "serve/server.h"
 
-/* Appends the ids of a text; `field` names it in messages. */
+/* Appends the ids of a text. `field` is its name in error messages. */
 bool ch_prompt_encode(const ch_server *server, const char *text, size_t size, unsigned flags,
                       const char *field, ch_ids *ids, ch_refusal *refusal);
-/* The text of ids, special tokens written out and U+FFFD for bytes that are no character; *text is malloc'd. With `unfinished`, a
-   character that the ids leave unfinished is not in the text, and *unfinished says that there is one. */
+/* Decodes ids, with special tokens written out and U+FFFD for invalid bytes. Release *text with free. With
+   `unfinished` not NULL, an incomplete character at the end is left out of the text and reported in
+   *unfinished. */
 bool ch_prompt_decode(const ch_server *server, const ch_ids *ids, char **text, size_t *size, bool *unfinished,
                       ch_refusal *refusal);
-/* Reads a list of ids of the vocabulary. */
+/* Reads a list of token ids and checks that the vocabulary has them. */
 bool ch_ids_read(const ch_server *server, const json_t *list, const char *field, ch_ids *ids,
                  ch_refusal *refusal);
 
-/* Reads `prompt` into writing->prompts, at most `most` of them. `text`: their texts are needed too; what the answer echoes is
-   without the character that ids leave unfinished, for the text that is written may complete it. */
-bool ch_prompts_read_body(const ch_server *server, json_t *body, int64_t most, bool text, ch_writing *writing,
+/* Reads `prompt` into job->prompts, at most `most` prompts. With `text`, their texts are stored too.
+   An incomplete character at the end of a prompt of ids is left out, because the generated text may
+   complete it. */
+bool ch_prompts_read_body(const ch_server *server, json_t *body, int64_t most, bool text, ch_text_job *job,
                           ch_refusal *refusal);
-/* Notes where the text of each echoed token begins in the prompt's text. False when memory is out. */
+/* Computes where the text of each echoed token begins in the prompt's text. False: out of memory. */
 bool ch_prompt_place(const ch_server *server, ch_prompt *prompt);
-/* Refuses prompts without tokens, and those that the context has no room for; `field` names them. */
-bool ch_prompts_fit(const ch_server *server, const ch_writing *writing, const char *field,
-                    ch_refusal *refusal);
+/* Refuses prompts that are empty or do not fit into the context. `field` is their name in error messages. */
+bool ch_prompts_fit(const ch_server *server, const ch_text_job *job, const char *field, ch_refusal *refusal);
 
 #endif

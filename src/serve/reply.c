@@ -1,4 +1,4 @@
-/* Refusals as replies. */
+/* Writes replies, and refusals as OpenAI's error objects. */
 #include "serve/reply.h"
 
 #include <stdarg.h>
@@ -41,7 +41,7 @@ static const char *type_of(unsigned status) {
   }
 }
 
-/* A string that may have been cut within a character, or null. */
+/* Writes a string, which may have been truncated inside a character; null for "". */
 static void put_string(ch_text *json, const char *string) {
   if (!string || !*string) {
     ch_text_puts(json, "null");

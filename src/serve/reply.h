@@ -1,4 +1,4 @@
-/* What the server answers: a status and a body, or a refusal in the form of OpenAI's errors. */
+/* A reply: a status and a body, or a refusal as one of OpenAI's error objects. */
 #ifndef CH_SERVE_REPLY_H
 #define CH_SERVE_REPLY_H
 
@@ -7,32 +7,32 @@
 
 #include "base/text.h"
 
-/* Why a request is refused. */
+/* The reason for refusing a request. */
 typedef struct ch_refusal {
   unsigned status;
   const char *code; /* static, or NULL */
-  char param[160];  /* the field that is wrong, "messages[1].content"; "" for none */
+  char param[160];  /* the invalid field, such as "messages[1].content"; "" for none */
   char message[1024];
-  int64_t prompt_tokens, context; /* of a prompt that is too long; else 0 */
+  int64_t prompt_tokens, context; /* tokens of a prompt that is too long; else 0 */
 } ch_refusal;
 
 /* Fills *refusal; param may be NULL. Returns false. */
 bool ch_refuse(ch_refusal *refusal, unsigned status, const char *code, const char *param, const char *format,
                ...) __attribute__((format(printf, 5, 6)));
-/* The refusal when memory is out. Returns false. */
+/* Fills *refusal for out of memory. Returns false. */
 bool ch_refuse_memory(ch_refusal *refusal);
 
 typedef struct ch_reply {
   unsigned status;
   const char *type;  /* Content-Type; NULL: JSON */
-  const char *allow; /* methods, or NULL */
+  const char *allow; /* value of the Allow header, or NULL */
   ch_text body;
-  bool events; /* the body is a stream of events instead */
-  bool close;  /* the connection is closed behind it */
-  bool page;   /* it is the page, which has a policy of its own */
+  bool events; /* the answer is a stream of events; `body` is unused */
+  bool close;  /* the connection is closed after the reply */
+  bool page;   /* the reply is the web page, with a Content-Security-Policy of its own */
 } ch_reply;
 
-/* The reply that a refusal becomes. */
+/* Fills a reply from a refusal. */
 void ch_reply_refuse(ch_reply *reply, const ch_refusal *refusal);
 /* Appends the error object of a refusal. */
 void ch_put_refusal(ch_text *json, const ch_refusal *refusal);

@@ -1,4 +1,4 @@
-/* One table; paths that clients of other servers know get a sentence. */
+/* The table of routes. Routes that other servers have and this one lacks are refused with an alternative. */
 #include "serve/routes.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ static const ch_route routes[] = {
 enum { ROUTES = sizeof routes / sizeof *routes };
 _Static_assert(ROUTES + 1 <= CH_ENDPOINTS, "every route is counted, and all other paths together");
 
-/* Paths that are not there, and what to do instead. */
+/* Routes of other servers that do not exist here, with the alternative. */
 static const struct {
   const char *path, *why;
 } absent[] = {

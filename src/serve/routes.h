@@ -1,4 +1,4 @@
-/* The routes: which path answers what. */
+/* The routes: the path of each request and the function that answers it. */
 #ifndef CH_SERVE_ROUTES_H
 #define CH_SERVE_ROUTES_H
 
@@ -8,14 +8,16 @@
 
 typedef struct ch_route {
   const char *path;
-  /* Answers at once, in HTTP's thread: fills `reply`; `rest` is what follows a path that ends in a slash. */
+  /* Answers a GET in the HTTP thread by filling `reply`. `rest` is the part of the path after the route's
+     own slash. */
   bool (*get)(ch_exchange *exchange, const char *rest, ch_refusal *refusal);
-  /* Answers at the desk: fills `reply`, or hands the exchange to the engine and sets *answers to false. */
+  /* Answers a POST in the request worker: fills `reply`, or submits the exchange to the engine and sets
+     *answers to false. */
   bool (*post)(ch_exchange *exchange, json_t *body, bool *answers, ch_refusal *refusal);
-  bool open; /* no key is needed */
+  bool open; /* needs no API key */
 } ch_route;
 
-/* What routes do. */
+/* The functions of the routes; see `get` and `post`. */
 bool ch_get_page(ch_exchange *exchange, const char *rest, ch_refusal *refusal);
 bool ch_get_health(ch_exchange *exchange, const char *rest, ch_refusal *refusal);
 bool ch_get_models(ch_exchange *exchange, const char *rest, ch_refusal *refusal);
@@ -31,15 +33,15 @@ bool ch_post_completions(ch_exchange *exchange, json_t *body, bool *answers, ch_
 bool ch_post_chat(ch_exchange *exchange, json_t *body, bool *answers, ch_refusal *refusal);
 bool ch_post_native(ch_exchange *exchange, json_t *body, bool *answers, ch_refusal *refusal);
 
-/* Tidies a path: repeated slashes are one, and one at the end does not count. In place. */
+/* Removes repeated slashes and a slash at the end, in place. */
 void ch_route_tidy(char *path);
-/* The route of a path; *rest is what follows "/v1/models/". NULL: there is none. */
+/* Finds the route of a path; *rest is the part after "/v1/models/". NULL: no route matches. */
 const ch_route *ch_route_find(const char *path, const char **rest);
-/* Why there is none. */
+/* Refuses a path that has no route. */
 bool ch_route_refuse(const char *path, ch_refusal *refusal);
-/* The route's place among the endpoints that are counted; that of all other paths for NULL. */
+/* Returns the index of a route in the metrics; for NULL, the index that counts all other paths. */
 int ch_route_endpoint(const ch_route *route);
-/* Names of the endpoints; returns how many there are. One thread at a time. */
+/* Stores the names of the endpoints in the metrics and returns their number. Call from one thread at a time. */
 int ch_route_endpoints(const char *const **names);
 
 #endif

@@ -1,4 +1,4 @@
-/* Opens the model, starts the threads, and ends them in order. */
+/* Starts and ends the server: opens the model, starts the threads, and ends them in order. */
 #include "serve/serve.h"
 
 #include <dirent.h>
@@ -16,11 +16,11 @@
 
 #include "base/file.h"
 #include "base/random.h"
-#include "serve/about.h"
-#include "serve/desk.h"
+#include "serve/info_routes.h"
+#include "serve/request_worker.h"
 #include "serve/engine.h"
 #include "serve/http.h"
-#include "serve/monitor.h"
+#include "serve/connection_monitor.h"
 #include "serve/routes.h"
 
 enum { LEAST_BUDGET = 64 << 20, LARGEST_TEMPLATE = 1 << 20 };
@@ -41,7 +41,7 @@ static ch_status open_model(ch_server *server, ch_error *error) {
   return CH_OK;
 }
 
-/* A template that cannot be parsed is no reason not to serve texts. */
+/* If the template cannot be parsed, the server still completes texts. */
 static ch_status open_chat(ch_server *server, ch_error *error) {
   const ch_serve_settings *settings = server->settings;
   ch_error why = {0};
@@ -63,7 +63,7 @@ static ch_status open_chat(ch_server *server, ch_error *error) {
   return CH_OK;
 }
 
-/* Names, sizes and times of the model's files. */
+/* Hashes the names, sizes and times of the model's files. */
 static void put_files(ch_text *all, const char *directory) {
   struct dirent **entries;
   int count = scandir(directory, &entries, NULL, alphasort);
@@ -79,7 +79,7 @@ static void put_files(ch_text *all, const char *directory) {
   if (count >= 0) free(entries);
 }
 
-/* Hashes all that the bits of an answer depend on. */
+/* Hashes everything that the bits of an answer depend on. */
 static void note_fingerprint(ch_server *server) {
   const ch_serve_settings *settings = server->settings;
   ch_machine machine;
@@ -110,7 +110,7 @@ static ch_status open_generation(ch_server *server, ch_error *error) {
   return CH_OK;
 }
 
-/* The last part of the directory's name, unless the settings name the model. */
+/* Derives the model's id from the directory, unless the settings name it. */
 static void note_name(ch_server *server) {
   server->name = server->settings->name;
   if (server->name) return;
@@ -119,7 +119,7 @@ static void note_name(ch_server *server) {
 }
 
 static void warn_if_open(const ch_server *server) {
-  if (server->guard.local || server->guard.count > 0) return;
+  if (server->access.local || server->access.count > 0) return;
   fprintf(stderr,
           "crosshead serve: %s can be reached from other machines without an API key. Give --api-key-file, "
           "or listen on 127.0.0.1\n",
@@ -142,15 +142,15 @@ static void print_memory(const ch_server *server) {
 
 static ch_status open_all(ch_server *server, int *listener, ch_error *error) {
   const ch_serve_settings *settings = server->settings;
-  server->guard.hosts = settings->hosts;
-  server->guard.origins = settings->origins;
-  CH_TRY(ch_guard_open(&server->guard, settings->key_file, settings->key, error));
+  server->access.hosts = settings->hosts;
+  server->access.origins = settings->origins;
+  CH_TRY(ch_access_open(&server->access, settings->key_file, settings->key, error));
   CH_TRY(open_model(server, error));
   CH_TRY(open_chat(server, error));
   CH_TRY(ch_http_listen(server, listener, error));
   CH_TRY(open_generation(server, error));
   note_name(server);
-  CH_TRY(ch_about_prepare(server, error));
+  CH_TRY(ch_info_prepare(server, error));
   note_fingerprint(server);
   return CH_OK;
 }
@@ -162,8 +162,8 @@ static void initialise(ch_server *server) {
   pthread_mutex_init(&server->metrics.lock, NULL);
   pthread_mutex_init(&server->engine.lock, NULL);
   pthread_cond_init(&server->engine.wake, NULL);
-  pthread_mutex_init(&server->desk.lock, NULL);
-  pthread_cond_init(&server->desk.wake, NULL);
+  pthread_mutex_init(&server->worker.lock, NULL);
+  pthread_cond_init(&server->worker.wake, NULL);
   size_t bodies = 4 * (size_t)server->settings->max_body;
   server->memory_limit = bodies > LEAST_BUDGET ? bodies : LEAST_BUDGET;
 }
@@ -172,19 +172,20 @@ static void close_all(ch_server *server) {
   ch_generation_free(server->engine.generation);
   ch_chat_free(server->chat);
   ch_model_close(server->model);
-  ch_guard_free(&server->guard);
+  ch_access_free(&server->access);
   ch_text_free(&server->model_json);
   ch_text_free(&server->tokenizer_json);
-  pthread_cond_destroy(&server->desk.wake);
-  pthread_mutex_destroy(&server->desk.lock);
+  pthread_cond_destroy(&server->worker.wake);
+  pthread_mutex_destroy(&server->worker.lock);
   pthread_cond_destroy(&server->engine.wake);
   pthread_mutex_destroy(&server->engine.lock);
   pthread_mutex_destroy(&server->metrics.lock);
 }
 
-/* The threads end in this order: nothing new comes to the desk, no connection waits, HTTP ends. */
+/* Ends the threads in order: first the request worker, then all suspended connections are woken, then HTTP
+   ends. */
 static void stop_threads(ch_server *server) {
-  ch_desk_stop(server);
+  ch_request_worker_stop(server);
   ch_monitor_release(server);
   ch_http_stop(server);
 }
@@ -192,7 +193,7 @@ static void stop_threads(ch_server *server) {
 static ch_status serve(ch_server *server, ch_error *error) {
   int listener = -1;
   CH_TRY(open_all(server, &listener, error));
-  if (!ch_desk_start(server)) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a thread");
+  if (!ch_request_worker_start(server)) return ch_fail(error, CH_ERROR_MEMORY, "no memory for a thread");
   CH_TRY(ch_http_start(server, listener, error));
   ch_monitor_serve(server);
   warn_if_open(server);
@@ -211,7 +212,7 @@ ch_status ch_serve(const ch_serve_settings *settings, ch_error *error) {
   server->settings = settings;
   server->session = settings->session;
   initialise(server);
-  /* The monitor's thread gets the signals, all others inherit that they are blocked. */
+  /* Only the monitor receives the signals; all other threads inherit the blocked mask. */
   sigemptyset(&ours);
   sigaddset(&ours, SIGINT);
   sigaddset(&ours, SIGTERM);

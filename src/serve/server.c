@@ -1,7 +1,7 @@
-/* Queues of exchanges, the budget for bodies and answers, and the queue in front of the engine. */
+/* Queues of exchanges, the memory budget for bodies and answers, and submitting jobs to the engine. */
 #include "serve/server.h"
 
-void ch_line_put(ch_line *line, ch_exchange *exchange) {
+void ch_exchange_queue_push(ch_exchange_queue *line, ch_exchange *exchange) {
   exchange->next = NULL;
   if (line->first)
     line->last->next = exchange;
@@ -10,7 +10,7 @@ void ch_line_put(ch_line *line, ch_exchange *exchange) {
   line->last = exchange;
 }
 
-ch_exchange *ch_line_take(ch_line *line) {
+ch_exchange *ch_exchange_queue_pop(ch_exchange_queue *line) {
   ch_exchange *exchange = line->first;
   if (exchange) line->first = exchange->next;
   return exchange;
@@ -26,8 +26,8 @@ void ch_server_release(ch_server *server, size_t bytes) {
   atomic_fetch_sub(&server->memory, bytes);
 }
 
-int64_t ch_engine_sequences(const ch_writing *writing) {
-  return writing->prompt_count * writing->asked.n;
+int64_t ch_engine_sequences(const ch_text_job *job) {
+  return job->prompt_count * job->fields.n;
 }
 
 bool ch_engine_submit(ch_server *server, ch_exchange *exchange, ch_refusal *refusal) {
@@ -36,8 +36,8 @@ bool ch_engine_submit(ch_server *server, ch_exchange *exchange, ch_refusal *refu
   bool full = engine->inbox_count + engine->view.counts.waiting >= server->settings->queue;
   if (!full) {
     ch_exchange_hold(exchange);
-    ch_line_put(&engine->inbox, exchange);
-    engine->inbox_count += ch_engine_sequences(exchange->writing);
+    ch_exchange_queue_push(&engine->inbox, exchange);
+    engine->inbox_count += ch_engine_sequences(exchange->job);
     pthread_cond_signal(&engine->wake);
   }
   pthread_mutex_unlock(&engine->lock);

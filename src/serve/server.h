@@ -1,4 +1,4 @@
-/* What the threads of the server share. */
+/* The state that the server's threads share. */
 #ifndef CH_SERVE_SERVER_H
 #define CH_SERVE_SERVER_H
 
@@ -6,18 +6,18 @@
 #include <crosshead/generation.h>
 
 #include "serve/exchange.h"
-#include "serve/guard.h"
+#include "serve/access_control.h"
 #include "serve/metrics.h"
 #include "serve/serve.h"
 
 /* A queue of exchanges. Zero-initialise. */
-typedef struct ch_line {
+typedef struct ch_exchange_queue {
   ch_exchange *first, *last;
-} ch_line;
-void ch_line_put(ch_line *line, ch_exchange *exchange);
-ch_exchange *ch_line_take(ch_line *line);
+} ch_exchange_queue;
+void ch_exchange_queue_push(ch_exchange_queue *line, ch_exchange *exchange);
+ch_exchange *ch_exchange_queue_pop(ch_exchange_queue *line);
 
-/* What the engine's thread tells the others. */
+/* The engine's state as published for other threads. */
 typedef struct ch_engine_view {
   ch_generation_counts counts;
   ch_generation_place places[CH_BATCH_MOST];
@@ -26,73 +26,73 @@ typedef struct ch_engine_view {
 typedef struct ch_engine {
   pthread_mutex_t lock;
   pthread_cond_t wake;
-  ch_line inbox;       /* exchanges that are admitted and not added yet */
-  int64_t inbox_count; /* their sequences, until `view` has them */
-  bool attention;      /* some writing is cancelled, or to go on */
+  ch_exchange_queue inbox; /* submitted exchanges that the engine has not taken yet */
+  int64_t inbox_count;     /* sequences of the inbox that `view` does not count yet */
+  bool attention;          /* a job must be cancelled or resumed */
   bool quit;
   ch_engine_view view;
-  /* The engine's thread alone. */
+  /* Used by the engine's thread only. */
   ch_generation *generation;
   ch_exchange **active; /* [active_count] */
   size_t active_count, active_capacity;
 } ch_engine;
 
-typedef struct ch_desk {
+typedef struct ch_request_worker {
   pthread_mutex_t lock;
   pthread_cond_t wake;
   pthread_t thread;
-  ch_line line;
+  ch_exchange_queue queue;
   bool running, quit;
-} ch_desk;
+} ch_request_worker;
 
 struct ch_monitor;
 
 typedef struct ch_server {
   const ch_serve_settings *settings;
-  ch_session_settings session; /* with the cache's types */
+  ch_session_settings session; /* including the cache types */
   const char *name;            /* the model's id */
   char stem[256];
   ch_model *model;
   const ch_tokenizer *tokenizer;
-  ch_chat *chat;         /* NULL: no template, or one that cannot be parsed */
-  char chat_error[1024]; /* why it cannot be parsed; "" if it can */
+  ch_chat *chat;         /* NULL: the model has no template, or it cannot be parsed */
+  char chat_error[1024]; /* the parse error of the template; "" for none */
   int64_t context, vocabulary;
   uint64_t cache_bytes;
   char fingerprint[32];
   char address[80];       /* "127.0.0.1:8080" */
-  ch_text model_json;     /* M of /v1/models */
-  ch_text tokenizer_json; /* /tokenizer_info */
+  ch_text model_json;     /* the model's object in /v1/models */
+  ch_text tokenizer_json; /* the answer of /tokenizer_info */
   int64_t started;
-  ch_guard guard;
+  ch_access access;
   ch_metrics metrics;
   ch_engine engine;
-  ch_desk desk;
+  ch_request_worker worker;
   struct ch_monitor *monitor;
   struct MHD_Daemon *daemon;
-  const char *const *endpoints; /* [endpoint_count] names of what requests are counted by */
+  const char *const *endpoints; /* [endpoint_count] names of endpoints in the metrics */
   int endpoint_count;
   atomic_bool draining, cut;
-  atomic_int under_way; /* POST requests that are not over */
-  atomic_size_t memory; /* bytes of bodies and answers */
+  atomic_int active_requests; /* unfinished POST requests */
+  atomic_size_t memory;       /* bytes of bodies and answers */
   size_t memory_limit;
-  atomic_size_t pending; /* bytes that streams have to send, about */
+  atomic_size_t pending; /* estimated unsent bytes of all streams */
 } ch_server;
 
-/* Takes bytes from the budget for bodies and answers; false: it is used up. */
+/* Reserves bytes of the budget for bodies and answers. False: the budget does not suffice. */
 bool ch_server_reserve(ch_server *server, size_t bytes);
 void ch_server_release(ch_server *server, size_t bytes);
 
-/* --- what other threads ask of the engine --- */
+/* --- the engine, as other threads see it --- */
 
-/* The sequences of a request. */
-int64_t ch_engine_sequences(const ch_writing *writing);
-/* Puts a request for text into the engine's queue; refuses it when too many sequences wait. */
+/* Returns the number of sequences of a job. */
+int64_t ch_engine_sequences(const ch_text_job *job);
+/* Submits a job to the engine. Refused if too many sequences are waiting. */
 bool ch_engine_submit(ch_server *server, ch_exchange *exchange, ch_refusal *refusal);
-/* The engine looks for requests whose client left and those that may go on. */
+/* Makes the engine check for jobs to cancel and jobs to resume. */
 void ch_engine_attend(ch_server *server);
-/* The engine ends once it has no requests. */
+/* Makes the engine end once it has no jobs. */
 void ch_engine_quit(ch_server *server);
-/* What the engine does now, and how many sequences wait. */
+/* Returns the engine's state and the number of waiting sequences. */
 ch_engine_view ch_engine_look(ch_server *server, int64_t *waiting);
 
 #endif

@@ -1,17 +1,17 @@
-/* /tokenize, /detokenize, /apply-template. */
+/* The POST routes /tokenize, /detokenize and /apply-template. */
 #include "serve/routes.h"
 
 #include "base/json.h"
 #include "base/utf8.h"
 #include "serve/answer.h"
-#include "serve/asked.h"
-#include "serve/body.h"
-#include "serve/messages.h"
+#include "serve/request_fields.h"
+#include "serve/request_body.h"
+#include "serve/chat_messages.h"
 #include "serve/prompt_fields.h"
 
 /* --- /tokenize ------------------------------------------------------------------------------------------------------------------- */
 
-/* A piece: a string, or a list of bytes where it is not UTF-8. */
+/* Writes a token's text as a string, or as a list of bytes if it is not UTF-8. */
 static void put_piece(ch_text *json, const ch_tokenizer *tokenizer, int32_t token) {
   size_t size;
   const char *bytes = ch_name_bytes(tokenizer, token, &size);
@@ -43,7 +43,8 @@ static bool encode_messages(const ch_server *server, json_t *body, ch_ids *ids, 
   return fine;
 }
 
-/* vLLM's `prompt` has the tokenizer's special tokens around it, llama.cpp's `content` has not. */
+/* Encodes vLLM's `prompt`, which gets the tokenizer's special tokens, or llama.cpp's `content`, which does
+   not. */
 static bool encode_text(const ch_server *server, json_t *body, ch_ids *ids, ch_refusal *refusal) {
   const char *content, *prompt;
   size_t content_size, prompt_size;

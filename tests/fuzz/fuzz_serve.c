@@ -1,5 +1,5 @@
 /* Fuzz target: requests of the server. The first byte chooses the route, the rest is the body. What the threads of the
- * server do with an exchange is done in turn: the desk reads the body, the engine writes, the desk answers or a stream
+ * server do with an exchange is done in turn: the worker reads the body, the engine writes, the worker answers or a stream
  * is read. */
 #include <stdint.h>
 #include <stdio.h>
@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "serve/desk.h"
+#include "serve/request_worker.h"
 #include "serve/engine.h"
-#include "serve/events.h"
+#include "serve/event_stream.h"
 #include "serve/routes.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -43,8 +43,8 @@ static void open_server(void) {
   pthread_mutex_init(&server.metrics.lock, NULL);
   pthread_mutex_init(&server.engine.lock, NULL);
   pthread_cond_init(&server.engine.wake, NULL);
-  pthread_mutex_init(&server.desk.lock, NULL);
-  pthread_cond_init(&server.desk.wake, NULL);
+  pthread_mutex_init(&server.worker.lock, NULL);
+  pthread_cond_init(&server.worker.wake, NULL);
   need(ch_model_open(settings.directory, &server.model, &error) == CH_OK, error.message);
   server.tokenizer = ch_model_tokenizer(server.model);
   server.vocabulary = ch_model_vocab_size(server.model);
@@ -74,10 +74,10 @@ static void read_stream(ch_exchange *exchange) {
   ch_text all = {0};
   char bytes[4096];
   ssize_t size;
-  exchange->events = ch_events_new(exchange->writing);
+  exchange->events = ch_events_new(exchange->job);
   need(exchange->events, "no memory");
   while ((size = ch_events_read(exchange, bytes, sizeof bytes)) > 0) ch_text_put(&all, bytes, (size_t)size);
-  need(size == -1 || exchange->writing->failed, "a stream does not end");
+  need(size == -1 || exchange->job->failed, "a stream does not end");
   for (const char *at = all.data, *end = at + all.size; at < end;) {
     const char *line = memchr(at, '\n', (size_t)(end - at));
     need(line && line + 1 < end && line[1] == '\n' && strncmp(at, head, sizeof head - 1) == 0,
@@ -93,13 +93,13 @@ static void read_stream(ch_exchange *exchange) {
 
 /* The engine's thread, until all is written. */
 static void run_engine(ch_exchange *exchange) {
-  const ch_writing *writing = exchange->writing;
-  need(ch_engine_sequences(writing) <= CH_MOST_CHOICES, "there are too many choices");
-  for (int p = 0; p < writing->prompt_count; p++)
-    for (size_t i = 0; i < writing->prompts[p].ids.size; i++)
-      need(writing->prompts[p].ids.data[i] >= 0 && writing->prompts[p].ids.data[i] < server.vocabulary,
+  const ch_text_job *job = exchange->job;
+  need(ch_engine_sequences(job) <= CH_MOST_CHOICES, "there are too many choices");
+  for (int p = 0; p < job->prompt_count; p++)
+    for (size_t i = 0; i < job->prompts[p].ids.size; i++)
+      need(job->prompts[p].ids.data[i] >= 0 && job->prompts[p].ids.data[i] < server.vocabulary,
            "an id is outside the vocabulary");
-  if (ch_engine_sequences(writing) > MOST_CHOICES) ch_exchange_leave(exchange);
+  if (ch_engine_sequences(job) > MOST_CHOICES) ch_exchange_leave(exchange);
   server.engine.quit = true;
   ch_engine_run(&server);
   server.engine.active = NULL;
@@ -113,10 +113,10 @@ static void request(const ch_route *route, const char *body, size_t size) {
   exchange->route = route;
   ch_text_put(&exchange->body, body, size);
   need(ch_server_reserve(&server, exchange->body.capacity), "the budget is not free");
-  ch_desk_do(&server, exchange);
+  ch_request_worker_process(&server, exchange);
   if (server.engine.inbox.first) run_engine(exchange);
-  for (ch_exchange *waiting; (waiting = ch_line_take(&server.desk.line)); ch_exchange_release(waiting))
-    ch_desk_do(&server, waiting);
+  for (ch_exchange *waiting; (waiting = ch_exchange_queue_pop(&server.worker.queue)); ch_exchange_release(waiting))
+    ch_request_worker_process(&server, waiting);
   if (!atomic_load(&exchange->gone)) {
     need(exchange->answered, "there is no answer");
     if (exchange->reply.events)

@@ -1,6 +1,6 @@
-/* Tokens are taken from the engine choice by choice, and become events a few at a time, so that little is held for a client that
-   reads slowly. */
-#include "serve/events.h"
+/* Turns generated tokens into server-sent events, a few at a time, so that a slow client costs little
+   memory. */
+#include "serve/event_stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,26 +8,26 @@
 #include "base/progress.h"
 #include "serve/answer.h"
 
-enum { ENOUGH = 16 << 10 }; /* bytes that are made ahead */
+enum { ENOUGH = 16 << 10 }; /* bytes of events that are written ahead */
 
-/* One choice's part of the stream. */
+/* The state of one choice in the stream. */
 typedef struct part {
-  ch_written taken; /* from the engine */
-  size_t at, sent;  /* records and bytes of it that are events */
-  int64_t released; /* bytes of the choice's text that the engine released, `taken` included */
+  ch_token_list taken; /* tokens taken from the engine */
+  size_t at, sent;     /* records and bytes of `taken` that were written as events */
+  int64_t released;    /* bytes of the choice's text released so far, including `taken` */
   bool begun, over, finished;
 } part;
 
 struct ch_events {
-  ch_text out; /* events that are made */
-  size_t sent; /* bytes of them */
+  ch_text out; /* events that were written */
+  size_t sent; /* bytes of them that were sent */
   int64_t count, left;
   bool ended, failed;
   part parts[]; /* [count] */
 };
 
-ch_events *ch_events_new(const ch_writing *writing) {
-  int64_t count = writing->prompt_count * writing->asked.n;
+ch_events *ch_events_new(const ch_text_job *job) {
+  int64_t count = job->prompt_count * job->fields.n;
   ch_events *events = calloc(1, sizeof *events + (size_t)count * sizeof events->parts[0]);
   if (events) events->count = events->left = count;
   return events;
@@ -35,13 +35,13 @@ ch_events *ch_events_new(const ch_writing *writing) {
 
 void ch_events_free(ch_events *events) {
   if (!events) return;
-  for (int64_t i = 0; i < events->count; i++) ch_written_free(&events->parts[i].taken);
+  for (int64_t i = 0; i < events->count; i++) ch_token_list_free(&events->parts[i].taken);
   ch_text_free(&events->out);
   free(events);
 }
 
-/* Drops what became events, and makes room for more behind the rest. */
-static void compact(ch_written *taken, part *p, int64_t width) {
+/* Drops the tokens that were written as events, and reserves room for more. */
+static void compact(ch_token_list *taken, part *p, int64_t width) {
   size_t left = taken->count - p->at;
   if (p->at > 0 && left > 0) {
     memmove(taken->records, taken->records + p->at, left * sizeof *taken->records);
@@ -55,11 +55,11 @@ static void compact(ch_written *taken, part *p, int64_t width) {
   p->at = p->sent = 0;
 }
 
-/* Lock held: takes what the engine wrote for a choice. Returns true if that is anything. */
+/* Moves new tokens of a choice from the engine to the stream. Returns true if there were any. Lock held. */
 static bool take(ch_exchange *exchange, ch_choice *choice, part *p) {
-  ch_writing *writing = exchange->writing;
-  ch_written *fresh = &choice->written;
-  int64_t width = writing->asked.top > 0 ? writing->asked.top : 0;
+  ch_text_job *job = exchange->job;
+  ch_token_list *fresh = &choice->written;
+  int64_t width = job->fields.top > 0 ? job->fields.top : 0;
   bool ended = choice->over && !p->over;
   p->over = choice->over;
   if (fresh->count == 0 && fresh->text.size == 0) return ended;
@@ -69,34 +69,36 @@ static bool take(ch_exchange *exchange, ch_choice *choice, part *p) {
   exchange->events->failed |= p->taken.text.failed;
   for (size_t i = 0; i < fresh->count; i++) {
     fresh->records[i].released += before;
-    if (!ch_written_add(&p->taken, &fresh->records[i], fresh->top ? fresh->top + (int64_t)i * width : NULL,
-                        width))
+    if (!ch_token_list_add(&p->taken, &fresh->records[i], fresh->top ? fresh->top + (int64_t)i * width : NULL,
+                           width))
       exchange->events->failed = true;
   }
   p->released += (int64_t)fresh->text.size;
   fresh->count = fresh->text.size = 0;
-  writing->pending -= choice->pending;
+  job->pending -= choice->pending;
   atomic_fetch_sub(&exchange->server->pending, choice->pending);
   choice->pending = 0;
   return true;
 }
 
-/* Lock held: a paused request goes on once nothing waits. */
-static bool can_resume(ch_writing *writing) {
-  if (!writing->paused || writing->pending > 0) return false;
-  writing->paused = false;
-  atomic_store(&writing->resume, true);
+/* Resumes a paused job once all its tokens were sent. Lock held. */
+static bool can_resume(ch_text_job *job) {
+  if (!job->paused || job->pending > 0) return false;
+  job->paused = false;
+  atomic_store(&job->resume, true);
   return true;
 }
 
-/* Makes events of what was taken. Returns false when enough is made; true when it needs more from the engine. */
-static bool put_taken(ch_exchange *exchange, const ch_style *style, const ch_view *view, part *p,
+/* Writes events for the taken tokens. Returns false if enough bytes are ready, true if more tokens are
+   needed. */
+static bool put_taken(ch_exchange *exchange, const ch_answer_format *style, const ch_view *view, part *p,
                       ch_text *out) {
-  const int64_t width = view->writing->asked.top > 0 ? view->writing->asked.top : 0;
-  const bool waits = style->waits_for_text && view->writing->asked.top >= 0;
+  const int64_t width = view->job->fields.top > 0 ? view->job->fields.top : 0;
+  const bool waits = style->waits_for_text && view->job->fields.top >= 0;
   for (; p->at < p->taken.count; p->at++) {
-    const ch_record *record = &p->taken.records[p->at];
-    bool textless = waits && record->byte >= p->released; /* of a stop string, or with nothing to show yet */
+    const ch_token_record *record = &p->taken.records[p->at];
+    bool textless =
+        waits && record->byte >= p->released; /* it belongs to a stop string, or has no text yet */
     if (textless && !p->over) return true;
     if (textless) continue;
     if (out->size >= ENOUGH) return false;
@@ -108,14 +110,14 @@ static bool put_taken(ch_exchange *exchange, const ch_style *style, const ch_vie
   return true;
 }
 
-/* Makes events of one choice. */
+/* Writes events for one choice. */
 static void serve_choice(ch_exchange *exchange, int64_t index) {
   ch_events *events = exchange->events;
   part *p = &events->parts[index];
   ch_view view = ch_view_of(exchange, index);
-  const ch_style *style = ch_style_of(view.writing->asked.form);
-  ch_prompt *prompt = &exchange->writing->prompts[index / exchange->writing->asked.n];
-  ch_choice *choice = &prompt->choices[index % exchange->writing->asked.n];
+  const ch_answer_format *style = ch_answer_format_of(view.job->fields.form);
+  ch_prompt *prompt = &exchange->job->prompts[index / exchange->job->fields.n];
+  ch_choice *choice = &prompt->choices[index % exchange->job->fields.n];
   while (!p->finished && events->out.size < ENOUGH) {
     pthread_mutex_lock(&exchange->lock);
     bool ready = prompt->read || !style->waits_for_prompt || choice->over;
@@ -142,18 +144,18 @@ static void serve_choice(ch_exchange *exchange, int64_t index) {
 
 static void put_failure(ch_exchange *exchange, ch_text *out) {
   pthread_mutex_lock(&exchange->lock);
-  ch_refusal failure = exchange->writing->failure;
+  ch_refusal failure = exchange->job->failure;
   pthread_mutex_unlock(&exchange->lock);
   ch_text_puts(out, "data: ");
   ch_put_refusal(out, &failure);
   ch_text_puts(out, "\n\n");
 }
 
-/* Makes the next events. */
+/* Writes the next events. */
 static void make(ch_exchange *exchange) {
   ch_events *events = exchange->events;
   pthread_mutex_lock(&exchange->lock);
-  bool failed = exchange->writing->failed;
+  bool failed = exchange->job->failed;
   pthread_mutex_unlock(&exchange->lock);
   if (failed && !events->failed) {
     put_failure(exchange, &events->out);
@@ -162,15 +164,16 @@ static void make(ch_exchange *exchange) {
   }
   for (int64_t i = 0; i < events->count && events->out.size < ENOUGH; i++) serve_choice(exchange, i);
   if (events->left > 0 || events->ended || events->out.size >= ENOUGH) return;
-  ch_style_of(exchange->writing->asked.form)->end(&events->out, exchange);
+  ch_answer_format_of(exchange->job->fields.form)->end(&events->out, exchange);
   events->ended = true;
 }
 
-/* Nothing is to be sent: waits for the engine, unless it wrote something meanwhile. Returns true if it waits. */
+/* Suspends the connection until the engine has more, unless it already has. Returns true if the connection
+   is suspended. */
 static bool wait_for_more(ch_exchange *exchange, bool *comment) {
-  ch_writing *writing = exchange->writing;
+  ch_text_job *job = exchange->job;
   pthread_mutex_lock(&exchange->lock);
-  bool resume = can_resume(writing), fresh = writing->failed || writing->pending > 0 || exchange->woken;
+  bool resume = can_resume(job), fresh = job->failed || job->pending > 0 || exchange->woken;
   *comment = exchange->nudged;
   bool waits = !*comment && !fresh && !atomic_load(&exchange->gone);
   exchange->woken = false;

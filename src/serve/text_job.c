@@ -1,15 +1,15 @@
-/* Lists that grow, and their end. */
-#include "serve/writing.h"
+/* Growing token lists, and releasing jobs. */
+#include "serve/text_job.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-bool ch_written_add(ch_written *written, const ch_record *record, const ch_token_probability *top,
-                    int64_t most) {
+bool ch_token_list_add(ch_token_list *written, const ch_token_record *record, const ch_token_probability *top,
+                       int64_t most) {
   size_t width = most > 0 ? (size_t)most : 0;
   if (written->count == written->capacity) {
     size_t capacity = written->capacity ? 2 * written->capacity : 8;
-    ch_record *records = realloc(written->records, capacity * sizeof *records);
+    ch_token_record *records = realloc(written->records, capacity * sizeof *records);
     if (records) written->records = records;
     ch_token_probability *tops =
         width && records ? realloc(written->top, capacity * width * sizeof *tops) : NULL;
@@ -22,25 +22,25 @@ bool ch_written_add(ch_written *written, const ch_record *record, const ch_token
   return true;
 }
 
-void ch_written_free(ch_written *written) {
+void ch_token_list_free(ch_token_list *written) {
   free(written->records);
   free(written->top);
   ch_text_free(&written->text);
-  *written = (ch_written){0};
+  *written = (ch_token_list){0};
 }
 
-void ch_writing_free(ch_writing *writing) {
-  if (!writing) return;
-  for (int p = 0; p < writing->prompt_count; p++) {
-    ch_prompt *prompt = &writing->prompts[p];
-    for (int64_t k = 0; prompt->choices && k < writing->asked.n; k++)
-      ch_written_free(&prompt->choices[k].written);
-    ch_written_free(&prompt->echo);
+void ch_text_job_free(ch_text_job *job) {
+  if (!job) return;
+  for (int p = 0; p < job->prompt_count; p++) {
+    ch_prompt *prompt = &job->prompts[p];
+    for (int64_t k = 0; prompt->choices && k < job->fields.n; k++)
+      ch_token_list_free(&prompt->choices[k].written);
+    ch_token_list_free(&prompt->echo);
     ch_ids_free(&prompt->ids);
     free(prompt->text);
     free(prompt->choices);
   }
-  free(writing->prompts);
-  ch_asked_free(&writing->asked);
-  free(writing);
+  free(job->prompts);
+  ch_request_fields_free(&job->fields);
+  free(job);
 }

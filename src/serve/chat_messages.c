@@ -1,14 +1,14 @@
-/* Messages are checked one by one, so that what is wrong names its place. */
-#include "serve/messages.h"
+/* Reads and validates the messages of a chat. Errors name the position: "messages[1].content". */
+#include "serve/chat_messages.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
-#include "serve/body.h"
+#include "serve/request_body.h"
 
-/* Where a member of a message is: "messages[1].content". */
+/* Refuses a member of a message, naming its position. */
 static void place_of(char place[64], size_t index, const char *member) {
   snprintf(place, 64, "messages[%zu]%s%s", index, *member ? "." : "", member);
 }
@@ -35,7 +35,7 @@ static bool read_role(const json_t *message, size_t index, const char **role, ch
                       "is not supported; it must be system, developer, user or assistant.");
 }
 
-/* Parts of text, joined. */
+/* Joins the text parts of a content list. */
 static bool join_parts(const json_t *parts, size_t index, char **joined, size_t *size, ch_refusal *refusal) {
   ch_text text = {0};
   for (size_t i = 0; i < json_array_size(parts); i++) {
@@ -77,7 +77,7 @@ static bool read_message(const json_t *message, size_t index, ch_messages *messa
   return true;
 }
 
-/* chat_template_kwargs, and reasoning_effort among them. */
+/* Reads chat_template_kwargs, and adds reasoning_effort to them. */
 static bool read_variables(const json_t *body, ch_messages *messages, ch_refusal *refusal) {
   json_t *given = ch_body_member(body, "chat_template_kwargs"),
          *effort = ch_body_member(body, "reasoning_effort");
@@ -96,7 +96,7 @@ static bool read_variables(const json_t *body, ch_messages *messages, ch_refusal
   return messages->variables || ch_refuse_memory(refusal);
 }
 
-/* Where the prompt ends. Continuing the last message leaves no room for the beginning of another. */
+/* Reads how the prompt ends: with the start of a new message, or with the last message left open. */
 static bool read_ending(const json_t *body, ch_chat_request *request, ch_refusal *refusal) {
   bool given = ch_body_member(body, "add_generation_prompt") != NULL;
   request->add_generation_prompt = true;

@@ -1,12 +1,14 @@
-/* Strict JSON by jansson, whose own limits are of depth and of numbers; how much memory values take is looked at before. */
-#include "serve/body.h"
+/* Parses request bodies with jansson. Jansson limits depth and numbers but not memory, so the memory that
+   the values need is estimated first. */
+#include "serve/request_body.h"
 
 #include "base/json.h"
 
-/* What values take with jansson and glibc, in bytes; and how deep jansson goes. */
+/* Memory of each kind of value with jansson and glibc, in bytes; and the deepest nesting that jansson
+   accepts. */
 enum { SCALAR = 48, LIST = 160, OBJECT = 288, MEMBER = 80, DEEPEST = JSON_PARSER_MAX_DEPTH };
 
-/* By the brackets, commas and colons outside strings. */
+/* Counts brackets, commas and colons outside strings. */
 size_t ch_body_estimate(const char *text, size_t size) {
   size_t bytes = size + SCALAR, depth = 0;
   bool quoted = false;
@@ -50,7 +52,7 @@ bool ch_body_parse(const char *text, size_t size, size_t most, json_t **object, 
   json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
   if (!root && json_error_code(&why) == json_error_out_of_memory) return ch_refuse_memory(refusal);
   if (!root) {
-    /* jansson quotes what it read as it is. */
+    /* Jansson quotes the input verbatim, so unprintable bytes are replaced. */
     char shown[sizeof why.text];
     size_t used = 0;
     for (const char *p = why.text; *p; p++) shown[used++] = *p >= ' ' && *p < 127 ? *p : '?';

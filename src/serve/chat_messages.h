@@ -1,6 +1,6 @@
-/* The messages of a chat, as a request of the chat template. */
-#ifndef CH_SERVE_MESSAGES_H
-#define CH_SERVE_MESSAGES_H
+/* The messages of a chat, converted to a request for the chat template. */
+#ifndef CH_SERVE_CHAT_MESSAGES_H
+#define CH_SERVE_CHAT_MESSAGES_H
 
 #include <jansson.h>
 
@@ -9,7 +9,7 @@
 /* Zero-initialise; release with ch_messages_free. */
 typedef struct ch_messages {
   ch_message *list; /* [count] */
-  char **joined;    /* [count] contents that were parts, or NULL */
+  char **joined;    /* [count] contents joined from parts, or NULL */
   size_t count;
   char *variables; /* a JSON object, or NULL */
   ch_chat_request request;
@@ -20,7 +20,7 @@ typedef struct ch_messages {
 bool ch_messages_read(const ch_server *server, json_t *body, ch_messages *messages, ch_refusal *refusal);
 void ch_messages_free(ch_messages *messages);
 
-/* The prompt as text or as ids; desk's thread alone. *text is ch_free's. */
+/* Renders the prompt as text or as ids. Only for the request worker. Release *text with ch_free. */
 bool ch_messages_render(const ch_server *server, const ch_messages *messages, char **text, size_t *size,
                         ch_refusal *refusal);
 bool ch_messages_encode(const ch_server *server, const ch_messages *messages, ch_ids *ids,

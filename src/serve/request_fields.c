@@ -1,5 +1,6 @@
-/* Every field is a row of a table: its type, its range and the forms that have it. */
-#include "serve/asked.h"
+/* Reads the fields of a request body. Each field is a row of a table with its type, its range and the APIs
+   that accept it. */
+#include "serve/request_fields.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 #include <sys/random.h>
 
 #include "base/json.h"
-#include "serve/body.h"
+#include "serve/request_body.h"
 
 typedef enum field_type { FIELD_BOOL, FIELD_WHOLE, FIELD_NUMBER } field_type;
 
@@ -22,9 +23,9 @@ typedef struct field {
 enum { OPENAI = CH_COMPLETION | CH_CHAT, ALL = OPENAI | CH_NATIVE };
 static const double boundless = 9.3e18;
 
-#define AT(member) offsetof(ch_asked, member)
-/* Of two fields with one member the later row wins. */
-static const field fields[] = {
+#define AT(member) offsetof(ch_request_fields, member)
+/* Where two fields set the same member, the later row wins. */
+static const field known_fields[] = {
     {"max_tokens", FIELD_WHOLE, AT(max_tokens), -1, boundless, ALL},
     {"max_completion_tokens", FIELD_WHOLE, AT(max_tokens), -1, boundless, OPENAI},
     {"n_predict", FIELD_WHOLE, AT(max_tokens), -1, boundless, CH_NATIVE},
@@ -44,11 +45,11 @@ static const field fields[] = {
     {"logprobs", FIELD_WHOLE, AT(top), 0, 20, CH_COMPLETION},
     {"n_probs", FIELD_WHOLE, AT(top), 0, 100, CH_NATIVE},
 };
-enum { FIELDS = sizeof fields / sizeof *fields };
+enum { FIELDS = sizeof known_fields / sizeof *known_fields };
 
 /* --- fields that would change the answer and are not supported ---------------------------------------------------- */
 
-/* Values that ask for nothing, beside null, [] and "". */
+/* Values of unsupported fields that have no effect and are accepted, besides null, [] and "". */
 enum { NOTHING = 0, ZERO = 1, ONE = 2, IS_FALSE = 4, IS_TRUE = 8, TEXT_FORMAT = 16, TEXT_MODE = 32 };
 
 static const struct {
@@ -123,7 +124,7 @@ static bool asks_nothing(const json_t *value, unsigned neutral) {
   return (neutral & TEXT_FORMAT && is_text_format(value)) || (neutral & TEXT_MODE && is_text_mode(value));
 }
 
-/* Tools that the answer may not use change nothing. */
+/* Tools are accepted if the request forbids their use. */
 static bool is_off(const json_t *body, const char *name) {
   bool tools = strcmp(name, "tools") == 0;
   if (!tools && strcmp(name, "functions") != 0) return false;
@@ -179,8 +180,8 @@ bool ch_field_text(const json_t *body, const char *name, const char **text, size
   return true;
 }
 
-static bool read_field(const json_t *body, const field *f, ch_asked *asked, ch_refusal *refusal) {
-  void *at = (char *)asked + f->offset;
+static bool read_field(const json_t *body, const field *f, ch_request_fields *fields, ch_refusal *refusal) {
+  void *at = (char *)fields + f->offset;
   const json_t *given = ch_body_member(body, f->name);
   int64_t whole = 0;
   double number = 0;
@@ -201,25 +202,25 @@ static bool read_field(const json_t *body, const field *f, ch_asked *asked, ch_r
 
 /* --- stop strings, biases ------------------------------------------------------------------------------------------ */
 
-static bool add_stop(const json_t *value, ch_asked *asked, ch_refusal *refusal) {
+static bool add_stop(const json_t *value, ch_request_fields *fields, ch_refusal *refusal) {
   if (!json_is_string(value)) return refuse_type(refusal, "stop", "a string or a list of strings", value);
   size_t size = json_string_length(value);
-  if (asked->stop_count == CH_MOST_STOPS || size < 1 || size > CH_LONGEST_STOP)
+  if (fields->stop_count == CH_MOST_STOPS || size < 1 || size > CH_LONGEST_STOP)
     return ch_refuse(refusal, 400, "invalid_value", "stop",
                      "'stop' can have up to %d strings of 1 to %d bytes each.", CH_MOST_STOPS,
                      CH_LONGEST_STOP);
   char *copy = strdup(json_string_value(value));
   if (!copy) return ch_refuse_memory(refusal);
-  asked->stops[asked->stop_count++] = copy;
+  fields->stops[fields->stop_count++] = copy;
   return true;
 }
 
-static bool read_stops(const json_t *body, ch_asked *asked, ch_refusal *refusal) {
+static bool read_stops(const json_t *body, ch_request_fields *fields, ch_refusal *refusal) {
   const json_t *given = ch_body_member(body, "stop");
   if (!given) return true;
-  if (!json_is_array(given)) return add_stop(given, asked, refusal);
+  if (!json_is_array(given)) return add_stop(given, fields, refusal);
   for (size_t i = 0; i < json_array_size(given); i++)
-    if (!add_stop(json_array_get(given, i), asked, refusal)) return false;
+    if (!add_stop(json_array_get(given, i), fields, refusal)) return false;
   return true;
 }
 
@@ -230,9 +231,9 @@ static bool refuse_bias(ch_refusal *refusal, const char *code) {
       CH_MOST_BIASES);
 }
 
-static bool add_bias(int64_t id, const json_t *value, int64_t vocabulary, ch_asked *asked,
+static bool add_bias(int64_t id, const json_t *value, int64_t vocabulary, ch_request_fields *fields,
                      ch_refusal *refusal) {
-  if (json_is_false(value) && asked->form == CH_NATIVE) value = NULL; /* llama.cpp: never this token */
+  if (json_is_false(value) && fields->form == CH_NATIVE) value = NULL; /* llama.cpp: bans the token */
   if (value && !json_is_number(value)) return refuse_bias(refusal, "invalid_type");
   double bias = value ? json_number_value(value) : -100;
   if (bias < -100 || bias > 100) return refuse_bias(refusal, "out_of_range");
@@ -240,11 +241,11 @@ static bool add_bias(int64_t id, const json_t *value, int64_t vocabulary, ch_ask
     return ch_refuse(refusal, 400, "invalid_value", "logit_bias",
                      "'logit_bias' has the token id %lld, which is out of vocabulary; ids go from 0 to %lld.",
                      (long long)id, (long long)vocabulary - 1);
-  asked->biases[asked->bias_count++] = (ch_logit_bias){.token = (int32_t)id, .bias = bias};
+  fields->biases[fields->bias_count++] = (ch_logit_bias){.token = (int32_t)id, .bias = bias};
   return true;
 }
 
-/* A token id written in decimal, or -1. */
+/* Parses a token id in decimal; -1 if it is none. */
 static int64_t id_of(const char *key) {
   int64_t id = 0;
   if (!*key || strlen(key) > 10 || key[strspn(key, "0123456789")]) return -1;
@@ -257,33 +258,33 @@ static int by_token(const void *a, const void *b) {
   return (x->token > y->token) - (x->token < y->token);
 }
 
-/* Several biases of one token are added up. */
-static void add_up_biases(ch_asked *asked) {
+/* Adds a bias. Biases of the same token add up. */
+static void add_up_biases(ch_request_fields *fields) {
   size_t kept = 0;
-  qsort(asked->biases, asked->bias_count, sizeof *asked->biases, by_token);
-  for (size_t i = 0; i < asked->bias_count; i++)
-    if (kept > 0 && asked->biases[kept - 1].token == asked->biases[i].token)
-      asked->biases[kept - 1].bias += asked->biases[i].bias;
+  qsort(fields->biases, fields->bias_count, sizeof *fields->biases, by_token);
+  for (size_t i = 0; i < fields->bias_count; i++)
+    if (kept > 0 && fields->biases[kept - 1].token == fields->biases[i].token)
+      fields->biases[kept - 1].bias += fields->biases[i].bias;
     else
-      asked->biases[kept++] = asked->biases[i];
-  asked->bias_count = kept;
+      fields->biases[kept++] = fields->biases[i];
+  fields->bias_count = kept;
 }
 
-/* An object {"id": bias}; on /completion also a list of [id, bias]. */
-static bool read_biases(json_t *body, int64_t vocabulary, ch_asked *asked, ch_refusal *refusal) {
+/* Reads an object {"id": bias}; /completion also accepts a list of [id, bias]. */
+static bool read_biases(json_t *body, int64_t vocabulary, ch_request_fields *fields, ch_refusal *refusal) {
   json_t *given = ch_body_member(body, "logit_bias"), *value;
   const char *key;
-  bool list = json_is_array(given) && (asked->form == CH_NATIVE || json_array_size(given) == 0);
+  bool list = json_is_array(given) && (fields->form == CH_NATIVE || json_array_size(given) == 0);
   if (!given) return true;
   if (!list && !json_is_object(given)) return refuse_bias(refusal, "invalid_type");
   size_t count = list ? json_array_size(given) : json_object_size(given);
   if (count > CH_MOST_BIASES) return refuse_bias(refusal, "invalid_value");
-  asked->biases = malloc((count + 1) * sizeof *asked->biases);
-  if (!asked->biases) return ch_refuse_memory(refusal);
+  fields->biases = malloc((count + 1) * sizeof *fields->biases);
+  if (!fields->biases) return ch_refuse_memory(refusal);
   if (!list) {
     json_object_foreach(given, key, value) {
       if (id_of(key) < 0) return refuse_bias(refusal, "invalid_value");
-      if (!add_bias(id_of(key), value, vocabulary, asked, refusal)) return false;
+      if (!add_bias(id_of(key), value, vocabulary, fields, refusal)) return false;
     }
   }
   for (size_t i = 0; list && i < count; i++) {
@@ -291,81 +292,82 @@ static bool read_biases(json_t *body, int64_t vocabulary, ch_asked *asked, ch_re
     int64_t id;
     if (json_array_size(pair) != 2 || !ch_json_whole(json_array_get(pair, 0), &id))
       return refuse_bias(refusal, "invalid_type");
-    if (!add_bias(id, json_array_get(pair, 1), vocabulary, asked, refusal)) return false;
+    if (!add_bias(id, json_array_get(pair, 1), vocabulary, fields, refusal)) return false;
   }
-  add_up_biases(asked);
+  add_up_biases(fields);
   return true;
 }
 
 /* --- fields that hang together -------------------------------------------------------------------------------------- */
 
-/* Of a chat: a list of the likeliest only with probabilities. */
-static bool read_chat_probabilities(const json_t *body, ch_asked *asked, ch_refusal *refusal) {
+/* Chat completions accept `top_logprobs` only together with `logprobs`. */
+static bool read_chat_probabilities(const json_t *body, ch_request_fields *fields, ch_refusal *refusal) {
   static const field top = {"top_logprobs", FIELD_WHOLE, AT(top), 0, 20, CH_CHAT};
   bool wanted = false;
   if (!ch_field_bool(body, "logprobs", &wanted, refusal)) return false;
   if (ch_body_member(body, "top_logprobs") && !wanted)
     return ch_refuse(refusal, 400, "invalid_value", "top_logprobs", "'top_logprobs' needs 'logprobs': true.");
-  asked->top = wanted ? 0 : -1;
-  return read_field(body, &top, asked, refusal);
+  fields->top = wanted ? 0 : -1;
+  return read_field(body, &top, fields, refusal);
 }
 
-static bool read_stream_options(const json_t *body, ch_asked *asked, ch_refusal *refusal) {
+static bool read_stream_options(const json_t *body, ch_request_fields *fields, ch_refusal *refusal) {
   const json_t *given = ch_body_member(body, "stream_options");
   if (!given) return true;
   if (!json_is_object(given)) return refuse_type(refusal, "stream_options", "an object", given);
-  if (!asked->stream)
+  if (!fields->stream)
     return ch_refuse(refusal, 400, "invalid_value", "stream_options",
                      "'stream_options' needs 'stream': true.");
-  return ch_field_bool(given, "include_usage", &asked->include_usage, refusal) &&
-         ch_field_bool(given, "continuous_usage_stats", &asked->continuous_usage, refusal);
+  return ch_field_bool(given, "include_usage", &fields->include_usage, refusal) &&
+         ch_field_bool(given, "continuous_usage_stats", &fields->continuous_usage, refusal);
 }
 
-static bool check_best_of(const json_t *body, const ch_asked *asked, ch_refusal *refusal) {
+static bool check_best_of(const json_t *body, const ch_request_fields *fields, ch_refusal *refusal) {
   const json_t *given = ch_body_member(body, "best_of");
   int64_t best;
   if (!given) return true;
   if (!ch_json_whole(given, &best)) return refuse_type(refusal, "best_of", "a whole number", given);
-  if (best == asked->n) return true;
+  if (best == fields->n) return true;
   return ch_refuse(refusal, 400, "unsupported_parameter", "best_of",
                    "'best_of' other than 'n' is not supported; leave it out.");
 }
 
-static void set_defaults(ch_form form, ch_asked *asked) {
+static void set_defaults(ch_form form, ch_request_fields *fields) {
   bool native = form == CH_NATIVE;
-  *asked = (ch_asked){.form = form,
-                      .max_tokens = form == CH_COMPLETION ? 16 : -1,
-                      .n = 1,
-                      .top_k = native ? 40 : 0,
-                      .seed = -1,
-                      .top = -1,
-                      .temperature = native ? 0.8 : 1,
-                      .top_p = native ? 0.95 : 1,
-                      .cache_prompt = true};
+  *fields = (ch_request_fields){.form = form,
+                                .max_tokens = form == CH_COMPLETION ? 16 : -1,
+                                .n = 1,
+                                .top_k = native ? 40 : 0,
+                                .seed = -1,
+                                .top = -1,
+                                .temperature = native ? 0.8 : 1,
+                                .top_p = native ? 0.95 : 1,
+                                .cache_prompt = true};
 }
 
-bool ch_asked_read(json_t *body, ch_form form, int64_t vocabulary, ch_asked *asked, ch_refusal *refusal) {
-  set_defaults(form, asked);
+bool ch_request_fields_read(json_t *body, ch_form form, int64_t vocabulary, ch_request_fields *fields,
+                            ch_refusal *refusal) {
+  set_defaults(form, fields);
   for (int i = 0; i < FIELDS; i++)
-    if (fields[i].forms & form && !read_field(body, &fields[i], asked, refusal)) return false;
-  if (form == CH_NATIVE && asked->top == 0) asked->top = -1;
-  if (form == CH_CHAT && !read_chat_probabilities(body, asked, refusal)) return false;
+    if (known_fields[i].forms & form && !read_field(body, &known_fields[i], fields, refusal)) return false;
+  if (form == CH_NATIVE && fields->top == 0) fields->top = -1;
+  if (form == CH_CHAT && !read_chat_probabilities(body, fields, refusal)) return false;
   if (form != CH_NATIVE &&
-      !(read_stream_options(body, asked, refusal) && check_best_of(body, asked, refusal)))
+      !(read_stream_options(body, fields, refusal) && check_best_of(body, fields, refusal)))
     return false;
-  if (!read_stops(body, asked, refusal) || !read_biases(body, vocabulary, asked, refusal) ||
+  if (!read_stops(body, fields, refusal) || !read_biases(body, vocabulary, fields, refusal) ||
       !refuse_unsupported(body, refusal))
     return false;
-  if (asked->seed < 0) {
+  if (fields->seed < 0) {
     uint32_t drawn;
     if (getrandom(&drawn, sizeof drawn, 0) != sizeof drawn) drawn = 1;
-    asked->seed = drawn;
+    fields->seed = drawn;
   }
   return true;
 }
 
-void ch_asked_free(ch_asked *asked) {
-  for (int i = 0; i < asked->stop_count; i++) free(asked->stops[i]);
-  free(asked->biases);
-  *asked = (ch_asked){0};
+void ch_request_fields_free(ch_request_fields *fields) {
+  for (int i = 0; i < fields->stop_count; i++) free(fields->stops[i]);
+  free(fields->biases);
+  *fields = (ch_request_fields){0};
 }

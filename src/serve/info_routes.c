@@ -1,5 +1,6 @@
-/* Quick answers, in HTTP's thread. */
-#include "serve/about.h"
+/* Answers the GET routes about the server and its model. They read what was prepared at start and the
+   engine's counts, so the HTTP thread can answer them at once. */
+#include "serve/info_routes.h"
 
 #include <string.h>
 #include <time.h>
@@ -14,12 +15,12 @@ enum { LARGEST_CONFIG = 64 << 20 };
 
 /* --- what does not change ------------------------------------------------------------------------------------------------------ */
 
-/* The number of a member of some JSON file's object; 0 without it. */
+/* Returns the value of an integer member; 0 if it does not exist. */
 static json_int_t number_in(const json_t *object, const char *name) {
   return json_integer_value(json_object_get(object, name));
 }
 
-/* An object of a file of the model's directory; NULL where there is none, or one that cannot be read. */
+/* Loads a JSON file of the model's directory. NULL: it does not exist or cannot be read. */
 static json_t *read_object(const ch_server *server, const char *name) {
   json_t *object = NULL;
   char *path = ch_path_join(server->settings->directory, name);
@@ -51,7 +52,8 @@ static ch_status put_model(ch_server *server, ch_error *error) {
   return status;
 }
 
-/* A special token's spelling: a string, or an object with "content"; NULL. */
+/* Returns the text of a special token, which a tokenizer file writes as a string or as an object with
+   "content"; NULL for anything else. */
 static const char *spelling_in(const json_t *config, const char *name) {
   const json_t *value = json_object_get(config, name);
   return json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
@@ -72,7 +74,7 @@ static void put_spelling(ch_text *json, const ch_server *server, const json_t *c
   ch_text_puts(json, ",");
 }
 
-/* The first token that ends a text, where the tokenizer names none. */
+/* Falls back to the first end token if the tokenizer names none. */
 static int32_t end_token(const ch_server *server) {
   const int32_t *ids;
   int32_t end = ch_tokenizer_eos(server->tokenizer);
@@ -103,7 +105,7 @@ static void put_tokenizer(ch_server *server) {
   json_decref(config);
 }
 
-ch_status ch_about_prepare(ch_server *server, ch_error *error) {
+ch_status ch_info_prepare(ch_server *server, ch_error *error) {
   server->started = time(NULL);
   CH_TRY(put_model(server, error));
   put_tokenizer(server);

@@ -1,7 +1,7 @@
-/* Every socket is in an epoll set of the monitor's own: the HTTP library does not look at connections that wait, and its time limits
-   begin anew with every byte. */
+/* Watches every socket in an epoll set of its own. libmicrohttpd does not watch suspended connections, and
+   its timeouts restart with every byte. */
 #define _GNU_SOURCE
-#include "serve/monitor.h"
+#include "serve/connection_monitor.h"
 
 #include <errno.h>
 #include <math.h>
@@ -23,18 +23,18 @@ enum { EVENTS = 64 };
 
 typedef enum phase {
   FREE,   /* no connection */
-  IDLE,   /* nothing of a request has come */
-  HEADER, /* something has */
+  IDLE,   /* no byte of a request has arrived */
+  HEADER, /* a part of the header has arrived */
   BODY,   /* the header is complete */
-  ANSWER  /* the body is */
+  ANSWER  /* the body is complete */
 } phase;
 
 struct ch_connection {
   phase phase;
   int socket;
-  uint32_t serial; /* tells it from earlier ones in this place */
+  uint32_t serial; /* distinguishes it from earlier connections in this place */
   double since;    /* ch_clock when the phase began */
-  bool left;       /* the client did */
+  bool left;       /* the client disconnected */
   ch_exchange *exchange;
 };
 
@@ -43,7 +43,7 @@ typedef struct ch_monitor {
   pthread_t thread;
   int set, poke; /* epoll, eventfd */
   bool serving, quit, released;
-  double planned; /* when the thread wakes next; INFINITY: not by time */
+  double planned; /* when the thread wakes next; INFINITY: only for an event */
   struct ch_connection connections[CH_MOST_CONNECTIONS + 8];
 } ch_monitor;
 enum { PLACES = CH_MOST_CONNECTIONS + 8 };
@@ -56,12 +56,12 @@ static void poke(ch_monitor *monitor) {
     ;
 }
 
-/* Lock held: the thread must look again at that time. */
+/* Makes the thread wake at that time at the latest. Lock held. */
 static void plan(ch_monitor *monitor, double when) {
   if (when < monitor->planned) poke(monitor);
 }
 
-/* Lock held: asks for one report of a leaving client, and of the first bytes of a request. */
+/* Requests one event when the client disconnects, or when the first bytes of a request arrive. Lock held. */
 static void arm(ch_monitor *monitor, struct ch_connection *c, int operation) {
   uint64_t place = (uint64_t)(c - monitor->connections);
   struct epoll_event event = {.events = EPOLLONESHOT | EPOLLRDHUP | (c->phase == IDLE ? EPOLLIN : 0U),
@@ -141,7 +141,7 @@ void ch_monitor_end(ch_server *server, struct MHD_Connection *connection) {
 
 /* --- what the thread sees ------------------------------------------------------------------------------------------------------ */
 
-/* Exchanges to act on once the lock is released; each is held. */
+/* Exchanges to process after the lock is released, each with a reference. */
 typedef struct found {
   ch_exchange *exchanges[PLACES];
   int count;
@@ -154,7 +154,7 @@ static void find(found *f, ch_exchange *exchange) {
 
 static void see(ch_monitor *monitor, const struct epoll_event *event, found *leaving) {
   uint64_t place = event->data.u64 >> 32;
-  if (place >= PLACES) { /* a poke */
+  if (place >= PLACES) { /* the eventfd */
     uint64_t count;
     if (read(monitor->poke, &count, sizeof count) < 0) return;
     return;
@@ -173,7 +173,7 @@ static void see(ch_monitor *monitor, const struct epoll_event *event, found *lea
   }
 }
 
-/* A stream that sent nothing for long is to send a comment; *when it is next. */
+/* Makes a stream that was quiet for long send a comment. Stores when it is due next. */
 static void look_at_stream(ch_exchange *exchange, double now, double *when, found *quiet) {
   pthread_mutex_lock(&exchange->lock);
   bool streams = exchange->reply.events && exchange->answered;
@@ -188,7 +188,7 @@ static void look_at_stream(ch_exchange *exchange, double now, double *when, foun
   *when = streams && due > now ? due : now + quiet_seconds;
 }
 
-/* Shuts connections down whose time is over. Returns when to look again. */
+/* Shuts down connections that timed out. Returns when to check again. */
 static double look(ch_monitor *monitor, double now, found *quiet) {
   double next = INFINITY;
   for (int i = 0; i < PLACES; i++) {
@@ -197,7 +197,7 @@ static double look(ch_monitor *monitor, double now, found *quiet) {
     if (c->phase == HEADER) when = c->since + header_seconds;
     if (c->phase == BODY) when = c->since + body_seconds;
     if (when <= now) {
-      shutdown(c->socket, SHUT_RDWR); /* the HTTP library sees the end and closes */
+      shutdown(c->socket, SHUT_RDWR); /* libmicrohttpd then closes it */
       c->phase = IDLE;
       continue;
     }
@@ -222,16 +222,16 @@ static void leave_all(ch_monitor *monitor, bool for_good) {
   }
 }
 
-/* Draining: returns true when the server is to end now. `until` is when requests are cut. */
+/* Returns true if a draining server can end now. Requests are aborted at `until`. */
 static bool is_drained(ch_server *server, double now, double until) {
-  if (atomic_load(&server->under_way) == 0) return true;
+  if (atomic_load(&server->active_requests) == 0) return true;
   if (now < until) return false;
   if (now >= until + cut_seconds) return true;
   if (!atomic_exchange(&server->cut, true)) leave_all(server->monitor, false);
   return false;
 }
 
-/* Notices the signal. Returns true when the thread has nothing more to do. */
+/* Begins and continues draining after the signal. Returns true when the server can end. */
 static bool drain(ch_server *server, double now, double *until) {
   const ch_serve_settings *settings = server->settings;
   if (!settings->stop || !settings->stop(settings->user)) return false;

@@ -1,5 +1,5 @@
-/* Names of tokens. */
-#include "serve/names.h"
+/* Writes tokens as text, for answers. */
+#include "serve/token_names.h"
 
 #include <string.h>
 

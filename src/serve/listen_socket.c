@@ -1,4 +1,4 @@
-/* The socket that the server listens on. */
+/* Opens the socket that the server listens on. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -36,7 +36,7 @@ static bool is_loopback(const address *a) {
   return IN6_IS_ADDR_LOOPBACK(&a->six.sin6_addr);
 }
 
-/* Connections inherit these: a peer that vanished is noticed, small writes leave at once. */
+/* Connections inherit these options: keep-alive detects vanished peers, and small writes are sent at once. */
 static void set_options(int socket_) {
   const int on = 1, idle = 30, interval = 10, probes = 3;
   setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -55,7 +55,7 @@ ch_status ch_http_listen(ch_server *server, int *listener, ch_error *error) {
   if (!read_address(host, settings->port, &a, &size))
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "--host: '%s' is not a numeric address; write one like 127.0.0.1, 0.0.0.0 or ::1", host);
-  server->guard.local = is_loopback(&a);
+  server->access.local = is_loopback(&a);
   *listener = socket(a.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (*listener >= 0) set_options(*listener);
   if (*listener < 0 || bind(*listener, &a.any, size) != 0 || listen(*listener, CH_MOST_CONNECTIONS) != 0) {
