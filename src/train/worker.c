@@ -91,7 +91,7 @@ static void spawn(process *p, int output, int *failure) {
   const char *arguments[] = {p->python,
                              "-m",
                              "crosshead.worker",
-                             p->measured ? "--measure" : p->directory,
+                             p->measured ? "measure" : p->directory,
                              p->measured ? p->directory : NULL,
                              NULL};
   posix_spawn_file_actions_t files;

@@ -24,7 +24,7 @@ except ImportError as error:
 from safetensors.torch import load_file
 from test_transformers import CASES, CROSSHEAD, IMAGES, MLA, SIZES, VIT_CASES, attention
 
-from crosshead.worker import run as worker
+from crosshead.worker import model as models, run as worker
 
 STEPS = ("--steps", "20", "--batch", "2", "--accumulate", "2", "--seq", "32", "--eval-every", "10", "--eval-tokens", "500")
 DATA = pathlib.Path(__file__).resolve().parents[2] / "data"
@@ -140,6 +140,29 @@ class Agreement(Case):
         }.items():
             with self.subTest(name):
                 self.compare(self.config(keys), *words)
+
+    def test_a_kernel_of_the_delta_rule(self):
+        """In the place of flash-linear-attention's, with its arguments: [B, T, H, d], log decay and steps [B, T, H]."""
+
+        def rule(q, k, v, g, beta, scale):
+            state, outputs = q.new_zeros(*q.shape[0:1], q.shape[2], q.shape[3], v.shape[3]), []
+            for t in range(q.shape[1]):
+                state = state * g[:, t].exp()[..., None, None]
+                error = beta[:, t, :, None] * (v[:, t] - torch.einsum("bhkv,bhk->bhv", state, k[:, t]))
+                state = state + torch.einsum("bhk,bhv->bhkv", k[:, t], error)
+                outputs.append(scale * torch.einsum("bhkv,bhk->bhv", state, q[:, t]))
+            calls.append(q.shape)
+            return torch.stack(outputs, 1), None
+
+        def with_rule(folder):
+            configuration, modeling = import_code(folder)
+            modeling.kernel_for = lambda x: rule
+            return configuration, modeling
+
+        calls, import_code = [], models.import_code
+        with mock.patch.object(models, "import_code", with_rule):
+            self.compare(self.config(CASES["gdn in all layers"]), "--data", self.text, *STEPS)
+        self.assertTrue(calls)
 
     def test_images(self):
         pixels = self.folder / "images"

@@ -9,7 +9,7 @@ USAGE = "usage: python -m crosshead.worker RUN    (a directory that `crosshead t
 
 
 def main():
-    measures = len(sys.argv) == 3 and sys.argv[1] == "--measure"
+    measures = len(sys.argv) == 3 and sys.argv[1] == "measure"
     if not measures and (len(sys.argv) != 2 or sys.argv[1].startswith("-")):
         print(USAGE, file=sys.stdout if sys.argv[1:] in (["-h"], ["--help"]) else sys.stderr)
         return 0 if sys.argv[1:] in (["-h"], ["--help"]) else 2

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Times steps of models that are not trained, for a forecast: `python -m crosshead.worker --measure FOLDER`."""
+"""Times steps of models that are not trained, for a forecast: `python -m crosshead.worker measure FOLDER`."""
 
 import json
 import os

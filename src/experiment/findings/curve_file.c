@@ -181,8 +181,8 @@ static ch_status read_model(const char *path, const json_t *run, size_t number, 
   if ((status && strcmp(status, "done") != 0) || isnan(loss)) return CH_OK;
   if (isnan(size) || isnan(tokens) || isnan(embeddings))
     return ch_fail(error, CH_ERROR_FORMAT,
-                   "%s: run %zu lacks its parameters, those of its embeddings, or its tokens; `crosshead "
-                   "runs --json` prints all of them",
+                   "%s: run %zu lacks its parameters, those of its embeddings, or its tokens; the list of "
+                   "recorded runs as JSON has all of them",
                    path, number);
   models->sizes[models->count] = size - embeddings;
   models->tokens[models->count] = tokens;

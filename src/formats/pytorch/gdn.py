@@ -46,6 +46,17 @@ def gated_delta_rule(q, k, v, decay, steps, state, starts=None, chunk=64):
     return o.flatten(2, 3)[:, :, :length], last
 
 
+try:
+    from fla.ops.gated_delta_rule import chunk_gated_delta_rule as fla_rule
+except ImportError:
+    fla_rule = None
+
+
+def kernel_for(x):
+    """The kernel of the package flash-linear-attention, where it is installed; it computes in BF16, on a GPU."""
+    return fla_rule if x.is_cuda and x.dtype == torch.bfloat16 else None
+
+
 class GatedDeltaNet(nn.Module):
     """A layer whose tokens leave a state of a fixed size (Yang et al. 2024): y = W_o [RMSNorm(o) ⊙ silu(W_g x)]."""
 
@@ -98,13 +109,19 @@ class GatedDeltaNet(nn.Module):
         q, k = (h * torch.rsqrt(h.pow(2).sum(-1, keepdim=True) + 1e-6) for h in (q, k))
         q, k = (h.repeat_interleave(self.value_heads // self.heads, 1) for h in (q * self.size**-0.5, k))
         decay = -wide(self.A_log).exp() * F.softplus(wide(self.a_proj(x)) + wide(self.dt_bias))
-        steps = self.most_step * wide(self.b_proj(x)).sigmoid()
-        if state is None:
-            state = q.new_zeros(x.shape[0], self.value_heads, self.size, self.value_size)
-        o, state = gated_delta_rule(q, k, v, decay.transpose(1, 2), steps.transpose(1, 2), state, tokens.starts)
+        narrow = self.b_proj(x)
+        steps = self.most_step * wide(narrow).sigmoid()
+        kernel = kernel_for(narrow) if cache is None and tokens.starts is None else None
+        if kernel is not None:
+            o = wide(kernel(*(h.transpose(1, 2).to(narrow.dtype) for h in (q, k, v)), decay, steps, scale=1.0)[0])
+        else:
+            if state is None:
+                state = q.new_zeros(x.shape[0], self.value_heads, self.size, self.value_size)
+            o, state = gated_delta_rule(q, k, v, decay.transpose(1, 2), steps.transpose(1, 2), state, tokens.starts)
+            o = o.transpose(1, 2)
         if cache is not None:
             cache.layers[self.layer_idx].replace((state, *after), x.shape[1])
-        o = self.o_norm(o.transpose(1, 2)).flatten(-2).to(x.dtype)
+        o = self.o_norm(o).flatten(-2).to(x.dtype)
         return self.o_proj(o * F.silu(self.g_proj(x)) if self.gated else o), ()
 
 
