@@ -138,14 +138,14 @@ input)
   job=$!
   for ((i = 0; i < 600; i++)); do [ -f busy/checkpoint.safetensors ] && break; sleep 0.05; done
   over 2 train --out busy --resume && fail "resuming what another job trains"
-  once "another run trains in its directory"
+  once "another run is training in its directory"
   kill -TERM $job
   wait $job || true
   # No MPI: the module is not there.
   CROSSHEAD_MPI=$work/none.so timeout 60 "$MPIRUN" -n 2 "$program" train gqa.json $options --out a >out 2>err && fail "ranks without MPI"
-  once "crosshead train: 2 processes were started to work together" # MPICH lets the others say so too, with "rank 1:" before it
+  once "crosshead train: 2 processes were started together" # MPICH lets the others say so too, with "rank 1:" before it
   unequal "$usual" "env CROSSHEAD_MPI=$work/none.so $usual" && fail "one rank without MPI"
-  once "rank 1: 2 processes were started to work together"
+  once "rank 1: 2 processes were started together"
   ;;
 *) fail "no such part" ;;
 esac

@@ -62,7 +62,7 @@ shares)
   alone compare $options --out nothing --only 4/3 && fail "share 4 of 3"
   says "--only is 4/3"
   alone compare $options --out nothing --only 1/3 --until-decided --budget 9s && fail "shares until decided"
-  says "--until-decided adds runs when others are finished"
+  says "--until-decided adds runs later, but --only needs to know all runs in advance"
   alone compare $options --out shares --only 1/3 --force && fail "a share removes the others"
   says "--force would remove what other shares have trained"
   alone compare $options --seeds 2 --out later --only 1/3 --dry-run || { show; fail "what a share would take"; }
