@@ -115,7 +115,8 @@ static void request(const ch_route *route, const char *body, size_t size) {
   need(ch_server_reserve(&server, exchange->body.capacity), "the budget is not free");
   ch_request_worker_process(&server, exchange);
   if (server.engine.inbox.first) run_engine(exchange);
-  for (ch_exchange *waiting; (waiting = ch_exchange_queue_pop(&server.worker.queue)); ch_exchange_release(waiting))
+  for (ch_exchange *waiting; (waiting = ch_exchange_queue_pop(&server.worker.queue));
+       ch_exchange_release(waiting))
     ch_request_worker_process(&server, waiting);
   if (!atomic_load(&exchange->gone)) {
     need(exchange->answered, "there is no answer");
