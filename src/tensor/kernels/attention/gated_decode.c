@@ -187,9 +187,10 @@ typedef struct share {
   int64_t group, begin, end;
 } share;
 
-/* Costs in multiply-adds per head, weighted by how fast each kind runs: an expanded token is a column of one
-   product of kv_b with a block of tokens; a folded id has two small products to itself; a token that uses a
-   folded query and adds to a sum reads both from L2. */
+/* Costs in multiply-adds per head, weighted by how fast each kind runs. An expanded token is a column of one
+   product of kv_b with a block of tokens. A folded id has two small products to itself. A token that uses a
+   folded query and adds to a sum reads both from L2. Expanding fills vectors with tokens; folded ids fill them
+   with a latent, so a latent narrower than a vector costs as much as a vector. */
 typedef struct costs {
   double expanded, folded, met; /* per token; per id; per token of a folded id */
   int64_t seldom;               /* ids of at most so many tokens are expanded */
@@ -198,10 +199,10 @@ typedef struct costs {
 static const double FOLDED_RATE = 0.75, MET_RATE = 0.2; /* of the rate of expanding */
 
 static costs costs_of(const ch_gated_attend *a) {
-  double product = (double)(a->latent * (a->nope + a->value));
-  costs c = {.expanded = product + (double)(2 * (a->nope + a->value) + a->rope),
-             .folded = product / FOLDED_RATE,
-             .met = (double)(2 * a->latent + a->rope) / MET_RATE};
+  const int64_t width = a->nope + a->value, latent = round_up(a->latent, VL), rope = round_up(a->rope, VL);
+  costs c = {.expanded = (double)(a->latent * width + 2 * width + a->rope),
+             .folded = (double)(latent * width) / FOLDED_RATE,
+             .met = (double)(2 * latent + rope) / MET_RATE};
   if (a->form == CH_GATED_EXPANDED) c.seldom = INT64_MAX;
   if (a->form == CH_GATED_CHOSEN)
     while (c.expanded * (double)(c.seldom + 1) < c.folded + c.met * (double)(c.seldom + 1) &&
