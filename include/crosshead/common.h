@@ -1,4 +1,5 @@
-/* What all headers of Crosshead share: the version that runs, memory, progress, how numbers are stored.
+/* The declarations that all headers of Crosshead share: the version that runs, memory, progress, how numbers
+ * are stored.
  *
  * Rules of every header:
  *

@@ -518,10 +518,11 @@ typedef struct ch_mechanism_forecast {
 /* All of it belongs to what ch_compare_foresee gave. */
 typedef struct ch_compare_forecast ch_compare_forecast;
 
-/* Finds out what ch_compare_mechanisms would do with the settings. Some steps of each model are timed, about
- * a second each, or one of fewer sequences where that takes longer; nothing is written. With CH_ENGINE_PYTORCH
- * a worker times them on the first device; where it cannot, speeds, seconds and memory are 0, and the text and
- * the JSON say why. A text that is not prepared yet is checked but not tokenized: its tokens are arbitrary. Errors: those of ch_compare_mechanisms that can be known before. Release *forecast with
+/* Forecasts what ch_compare_mechanisms would do with the settings. It times steps of each model for about a
+ * second, or one step of fewer sequences if a step is longer. It writes nothing. With CH_ENGINE_PYTORCH a
+ * worker times them on the first device. If it cannot, speeds, seconds and memory are 0, and the text and the
+ * JSON say why. A text that is not prepared yet is checked but not tokenized: its tokens are arbitrary.
+ * Errors: those of ch_compare_mechanisms that can be known before. Release *forecast with
  * ch_compare_forecast_free.
  *
  *   ch_compare_settings settings;

@@ -112,7 +112,7 @@ typedef struct ch_train_optimizer {
  * other. */
 typedef enum ch_training_engine { CH_ENGINE_NATIVE = 0, CH_ENGINE_PYTORCH = 1 } ch_training_engine;
 
-/* What PyTorch trained a run with. Every member is NULL if it did not. */
+/* Versions and device of a run that PyTorch trained. Every member is NULL for other runs. */
 typedef struct ch_trained_on {
   const char *device_name;    /* "NVIDIA H200", "cpu" */
   const char *torch, *python; /* their versions */

@@ -10,8 +10,8 @@ ch_status ch_compare_ask(const ch_compare_settings *settings, const ch_model_res
                          const char *directory, const ch_listed_task *task, ch_arena *arena,
                          ch_task_result *answer, ch_error *error);
 
-/* A ch_task_checker: does with a configuration and a tokenizer all that ch_evaluate_task does before the model is
- * asked. */
+/* A ch_task_checker. It does everything that ch_evaluate_task does before it runs the model, with a
+ * configuration and a tokenizer. */
 ch_status ch_compare_check_task(const ch_compare_settings *settings, const ch_config *config,
                                 const ch_tokenizer *tokenizer, const ch_listed_task *task, ch_error *error);
 

@@ -10,7 +10,7 @@
  *
  * As with MLA, decoding never expands the cache: each head's W_UK is multiplied into its query, and W_UV into
  * its sum of latents. A pass of many queries expands it instead, a few hundred tokens at a time, if that
- * takes fewer products. */
+ * needs fewer products. */
 #include "attention/grouped_latents.h"
 
 #include <math.h>
@@ -277,7 +277,7 @@ static int64_t expanding(const ch_config *config) {
          (ch_is_knocked(config, CH_ON_V) ? s.value * s.value : 0);
 }
 
-/* Returns true if absorbing takes fewer multiply-adds than expanding keys and values once for all queries of
+/* Returns true if absorbing needs fewer multiply-adds than expanding keys and values once for all queries of
    the pass. */
 static bool is_absorbed(const ch_builder *builder) {
   sizes s = grouped_latents_sizes_of(builder->config);

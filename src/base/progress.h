@@ -21,8 +21,8 @@ typedef struct ch_progress_line {
 void ch_progress_begin(ch_progress_line *progress, FILE *stream);
 /* Seconds since ch_progress_begin. */
 double ch_progress_seconds(const ch_progress_line *progress);
-/* True once enough is done, `share` (0 to 1) of it, to say how long the rest takes: the beginning of most
-   work is slower. */
+/* Returns true once the finished `share` (0 to 1) is large enough to estimate the remaining time. Most work
+   begins slowly. */
 bool ch_progress_foresees(const ch_progress_line *progress, double share);
 /* True when a line shown now would be printed: lets the caller skip making it. */
 bool ch_progress_due(const ch_progress_line *progress);

@@ -1,4 +1,4 @@
-/* What bounds the speed of a model: peak rates for types of elements, and the bytes of its matrices. */
+/* Bounds on the speed of a model: peak rates of element types, and the bytes of its matrices. */
 #include "bench/speed_limits.h"
 
 #include <math.h>

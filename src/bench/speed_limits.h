@@ -1,4 +1,4 @@
-/* What bounds the speed of a model on a machine with given limits. bench/limits.h measures those. */
+/* Bounds on the speed of a model on a machine with given limits. bench/limits.h measures the limits. */
 #ifndef CH_BENCH_SPEED_LIMITS_H
 #define CH_BENCH_SPEED_LIMITS_H
 

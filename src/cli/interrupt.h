@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 typedef enum ch_interrupt_end {
-  CH_SAVES_WORK, /* the command saves its work and ends, however long that takes */
+  CH_SAVES_WORK, /* the command saves its work before it ends */
   CH_NOTHING_SAVED /* it has 1.5 seconds; then the function of ch_interrupt_on_leaving runs and the program exits */
 } ch_interrupt_end;
 

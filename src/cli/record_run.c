@@ -12,20 +12,20 @@
 static const char nothing[] = "none";
 
 /* Returns the user's choice, --runs before the environment; NULL: none. */
-static const char *wish(const char *asked) {
-  if (asked) return asked;
+static const char *wish(const char *requested) {
+  if (requested) return requested;
   const char *said = getenv("CROSSHEAD_RUNS");
   return said && *said ? said : NULL;
 }
 
-const char *ch_runs_file(const char *asked) {
-  const char *said = wish(asked);
+const char *ch_runs_file(const char *requested) {
+  const char *said = wish(requested);
   return said ? said : CH_RUNS_FILE;
 }
 
-ch_status ch_run_recorder_begin(ch_run_recorder *keeper, const char *asked, const char *output,
+ch_status ch_run_recorder_begin(ch_run_recorder *keeper, const char *requested, const char *output,
                                 ch_error *error) {
-  const char *said = wish(asked);
+  const char *said = wish(requested);
   ch_runs *runs = NULL;
   keeper->path = NULL;
   if (said ? strcmp(said, nothing) == 0 : !output) return CH_OK;

@@ -18,9 +18,9 @@ typedef struct ch_run_recorder {
                  "File in which the run is recorded for `crosshead runs`; none records nothing (default: "   \
                  "CROSSHEAD_RUNS, else runs.sqlite next to --out).")
 
-/* Opens the recorder. `asked` is --runs, or NULL; runs.sqlite next to `output` (--out) is the default, NULL: no
-   default. An existing file that holds no runs is an error. */
-ch_status ch_run_recorder_begin(ch_run_recorder *keeper, const char *asked, const char *output,
+/* Opens the recorder. `requested` is --runs, or NULL; runs.sqlite next to `output` (--out) is the default,
+   NULL: no default. An existing file that holds no runs is an error. */
+ch_status ch_run_recorder_begin(ch_run_recorder *keeper, const char *requested, const char *output,
                                 ch_error *error);
 void ch_run_recorder_end(ch_run_recorder *keeper);
 
@@ -33,8 +33,9 @@ void ch_run_recorder_record(const ch_run_recorder *keeper, const char *directory
 void ch_run_recorder_record_evaluation(const ch_run_recorder *keeper, const ch_model *model, const char *json,
                                        const char *name, ch_progress_line *line);
 
-/* Returns the file that `crosshead runs` reads: `asked`, CROSSHEAD_RUNS, or runs.sqlite here. */
-const char *ch_runs_file(const char *asked);
+/* Returns the file that `crosshead runs` reads: `requested`, CROSSHEAD_RUNS, or runs.sqlite in the current
+   directory. */
+const char *ch_runs_file(const char *requested);
 
 /* The commit that the program was built from; "" when it was not built from a repository. */
 extern const char ch_build_commit[];

@@ -1,4 +1,4 @@
-/* Shared by the methods of compression: their input, the model they make, and their report.
+/* Shared by the methods of compression: their input, their output and their report.
  *
  * A method takes a model that is open (its matrices stay mapped), works on one matrix at a time, and gives another
  * model, whose unchanged tensors are in the old one's mapping. */

@@ -171,7 +171,7 @@ static ch_status add_to_pool(search *s, const ch_pca_family *family) {
 
 /* --- looking ----------------------------------------------------------------------------------------------------- */
 
-/* The singular values of every member's residual after `kept` atoms. */
+/* The singular values of every member's residual after the first `kept` atoms. */
 static ch_status look(ch_pca *pca, const ch_pca_family *family, const ch_atoms *atoms, int kept,
                       ch_ranked_matrix *members) {
   for (int l = 0; l < family->count; l++) {

@@ -8,7 +8,7 @@
 typedef struct ch_quantised_sizes {
   double before, after;
   int64_t in_blocks, fallen_back,
-      left; /* matrices as asked; as Q8_0, F16, whose rows are no whole blocks; as they were */
+      left; /* matrices in the requested type; as Q8_0 or F16 because their rows are not whole blocks; unchanged */
 } ch_quantised_sizes;
 
 /* The type of one tensor, which is stored as `stored`, by the rule below; counts it in *sizes. */

@@ -178,7 +178,8 @@ static ch_status run_batch(ch_text_pass *pass, ch_runner_call *call, ch_error *e
   return ch_text_pass_collect(pass, 0, losses, sizeof(float), 0, take_losses, pass, error);
 }
 
-/* Who looks on, and after whom the weights are let go of: of a large model a batch takes minutes. */
+/* Called between layers: reports progress, and unmaps the weights of finished layers. A batch of a large
+   model needs minutes. */
 typedef struct onlooker {
   ch_text_pass *pass;
   const ch_observer *observer; /* or NULL */

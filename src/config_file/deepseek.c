@@ -104,8 +104,8 @@ void ch_config_spell_deepseek(const ch_deepseek_family *of, ch_config *config) {
   if (!of->sigmoid && m->balance == CH_BALANCE_NONE) m->balance = CH_BALANCE_AUX;
 }
 
-/* Keys whose absence would mean something else. Without experts "first_k_dense_replace" says so: transformers
-   takes no null for their number. */
+/* Keys whose absence would have another meaning. "first_k_dense_replace" marks a model without experts,
+   because transformers does not accept null for their number. */
 static void put_absent(const ch_config *config, ch_text *json) {
   const ch_moe_config *m = &config->moe;
   if (!config->attention.q_lora_rank) ch_text_puts(json, ",\n  \"q_lora_rank\": null");

@@ -66,7 +66,7 @@ static ch_status count_runs(const ch_compare_setup *setup, const ch_planned_mode
   return CH_OK;
 }
 
-/* What is left of a model's runs, and the cost of one of their steps. */
+/* The remaining runs of a model, and the cost of one of their steps. */
 typedef struct work_left {
   ch_train_options training;
   int64_t runs, steps;

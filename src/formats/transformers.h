@@ -7,8 +7,8 @@
 #include "base/json.h"
 #include "formats/source.h"
 
-/* Makes a model of our own again of one that was given a family's model_type, where transformers' class of
-   that family takes less than we do, or of every one that own_code asks for. own: what it was. */
+/* Gives a model Crosshead's own model_type again if transformers' class of its family supports less than
+   Crosshead does, or if own_code requests it. own: its previous type. */
 void ch_transformers_choose(ch_source *source, const ch_config *own, bool own_code);
 /* CH_ERROR_CONFIG, with what to do instead, if there is no PyTorch code for the model. A Hugging Face family
    is transformers' own. */

@@ -2,9 +2,9 @@
  *
  * A graph is built once for a shape (so many sequences of so many tokens), planned (graph/plan.h), and run
  * any number of times. Values are row-major matrices [rows, columns]; a row is a token (rows = sequences *
- * length) and heads are side by side in the columns. Parameters keep their own shape.
+ * length) and the heads are consecutive columns. Parameters keep their own shape.
  *
- * Building never fails half way: an impossible node gives NULL, every builder takes NULL inputs and gives
+ * Building never fails half way: an impossible node gives NULL, every builder accepts NULL inputs and returns
  * NULL, and ch_plan_create reports the first sentence recorded in graph->error. */
 #ifndef CH_GRAPH_GRAPH_H
 #define CH_GRAPH_GRAPH_H

@@ -68,8 +68,7 @@ static ch_status open_weights(const char *directory, const ch_model_settings *se
   return status;
 }
 
-/* Reading a large vocabulary takes about as long as mapping large files, so both run at the same
-   time. */
+/* Reading a large vocabulary is about as slow as mapping large files, so both run at the same time. */
 static ch_status open_files(const char *directory, const ch_model_settings *settings, ch_model **model,
                             ch_tokenizer **tokenizer, ch_error *error) {
   ch_error errors[2] = {{0}};

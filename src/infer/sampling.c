@@ -238,7 +238,7 @@ static int64_t collect(const float *logits, int64_t n, const float *peaks, float
   return count;
 }
 
-/* Copies the k first of the ranking to `kept`, in order of their ids; returns how many there are. No logit
+/* Copies the first k of the ranking to `kept`, in order of their ids; returns how many there are. No logit
    below the k-th largest peak is among them. */
 static int64_t keep_top_k(const float *logits, int64_t n, const float *peaks, int64_t k, float *pool,
                           float *kept, int32_t *ids) {

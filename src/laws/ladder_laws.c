@@ -1,5 +1,5 @@
-/* What the laws of a ladder say: predictions, multipliers of compute and crossings, with intervals. ladder_fit.c fits,
- * ladder_ranges.c finds the intervals; here it is decided if all laws share one floor. */
+/* Computes predictions, multipliers of compute and crossings from the laws of a ladder, and decides if all
+ * laws share one floor. ladder_fit.c fits them; ladder_ranges.c finds the intervals. */
 #include "laws/ladder_laws.h"
 
 #include <math.h>

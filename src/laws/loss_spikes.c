@@ -1,5 +1,5 @@
-/* Compares a loss with the median and the spread of the losses before it. It takes losses one at a time, so that a
- * hopeless run of a sweep ends while it trains. */
+/* Compares a loss with the median and the spread of the losses before it. It receives losses one at a time,
+ * so a sweep can end a hopeless run early. */
 #include "laws/loss_spikes.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
-/* What fits to noisy losses share: weights of M-estimators, the scale of the noise, and intervals from the profile of
- * a quantity. A profile needs no formula for the derivative of a quantity, and its interval need not be symmetric. */
+/* Robust fitting of noisy losses: weights of M-estimators, the scale of the noise, and intervals from the
+ * profile of a quantity. A profile needs no formula for the derivative of a quantity, and its interval need
+ * not be symmetric. */
 #include "laws/robust.h"
 
 #include <math.h>

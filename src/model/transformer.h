@@ -50,8 +50,8 @@ typedef struct ch_model_graph {
 bool ch_reads_rounded(const ch_graph *graph, int parameter);
 
 /* Builds the graph. Inputs to bind: CH_INPUT_TOKENS, CH_INPUT_POSITIONS (RoPE only), the targets and document
-   starts where asked for; of images CH_INPUT_PIXELS and the labels. *graph is NULL when out of memory;
-   other failures are recorded in the graph. Pass it to ch_plan_create, which reports both. */
+   starts if requested; for images CH_INPUT_PIXELS and the labels. *graph is NULL when out of memory; other
+   failures are recorded in the graph. Pass it to ch_plan_create, which reports both. */
 void ch_model_build(const ch_config *config, const ch_params *params, const ch_model_graph *shape,
                     ch_graph **graph, ch_node **root);
 

@@ -4,7 +4,7 @@
 
 #include <crosshead/ranks.h>
 
-/* What <crosshead/ranks.h> offers to users, with its meaning: ch_ranks_join, ch_ranks_over_sockets and
+/* The functions behind <crosshead/ranks.h>, with the same meaning: ch_ranks_join, ch_ranks_over_sockets and
  * ch_ranks_expected_rank. */
 ch_status ch_join_ranks(ch_rank_group **ranks, ch_error *error);
 ch_status ch_connect_ranks(int rank, int count, const int *sockets, ch_rank_group **ranks, ch_error *error);

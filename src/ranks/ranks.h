@@ -11,8 +11,8 @@
 #include "base/progress.h"
 #include "ranks/transport.h"
 
-/* What <crosshead/ranks.h> offers to users, with its meaning: ch_ranks_rank, ch_ranks_count and ch_ranks_leave, and among
- * the functions that every rank calls ch_ranks_agree and ch_ranks_largest. */
+/* The functions behind <crosshead/ranks.h>, with the same meaning: ch_ranks_rank, ch_ranks_count and
+ * ch_ranks_leave, and among the functions that every rank calls ch_ranks_agree and ch_ranks_largest. */
 int ch_own_rank(const ch_rank_group *ranks);
 int ch_rank_count(const ch_rank_group *ranks);
 void ch_close_ranks(ch_rank_group *ranks);

@@ -13,9 +13,8 @@
  *                     - sum of a_t mean_t / std_t) + beta_v
  *
  * U ids cost U c (n + v) multiply-adds per head, and T tokens 2 T c, where expanding all of them costs T c (n
- * + v). An id that came once costs as many either way, but tokens that are expanded go through one product
- * together, with the same matrix for all, where each folded id has a query and a sum of its own: the kernel
- * chooses by what both cost it. */
+ * + v). An id that occurs once costs as much either way. But expanded tokens share one product with one
+ * matrix, and each folded id has a query and a sum of its own. The kernel chooses by their costs. */
 #ifndef CH_TENSOR_GATED_ATTEND_H
 #define CH_TENSOR_GATED_ATTEND_H
 

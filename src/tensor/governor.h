@@ -1,11 +1,11 @@
 /* How many workers a team has now: fewer than its threads when other programs keep the processors busy.
  *
- * Threads of one step wait for one another. If another program takes the processor from one of them, all wait
- * for its next turn, which is thousands of times longer than a step of decoding. Then one thread alone is
- * faster than two. The governor finds out by measuring: it times steps, now and then tries another number of
- * workers for some milliseconds, and keeps the number that got more done. Steps are distinguished by their
- * length, because long steps suffer less. Numbers that come out of a step never depend on the number of
- * workers (tensor/team.h).
+ * Threads of one step wait for one another. If another program occupies the processor of one of them, all
+ * wait for its next turn, which is thousands of times longer than a step of decoding. Then one thread alone
+ * is faster than two. The governor measures: it times steps, tries another number of workers for some
+ * milliseconds from time to time, and uses the faster number. Steps are distinguished by their length,
+ * because long steps suffer less. The results of a step never depend on the number of workers
+ * (tensor/team.h).
  *
  * The speed of a machine swings for other reasons too. So the governor asks the system whether its threads
  * wait for a processor. As long as they do not, all of them work, and trials are rare. */

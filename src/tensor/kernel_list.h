@@ -291,8 +291,8 @@ CH_KERNEL(COMMON, void, choose_experts,
 /* load[e] (host, [experts]) grows by the number of choices [n] that are e. */
 CH_KERNEL(COMMON, void, count_choices, (int64_t n, const int32_t *chosen, int64_t *load))
 /* Sorts the choices [n] by expert, those of an expert in the order of their tokens; choice i is one of token
-   i / active. first [experts + 1] (host): the place of each expert's first choice; choice, token [n]: what
-   stands at a place; place [n]: the place of a choice. */
+   i / active. first [experts + 1] (host): the place of each expert's first choice; choice, token [n]: the
+   choice and the token at each place; place [n]: the place of each choice. */
 CH_KERNEL(COMMON, void, sort_choices,
           (int64_t n, int64_t active, int64_t experts, const int32_t *chosen, int64_t *first, int32_t *choice,
            int32_t *token, int32_t *place))

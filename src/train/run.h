@@ -13,7 +13,7 @@ typedef struct ch_train_events {
   void *context;
   /* After every step. */
   void (*step)(void *context, const ch_step_report *report);
-  /* Now and then within a step or an evaluation that takes longer than a second: how much of it is done. */
+  /* Called from time to time within a step or an evaluation of more than a second, with the finished share. */
   ch_share_sink share;
   /* Before every evaluation; until `evaluated`, shares are those of the evaluation. */
   void (*evaluating)(void *context);

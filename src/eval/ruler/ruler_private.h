@@ -55,7 +55,7 @@ typedef struct ch_ruler_item {
   json_t *outputs;
 } ch_ruler_item;
 
-/* Item `index` with a haystack of `size` parts into *made, which is empty. */
+/* Writes item `index` with a haystack of `size` parts into *made, which is empty. */
 typedef ch_status (*ch_ruler_maker)(ch_ruler_writer *making, int64_t size, int64_t index, ch_ruler_item *made,
                                     ch_error *error);
 ch_status ch_ruler_needles(ch_ruler_writer *making, int64_t size, int64_t index, ch_ruler_item *made,
@@ -66,7 +66,7 @@ ch_status ch_ruler_common(ch_ruler_writer *making, int64_t size, int64_t index, 
                           ch_error *error);
 ch_status ch_ruler_questions(ch_ruler_writer *making, int64_t size, int64_t index, ch_ruler_item *made,
                              ch_error *error);
-/* These words have no size to be found by searching: they are fitted by themselves, all items of a length at once. */
+/* Tasks of words need no search for their size: all items of a length are fitted at once. */
 ch_status ch_ruler_frequent(ch_ruler_writer *making, int64_t items, json_t *list, ch_error *error);
 
 /* How a size is found that fits: RULER's search from `step` on, and below it from `least`. */

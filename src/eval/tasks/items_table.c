@@ -10,7 +10,7 @@ typedef struct table_row {
   json_t *cells; /* strings */
   int64_t line;  /* where it begins */
   const char *next;
-  int64_t lines; /* that it takes */
+  int64_t lines; /* of the parsed row */
 } table_row;
 
 typedef struct table {

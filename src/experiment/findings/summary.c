@@ -1,5 +1,5 @@
-/* Groups the runs of a comparison by mechanism: means and spreads over seeds, and differences with their confidence.
- * laws/best.c and laws/block_means.c have the statistics; the choice is made in decision.c. */
+/* Groups the runs of a comparison by mechanism: means and spreads over seeds, and differences with their
+ * confidence. laws/best.c and laws/block_means.c have the statistics; decision.c chooses. */
 #include "experiment/findings/summary.h"
 
 #include <math.h>

@@ -36,9 +36,9 @@ ch_status ch_compare_plan_names(const char *mechanisms, ch_compare_plan *plan, c
 /* The shape that a lineup asks for. */
 ch_shape_wishes ch_compare_wishes(const ch_compare_lineup *lineup);
 
-/* Completes the configurations: vocabulary, the shared shape, presets, context, and FFN widths that match the parameter
-   counts. wishes->params = 0 takes the first config file's own size, or that of the usual FFN when layers and width are
-   given, or `usual_params`. */
+/* Completes the configurations: vocabulary, the shared shape, presets, context, and FFN widths that match the
+   parameter counts. wishes->params = 0 means the first config file's own size, that of the usual FFN if
+   layers and width are given, or `usual_params`. */
 ch_status ch_compare_plan_shapes(ch_compare_plan *plan, const ch_shape_wishes *wishes, int64_t usual_params,
                                  ch_error *error);
 

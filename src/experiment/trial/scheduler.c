@@ -1,6 +1,6 @@
-/* Handing out runs to groups of ranks. Messages go between rank 0 and the first rank of each other group: reports of
- * what was made, which ask for more, and words that name the next piece. A word may come while a piece is made only
- * if it says to end. */
+/* Assigns runs to groups of ranks. Rank 0 exchanges messages with the first rank of each other group. A group
+ * reports a finished run, and rank 0 answers with the next one. While a group trains, the only message it can
+ * receive is "stop". */
 #define _GNU_SOURCE
 #include "experiment/trial/scheduler.h"
 

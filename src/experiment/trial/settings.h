@@ -11,7 +11,7 @@
    do not count. */
 typedef enum ch_experiment { CH_EXPERIMENT_COMPARISON, CH_EXPERIMENT_SWEEP } ch_experiment;
 
-/* What a comparison does without further settings. */
+/* The defaults of a comparison. */
 extern const ch_compare_settings ch_compare_usual;
 
 /* Checks ranges and that nothing is missing; *whole (may be NULL) becomes the settings with every value that follows
@@ -27,10 +27,10 @@ typedef struct ch_stored_settings {
   int64_t grown_from;
 } ch_stored_settings;
 
-/* Compares the settings and the config files with the directory's file of settings. kept->there: there is one, and it
- * has the same, or fewer mechanisms, or fewer tokens (epochs) with the constant schedule. Any other difference is
- * CH_ERROR_ARGUMENT with the option's name and both values. The settings must be complete. With CH_MATCH_TIME the
- * plan gets the budget and the steps that the file keeps. */
+/* Compares the settings and the config files with the directory's file of settings. kept->there: the file
+ * exists and has the same settings, or fewer mechanisms, or fewer tokens (epochs) with the constant schedule.
+ * Any other difference is CH_ERROR_ARGUMENT with the option's name and both values. The settings must be
+ * complete. With CH_MATCH_TIME the plan gets the budget and the steps stored in the file. */
 ch_status ch_compare_settings_check(const ch_compare_settings *settings, ch_experiment experiment,
                                     ch_compare_plan *plan, ch_stored_settings *kept, ch_error *error);
 /* A number that differs where settings differ that decide what is trained. */

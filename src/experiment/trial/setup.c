@@ -1,5 +1,5 @@
-/* What all runs of an experiment share: the text or images, the plan and the training options. Opening it checks that
- * a directory continues the same experiment; nothing is trained here. */
+/* Opens what all runs of an experiment share: the text or images, the plan and the training options. Opening
+ * it checks that a directory continues the same experiment; nothing is trained here. */
 #include "experiment/trial/setup.h"
 
 #include <math.h>

@@ -346,7 +346,7 @@ void attend_split_kv(const ch_attend *given) {
   write_unseen(args, &plan);
   if (work < CH_PARALLEL_ELEMENTS ||
       args->team->workers ==
-          1) { /* not `omp parallel if`: creating a team of one thread takes longer than the work */
+          1) { /* not `omp parallel if`: creating a team of one thread is slower than the work */
     read_parts(args, &plan, &memory, 0, 1);
     merge_parts(args, &plan, &memory, 0, 1);
     return;

@@ -256,8 +256,8 @@ enum { CH_PARALLEL_ELEMENTS = 1 << 14 };
 
 /* Runs a statement on [first, last) of 0 … n-1: divided among all threads if `parallel` says that this pays,
    else as a whole by the caller. `omp parallel if` is not used: it would create a team of one thread, whose
-   memory is allocated and freed between two larger teams, and in decoding that takes longer than the
-   operation. The same holds for a call inside a parallel region, where attention produces its tiles. */
+   memory is allocated and freed between two larger teams. In decoding that is slower than the operation. The
+   same holds for a call inside a parallel region, where attention produces its tiles. */
 #define FOR_RANGE(n, parallel, statement)                                                                    \
   do {                                                                                                       \
     int64_t first = 0, last = (n);                                                                           \
