@@ -116,13 +116,8 @@ static ch_status time_model(ch_compare_setup *setup, const ch_planned_model *pla
   return CH_OK;
 }
 
-static void spell_as_option(const char *setting, char *out, size_t size, void *user) {
-  (void)user;
-  snprintf(out, size, "--%s", setting);
-}
-
 /* Lets the worker time steps of all models that are not finished. If it cannot, the forecast says why. */
-static ch_status time_in_pytorch(ch_compare_setup *setup, work_left *lefts, ch_compare_forecast *forecast,
+static ch_status time_in_pytorch(ch_compare_setup *setup, work_left *remaining, ch_compare_forecast *forecast,
                                  ch_error *error) {
   const ch_compare_settings *s = &setup->settings;
   const ch_worker worker = {.python = s->workers.python,
@@ -134,26 +129,25 @@ static ch_status time_in_pytorch(ch_compare_setup *setup, work_left *lefts, ch_c
   int count = 0;
   if (!timed) return ch_no_memory(error);
   for (int i = 0; i < setup->plan.count; i++) {
-    lefts[i].weight_bytes = setup->plan.models[i].parameters * (s->training.type == CH_PRECISION_F64 ? 8 : 4);
-    if (lefts[i].steps)
+    remaining[i].weight_bytes =
+        setup->plan.models[i].parameters * (s->training.type == CH_PRECISION_F64 ? 8 : 4);
+    if (remaining[i].steps)
       timed[count++] =
-          (ch_worker_forecast){.config = &setup->plan.models[i].config, .options = &lefts[i].training};
+          (ch_worker_forecast){.config = &setup->plan.models[i].config, .options = &remaining[i].training};
   }
   if (count == 0) return CH_OK;
   ch_status status =
       ch_worker_measure(&worker, s->workers.ranks_per_run, timed, count, ch_compare_stopped, setup, &reason);
   if (status == CH_ERROR_INTERRUPTED) return ch_fail_as(error, status, &reason);
   if (status != CH_OK) {
-    char sentence[sizeof reason.message];
-    ch_error_spell(&reason, spell_as_option, NULL, sentence, sizeof sentence);
-    forecast->untimed = ch_arena_strdup(&forecast->arena, sentence);
+    forecast->untimed = ch_arena_strdup(&forecast->arena, reason.message);
     return forecast->untimed ? CH_OK : ch_no_memory(error);
   }
   for (int i = setup->plan.count - 1; i >= 0; i--) {
-    if (!lefts[i].steps) continue;
+    if (!remaining[i].steps) continue;
     count--;
-    lefts[i].step_seconds = timed[count].seconds;
-    lefts[i].memory_bytes = timed[count].memory_bytes;
+    remaining[i].step_seconds = timed[count].seconds;
+    remaining[i].memory_bytes = timed[count].memory_bytes;
   }
   return CH_OK;
 }
@@ -199,23 +193,24 @@ static ch_status foresee_size(ch_compare_setup *setup, int64_t size, ch_compare_
     if (!share_of) return ch_no_memory(error);
     CH_TRY(ch_compare_divide(setup, share_of, error));
   }
-  work_left *lefts = ch_arena_alloc(&forecast->arena, (size_t)setup->plan.count * sizeof *lefts);
-  if (!lefts) return ch_no_memory(error);
+  work_left *remaining = ch_arena_alloc(&forecast->arena, (size_t)setup->plan.count * sizeof *remaining);
+  if (!remaining) return ch_no_memory(error);
   bool native = setup->settings.workers.engine == CH_ENGINE_NATIVE;
   ch_mechanism_forecast *models = &forecast->models[forecast->count];
   for (int i = 0; i < setup->plan.count; i++) {
     const ch_planned_model *planned = &setup->plan.models[i];
-    ch_status status = count_left(setup, planned, share_of, forecast, &lefts[i], error);
-    if (status == CH_OK && native && lefts[i].steps) status = time_model(setup, planned, &lefts[i], error);
+    ch_status status = count_left(setup, planned, share_of, forecast, &remaining[i], error);
+    if (status == CH_OK && native && remaining[i].steps)
+      status = time_model(setup, planned, &remaining[i], error);
     if (status == CH_ERROR_INTERRUPTED) return ch_fail(error, status, "interrupted; nothing was written");
     if (status != CH_OK) ch_fail_in(error, planned->name);
     CH_TRY(status);
   }
-  ch_status status = native ? CH_OK : time_in_pytorch(setup, lefts, forecast, error);
+  ch_status status = native ? CH_OK : time_in_pytorch(setup, remaining, forecast, error);
   if (status == CH_ERROR_INTERRUPTED) return ch_fail(error, status, "interrupted; nothing was written");
   CH_TRY(status);
   for (int i = 0; i < setup->plan.count; i++) {
-    if (lefts[i].steps) put_cost(&lefts[i], &models[i]);
+    if (remaining[i].steps) put_cost(&remaining[i], &models[i]);
     if (!size) continue;
     char count[32];
     models[i].name = ch_arena_printf(&forecast->arena, "%s, %s", models[i].name,

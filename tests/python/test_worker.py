@@ -376,7 +376,7 @@ class Processes(Case):
         config = self.config(attention(type="gqa"))
         words = ("train", config, "--data", self.text, *STEPS, "--engine", "pytorch", "--out", self.folder / "run")
         for more, status, sentence in (
-            (("--python", "/no/python"), 1, "/no/python cannot be started (No such file or directory); name a Python with PyTorch"),
+            (("--python", "/no/python"), 1, "/no/python cannot be started (No such file or directory); --python must name a Python that has PyTorch"),
             (("--device", "cuda:99", "--python", sys.executable), 1, "cuda"),
             (("--device", "nonsense", "--python", sys.executable), 1, "nonsense is no device"),
             (("--device", "cpu,cpu,cpu", "--python", sys.executable), 1, "3 devices cannot share 4 sequences a step evenly"),
