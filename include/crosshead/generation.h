@@ -57,8 +57,8 @@ CH_API void ch_generation_defaults(ch_generation_settings *settings);
 CH_API ch_status ch_generation_estimate(const ch_model *model, const ch_generation_settings *settings,
                                         ch_memory *memory, ch_error *error);
 
-/* A generation without requests. The cache of all places is allocated here, and its memory is in use from
- * then on. The model must outlive it. Errors: CH_ERROR_ARGUMENT, CH_ERROR_CONFIG, and CH_ERROR_MEMORY with
+/* A generation without requests. The cache of all places is allocated here; its memory is used as
+ * tokens fill it. The model must outlive it. Errors: CH_ERROR_ARGUMENT, CH_ERROR_CONFIG, and CH_ERROR_MEMORY with
  * what is needed and what would fit. */
 CH_API ch_status ch_generation_create(const ch_model *model, const ch_generation_settings *settings,
                                       ch_generation **generation, ch_error *error);
@@ -211,6 +211,10 @@ typedef struct ch_generation_place {
 
 /* Place `index`, 0 ... session.sequences - 1; false for any other. */
 CH_API bool ch_generation_at(const ch_generation *generation, int32_t index, ch_generation_place *place);
+
+/* Makes the memory of the first 512 tokens of place `index` resident, so that its first prompt does not wait
+ * for page faults; false if no place has this index. A server calls it while it is idle. */
+CH_API bool ch_generation_warm(const ch_generation *generation, int32_t index);
 
 #ifdef __cplusplus
 }

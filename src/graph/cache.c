@@ -187,6 +187,20 @@ static int64_t row_of(const ch_cache *cache, int64_t token) {
   return token < cache->sinks ? token : cache->sinks + (token - cache->sinks) % cache->window;
 }
 
+void ch_cache_touch(const ch_cache *cache, int64_t sequence, int64_t tokens) {
+  enum { PAGE = 4096 };
+  if (!cache->memory->host) return;
+  for (int l = 0; l < cache->layers; l++)
+    for (int p = 0; p < CH_MAX_STATE_PARTS; p++) {
+      const ch_state_view *view = &cache->views[l][p];
+      if (!ch_cache_holds(cache, l, p)) continue;
+      const int64_t wanted = tokens * view->token_stride,
+                    elements = wanted < view->sequence_stride ? wanted : view->sequence_stride;
+      volatile char *row = sequence_at(view, sequence);
+      for (size_t at = 0; at < ch_dtype_bytes(view->dtype, elements); at += PAGE) row[at] = row[at];
+    }
+}
+
 void ch_cache_append(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer,
                      int part, int64_t sequence, int64_t count, int64_t width, const void *x) {
   const ch_state_view *view = &cache->views[layer][part];

@@ -121,6 +121,9 @@ void ch_cache_get_by_id(const ch_cache *cache, int layer, int part, int64_t coun
    repeated. */
 void ch_cache_fill(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer, int part,
                    const void *stored, size_t bytes);
+/* Makes the memory of a sequence's first `tokens` tokens resident, so that no pass waits for page faults. What
+   it holds does not change. */
+void ch_cache_touch(const ch_cache *cache, int64_t sequence, int64_t tokens);
 /* The ids of a sequence's tokens; the cache keeps them. */
 int32_t *ch_cache_tokens(const ch_cache *cache, int64_t sequence);
 /* Returns true if a layer has this part for every sequence: not if it has no such part, or keeps it by id. */

@@ -176,6 +176,13 @@ bool ch_generation_at(const ch_generation *g, int32_t index, ch_generation_place
   return true;
 }
 
+bool ch_generation_warm(const ch_generation *g, int32_t index) {
+  enum { FIRST_TOKENS = 512 };
+  if (index < 0 || index >= g->count) return false;
+  ch_cache_touch(ch_session_cache(g->session), index, FIRST_TOKENS);
+  return true;
+}
+
 /* --- opening -------------------------------------------------------------------------------------------- */
 
 /* A chunk's pass can be long: the watch may cancel its request. */

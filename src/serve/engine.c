@@ -307,12 +307,20 @@ static void publish(ch_server *server, int64_t taken) {
 
 void ch_engine_run(ch_server *server) {
   ch_engine *engine = &server->engine;
-  bool busy = false;
+  bool busy = false, cold = true;
+  int32_t warmed = 0;
   ch_generation_set_watch(engine->generation, watch, server);
   for (;;) {
     pthread_mutex_lock(&engine->lock);
-    while (!busy && !engine->inbox.first && !engine->attention && !engine->quit)
-      pthread_cond_wait(&engine->wake, &engine->lock);
+    while (!busy && !engine->inbox.first && !engine->attention && !engine->quit) {
+      if (!cold) {
+        pthread_cond_wait(&engine->wake, &engine->lock);
+        continue;
+      }
+      pthread_mutex_unlock(&engine->lock);
+      cold = ch_generation_warm(engine->generation, warmed++);
+      pthread_mutex_lock(&engine->lock);
+    }
     ch_exchange_queue inbox = engine->inbox;
     bool quit = engine->quit, attention = engine->attention;
     engine->inbox = (ch_exchange_queue){0};

@@ -24,7 +24,6 @@ enum {
   MOST_KEPT = 32,            /* rows of x whose sums stay in memory between pieces */
   PREFETCH_BYTES = 8192,     /* prefetch distance of weights, at least, with few rows of x */
   MOST_PREFETCHED = 3,       /* rows of a strip that one tile prefetches */
-  LONG_STRIP = 16 << 10,     /* bytes of a strip above which prefetching two strips ahead does not pay */
   PREFETCH_AFTER = 12 << 10, /* bytes of the next product's weights to prefetch */
   LINE = 64
 };
@@ -256,7 +255,6 @@ ALWAYS_INLINE skinny_ahead skinny_prefetched(const skinny_kind kind, const int o
   const skinny_spot after = skinny_after(c, outs, piece, spot);
   const char *next = skinny_weight_at(kind, c, after) + (size_t)g * share;
   if (groups == 1) return (skinny_ahead){next, next + share};
-  if ((size_t)outs * c->weight_bytes > LONG_STRIP) return (skinny_ahead){next, here};
   return (skinny_ahead){next,
                         skinny_weight_at(kind, c, skinny_after(c, outs, piece, after)) + (size_t)g * share};
 }
@@ -329,8 +327,8 @@ ALWAYS_INLINE void skinny_one(const skinny_kind kind, const skinny_call *c, int6
   }
 }
 
-/* Weight rows first ... last - 1. With few rows of x it is faster to read them one by one, in their order in
- * memory. */
+/* Weight rows first ... last - 1. With two rows of x that fit in L1 it is faster to read them one by one, in
+ * their order in memory. */
 ALWAYS_INLINE void skinny_range(const skinny_kind kind, const skinny_call *c, int64_t first, int64_t last) {
   enum { MOST = STRIP < MOST_PREFETCHED ? STRIP : MOST_PREFETCHED };
   if (c->rows == 1) {
@@ -340,7 +338,7 @@ ALWAYS_INLINE void skinny_range(const skinny_kind kind, const skinny_call *c, in
   const int outs = STRIP / skinny_chains(kind);
   if (c->rows > 2 * GROUP)
     skinny_strips(kind, outs, MOST - 1, c, &first, last);
-  else if (c->rows > GROUP || (size_t)c->rows * c->x_bytes > X_BYTES)
+  else if (c->rows > 2 || (size_t)c->rows * c->x_bytes > X_BYTES)
     skinny_strips(kind, outs, MOST, c, &first, last);
   skinny_strips(kind, 1, 1, c, &first, last);
 }
