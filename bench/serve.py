@@ -4,8 +4,8 @@
     serve.py MODEL [--compute TYPE] [--rounds N] [--tokens N] [--most N] [--json FILE]
 
 Prints one row for each question: the median over the rounds, and the lowest and highest. A text is random words; prompts have about 100
-words, texts N tokens (128). The client counts events and does not parse them, so that it uses little of the machine. --most is the
-largest number of texts at once (16). CROSSHEAD names the program (build/crosshead).
+words, texts N tokens (128). Rows with longer prompts need a context of 2048 tokens. The client counts events and does not parse them,
+so that it uses little of the machine. --most is the largest number of texts at once (16). CROSSHEAD names the program (build/crosshead).
 """
 import argparse
 import json
@@ -131,8 +131,9 @@ class Measurements:
         self.options = ["--compute", args.compute] if args.compute else []
         self.servers = {n: Server(args.model, n, self.options) for n in sorted({1, args.most, 2 * args.most})}
         self.main = self.servers[args.most].port
+        self.context = json.loads(get(self.main, "/props"))["default_generation_settings"]["n_ctx"]
         for parallel, server in self.servers.items():  # first use of memory is slow, above all in a virtual machine
-            run(server.port, [{"prompt": text(2000 if parallel == args.most else 100, i), "max_tokens": 4} for i in range(parallel)])
+            run(server.port, [{"prompt": text(min(2000, self.context // 2) if parallel == args.most else 100, i), "max_tokens": 4} for i in range(parallel)])
 
     def note(self, row, value):
         self.rows.setdefault(row, []).append(value)
@@ -256,7 +257,7 @@ def main():
         m = Measurements(args, folder)
         try:
             for _ in range(args.rounds):
-                for part in (m.throughput, m.first_tokens, m.echoes, m.leaving, m.starting, m.idling):
+                for part in (m.throughput, m.leaving, m.starting, m.idling) + ((m.first_tokens, m.echoes) if m.context >= 2048 else ()):
                     part()
         finally:
             for server in m.servers.values():
