@@ -307,7 +307,9 @@ typedef struct ch_model_result {
   /* Elements of states of constant size, which a sequence has in addition; 0: there are none, or an earlier
    * version wrote the file. */
   int64_t state_elements_per_sequence;
-  double validation_loss; /* mean cross entropy, in nats; perplexity is exp of it */
+  /* Mean cross entropy, in nats; perplexity is exp of it. Infinite (null in files): training diverged, and ended
+   * where its loss was no longer a number. */
+  double validation_loss;
   double train_tokens_per_second;
   double decode_tokens_per_second; /* in comparisons on images: images classified per second */
   double train_seconds; /* seconds of all training steps; 0: an earlier version wrote the file without it */

@@ -1,5 +1,6 @@
 /* crosshead compare: options, progress and messages of a comparison. */
 #define _GNU_SOURCE
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -248,6 +249,13 @@ static void keep_run(display *d, const ch_model_result *model) {
 static void show_model(display *d, const ch_model_result *model, bool earlier) {
   char rate[32], accuracy[32] = "", name[160];
   name_run(d, model->name, model->seed, name, sizeof name);
+  if (isinf(model->validation_loss)) {
+    ch_progress_print(&d->progress, "%s: diverged after %s %s; a lower --lr may help%s", name,
+                      ch_format_count((double)model->tokens_trained, rate, sizeof rate), unit_of(d),
+                      earlier ? " (finished earlier)" : "");
+    keep_run(d, model);
+    return;
+  }
   if (model->images) snprintf(accuracy, sizeof accuracy, "top-1 %.2f %%, ", 100 * model->top1);
   ch_progress_print(&d->progress, "%s: %svalidation loss %.4f, %s %s/s%s", name, accuracy,
                     model->validation_loss,

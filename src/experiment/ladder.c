@@ -63,6 +63,7 @@ static double mean_at(const ch_group *group, double share) {
 static void take_group(const ch_group *group, int rungs, int rung, ch_ladder_mechanism *m) {
   m->flops[rung] = training_flops(group->runs[0]);
   m->losses[rung] = ch_group_spread(group, run_loss).mean;
+  m->diverged |= group->diverged;
   m->parameters[rung] = (double)group->runs[0]->parameters;
   for (int k = 0; k < SHARES; k++) m->earlier[k * rungs + rung] = mean_at(group, earlier_shares[k]);
   if (rung + 1 < rungs) return;
@@ -121,6 +122,20 @@ static ch_status plan_target(const ch_compare_settings *settings, int64_t base, 
   ch_compare_setup_close(&setup, status);
   ch_arena_free(&comparison.arena);
   return status == CH_OK ? status : ch_fail_in(error, "the target of the ladder");
+}
+
+/* Moves the mechanisms that diverged to the end. Their losses would spoil the floor that all laws share. */
+static void set_diverged_aside(ch_ladder *ladder) {
+  int all = ladder->count;
+  ladder->count = 0;
+  for (int m = 0; m < all; m++) {
+    ch_ladder_mechanism own = ladder->mechanisms[m];
+    if (own.diverged) continue;
+    memmove(&ladder->mechanisms[ladder->count + 1], &ladder->mechanisms[ladder->count],
+            (size_t)(m - ladder->count) * sizeof own);
+    ladder->mechanisms[ladder->count++] = own;
+  }
+  ladder->diverged = all - ladder->count;
 }
 
 /* --- the whole --------------------------------------------------------------------------------------------------- */
@@ -272,6 +287,10 @@ ch_status ch_ladder_compare(const ch_compare_settings *settings, const ch_compar
   memcpy(ladder->sizes, sizes, (size_t)rungs * sizeof *sizes);
   CH_TRY(climb(settings, base, comparison, outside, ladder, arena, error));
   if (!has_results(settings)) return CH_OK;
+  set_diverged_aside(ladder);
+  if (ladder->count == 0)
+    return ch_fail(error, CH_ERROR_NUMERIC,
+                   "every mechanism diverged at a size of the ladder; a lower {lr} may help");
   if (settings->schedule.target)
     CH_TRY(plan_target(settings, base, comparison->data.vocab_size, arena, ladder, error));
   CH_TRY(fit(ladder, error));

@@ -113,15 +113,16 @@ json_t *ch_figure_quality(const ch_summary *summary, const ch_comparison *compar
            choices > 1    ? " The line joins the choices, which have a ring."
            : choices == 1 ? " The choice has a ring."
                           : "");
-  return json_pack(
-      "{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "id", "quality", "kind", "points", "title",
-      images ? "Accuracy against parameters of attention" : "Quality against cache", "note", note, "x",
-      images ? axis("parameters of attention", "parameters", true, 10)
-             : byte_axis("KV cache per token at 16 bits", "cache"),
-      "y",
-      images ? axis("top-1 accuracy, %", "accuracy", false, 10)
-             : axis("validation loss, nats per token", "loss", false, 10),
-      "points", quality_points(summary), "front", front(summary), "limit", limit(summary, comparison));
+  return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "id", "quality", "kind", "points",
+                   "title", images ? "Accuracy against parameters of attention" : "Quality against cache",
+                   "note", note, "x",
+                   images ? axis("parameters of attention", "parameters", true, 10)
+                          : byte_axis("KV cache per token at 16 bits", "cache"),
+                   "y",
+                   images ? axis("top-1 accuracy, %", "accuracy", false, 10)
+                          : axis("validation loss, nats per token", "loss", false, 10),
+                   "points", quality_points(summary), "front", front(summary), "limit",
+                   summary->compared > 0 ? limit(summary, comparison) : json_null());
 }
 
 /* --- losses ------------------------------------------------------------------------------------------------------ */
@@ -183,7 +184,8 @@ static json_t *law_series(const ch_group *group, int colour, const ch_comparison
 json_t *ch_figure_curves(const ch_summary *summary, const ch_comparison *comparison) {
   bool images = on_images(summary);
   json_t *series = json_array();
-  for (int i = 0; i < summary->count; i++) {
+  const int shown = summary->compared > 0 ? summary->compared : summary->count;
+  for (int i = 0; i < shown; i++) { /* as in the figure of quality */
     const ch_group *group = &summary->groups[i];
     json_array_append_new(series, mean_series(group, i, validation_of, "validation", "marks"));
     json_t *training = mean_series(group, i, training_of, "training", "thin");
@@ -251,7 +253,7 @@ json_t *ch_figure_rates(const ch_summary *summary) {
 json_t *ch_figure_seeds(const ch_summary *summary) {
   json_t *dots = json_array(), *runs = json_array();
   const ch_group *longest = NULL;
-  for (int i = 0; i < summary->count; i++) {
+  for (int i = 0; i < summary->compared; i++) {
     const ch_group *group = &summary->groups[i];
     ch_spread spread = ch_group_spread(group, shown_quality);
     json_t *values = json_array();

@@ -140,6 +140,9 @@ const char *ch_column_format(const ch_column *column, double value, char *buffer
 const char *ch_column_cell(const ch_column *column, const ch_group *group, char *buffer, size_t size) {
   ch_spread spread = ch_group_spread(group, column->value);
   ch_column_format(column, spread.mean, buffer, size);
+  if (isinf(spread.mean)) snprintf(buffer, size, "diverged");
+  if (column->measured && spread.mean == 0)
+    snprintf(buffer, size, "-"); /* no run has weights to decode with */
   double shown = column->spread && spread.count > 1 ? spread.deviation
                  : column->measured                 ? ch_group_spread(group, column->measured).mean
                                                     : 0;
@@ -174,12 +177,12 @@ bool ch_columns_have_unsteady(const ch_columns *columns, const ch_summary *summa
 }
 
 bool ch_column_is_best(const ch_column *column, const ch_summary *summary, const ch_group *group) {
-  if (column->best == CH_BEST_NONE || ch_column_is_unsteady(column, group)) return false;
+  if (column->best == CH_BEST_NONE || group->diverged || ch_column_is_unsteady(column, group)) return false;
   double value = mean_of(column, group);
   bool differs = false;
   for (int i = 0; i < summary->count; i++) {
     double other = mean_of(column, &summary->groups[i]);
-    if (alike(column, other, value)) continue;
+    if (summary->groups[i].diverged || alike(column, other, value)) continue;
     if (column->best == CH_BEST_LOW ? other < value : other > value) return false;
     differs = true;
   }

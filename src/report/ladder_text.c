@@ -74,6 +74,9 @@ void ch_ladder_sentences_write(const ch_ladder *ladder, ch_text *text) {
     ch_text_puts(text, ", each mechanism with its own E");
   if (isfinite(basis->noise)) ch_text_printf(text, ". Losses differ from it by %.4f nats", basis->noise);
   ch_text_puts(text, ".\n");
+  for (int m = ladder->count; m < ladder->count + ladder->diverged; m++)
+    ch_text_printf(text, "Warning: %s diverged at a size of the ladder, so it has no law.\n",
+                   ladder->mechanisms[m].name);
   put_test(ladder, text);
   put_crossings(ladder, text);
   for (int m = 0; m < ladder->count; m++)

@@ -326,6 +326,11 @@ static void what_diverged_is_left_out_of_the_choice(void **state) {
   assert_int_equal(s.compared, 4);
   assert_true(s.groups[0].diverged);
   ch_arena_free(&s.arena);
+  for (int i = 0; i < m.comparison.count; i++) m.runs[i].validation_loss = INFINITY;
+  s = summarised(&m.comparison, 0);
+  assert_int_equal(s.compared, 0);
+  answers(&s, &m.comparison, "There is nothing to choose: all models diverged.");
+  ch_arena_free(&s.arena);
   ch_text_free(&text);
 }
 

@@ -165,6 +165,7 @@ static void broken_files_are_refused_with_the_key(void **state) {
   sample_comparison(&comparison, 1);
   for (size_t i = 0; i < sizeof damage / sizeof *damage; i++)
     for (int way = 0; way < 3; way++) {
+      if (way == 1 && strcmp(damage[i], "validation_loss") == 0) continue; /* null: the run diverged */
       ch_model_result back;
       ch_error error = {0};
       json_t *object = ch_model_result_to_json(&comparison.models[0]);

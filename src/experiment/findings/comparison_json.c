@@ -133,9 +133,9 @@ static json_t *differences_to_json(const ch_summary *summary) {
       const ch_difference *d = ch_difference_of(summary, k, i);
       bool known = isfinite(d->high);
       json_array_append_new(
-          list, json_pack("{s:s, s:s, s:s, s:i, s:f, s:o, s:o, s:o}", "name", a->name, "minus", b->name, "of",
-                          a->runs[0]->images ? "top1" : "validation_loss", "pairs", d->pairs, "mean", d->mean,
-                          "low", known ? json_real(d->low) : json_null(), "high",
+          list, json_pack("{s:s, s:s, s:s, s:i, s:o, s:o, s:o, s:o}", "name", a->name, "minus", b->name, "of",
+                          a->runs[0]->images ? "top1" : "validation_loss", "pairs", d->pairs, "mean",
+                          ch_json_finite(d->mean), "low", known ? json_real(d->low) : json_null(), "high",
                           known ? json_real(d->high) : json_null(), "beyond_noise",
                           known ? json_boolean(d->beyond_noise) : json_null()));
     }

@@ -128,7 +128,7 @@ static json_t *row_to_json(const ch_model_result *model, int row) {
   case ROW_NUMBER:
     break;
   }
-  return json_real(*(const double *)(const void *)member);
+  return ch_json_finite(*(const double *)(const void *)member);
 }
 
 json_t *ch_curve_to_json(const ch_curve_point *points, int64_t count) {
@@ -186,8 +186,10 @@ json_t *ch_model_result_to_json(const ch_model_result *model) {
     if (!of_kind(i, model->images)) continue;
     fine = json_object_set_new(object, rows[i].key, row_to_json(model, i)) == 0;
     if (fine && !model->images && strcmp(rows[i].key, "validation_loss") == 0)
-      fine =
-          json_object_set_new(object, "perplexity", json_real(fmin(exp(model->validation_loss), 1e300))) == 0;
+      fine = json_object_set_new(object, "perplexity",
+                                 isinf(model->validation_loss)
+                                     ? json_null()
+                                     : json_real(fmin(exp(model->validation_loss), 1e300))) == 0;
   }
   fine = fine && ch_trained_on_put(&model->trained_on, object);
   if (model->decode_points)
@@ -219,6 +221,10 @@ static ch_status row_from_json(const json_t *value, int row, const char *where, 
   char *member = (char *)model + rows[row].offset;
   row_type type = rows[row].type;
   if (!value && (rows[row].kind & ROW_LATER)) return CH_OK;
+  if (json_is_null(value) && rows[row].offset == offsetof(ch_model_result, validation_loss)) {
+    model->validation_loss = INFINITY;
+    return CH_OK;
+  }
   if (type == ROW_TEXT     ? !json_is_string(value)
       : type == ROW_NUMBER ? !json_is_number(value)
       : type == ROW_FLAG   ? !json_is_boolean(value)

@@ -115,6 +115,7 @@ ch_status ch_decide(const ch_comparison *comparison, ch_summary *summary, const 
     d->standings[i] = i < (size_t)summary->compared
                           ? (ch_standing){.low = best->low[i], .high = best->high[i]}
                           : (ch_standing){.low = INFINITY, .high = INFINITY};
+  if (summary->compared == 0) return CH_OK;
   d->known = summary->degrees > 0;
   d->limit = on_images(&summary->groups[0]) ? comparison->tolerance
                                             : comparison->tolerance * summary->groups[0].quality;

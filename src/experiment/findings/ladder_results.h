@@ -16,14 +16,15 @@ typedef struct ch_ladder_mechanism {
   double tokens_per_second, spread; /* of training, at the largest rung */
   double seconds_per_flop;
   double target_flops, target_parameters;
+  bool diverged; /* at one of the rungs */
 } ch_ladder_mechanism;
 
 struct ch_ladder {
   int rungs;
   int64_t *sizes, *tokens;         /* [rungs], rising: requested parameters, and tokens of each run */
   const char **directories;        /* [rungs] below --out; "" for that of the comparison itself */
-  ch_ladder_mechanism *mechanisms; /* [count] */
-  int count;
+  ch_ladder_mechanism *mechanisms; /* [count + diverged]; those that diverged come last and have no law */
+  int count, diverged;
   int64_t target, target_tokens; /* 0: none */
   ch_ladder_laws *laws;          /* ch_ladder_release frees it; the rest is in the comparison's arena */
 };

@@ -2,6 +2,7 @@
  * confidence. laws/best.c and laws/block_means.c have the statistics; decision.c chooses. */
 #include "experiment/findings/summary.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -18,8 +19,10 @@ static ch_group *find_group(ch_summary *summary, const char *name) {
 /* A model of text that guesses is at the logarithm of the vocabulary, and no better than that before it learns. */
 static bool has_diverged(const ch_group *group, const ch_comparison_data *data) {
   static const double beyond_guessing = 1.05;
-  for (int i = 0; data->vocab_size > 1 && !data->images && i < group->count; i++)
-    if (group->runs[i]->validation_loss > beyond_guessing * log((double)data->vocab_size)) return true;
+  const double most =
+      data->vocab_size > 1 && !data->images ? beyond_guessing * log((double)data->vocab_size) : DBL_MAX;
+  for (int i = 0; i < group->count; i++)
+    if (group->runs[i]->validation_loss > most) return true;
   return false;
 }
 
@@ -97,27 +100,27 @@ static void fill_differences(ch_summary *summary, const ch_block_means *fit, con
 }
 
 /* Marks the groups that diverged, and moves them to the end. Their losses are no noise around a mean, so no interval
- * follows from them. */
+ * follows from them. If all diverged, those with finite losses are compared. */
 static void set_diverged_aside(const ch_comparison *comparison, ch_summary *summary) {
   for (int g = 0; g < summary->count; g++) {
     ch_group *group = &summary->groups[g];
     group->diverged = has_diverged(group, &comparison->data);
+    group->quality = ch_group_spread(group, ch_model_result_quality).mean;
     summary->compared += !group->diverged;
   }
   sort(summary);
-  for (int g = summary->compared; g < summary->count; g++)
-    summary->groups[g].quality = ch_group_spread(&summary->groups[g], ch_model_result_quality).mean;
-  if (summary->compared == 0) summary->compared = summary->count;
+  for (int g = 0; g < summary->count && summary->groups[0].diverged; g++)
+    summary->compared += isfinite(summary->groups[g].quality);
 }
 
 /* Means first: groups are sorted by them, and the fit of the sorted ones is what differences and intervals follow
  * from. */
 static ch_status analyse(const ch_comparison *comparison, ch_summary *summary, ch_error *error) {
   size_t count = (size_t)summary->count;
-  ch_block_means fit;
-  ch_best best;
+  ch_block_means fit = {0};
+  ch_best best = {0};
   set_diverged_aside(comparison, summary);
-  for (int pass = 0; pass < 2; pass++) {
+  for (int pass = 0; summary->compared > 0 && pass < 2; pass++) {
     CH_TRY(fit_runs(summary, &fit, error));
     for (int g = 0; g < summary->compared; g++)
       summary->groups[g].quality = summary->groups[g].runs[0]->images ? -fit.means[g] : fit.means[g];
@@ -126,7 +129,7 @@ static ch_status analyse(const ch_comparison *comparison, ch_summary *summary, c
   summary->deviation = fit.deviation;
   summary->degrees = fmax(0, fit.degrees);
   summary->error = error_of(comparison, summary->seeds);
-  CH_TRY(ch_best_compare(&fit, summary->error, &summary->arena, &best, error));
+  if (summary->compared > 0) CH_TRY(ch_best_compare(&fit, summary->error, &summary->arena, &best, error));
   summary->differences = ch_arena_alloc(&summary->arena, (count * count + 1) * sizeof *summary->differences);
   if (!summary->differences) return ch_no_memory(error);
   fill_differences(summary, &fit, &best);

@@ -29,8 +29,8 @@ typedef struct ch_difference {
 struct ch_summary {
   ch_group *groups; /* the best first, those that diverged last */
   int count;
-  int compared;               /* the first groups, those that did not diverge; all if every one did */
-  int seeds, fewest;          /* the most and the fewest runs of any name */
+  int compared;      /* the first groups, those that did not diverge; if all did, those with finite losses */
+  int seeds, fewest; /* the most and the fewest runs of any name */
   ch_difference *differences; /* [count * count], of row minus column */
   double deviation,
       degrees;  /* of the noise between seeds: of a run, and its degrees of freedom; 0 with one seed */

@@ -288,6 +288,11 @@ void ch_verdict_sentence(const ch_summary *summary, const ch_comparison *compari
     ch_text_puts(text, "No model is trained yet.");
     return;
   }
+  if (summary->compared == 0) {
+    ch_text_printf(text, "There is nothing to choose: %s diverged.",
+                   summary->count > 1 ? "all models" : "the model");
+    return;
+  }
   if (summary->decision.pick < 0) {
     put_nothing_fits(summary, comparison, text);
     return;

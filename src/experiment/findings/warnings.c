@@ -65,14 +65,16 @@ static void warn_of_divergence(writer *w, const ch_comparison *comparison, const
     if (summary->groups[g].diverged) add_name(&about, summary->groups[g].name);
   if (!about.count) return;
   put_names(&about, &text);
-  ch_text_printf(
-      &text,
-      " diverged: the validation loss of a run ends above the %.2f nats of guessing. %s A lower learning "
-      "rate may help.",
-      log((double)comparison->data.vocab_size),
-      summary->compared == summary->count ? "The choice means nothing."
-      : about.count == 1                  ? "It is left out of the choice."
-                                          : "They are left out of the choice.");
+  if (comparison->data.images)
+    ch_text_puts(&text, " diverged: the loss of a run became infinite.");
+  else
+    ch_text_printf(&text, " diverged: the validation loss of a run ends above the %.2f nats of guessing.",
+                   log((double)comparison->data.vocab_size));
+  ch_text_printf(&text, " %s A lower learning rate may help.",
+                 summary->compared == 0        ? "No model is left to choose."
+                 : summary->groups[0].diverged ? "The choice means nothing."
+                 : about.count == 1            ? "It is left out of the choice."
+                                               : "They are left out of the choice.");
   warn(w, "diverged", &about, &text);
 }
 

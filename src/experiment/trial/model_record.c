@@ -1,6 +1,8 @@
 /* A trained model's row of the results. */
 #include "experiment/trial/model_record.h"
 
+#include <math.h>
+
 #include "base/utf8.h"
 #include "attention/registry.h"
 #include "experiment/lineup/match_size.h"
@@ -97,19 +99,23 @@ ch_status ch_model_result_fill_shape(const ch_compare_setup *setup, const ch_pla
 }
 
 ch_status ch_model_result_fill_training(const ch_compare_setup *setup, const ch_trainer *trainer,
-                                        ch_step_times *times, ch_model_result *model, ch_error *error) {
+                                        ch_step_times *times, bool diverged, ch_model_result *model,
+                                        ch_error *error) {
   ch_progress_record record;
   ch_trainer_progress(trainer, &record);
   double tokens = (double)ch_train_step_tokens(&setup->training);
-  if (!record.validation_points)
+  if (!record.validation_points && !diverged)
     return ch_fail(error, CH_ERROR_ARGUMENT,
                    "no data is left for validation; give a longer text, or more images");
   model->tokens_trained = record.tokens;
   model->train_seconds = record.seconds;
-  const ch_validation_point *last = &record.validation[record.validation_points - 1];
-  model->validation_loss = last->loss;
-  model->top1 = last->top1;
-  model->top5 = last->top5;
+  model->validation_loss = INFINITY;
+  if (!diverged) {
+    const ch_validation_point *last = &record.validation[record.validation_points - 1];
+    model->validation_loss = last->loss;
+    model->top1 = last->top1;
+    model->top5 = last->top5;
+  }
   /* If the last step was done by an earlier, interrupted process, only the mean rate is known. */
   for (int64_t i = 0; i < times->taken; i++)
     times->seconds[i] = times->seconds[i] > 0 ? tokens / times->seconds[i] : 0;

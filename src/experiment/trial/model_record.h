@@ -17,8 +17,10 @@ ch_status ch_model_result_fill_shape(const ch_compare_setup *setup, const ch_pla
 /* Both curves, of as many steps as were taken. */
 ch_status ch_model_result_fill_curves(const ch_compare_setup *setup, const ch_progress_record *record,
                                       ch_model_result *model, ch_error *error);
-/* Losses, accuracies, curves and the training rate from the times, which this changes. */
+/* Losses, accuracies, curves and the training rate from the times, which this changes. diverged: the run
+   ended where its loss was no number, and the validation loss is infinite. */
 ch_status ch_model_result_fill_training(const ch_compare_setup *setup, const ch_trainer *trainer,
-                                        ch_step_times *times, ch_model_result *model, ch_error *error);
+                                        ch_step_times *times, bool diverged, ch_model_result *model,
+                                        ch_error *error);
 
 #endif

@@ -313,7 +313,9 @@ static ch_status check_result(const ch_compare_setup *setup, const ch_planned_mo
   bool images = ch_compare_on_images(setup);
   const char *key = images ? "images_trained" : "tokens_trained";
   int64_t steps = model->steps ? model->steps : setup->training.steps;
-  if (json_integer_value(json_object_get(result, key)) >= steps * ch_train_step_tokens(&setup->training))
+  bool diverged = json_is_null(json_object_get(result, "validation_loss"));
+  if (diverged ||
+      json_integer_value(json_object_get(result, key)) >= steps * ch_train_step_tokens(&setup->training))
     return CH_OK;
   char *checkpoint = ch_path_join(directory, CH_TRAIN_CHECKPOINT);
   bool there = checkpoint && ch_is_file(checkpoint);

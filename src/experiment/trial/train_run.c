@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "experiment/trial/train_run.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,12 +83,13 @@ static bool on_interrupted(void *context) {
 }
 
 /* Collects the results after the last step, on the rank that writes the run's files. */
-static ch_status finish_run(run_progress *run, ch_trainer *trainer, const char *directory,
+static ch_status finish_run(run_progress *run, ch_trainer *trainer, const char *directory, bool diverged,
                             ch_model_result *model, ch_error *error) {
   ch_compare_setup *setup = run->setup;
   model->trained_on = run->on;
-  CH_TRY(ch_model_result_fill_training(setup, trainer, &run->times, model, error));
-  return ch_compare_on_images(setup) ? CH_OK : ch_data_give_tokenizer(&setup->data, directory, error);
+  CH_TRY(ch_model_result_fill_training(setup, trainer, &run->times, diverged, model, error));
+  return diverged || ch_compare_on_images(setup) ? CH_OK
+                                                 : ch_data_give_tokenizer(&setup->data, directory, error);
 }
 
 /* Returns the devices of this process's runs, of those that the settings name; the caller frees them. NULL: none is
@@ -138,15 +140,22 @@ static ch_status train(run_progress *run, const ch_planned_model *planned, const
   CH_TRY_GOTO(ch_agree(own, status, error));
   CH_TRY_GOTO(ch_trainer_create_over(&start, &planned->config, &training, source, &trainer, error));
   ch_load before = ch_load_now();
-  CH_TRY_GOTO(ch_train_run(trainer, directory, true, &events, error));
+  status = ch_train_run(trainer, directory, true, &events, error);
+  /* A run that diverged is a result of its mechanism; the other runs continue. At a rate on trial, the search
+     decides. */
+  bool diverged = status == CH_ERROR_NUMERIC && !run->position.tries_rate;
+  if (!diverged) CH_TRY_GOTO(status);
   ch_load after = ch_load_now();
   times->disturbed = ch_load_disturbed(&before, &after, ch_team_of(0).threads);
-  if (ch_scheduler_writes(&setup->scheduler)) status = finish_run(run, trainer, directory, model, error);
+  if (ch_scheduler_writes(&setup->scheduler))
+    status = finish_run(run, trainer, directory, diverged, model, error);
+  else
+    status = CH_OK;
   CH_TRY_GOTO(ch_agree(own, status, error));
   /* Frees the trainer's memory before decoding is timed. With other ranks, it is timed after all have ended. */
   ch_trainer_free(trainer);
   trainer = NULL;
-  if (ch_scheduler_is_alone(&setup->scheduler))
+  if (ch_scheduler_is_alone(&setup->scheduler) && !diverged)
     CH_TRY_GOTO(ch_compare_time_alone(setup, directory, model, error));
 done:
   ch_trainer_free(trainer);
@@ -213,7 +222,8 @@ ch_status ch_compare_read_run(ch_compare_setup *setup, int model, uint64_t seed,
   if (!ch_is_file(result)) goto done;
   CH_TRY_GOTO(ch_json_read(result, MOST_RESULT_BYTES, &object, error));
   CH_TRY_GOTO(ch_model_result_from_json(object, result, &setup->comparison->arena, run, error));
-  *found = run->tokens_trained >= training.steps * ch_train_step_tokens(&training);
+  *found =
+      isinf(run->validation_loss) || run->tokens_trained >= training.steps * ch_train_step_tokens(&training);
   if (*found) put_tune(planned, run);
 done:
   json_decref(object);
