@@ -249,7 +249,7 @@ static ch_status read_rows(ch_runs *runs, sqlite3_stmt *statement, ch_arena *are
   return result == SQLITE_DONE ? CH_OK : ch_runs_failed(runs, "read", error);
 }
 
-/* Fails for the number of a run that does not exist; it is no empty answer. */
+/* Fails if a term is the number of a run that does not exist. */
 static ch_status check_ids(ch_runs *runs, const ch_runs_query *query, ch_error *error) {
   int64_t id;
   for (int i = 0; i < query->count; i++) {

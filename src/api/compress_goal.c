@@ -52,7 +52,7 @@ static void keep_heads(ch_compress_job *c) {
   for (int64_t l = 0; l < c->report.layers; l++) c->heads[l] = c->report.groups;
 }
 
-/* Returns the share of a 16-bit cache that c->heads in 8 bits save. */
+/* Returns the share of a 16-bit cache that 8-bit elements of c->heads save. */
 static double saved_by_heads(const ch_compress_job *c) {
   int64_t bytes = 0;
   for (int64_t l = 0; l < c->report.layers; l++) {

@@ -54,9 +54,9 @@ typedef struct ch_training_control {
   ch_train_job run; /* without data of its own */
 } ch_training_control;
 
-/* Finds the control by the settings or the record of a resumed run, and checks that it can be trained as the
- * other model, whose config and options are decided. Release with ch_training_control_free, also after a
- * failure. */
+/* Finds the control by the settings or the record of a resumed run, and checks that it can be trained like
+ * the run's own model. Config and options of the run are decided before. Release with
+ * ch_training_control_free, also after a failure. */
 ch_status ch_training_find_control(const ch_train_job *t, ch_training_control *control, ch_error *error);
 /* Writes down in the run's directory which it is, so that resuming finds it. */
 ch_status ch_training_record_control(const ch_train_job *t, const ch_training_control *control,

@@ -424,8 +424,8 @@ static ch_status print_share(const ch_compare_settings *settings, const ch_compa
   return ch_print_text(&text, error);
 }
 
-/* Waits if another share may be preparing the text. It writes its files one after another, and the settings
- * last. */
+/* Checks --out for one share of the runs. Another share may be preparing the text there, so it waits a few
+ * seconds for the settings, the last file to be written. */
 static ch_status check_shared(const char *out, ch_error *error) {
   static const struct timespec nap = {.tv_nsec = 50000000};
   static const double patience = 5;

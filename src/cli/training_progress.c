@@ -16,8 +16,8 @@ static const char *unit_of(const ch_training_view *view) {
   return view->start.images ? "images" : "tokens";
 }
 
-/* Returns true after a signal. A checkpoint has 12 bytes per parameter, so that saving a large model can need
- * a minute. */
+/* Returns true after a signal, and announces a large checkpoint: with 12 bytes per parameter, saving it can
+ * need a minute. */
 bool ch_training_stops(void *context) {
   ch_training_view *view = context;
   const double slow_bytes = 256e6, bytes = 12 * (double)view->start.parameters;

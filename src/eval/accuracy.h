@@ -13,8 +13,8 @@ typedef struct ch_accuracy {
   double loss;       /* mean cross entropy */
 } ch_accuracy;
 
-/* Measures accuracy over a split of the set, which is fitted to the model, without augmentation. most: images
- * at most, 0 for all. `progress`, which may be NULL, is called between batches with the images done and in
+/* Fits the set to the model and measures accuracy over a split of it, without augmentation. most: images at
+ * most, 0 for all. `progress`, which may be NULL, is called between batches with the images done and in
  * total; false stops with CH_ERROR_INTERRUPTED. Errors: images that do not fit, CH_ERROR_NUMERIC when the
  * loss is not finite. */
 ch_status ch_accuracy_of(const ch_model *model, ch_image_set *set, ch_image_split split, int64_t most,

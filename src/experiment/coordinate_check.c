@@ -408,7 +408,7 @@ static ch_status fill_grid(check *c, ch_error *error) {
   return CH_OK;
 }
 
-/* Passes on a setup's events of preparation; a check has no others of them. */
+/* Passes on the preparation events of a setup and ignores its other events. */
 static bool pass_on(const ch_compare_event *event, void *context) {
   const check *c = context;
   const ch_coordinate_event own = {.kind = CH_COORDINATE_EVENT_PREPARATION,

@@ -118,8 +118,8 @@ static double chi_square(ch_random *random, int degrees) {
   return sum;
 }
 
-/* Draws laws: fits losses that the laws predict, with noise as uncertain as its own estimate. All of a run's
- * losses get the same noise, because those of shares of one run are hardly independent. */
+/* Draws laws: fits the losses that the laws predict plus noise. All of a run's losses get the same noise,
+ * because those of shares of one run are hardly independent. */
 static void draw_laws(const ladder *l, ch_random *random, double noise, ch_rung_losses *made,
                       ch_compute_law *drawn) {
   for (int m = 0; m < l->count; m++) {

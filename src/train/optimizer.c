@@ -79,8 +79,8 @@ const char *ch_first_gradient_not_finite(const ch_parameter_set *set, const ch_k
 
 /* --- the update ----------------------------------------------------------------------------------------- */
 
-/* Adds `by` to the diagonal of every matrix of a weight [heads, d, d], so that it decays by I - W and not by
- * -W. This changes elements of other ranks too; those ranks' values replace them. */
+/* Adds `by` to the diagonal of every matrix of a weight [heads, d, d], so that it decays towards I, not 0.
+ * This also changes elements of other ranks; their values replace them later. */
 static void add_identity(const ch_kernels *kernels, const ch_tensor *weight, double by) {
   int64_t rows = weight->shape[weight->rank - 2], columns = weight->shape[weight->rank - 1];
   int64_t count = ch_tensor_count(weight) / (rows * columns);

@@ -291,7 +291,7 @@ done:
 
 /* --- forecasts ------------------------------------------------------------------------------------------ */
 
-/* Computes a step's time on a CPU, in units of one sequence of *sequence tokens at a time. */
+/* Chooses the *sequence length to time on a CPU, and the *factor of its time to a whole sequence. */
 static ch_status cpu_factor(const ch_worker_forecast *model, const ch_params *params, int64_t *sequence,
                             double *factor, ch_error *error) {
   enum { MEASURED = 128 };
