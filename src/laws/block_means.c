@@ -138,8 +138,8 @@ static double likelihood(double d0, double s0, double squares, double d) {
          (d0 + d) / 2 * log(d0 * s0 + squares);
 }
 
-/* Computes the posterior of the nodes. Two groups have only one difference, so that their variances cannot be
- * told apart. */
+/* Computes the posterior of the nodes. Two groups have only one difference, so that their variances cannot
+ * be distinguished. */
 static void weigh_nodes(work *w) {
   double most = -INFINITY, sum = 0;
   for (int node = 0; node < NODES; node++) {
