@@ -50,7 +50,8 @@ CH_API void ch_batches_describe(const ch_batches *batches, ch_batches_info *info
  * then NULL; NULL for text. */
 CH_API ch_status ch_batches_train(ch_batches *batches, int64_t first, int64_t sequences, int32_t *tokens,
                                   int32_t *targets, int32_t *document_start, float *pixels, ch_error *error);
-/* As ch_batches_train, for validation sequences. Sequences after the last one have no targets (-1). */
+/* Fills a batch of validation sequences, as ch_batches_train does for training. Sequences after the last one
+ * have no targets (-1). */
 CH_API ch_status ch_batches_validate(ch_batches *batches, int64_t first, int64_t sequences, int32_t *tokens,
                                      int32_t *targets, int32_t *document_start, float *pixels,
                                      ch_error *error);

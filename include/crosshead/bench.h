@@ -41,7 +41,7 @@ CH_API void ch_speed_limits_measure(ch_speed_limits *limits);
 
 /* ---- The speed of a model ---- */
 
-/* A model with random weights, for measuring speed without a trained one. PATH is a config.json or a
+/* Creates a model with random weights, to measure speed without a trained one. PATH is a config.json or a
  * directory that holds one; matrices are stored as `type` (F32, F16 or BF16; default F32) with the initial
  * values of training. Of settings (may be NULL) only keep_dictionary counts. Errors: CH_ERROR_ARGUMENT,
  * CH_ERROR_IO, CH_ERROR_FORMAT, CH_ERROR_CONFIG, CH_ERROR_MEMORY. */
@@ -100,8 +100,8 @@ typedef struct ch_speed {
   size_t memory;    /* training: peak resident bytes of the process during the steps */
 } ch_speed;
 
-/* Prefill of all prompts together, from an empty cache. The limit is the arithmetic peak for the type of most
- * matrices. Errors of all three: CH_ERROR_ARGUMENT, CH_ERROR_CONFIG, CH_ERROR_MEMORY. */
+/* Measures the prefill of all prompts together, from an empty cache. The limit is the arithmetic peak for the
+ * type of most matrices. Errors of all three: CH_ERROR_ARGUMENT, CH_ERROR_CONFIG, CH_ERROR_MEMORY. */
 CH_API ch_status ch_speed_prefill(const ch_model *model, const ch_speed_settings *settings, ch_speed *speed,
                                   ch_error *error);
 
@@ -113,8 +113,8 @@ CH_API ch_status ch_speed_prefill(const ch_model *model, const ch_speed_settings
 CH_API ch_status ch_speed_decode(const ch_model *model, const ch_speed_settings *settings, ch_speed *speed,
                                  ch_error *error);
 
-/* Optimizer steps of a new model with the configuration of PATH, a config.json or a directory that holds one:
- * forward, backward, AdamW. The limit is the arithmetic peak for `compute`. */
+/* Measures optimizer steps of a new model with the configuration of PATH, a config.json or a directory that
+ * holds one: forward, backward, AdamW. The limit is the arithmetic peak for `compute`. */
 CH_API ch_status ch_speed_train(const char *path, const ch_speed_settings *settings, ch_speed *speed,
                                 ch_error *error);
 
@@ -138,7 +138,7 @@ CH_API ch_status ch_dictionary_cost_measure(const ch_model *model, ch_dictionary
 CH_API ch_status ch_profile_table(const ch_profile *profile, const char *title, double steps,
                                   const ch_speed_limits *limits, char **text, ch_error *error);
 
-/* Like ch_profile_table, as a JSON object whose "operations" is an array of objects; the caller's. */
+/* Returns the profile as a JSON object whose "operations" is an array of objects; the caller's. */
 CH_API ch_status ch_profile_json(const ch_profile *profile, double steps, const ch_speed_limits *limits,
                                  char **json, ch_error *error);
 

@@ -22,21 +22,22 @@ extern "C" {
  * time may render with it. */
 typedef struct ch_chat ch_chat;
 
-/* The template of a model directory: chat_template.jinja, else "chat_template" of tokenizer_config.json (a
- * text, or of a list of texts with names the one named "default"), else of chat_template.json. tokenizer: the
- * model's, which must outlive it. *chat is NULL, without an error, if the directory has no template. Errors:
- * CH_ERROR_IO; CH_ERROR_FORMAT for a file that is damaged and a template that cannot be parsed. */
+/* Opens the template of a model directory: chat_template.jinja, else "chat_template" of tokenizer_config.json
+ * (a text, or of a list of texts with names the one named "default"), else of chat_template.json. tokenizer:
+ * the model's, which must outlive it. *chat is NULL, without an error, if the directory has no template.
+ * Errors: CH_ERROR_IO; CH_ERROR_FORMAT for a file that is damaged and a template that cannot be parsed. */
 CH_API ch_status ch_chat_open(const char *directory, const ch_tokenizer *tokenizer, ch_chat **chat,
                               ch_error *error);
 
-/* A template from its text (NUL-terminated UTF-8) in place of the directory's; `name` is for messages. */
+/* Parses a template from its text (NUL-terminated UTF-8) in place of the directory's; `name` is for
+ * messages. */
 CH_API ch_status ch_chat_open_text(const char *directory, const ch_tokenizer *tokenizer, const char *text,
                                    const char *name, ch_chat **chat, ch_error *error);
 
 /* NULL is fine. */
 CH_API void ch_chat_free(ch_chat *chat);
 
-/* The template's text, the chat's. */
+/* Returns the template's text; the chat's. */
 CH_API const char *ch_chat_template(const ch_chat *chat);
 
 typedef struct ch_message {
@@ -57,14 +58,14 @@ typedef struct ch_chat_request {
   int64_t now;           /* seconds since 1970, for strftime_now; 0 = the clock */
 } ch_chat_request;
 
-/* The prompt as text, NUL-terminated; *text is the caller's: release it with ch_free. Errors:
+/* Renders the prompt as text, NUL-terminated; *text is the caller's: release it with ch_free. Errors:
  * CH_ERROR_ARGUMENT with the sentence of a template that calls raise_exception, and for requests that do not
  * make sense; CH_ERROR_FORMAT for a template that fails on these messages. */
 CH_API ch_status ch_chat_render(ch_chat *chat, const ch_chat_request *request, char **text, size_t *size,
                                 ch_error *error);
 
-/* The prompt as ids, appended to `ids`. Special tokens that the template prints become their ids. Those that
- * are spelled out in the content of a message stay text. Nothing is put around the prompt: a
+/* Appends the ids of the prompt to `ids`. Special tokens that the template prints become their ids. Those
+ * that are spelled out in the content of a message stay text. No tokens are added around the prompt: a
  * beginning-of-text token comes from the template. Errors: those of ch_chat_render and
  * ch_tokenizer_encode. */
 CH_API ch_status ch_chat_encode(ch_chat *chat, const ch_chat_request *request, ch_ids *ids, ch_error *error);

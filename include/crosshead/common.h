@@ -35,8 +35,8 @@
 extern "C" {
 #endif
 
-/* The version of the library that is running, e.g. "0.2.0"; compare with CH_VERSION_STRING of the headers.
- * Static storage. */
+/* Returns the version of the library that is running, e.g. "0.2.0"; compare with CH_VERSION_STRING of the
+ * headers. Static storage. */
 CH_API const char *ch_version(void);
 
 /* Fails with CH_ERROR_ARGUMENT, in a sentence that names the possible values, if an environment variable that
@@ -60,7 +60,7 @@ typedef bool (*ch_stop_test)(void *user);
  * is valid until the next stage. */
 typedef void (*ch_stage_sink)(const char *name, void *user);
 
-/* How numbers are stored. */
+/* Element types. */
 typedef enum ch_precision {
   CH_PRECISION_DEFAULT = 0, /* the function's default: F32 for a cache and for arithmetic */
   CH_PRECISION_F32 = 1,
@@ -88,8 +88,8 @@ typedef enum ch_init {
   CH_INIT_FAN_IN = 2    /* "fan_in": 1 / sqrt(inputs) */
 } ch_init;
 
-/* How initial weights and learning rates follow from the shapes of tensors; "parametrization" in
- * config.json. */
+/* The rules by which initial weights and learning rates follow from the shapes of tensors;
+ * "parametrization" in config.json. */
 typedef enum ch_parametrization {
   CH_PARAMETRIZATION_STANDARD = 0, /* "standard": what "init" says, and one rate for all tensors */
   CH_PARAMETRIZATION_SPECTRAL = 1  /* "spectral": docs/parametrization.md */

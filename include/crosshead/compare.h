@@ -34,7 +34,7 @@ extern "C" {
 /* The most runs of a model. */
 enum { CH_COMPARE_MOST_SEEDS = 100 };
 
-/* Which parameters of a model are counted. */
+/* The parameters of a model that are counted. */
 typedef enum ch_count_kind {
   CH_COUNT_ALL = 0, /* all, embeddings included */
   /* those that a token uses: no lookup tables of gates, no experts that are not chosen */
@@ -94,7 +94,7 @@ typedef struct ch_compare_vision {
   int64_t epochs;     /* passes over all images, in place of `tokens`; default 10 */
 } ch_compare_vision;
 
-/* How each model is trained. */
+/* The training of each model. */
 typedef struct ch_compare_training {
   int64_t tokens; /* tokens of text that each model is trained on; default 2 million */
   int64_t batch;  /* sequences of a step; 0 = 16, or fewer for at least 256 steps (2 at least); 64 images */
@@ -187,7 +187,7 @@ typedef struct ch_compare_verdict {
   bool remeasure;     /* time training and decoding of all models again, also of those that are finished */
 } ch_compare_verdict;
 
-/* Where results go. */
+/* The destination of results. */
 typedef struct ch_compare_report {
   const char *out;     /* directory; each model is a subdirectory */
   const char *command; /* the command line, for the report; or NULL */
@@ -350,14 +350,15 @@ typedef struct ch_model_result {
   ch_trained_on trained_on;
 } ch_model_result;
 
-/* The runs of all models and seeds. */
+/* Returns the number of runs of all models and seeds. */
 CH_API int32_t ch_comparison_count(const ch_comparison *comparison);
 
-/* Run `index` of 0 ... count - 1, seed by seed; it belongs to the comparison. NULL for another index. */
+/* Returns run `index` of 0 ... count - 1, seed by seed; it belongs to the comparison. NULL for another
+ * index. */
 CH_API const ch_model_result *ch_comparison_run(const ch_comparison *comparison, int32_t index);
 
-/* *run becomes a run, with the first seed, of the model that is recommended; it belongs to the comparison.
- * NULL if no model is trained or none fits settings->verdict.cache_budget. */
+/* Sets *run to a run, with the first seed, of the recommended model; it belongs to the comparison. NULL if no
+ * model is trained or none fits settings->verdict.cache_budget. */
 CH_API ch_status ch_comparison_recommended(const ch_comparison *comparison, const ch_model_result **run,
                                            ch_error *error);
 
@@ -371,7 +372,7 @@ typedef enum ch_verdict_kind {
   CH_VERDICT_UNDECIDED = 2
 } ch_verdict_kind;
 
-/* "take", "not_distinguishable", "undecided"; static storage. */
+/* Returns "take", "not_distinguishable" or "undecided"; static storage. */
 CH_API const char *ch_verdict_kind_name(ch_verdict_kind kind);
 
 /* The best model for caches from cache_bytes_per_token up to that of the choice before. */
@@ -403,15 +404,15 @@ typedef struct ch_comparison_decision {
   int32_t choice_count;
 } ch_comparison_decision;
 
-/* *decision becomes the verdict, in one piece of memory that is the caller's: release it with ch_free. The
+/* Returns the verdict in *decision, one block of memory that is the caller's: release it with ch_free. The
  * names belong to the comparison. */
 CH_API ch_status ch_comparison_verdict(const ch_comparison *comparison, ch_comparison_decision **decision,
                                        ch_error *error);
 
 /* ---- Larger models ---- */
 
-/* The laws of a comparison with settings->schedule.ladder, in the order of `mechanisms`; they belong to the
- * comparison. NULL without a ladder. */
+/* Returns the laws of a comparison with settings->schedule.ladder, in the order of `mechanisms`; they belong
+ * to the comparison. NULL without a ladder. */
 CH_API const ch_ladder_laws *ch_comparison_laws(const ch_comparison *comparison);
 
 /* ---- While it runs ---- */
@@ -540,26 +541,26 @@ CH_API ch_status ch_compare_foresee(const ch_compare_settings *settings, ch_comp
                                     ch_error *error);
 /* NULL is fine. */
 CH_API void ch_compare_forecast_free(ch_compare_forecast *forecast);
-/* Mechanism `index` of 0 ... ch_compare_forecast_count - 1, in the order of `mechanisms`; NULL for another
- * index. */
+/* Returns mechanism `index` of 0 ... ch_compare_forecast_count - 1, in the order of `mechanisms`; NULL for
+ * another index. */
 CH_API const ch_mechanism_forecast *ch_compare_forecast_of(const ch_compare_forecast *forecast,
                                                            int32_t index);
 CH_API int32_t ch_compare_forecast_count(const ch_compare_forecast *forecast);
-/* All together. */
+/* Returns the forecast of all mechanisms together. */
 CH_API const ch_mechanism_forecast *ch_compare_forecast_total(const ch_compare_forecast *forecast);
-/* *text becomes a table and a sentence, *json an object with the same figures; NUL-terminated and the
- * caller's. */
+/* Return a table and a sentence in *text, and an object with the same figures in *json; NUL-terminated and
+ * the caller's. */
 CH_API ch_status ch_compare_forecast_text(const ch_compare_forecast *forecast, char **text, ch_error *error);
 CH_API ch_status ch_compare_forecast_json(const ch_compare_forecast *forecast, char **json, ch_error *error);
 
 /* ---- Configurations and names ---- */
 
-/* *json becomes the text of a config.json: the model that a comparison would train for the one mechanism that
- * lineup->mechanisms names. It is NUL-terminated and the caller's: release it with ch_free. Without `vocab`
- * and `tokenizer` the vocabulary is that of a comparison on a long text. `like` is NULL, or a model directory
- * or config.json: the model then has that one's vocabulary, activation, normalisation, experts, positions,
- * and context where `sequence` is 0; also its layers, width, heads and number of parameters, unless
- * `parameters`, `layers`, `hidden` or `heads` say otherwise.
+/* Writes the text of a config.json: the model that a comparison would train for the one mechanism that
+ * lineup->mechanisms names. *json is NUL-terminated and the caller's: release it with ch_free. Without
+ * `vocab` and `tokenizer` the vocabulary is that of a comparison on a long text. `like` is NULL, or a model
+ * directory or config.json. Then the model gets the vocabulary, activation, normalisation, experts and
+ * positions of that one, and its context if `sequence` is 0; also its layers, width, heads and number of
+ * parameters, unless `parameters`, `layers`, `hidden` or `heads` are given.
  *
  *   char *json;
  *   ch_compare_settings settings;
@@ -583,9 +584,9 @@ typedef struct ch_mechanism_name {
   const char *summary; /* one line */
 } ch_mechanism_name;
 
-/* Name number `index` of all, from 0: mechanisms, then sharing schemes and experts, which follow a mechanism
- * and a plus sign ("mfa+masa-qkvo", "kha-mlp+moe", "gqa+masa-qkvo+moe") or are used alone. Returns false
- * after the last. */
+/* Fills the name number `index`, from 0: mechanisms, then sharing schemes and experts, which follow a
+ * mechanism and a plus sign ("mfa+masa-qkvo", "kha-mlp+moe", "gqa+masa-qkvo+moe") or are used alone. Returns
+ * false after the last. */
 CH_API bool ch_mechanism_name_at(int32_t index, ch_mechanism_name *name);
 
 #ifdef __cplusplus

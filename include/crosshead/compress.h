@@ -49,7 +49,7 @@ CH_API ch_status ch_absorb_model(const char *directory, const char *out, const c
 
 /* ---- Compressing ---- */
 
-/* How a model becomes smaller. */
+/* The methods of compression. */
 typedef enum ch_compression {
   /* fewer key and value heads in the cache, of which each layer's heads are combinations */
   CH_COMPRESSION_MEA = 0,
@@ -60,7 +60,7 @@ typedef enum ch_compression {
   CH_COMPRESSION_BASIS_SHARING = 4
 } ch_compression;
 
-/* How the errors of matrices are weighted when atoms are computed and ranks searched. */
+/* The weights of matrices' errors when atoms are computed and ranks searched. */
 typedef enum ch_error_weighting {
   /* Relative to a matrix' outputs, times the share that its layer's attention has of the residual stream,
    * more for output and key projections. */
@@ -68,7 +68,7 @@ typedef enum ch_error_weighting {
   CH_ERROR_WEIGHTING_PAPER = 1 /* equally, as in the MASA paper (eq. 4) */
 } ch_error_weighting;
 
-/* How the budget of parameters becomes ranks of factors and residuals. */
+/* The rules that turn a budget of parameters into ranks of factors and residuals. */
 typedef enum ch_ranks {
   CH_RANKS_DEFAULT = 0,    /* masa: SEARCHED, with the paper's weighting PROJECTION; the others: SHARE */
   CH_RANKS_SHARE = 1,      /* every matrix keeps the same share of its parameters */

@@ -34,7 +34,7 @@ CH_API void ch_import_defaults(ch_import_settings *settings);
 /* Converts PATH (a GGUF file, a llama2.c checkpoint or a Hugging Face directory) to the model directory OUT;
  * settings may be NULL. *json (json may be NULL) becomes the object of `crosshead import --json`,
  * NUL-terminated and the caller's: release it with ch_free. Errors: CH_ERROR_IO, CH_ERROR_FORMAT and
- * CH_ERROR_CONFIG, which name the file; CH_ERROR_ARGUMENT for a type that is none of these,
+ * CH_ERROR_CONFIG, which name the file; CH_ERROR_ARGUMENT for any other type,
  * CH_ERROR_INTERRUPTED when progress returned false. */
 CH_API ch_status ch_import(const char *path, const char *out, const ch_import_settings *settings, char **json,
                            ch_error *error);

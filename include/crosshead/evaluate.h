@@ -1,5 +1,5 @@
-/* How good a model is: perplexity of a text, tasks, accuracy on images, log-likelihoods of continuations.
- * Link libcrosshead-train.
+/* Measures how good a model is: perplexity of a text, tasks, accuracy on images, log-likelihoods of
+ * continuations. Link libcrosshead-train.
  *
  *   char *json;
  *   ch_error error;
@@ -27,7 +27,7 @@ extern "C" {
  * call. Returning false ends the evaluation with CH_ERROR_INTERRUPTED. */
 typedef bool (*ch_sample_sink)(const char *json, void *user);
 
-/* For ch_evaluate_settings.examples: as many as the task's description says. */
+/* A value of ch_evaluate_settings.examples: as many as the task's description says. */
 enum { CH_EXAMPLES_OF_TASK = -1 };
 
 /* Fill with ch_evaluate_defaults, then change what should differ: members may be added in later versions. */
@@ -89,8 +89,8 @@ CH_API ch_status ch_evaluate_text(const ch_model *model, const char *path,
 CH_API ch_status ch_evaluate_task(const ch_model *model, const char *task,
                                   const ch_evaluate_settings *settings, char **json, ch_error *error);
 
-/* The built-in task `index`, from 0: its name and its description, the JSON that docs/tasks.md explains;
- * static storage. False after the last. */
+/* Fills the name and description of the built-in task `index`, from 0; the description is the JSON that
+ * docs/tasks.md explains. Static storage. Returns false after the last. */
 CH_API bool ch_task_builtin(int index, const char **name, const char **description);
 
 /* Measures how well a model of images classifies those of PATH: files (CIFAR, IDX) with commas between, or a

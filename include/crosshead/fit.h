@@ -110,7 +110,7 @@ typedef struct ch_stability {
   ch_spike list[CH_SPIKES_KEPT];
 } ch_stability;
 
-/* "stable", "not_finite", "unrecovered_spike", "rising", "stuck"; static storage. */
+/* Returns "stable", "not_finite", "unrecovered_spike", "rising" or "stuck"; static storage. */
 CH_API const char *ch_stability_name(ch_stability_verdict verdict);
 
 /* ---- Curves in files ---- */
@@ -161,10 +161,10 @@ CH_API ch_status ch_size_law_fit_file(const char *path, const ch_fit_settings *s
 /* NULL is fine. */
 CH_API void ch_fits_free(ch_fits *fits);
 
-/* How many curves the file has: at least 1. */
+/* Returns how many curves the file has: at least 1. */
 CH_API int32_t ch_fits_count(const ch_fits *fits);
 
-/* Curve `index` of 0 ... count - 1; it belongs to `fits`. NULL for another index. */
+/* Returns curve `index` of 0 ... count - 1; it belongs to `fits`. NULL for another index. */
 CH_API const ch_curve_fit *ch_fits_curve(const ch_fits *fits, int32_t index);
 
 /* *json becomes the object of `crosshead fit --json`; NUL-terminated and the caller's: release it with
@@ -186,7 +186,7 @@ enum { CH_SCALING_LEAST_POINTS = 8 };
 CH_API ch_status ch_scaling_law_fit(const double *tokens, const double *losses, int32_t n, double budget,
                                     ch_scaling_law *law, ch_error *error);
 
-/* The loss that a fitted law predicts for so many tokens. */
+/* Returns the loss that a fitted law predicts for so many tokens. */
 CH_API double ch_scaling_law_loss(const ch_scaling_law *law, double tokens);
 
 /* The most models of a fit; the fewest are CH_SCALING_LEAST_POINTS. */
@@ -200,7 +200,7 @@ CH_API ch_status ch_size_law_fit(ch_size_form form, const double *sizes, const d
                                  const double *losses, int32_t n, double at_size, double at_tokens,
                                  ch_size_law *law, ch_error *error);
 
-/* The loss that a fitted law predicts for a size and so many tokens. */
+/* Returns the loss that a fitted law predicts for a size and so many tokens. */
 CH_API double ch_size_law_loss(const ch_size_law *law, double size, double tokens);
 
 /* Judges the training losses [n] of every step of a run; losses after one that is not finite do not count.

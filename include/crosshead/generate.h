@@ -21,7 +21,7 @@ extern "C" {
 
 /* ---- A prompt ---- */
 
-/* How the next token is chosen. Fill with ch_sampler_defaults. */
+/* Settings for choosing the next token. Fill with ch_sampler_defaults. */
 typedef struct ch_sampler {
   /* logits are divided by it; 0 = always the likeliest, the lower id of equals; default 1 */
   double temperature;
@@ -30,7 +30,7 @@ typedef struct ch_sampler {
   uint64_t state[4]; /* random state, advanced by every draw; set by ch_sampler_defaults, not by hand */
 } ch_sampler;
 
-/* The defaults, with a random state that depends on `seed` alone. */
+/* Fills the defaults, with a random state that depends on `seed` alone. */
 CH_API void ch_sampler_defaults(ch_sampler *sampler, uint64_t seed);
 
 /* Called with each new piece of text: whole UTF-8 characters, not NUL-terminated, valid during the call.
@@ -47,8 +47,8 @@ typedef enum ch_end {
   CH_END_STRING = 5   /* a stop string was written */
 } ch_end;
 
-/* The name of an end, "end", "length", "context", "stopped", "failed" or "stop string". Never NULL; static
- * storage. */
+/* Returns the name of an end, "end", "length", "context", "stopped", "failed" or "stop string". Never NULL;
+ * static storage. */
 CH_API const char *ch_end_name(ch_end end);
 
 /* The results of a generation. */
@@ -107,7 +107,7 @@ typedef struct ch_batch_text {
   int32_t prompt_bytes;
 } ch_batch_text;
 
-/* ch_generate with the settings of `text`. A model without a tokenizer can continue prompt_tokens; its sink
+/* Generates with the settings of `text`. A model without a tokenizer can continue prompt_tokens; its sink
  * gets no text. Errors also: CH_ERROR_ARGUMENT for a prompt of no tokens. text->status is set too.
  *
  *   ch_ids written = {0};
@@ -150,14 +150,15 @@ CH_API ch_status ch_generate_batch(ch_session *session, ch_batch_text *texts, si
 CH_API ch_status ch_sample(ch_sampler *sampler, const float *logits, int64_t vocab_size, int32_t *token,
                            ch_error *error);
 
-/* ln of the probability that logits [vocab_size] give to a token: the log-softmax of the logits as they are,
+/* Computes ln of the probability that logits [vocab_size] give to a token: the log-softmax of the logits
  * before temperature, top-k and top-p. Errors: CH_ERROR_ARGUMENT for a token outside the vocabulary,
  * CH_ERROR_NUMERIC when a logit is NaN or +infinite. */
 CH_API ch_status ch_log_probability(const float *logits, int64_t vocab_size, int32_t token,
                                     double *log_probability, ch_error *error);
 
-/* The `count` likeliest tokens, the likeliest first; of equal ones the lower id comes first: top [count].
- * Errors: those of ch_log_probability, and CH_ERROR_ARGUMENT for a count outside 1 ... vocab_size. */
+/* Fills top [count] with the `count` most likely tokens, the most likely first; of equal ones the lower id
+ * comes first. Errors: those of ch_log_probability, and CH_ERROR_ARGUMENT for a count outside 1 ...
+ * vocab_size. */
 CH_API ch_status ch_top_tokens(const float *logits, int64_t vocab_size, ch_token_probability *top,
                                int32_t count, ch_error *error);
 

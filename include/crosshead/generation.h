@@ -51,22 +51,22 @@ typedef struct ch_generation_settings {
 
 CH_API void ch_generation_defaults(ch_generation_settings *settings);
 
-/* The bytes that ch_generation_create with these settings (NULL = the defaults) would need for weights, cache
- * and workspace, without allocating them. Errors: CH_ERROR_ARGUMENT for settings out of range,
+/* Computes the bytes that ch_generation_create with these settings (NULL = the defaults) would need for
+ * weights, cache and workspace, without allocating them. Errors: CH_ERROR_ARGUMENT for settings out of range,
  * CH_ERROR_CONFIG. */
 CH_API ch_status ch_generation_estimate(const ch_model *model, const ch_generation_settings *settings,
                                         ch_memory *memory, ch_error *error);
 
-/* A generation without requests. The cache of all places is allocated here; its memory is used as
- * tokens fill it. The model must outlive it. Errors: CH_ERROR_ARGUMENT, CH_ERROR_CONFIG, and CH_ERROR_MEMORY with
- * what is needed and what would fit. */
+/* Creates a generation without requests. The cache of all places is allocated here; its memory is used as
+ * tokens fill it. The model must outlive it. Errors: CH_ERROR_ARGUMENT, CH_ERROR_CONFIG, and CH_ERROR_MEMORY
+ * with what is needed and what would fit. */
 CH_API ch_status ch_generation_create(const ch_model *model, const ch_generation_settings *settings,
                                       ch_generation **generation, ch_error *error);
 
 /* Requests that are not over end without an event. NULL is fine. */
 CH_API void ch_generation_free(ch_generation *generation);
 
-/* Its session: for ch_session_capacity, ch_session_cache_bytes, ch_session_end_tokens,
+/* Returns its session, for ch_session_capacity, ch_session_cache_bytes, ch_session_end_tokens,
  * ch_session_set_end_tokens. Feed nothing to it. */
 CH_API ch_session *ch_generation_session(ch_generation *generation);
 
@@ -173,20 +173,20 @@ CH_API ch_status ch_generation_add(ch_generation *generation, const ch_generatio
  * was, is ignored. */
 CH_API void ch_generation_cancel(ch_generation *generation, int64_t id, int32_t choice);
 
-/* A paused request keeps its places and is neither read nor decoded. */
+/* Pauses a request, or continues it. A paused one keeps its places and is neither read nor decoded. */
 CH_API void ch_generation_pause(ch_generation *generation, int64_t id, bool paused);
 
-/* Called about twenty times a second within long passes over prompts. It may do what a sink may: a
- * request that it cancels while its prompt is read ends within the pass. NULL = no calls. */
+/* Sets a callback that is called about twenty times a second within long passes over prompts. It may do what
+ * a sink may: a request that it cancels while its prompt is read ends within the pass. NULL = no calls. */
 CH_API void ch_generation_set_watch(ch_generation *generation, void (*watch)(void *user), void *user);
 
 /* ---- Rounds ---- */
 
-/* One round: requests get free places, all texts that can go on get one token in one pass, and one chunk of
- * the oldest unread prompt is read. Chunks begin at multiples of the chunk size, whatever was reused. *busy
- * (or NULL): there is more to do, so call it again; false when nothing is left or all that is left is paused.
- * A broken logit ends its choice alone, with CH_END_ERROR. Errors concern the generation as a whole
- * (CH_ERROR_MEMORY): every request is then ended with it. */
+/* Runs one round: requests get free places, all texts that can continue get one token in one pass, and one
+ * chunk of the oldest unread prompt is read. Chunks begin at multiples of the chunk size, whatever was
+ * reused. *busy (or NULL) becomes true if there is more to do, so call it again; false when nothing is left
+ * or all that is left is paused. A broken logit ends its choice alone, with CH_END_ERROR. Errors concern the
+ * generation as a whole (CH_ERROR_MEMORY): every request is then ended with it. */
 CH_API ch_status ch_generation_step(ch_generation *generation, bool *busy, ch_error *error);
 
 /* ---- Figures ---- */
@@ -209,7 +209,7 @@ typedef struct ch_generation_place {
   int64_t prompt_tokens, cached_tokens, generated_tokens;
 } ch_generation_place;
 
-/* Place `index`, 0 ... session.sequences - 1; false for any other. */
+/* Fills the place `index`, 0 ... session.sequences - 1; false for any other. */
 CH_API bool ch_generation_at(const ch_generation *generation, int32_t index, ch_generation_place *place);
 
 /* Makes the memory of the first 512 tokens of place `index` resident, so that its first prompt does not wait

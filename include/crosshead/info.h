@@ -43,19 +43,19 @@ typedef struct ch_info_settings {
 
 CH_API void ch_info_defaults(ch_info_settings *settings);
 
-/* The page that `crosshead info` prints; settings may be NULL for the defaults, here and below. *text is
- * NUL-terminated and the caller's: release it with ch_free. Errors, here and below: CH_ERROR_ARGUMENT for
- * settings out of range, CH_ERROR_MEMORY. */
+/* Writes the page that `crosshead info` prints. In all functions of this header settings may be NULL for the
+ * defaults. *text is NUL-terminated and the caller's: release it with ch_free. Errors of all of them:
+ * CH_ERROR_ARGUMENT for settings out of range, CH_ERROR_MEMORY. */
 CH_API ch_status ch_info_page(const ch_info *info, const ch_info_settings *settings, char **text,
                               ch_error *error);
 
-/* The object of `crosshead info --json`: parameters_total, cache_elements_per_token and the rest. *json is
- * the caller's, as above. */
+/* Writes the object of `crosshead info --json`: parameters_total, cache_elements_per_token and the rest.
+ * *json is the caller's: release it with ch_free. */
 CH_API ch_status ch_info_json(const ch_info *info, const ch_info_settings *settings, char **json,
                               ch_error *error);
 
-/* A table with a line for each of infos [count], at least one, and the object of `crosshead info --table
- * --json`. */
+/* Write a table with a line for each of infos [count], at least one, and the object of `crosshead info
+ * --table --json`. */
 CH_API ch_status ch_info_table(const ch_info *const *infos, size_t count, const ch_info_settings *settings,
                                char **text, ch_error *error);
 CH_API ch_status ch_info_table_json(const ch_info *const *infos, size_t count,
@@ -104,7 +104,7 @@ typedef struct ch_account {
 CH_API ch_status ch_info_account(const ch_info *info, const ch_info_settings *settings, ch_account *account,
                                  ch_error *error);
 
-/* The kinds of states in the model's cache: *roles becomes bits of ch_cache_role, none for models of
+/* Sets *roles to the kinds of states in the model's cache, bits of ch_cache_role; none for models of
  * images. */
 CH_API ch_status ch_info_cache_roles(const ch_info *info, unsigned *roles, ch_error *error);
 

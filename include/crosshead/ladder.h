@@ -52,7 +52,7 @@ typedef struct ch_ladder_law {
   bool says_nothing; /* the rungs do not bound alpha: they hardly fall, or fall by no law of this form */
 } ch_ladder_law;
 
-/* Where one mechanism overtakes another at equal compute. An end of the interval far from the sizes and the
+/* The compute at which one mechanism overtakes another. An end of the interval far from the sizes and the
  * target is open: 0, or INFINITY. */
 typedef struct ch_ladder_crossing {
   int32_t below, above; /* laws: which has the lower loss with less compute than `flops`, and with more */
@@ -60,7 +60,7 @@ typedef struct ch_ladder_crossing {
   double share; /* share of the resampled fits that cross at all */
 } ch_ladder_crossing;
 
-/* How the laws were fitted. */
+/* The basis of the fitted laws. */
 typedef struct ch_ladder_basis {
   int32_t baseline; /* index of the law that multipliers refer to */
   bool one_floor;   /* E is the same of all: own ones would not fit better (F test, 25 %) */
@@ -72,10 +72,11 @@ typedef struct ch_ladder_basis {
 /* The laws of a comparison with a ladder (ch_comparison_laws). */
 typedef struct ch_ladder_laws ch_ladder_laws;
 
-/* The law of curve `index` of 0 ... count - 1; it belongs to `laws`. NULL for another index. */
+/* Returns the law of curve `index` of 0 ... count - 1; it belongs to `laws`. NULL for another index. */
 CH_API const ch_ladder_law *ch_ladder_laws_at(const ch_ladder_laws *laws, int32_t index);
 CH_API int32_t ch_ladder_laws_count(const ch_ladder_laws *laws);
-/* Crossing `index`, of those up to the target (or ten times the largest rung); NULL after the last. */
+/* Returns crossing `index`, of those up to the target (or ten times the largest rung); NULL after the
+ * last. */
 CH_API const ch_ladder_crossing *ch_ladder_crossing_at(const ch_ladder_laws *laws, int32_t index);
 CH_API void ch_ladder_basis_of(const ch_ladder_laws *laws, ch_ladder_basis *basis);
 

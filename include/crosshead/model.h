@@ -35,23 +35,23 @@ CH_API void ch_model_close(ch_model *model);
 
 /* ---- Facts ---- */
 
-/* V, the number of token ids: valid ids are 0 ... V - 1. */
+/* Returns V, the number of token ids: valid ids are 0 ... V - 1. */
 CH_API int64_t ch_model_vocab_size(const ch_model *model);
 
 /* Returns true if the model classifies images; else it reads and writes tokens. */
 CH_API bool ch_model_takes_images(const ch_model *model);
 
-/* "model_type" of its configuration, e.g. "llama"; the model's. */
+/* Returns "model_type" of its configuration, e.g. "llama"; the model's. */
 CH_API const char *ch_model_type(const ch_model *model);
 
-/* The number of its layers. */
+/* Returns the number of its layers. */
 CH_API int64_t ch_model_layers(const ch_model *model);
 
-/* The longest sequence that the model supports, in tokens. */
+/* Returns the longest sequence that the model supports, in tokens. */
 CH_API int64_t ch_model_context_length(const ch_model *model);
 
-/* The most tokens that a sequence can have: the context length of models with rotary positions; INT64_MAX for
- * others, which can read more tokens than that. */
+/* Returns the most tokens that a sequence can have: the context length of models with rotary positions;
+ * INT64_MAX for others, which can read more tokens than the context length. */
 CH_API int64_t ch_model_context_limit(const ch_model *model);
 
 /* The kinds of states in a key-value cache. */
@@ -61,21 +61,21 @@ typedef enum ch_cache_role {
   CH_CACHE_LATENTS = 4 /* from which keys and values are computed */
 } ch_cache_role;
 
-/* The kinds of states in the model's cache: *roles becomes bits of ch_cache_role. */
+/* Sets *roles to the kinds of states in the model's cache, bits of ch_cache_role. */
 CH_API ch_status ch_model_cache_roles(const ch_model *model, unsigned *roles, ch_error *error);
 
-/* The figures of `crosshead info --json` (<crosshead/info.h> has them as numbers): one JSON object with
- * parameters_total, cache_elements_per_token and the rest. *json is NUL-terminated and the caller's: release
- * it with ch_free. */
+/* Writes the figures of `crosshead info --json` (<crosshead/info.h> has them as numbers): one JSON object
+ * with parameters_total, cache_elements_per_token and the rest. *json is NUL-terminated and the caller's:
+ * release it with ch_free. */
 CH_API ch_status ch_model_info(const ch_model *model, char **json, ch_error *error);
 
-/* The ids that end a text of this model, as its files name them: *ids [returned count], the model's. A
- * session starts with these; ch_session_set_end_tokens changes them for that session. */
+/* Returns the ids that end a text of this model, as its files name them: *ids [returned count], the model's.
+ * A session starts with these; ch_session_set_end_tokens changes them for that session. */
 CH_API size_t ch_model_end_tokens(const ch_model *model, const int32_t **ids);
 
 /* ---- Settings ---- */
 
-/* How a model is opened. Zero-initialise it; members may be added in later versions. */
+/* Settings for opening a model. Zero-initialise it; members may be added in later versions. */
 typedef struct ch_model_settings {
   /* A tokenizer.json, tokenizer.bin or a directory with one, in place of the model's; or NULL. */
   const char *tokenizer;
@@ -86,7 +86,7 @@ typedef struct ch_model_settings {
   bool no_tokenizer; /* leave the tokenizer in the files: for a model that gets tokens and gives tokens */
 } ch_model_settings;
 
-/* ch_model_open with settings (NULL = none).
+/* Opens a model as ch_model_open does, with settings (NULL = none).
  *
  *   ch_model *model;
  *   ch_error error;

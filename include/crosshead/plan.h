@@ -1,6 +1,6 @@
-/* Which models fit into a memory, and how fast they run: for models, and mechanisms by name, with a context,
- * a number of users and a budget of memory. `crosshead plan` does this, and docs/plan.md has the formulas.
- * Link libcrosshead-train.
+/* Estimates which models fit into a memory, and how fast they run: for models, and mechanisms by name, with a
+ * context, a number of users and a budget of memory. `crosshead plan` prints it; docs/plan.md has the
+ * formulas. Link libcrosshead-train.
  *
  *   char *text;
  *   ch_device device;
@@ -58,13 +58,13 @@ typedef struct ch_device {
   int32_t rate_count;
 } ch_device;
 
-/* Known device number `index`, from 0, with published figures. False after the last. */
+/* Fills known device number `index`, from 0, with published figures. Returns false after the last. */
 CH_API bool ch_device_at(int32_t index, ch_device *device);
 
-/* A device by its name, or by a line of figures, "name=mine,gb/s=900,flop/s=120T,memory=48GB". Counts may
- * have k, M, G or T; memory also KiB, MiB or GiB, and a B. Optional: reading=PERCENT and computing=PERCENT.
- * Errors (CH_ERROR_ARGUMENT): an unknown name, where the nearest is suggested; keys or values that are wrong
- * or missing. */
+/* Fills a device by its name, or by a line of figures, "name=mine,gb/s=900,flop/s=120T,memory=48GB". Counts
+ * may have k, M, G or T; memory also KiB, MiB or GiB, and a B. Optional: reading=PERCENT and
+ * computing=PERCENT. Errors (CH_ERROR_ARGUMENT): an unknown name (the nearest is suggested); keys or values
+ * that are wrong or missing. */
 CH_API ch_status ch_device_read(const char *text, ch_device *device, ch_error *error);
 
 /* Describes the machine that this runs on. Measures its limits with all threads, in some seconds; compute:
@@ -159,7 +159,7 @@ CH_API void ch_capacity_free(ch_capacity *capacity);
 /* Candidates: the models, then the mechanisms. */
 CH_API int32_t ch_capacity_count(const ch_capacity *capacity);
 
-/* Candidate `index` of 0 ... count - 1, and what to expect of it on a device of the settings. NULL for other
+/* Return candidate `index` of 0 ... count - 1, and its estimates on a device of the settings. NULL for other
  * indices. */
 CH_API const ch_capacity_candidate *ch_capacity_candidate_at(const ch_capacity *capacity, int32_t index);
 CH_API const ch_capacity_estimate *ch_capacity_estimate_at(const ch_capacity *capacity, int32_t index,

@@ -43,17 +43,18 @@ CH_API ch_status ch_ranks_over_sockets(int rank, int count, const int *sockets, 
  * fine. */
 CH_API void ch_ranks_leave(ch_rank_group *ranks);
 
-/* The number of this process, from 0, and how many there are. */
+/* Return the number of this process, from 0, and how many there are. */
 CH_API int ch_ranks_rank(const ch_rank_group *ranks);
 CH_API int ch_ranks_count(const ch_rank_group *ranks);
-/* The number of this process before it has joined, as its launcher says; 0 when it was started alone. */
+/* Returns the number of this process before it has joined, as its launcher says; 0 when it was started
+ * alone. */
 CH_API int ch_ranks_expected_rank(void);
 
 /* Returns CH_OK only if `status` is CH_OK on every rank. Otherwise all ranks return the status of one that
  * failed, and *error has its sentence; it is said on which rank and host, unless all failed with that status.
  * Every rank calls it. */
 CH_API ch_status ch_ranks_agree(ch_rank_group *ranks, ch_status status, ch_error *error);
-/* The largest of the numbers that the ranks give. Every rank calls it. */
+/* Returns the largest of the ranks' numbers. Every rank calls it. */
 CH_API int ch_ranks_largest(ch_rank_group *ranks, int number);
 
 #ifdef __cplusplus

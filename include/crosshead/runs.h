@@ -31,7 +31,7 @@ extern "C" {
 /* An open file of runs. */
 typedef struct ch_runs ch_runs;
 
-/* How ch_runs_open opens a file; combine with |. */
+/* Flags of ch_runs_open; combine with |. */
 typedef enum ch_runs_flags {
   CH_RUNS_CREATE = 1 /* create the file if it does not exist */
 } ch_runs_flags;
@@ -44,8 +44,8 @@ CH_API ch_status ch_runs_open(const char *path, unsigned flags, ch_runs **runs, 
 /* NULL is fine. */
 CH_API void ch_runs_close(ch_runs *runs);
 
-/* "PARENT/runs.sqlite", where PARENT is the directory that contains OUTPUT: the file in which the program
- * records what it writes there. The caller's: release it with ch_free. NULL when out of memory. */
+/* Returns "PARENT/runs.sqlite", where PARENT is the directory that contains OUTPUT: the file in which the
+ * program records what it writes there. The caller's: release it with ch_free. NULL when out of memory. */
 CH_API char *ch_runs_beside(const char *output);
 
 /* ---- Its runs ---- */
@@ -128,25 +128,25 @@ typedef struct ch_runs_query {
 /* Runs that a query found. They do not change when the file changes or is closed. */
 typedef struct ch_run_list ch_run_list;
 
-/* The runs that a query finds, all of them for NULL; release *found with ch_run_list_free. Errors:
- * CH_ERROR_ARGUMENT for terms that are none, unknown keys (the nearest is suggested) and the number of a run
- * that is not there; CH_ERROR_IO and CH_ERROR_FORMAT. */
+/* Finds the runs that match a query, all of them for NULL; release *found with ch_run_list_free. Errors:
+ * CH_ERROR_ARGUMENT for invalid terms, unknown keys (the nearest is suggested) and the number of a run that
+ * does not exist; CH_ERROR_IO and CH_ERROR_FORMAT. */
 CH_API ch_status ch_runs_find(ch_runs *runs, const ch_runs_query *query, ch_run_list **found,
                               ch_error *error);
 
 /* NULL is fine. */
 CH_API void ch_run_list_free(ch_run_list *found);
 
-/* How many were found. */
+/* Returns how many were found. */
 CH_API int64_t ch_run_list_count(const ch_run_list *found);
 
-/* Run `index` of 0 ... count - 1, in the requested order; it belongs to `found`. NULL for another
+/* Returns run `index` of 0 ... count - 1, in the requested order; it belongs to `found`. NULL for another
  * index. */
 CH_API const ch_run_record *ch_run_list_at(const ch_run_list *found, int64_t index);
 
-/* *json becomes one run as a JSON object: its members by their names, numbers that are not known as null;
- * with `curves` also "curve" and "validation_curve", lists of [tokens, loss]. NUL-terminated and the
- * caller's: release it with ch_free. */
+/* Writes one run as a JSON object: its members by their names, unknown numbers as null; with `curves` also
+ * "curve" and "validation_curve", lists of [tokens, loss]. *json is NUL-terminated and the caller's: release
+ * it with ch_free. */
 CH_API ch_status ch_run_record_json(const ch_run_record *run, bool curves, char **json, ch_error *error);
 
 /* ---- Saving and deleting single runs ---- */

@@ -41,8 +41,8 @@ typedef struct ch_session_settings {
 
 CH_API void ch_session_defaults(ch_session_settings *settings);
 
-/* A session with empty sequences. The cache is allocated here. Work memory is allocated at the first feed of
- * each number of tokens; feeding token after token allocates nothing. The model must outlive it.
+/* Creates a session with empty sequences. The cache is allocated here. Work memory is allocated at the first
+ * feed of each number of tokens; feeding token after token allocates nothing. The model must outlive it.
  * settings may be NULL for the defaults. Errors: CH_ERROR_ARGUMENT, CH_ERROR_CONFIG, CH_ERROR_MEMORY. */
 CH_API ch_status ch_session_create(const ch_model *model, const ch_session_settings *settings,
                                    ch_session **session, ch_error *error);
@@ -88,19 +88,19 @@ CH_API ch_status ch_session_step_some(ch_session *session, const int32_t *sequen
 
 /* ---- Facts ---- */
 
-/* The tokens that the first sequence holds now; after ch_session_feed all hold as many. */
+/* Returns the tokens that the first sequence holds now; after ch_session_feed all hold as many. */
 CH_API int64_t ch_session_length(const ch_session *session);
 
-/* The tokens that one sequence holds now; -1 for a sequence that is not there. */
+/* Returns the tokens that one sequence holds now; -1 for a sequence that does not exist. */
 CH_API int64_t ch_session_sequence_length(const ch_session *session, int32_t sequence);
 
-/* The tokens that each sequence has room for. */
+/* Returns the tokens that each sequence has room for. */
 CH_API int64_t ch_session_capacity(const ch_session *session);
 
-/* The bytes that the session's cache object has really allocated. */
+/* Returns the bytes that the session's cache has really allocated. */
 CH_API uint64_t ch_session_cache_bytes(const ch_session *session);
 
-/* The size of one token in the cache, all layers together: elements, and bytes as stored. */
+/* Return the size of one token in the cache, all layers together: elements, and bytes as stored. */
 CH_API int64_t ch_session_cache_token_elements(const ch_session *session);
 CH_API int64_t ch_session_cache_token_bytes(const ch_session *session);
 
@@ -128,20 +128,20 @@ CH_API ch_status ch_session_truncate(ch_session *session, int64_t length, ch_err
 /* Empties the sequences and keeps the memory. */
 CH_API void ch_session_reset(ch_session *session);
 
-/* Sequence `to` becomes the first `length` tokens of sequence `from`. They may be the same: then that one
- * sequence is truncated. Nothing is computed. Errors: CH_ERROR_ARGUMENT for a sequence that is not there, a
- * length that `from` does not hold, or one that it cannot go back to (ch_session_truncate). */
+/* Copies the first `length` tokens of sequence `from` to sequence `to`. If both are one sequence, it is
+ * truncated. Nothing is computed. Errors: CH_ERROR_ARGUMENT for a sequence that does not exist, a length that
+ * `from` does not hold, or one that it cannot go back to (ch_session_truncate). */
 CH_API ch_status ch_session_copy(ch_session *session, int32_t from, int32_t to, int64_t length,
                                  ch_error *error);
 
-/* A second session that holds what this one holds, with the same settings, end tokens and no progress
- * callback. The two share the model and nothing else. Later tokens give the same logits in both, bit for
- * bit. */
+/* Creates a second session with the same contents, settings and end tokens, and no progress callback. The two
+ * share the model and nothing else. Later tokens give the same logits in both, bit for bit. */
 CH_API ch_status ch_session_fork(const ch_session *session, ch_session **fork, ch_error *error);
 
 /* ---- End tokens ---- */
 
-/* The ids that end a text in this session: *ids [returned count], the session's, valid until they are set. */
+/* Returns the ids that end a text in this session: *ids [returned count], the session's, valid until they are
+ * set. */
 CH_API size_t ch_session_end_tokens(const ch_session *session, const int32_t **ids);
 
 /* Sets the end tokens (the array is copied): at most 16; a count of 0 means that no token ends a text.
@@ -151,26 +151,26 @@ CH_API ch_status ch_session_set_end_tokens(ch_session *session, const int32_t *i
 
 /* ---- Progress and profiles ---- */
 
-/* From now on ch_session_feed and ch_session_feed_one call `progress` between their passes of some hundred
- * tokens and, within a long pass, some twenty times a second; so does generation while it reads a
- * prompt. The unit is tokens per sequence. When it returns false, a feed ends with CH_ERROR_INTERRUPTED and
- * *logits is not set. The tokens of the passes that are complete stay (ch_session_length says how many); but
- * where a pass was interrupted that moves a full sliding window or a state of a fixed size, the sequences are
- * empty. A generation ends with CH_END_STOPPED. NULL = no calls, as at first. */
+/* Sets a callback that ch_session_feed and ch_session_feed_one call between their passes of some hundred
+ * tokens and, within a long pass, some twenty times a second. Generation calls it while it reads a prompt.
+ * The unit is tokens per sequence. When it returns false, a feed ends with CH_ERROR_INTERRUPTED and *logits
+ * is not set. The tokens of complete passes stay (ch_session_length says how many). If the interrupted pass
+ * moves a full sliding window or a state of a fixed size, the sequences are empty instead. A generation ends
+ * with CH_END_STOPPED. NULL = no calls, the default. */
 CH_API void ch_session_set_progress(ch_session *session, ch_progress progress, void *user);
 
 /* The time of every operation, with its arithmetic and the bytes that it reads and writes. It belongs to one
  * thread at a time. */
 typedef struct ch_profile ch_profile;
 
-/* An empty profile. keep_events: each call of an operation is recorded too, for a trace. */
+/* Creates an empty profile. keep_events: each call of an operation is recorded too, for a trace. */
 CH_API ch_status ch_profile_new(bool keep_events, ch_profile **profile, ch_error *error);
 
 /* NULL is fine. */
 CH_API void ch_profile_free(ch_profile *profile);
 
-/* From now on the session adds what it computes to the profile, which must live until another call; NULL (as
- * at first) = no profile. <crosshead/bench.h> shows a profile as a table, as JSON and as a trace.
+/* Makes the session add its operations to the profile, which must live until another call; NULL (the default)
+ * = no profile. <crosshead/bench.h> shows a profile as a table, as JSON and as a trace.
  *
  *   ch_profile *profile;
  *   if (ch_profile_new(false, &profile, NULL) == CH_OK) {

@@ -56,7 +56,7 @@ typedef void (*ch_setting_speller)(const char *setting, char *out, size_t size, 
 CH_API void ch_error_spell(const ch_error *error, ch_setting_speller spell, void *user, char *out,
                            size_t size);
 
-/* The name of a status code, e.g. "format". Never NULL; static storage. */
+/* Returns the name of a status code, e.g. "format". Never NULL; static storage. */
 CH_API const char *ch_status_name(ch_status status);
 
 #ifdef __cplusplus

@@ -165,14 +165,14 @@ CH_API ch_status ch_sweep_rates(const ch_sweep_settings *settings, ch_sweep **sw
 /* NULL is fine. */
 CH_API void ch_sweep_free(ch_sweep *sweep);
 
-/* The runs, in the order of mechanisms, rates and seeds. */
+/* Returns the number of runs. They are in the order of mechanisms, rates and seeds. */
 CH_API int32_t ch_sweep_count(const ch_sweep *sweep);
 
-/* Run `index` of 0 ... count - 1; it belongs to the sweep. NULL for another index. */
+/* Returns run `index` of 0 ... count - 1; it belongs to the sweep. NULL for another index. */
 CH_API const ch_sweep_result *ch_sweep_run(const ch_sweep *sweep, int32_t index);
 
-/* The result for mechanism `index`, in the order of `mechanisms`. It belongs to the sweep. NULL after the
- * last. */
+/* Returns the result for mechanism `index`, in the order of `mechanisms`. It belongs to the sweep. NULL after
+ * the last. */
 CH_API const ch_sweep_choice *ch_sweep_choice_of(const ch_sweep *sweep, int32_t index);
 
 /* *json becomes the contents of results.json, NUL-terminated and the caller's: release it with ch_free. */
@@ -315,7 +315,8 @@ CH_API void ch_coordinates_free(ch_coordinates *coordinates);
 
 CH_API void ch_coordinates_grid(const ch_coordinates *coordinates, ch_coordinate_grid *grid);
 
-/* Mechanism `index`, in the order of `mechanisms`; it belongs to the check. NULL for another index. */
+/* Returns mechanism `index`, in the order of `mechanisms`; it belongs to the check. NULL for another
+ * index. */
 CH_API const ch_coordinate_model *ch_coordinates_model(const ch_coordinates *coordinates, int32_t index);
 
 /* *json becomes the contents of results.json, *text a table for each mechanism, *html the report, a page that

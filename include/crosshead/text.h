@@ -23,15 +23,15 @@ extern "C" {
 
 /* ---- Encoding and decoding ---- */
 
-/* The tokens of SIZE bytes of UTF-8 text. With `begin` a text begins here, and the beginning-of-text token
- * comes first if the tokenizer uses one. *count becomes the number of tokens, which may be more than
- * `capacity`: then CH_ERROR_FULL is returned, tokens [capacity] holds the first of them, and a second call
- * with room for *count succeeds. tokens may be NULL when capacity is 0. Errors: CH_ERROR_ARGUMENT for a model
- * without tokenizer. */
+/* Encodes SIZE bytes of UTF-8 text. With `begin` a text begins here, and the beginning-of-text token comes
+ * first if the tokenizer uses one. *count becomes the number of tokens, which may be more than `capacity`:
+ * then CH_ERROR_FULL is returned, tokens [capacity] holds the first of them, and a second call with room for
+ * *count succeeds. tokens may be NULL when capacity is 0. Errors: CH_ERROR_ARGUMENT for a model without
+ * tokenizer. */
 CH_API ch_status ch_encode(const ch_model *model, const char *text, size_t size, bool begin, int32_t *tokens,
                            size_t capacity, size_t *count, ch_error *error);
 
-/* The text of tokens [count], NUL-terminated (though tokens may contain NUL bytes: *size is the length
+/* Decodes tokens [count] to text, NUL-terminated (though tokens may contain NUL bytes: *size is the length
  * without the last NUL). The bytes need not be whole UTF-8 characters. *text is the caller's: release it with
  * ch_free. Errors: CH_ERROR_ARGUMENT for a model without tokenizer and for an id outside 0 ... V - 1. */
 CH_API ch_status ch_decode(const ch_model *model, const int32_t *tokens, size_t count, char **text,
@@ -39,11 +39,11 @@ CH_API ch_status ch_decode(const ch_model *model, const int32_t *tokens, size_t 
 
 /* ---- With flags ---- */
 
-/* ch_encode with ch_text_flags in place of `begin`. */
+/* Encodes as ch_encode does, with ch_text_flags in place of `begin`. */
 CH_API ch_status ch_encode_text(const ch_model *model, const char *text, size_t size, unsigned flags,
                                 int32_t *tokens, size_t capacity, size_t *count, ch_error *error);
 
-/* ch_decode with ch_text_flags. */
+/* Decodes as ch_decode does, with ch_text_flags. */
 CH_API ch_status ch_decode_tokens(const ch_model *model, const int32_t *tokens, size_t count, unsigned flags,
                                   char **text, size_t *size, ch_error *error);
 
@@ -52,10 +52,11 @@ CH_API ch_status ch_decode_tokens(const ch_model *model, const int32_t *tokens, 
 /* Returns true if the model came with a tokenizer. */
 CH_API bool ch_model_has_tokenizer(const ch_model *model);
 
-/* The model's tokenizer, owned by the model; NULL when it came with none. */
+/* Returns the model's tokenizer, owned by the model; NULL when it came with none. */
 CH_API const ch_tokenizer *ch_model_tokenizer(const ch_model *model);
 
-/* The id of the token that the tokenizer's file spells like this, e.g. "<|im_end|>"; -1 if there is none. */
+/* Returns the id of the token that the tokenizer's file spells like this, e.g. "<|im_end|>"; -1 if there is
+ * none. */
 CH_API int32_t ch_token_id(const ch_model *model, const char *spelling);
 
 /* Returns true for the ids of special tokens: those that control the model and are no text themselves. */

@@ -34,9 +34,9 @@ CH_API void ch_tokenizer_free(ch_tokenizer *tokenizer);
 
 /* ---- Text to tokens ---- */
 
-/* How a text is encoded and how tokens are decoded; combine with |. A text that is encoded without BEGINS,
- * WHOLE and BARE continues an earlier part: nothing is put before it, not even the space that some tokenizers
- * put before a text. At most one of the three may be given. */
+/* Flags for encoding a text and decoding tokens; combine with |. A text that is encoded without BEGINS, WHOLE
+ * and BARE continues an earlier part: nothing is inserted before it, not even the space that some tokenizers
+ * insert before a text. At most one of the three may be given. */
 typedef enum ch_text_flags {
   /* Encoding: a text begins here. The beginning-of-text token goes in front if the tokenizer uses one. */
   CH_TEXT_BEGINS = 1,
@@ -73,24 +73,24 @@ CH_API ch_status ch_tokenizer_encode(const ch_tokenizer *tokenizer, const char *
 
 /* ---- Tokens to text ---- */
 
-/* The text of tokens [count], NUL-terminated (though tokens may contain NUL bytes: *size is the length
+/* Decodes tokens [count] to text, NUL-terminated (though tokens may contain NUL bytes: *size is the length
  * without the last NUL); `flags` are of ch_text_flags. The bytes need not be whole UTF-8 characters. *text is
  * the caller's: release it with ch_free. Errors: CH_ERROR_ARGUMENT for an id that the tokenizer does not
  * have. */
 CH_API ch_status ch_tokenizer_decode(const ch_tokenizer *tokenizer, const int32_t *tokens, size_t count,
                                      unsigned flags, char **text, size_t *size, ch_error *error);
 
-/* The bytes of a token in the middle of a text (" the" for "▁the"), special tokens written out: *size bytes,
- * the tokenizer's, which need not be whole UTF-8 characters. NULL for an id that the tokenizer does not
- * have. */
+/* Returns the bytes of a token in the middle of a text (" the" for "▁the"), special tokens written out: *size
+ * bytes, the tokenizer's, which need not be whole UTF-8 characters. NULL for an id that the tokenizer does
+ * not have. */
 CH_API const char *ch_tokenizer_bytes(const ch_tokenizer *tokenizer, int32_t id, size_t *size);
 
 /* ---- The vocabulary ---- */
 
-/* One past the largest id. */
+/* Returns one past the largest id. */
 CH_API int32_t ch_tokenizer_vocab_size(const ch_tokenizer *tokenizer);
 
-/* The ids of the beginning-of-text and the end-of-text token; -1 when the tokenizer names none. */
+/* Return the ids of the beginning-of-text and the end-of-text token; -1 when the tokenizer names none. */
 CH_API int32_t ch_tokenizer_bos(const ch_tokenizer *tokenizer);
 CH_API int32_t ch_tokenizer_eos(const ch_tokenizer *tokenizer);
 
@@ -100,11 +100,11 @@ CH_API bool ch_tokenizer_adds_bos(const ch_tokenizer *tokenizer);
 /* Returns true for the ids of special tokens: those that control the model and are no text themselves. */
 CH_API bool ch_tokenizer_is_special(const ch_tokenizer *tokenizer, int32_t id);
 
-/* The token as the tokenizer's file spells it ("Ġthe", "▁the"): *size bytes, not NUL-terminated, the
+/* Returns the token as the tokenizer's file spells it ("Ġthe", "▁the"): *size bytes, not NUL-terminated, the
  * tokenizer's; NULL for an id that has none. */
 CH_API const char *ch_tokenizer_piece(const ch_tokenizer *tokenizer, int32_t id, size_t *size);
 
-/* The id of the token that the tokenizer's file spells like these SIZE bytes; -1 if there is none. */
+/* Returns the id of the token that the tokenizer's file spells like these SIZE bytes; -1 if there is none. */
 CH_API int32_t ch_tokenizer_find(const ch_tokenizer *tokenizer, const char *piece, size_t size);
 
 /* ---- Many texts, texts in parts ---- */
@@ -143,8 +143,8 @@ CH_API ch_status ch_tokenizer_encode_parts(const ch_tokenizer *tokenizer, const 
  * character become U+FFFD. It belongs to one thread at a time; the tokenizer must outlive it. */
 typedef struct ch_text_stream ch_text_stream;
 
-/* stops: [stop_count] NUL-terminated UTF-8, none empty, copied; or NULL with a count of 0. `flags` are of
- * ch_text_flags, for decoding. Errors: CH_ERROR_ARGUMENT, CH_ERROR_MEMORY. */
+/* Creates a stream. stops: [stop_count] NUL-terminated UTF-8, none empty, copied; or NULL with a count of 0.
+ * `flags` are of ch_text_flags, for decoding. Errors: CH_ERROR_ARGUMENT, CH_ERROR_MEMORY. */
 CH_API ch_status ch_text_stream_new(const ch_tokenizer *tokenizer, const char *const *stops,
                                     int32_t stop_count, unsigned flags, ch_text_stream **stream,
                                     ch_error *error);

@@ -30,7 +30,7 @@ typedef enum ch_train_schedule {
   CH_TRAIN_COSINE_TO_ZERO = 2 /* half a cosine that reaches 0 after the last step */
 } ch_train_schedule;
 
-/* How images are changed at random, each time they are seen. Flip and crop may be joined: CH_TRAIN_FLIP |
+/* Random changes of images, drawn anew each time an image is seen. Combine with |: CH_TRAIN_FLIP |
  * CH_TRAIN_CROP. */
 enum {
   CH_TRAIN_AUGMENT_USUAL = 0, /* the resumed run's, else both for colour images and none for grey ones */
@@ -280,9 +280,9 @@ typedef struct ch_train_memory {
   int64_t total;
 } ch_train_memory;
 
-/* The memory of each of `ranks` ranks (1: a process alone) in training, computed without training: that of
- * the rank with the most. Of `model`, config or init_from is used; of `training`, what batches and arithmetic
- * say (micro_batch 0 = 1 sequence).
+/* Computes the training memory of the rank with the most, of `ranks` ranks (1: a process alone), without
+ * training. It uses config or init_from of `model`, and batches and arithmetic of `training`
+ * (micro_batch 0 = 1 sequence).
  *
  *   ch_train_memory memory;
  *   ch_train_model model = {.config = "config.json"};
@@ -299,9 +299,9 @@ CH_API ch_status ch_train_memory_json(const ch_train_memory *memory, char **json
 
 /* ---- PyTorch ---- */
 
-/* The Python interpreter that is started where settings name `python` (NULL: none): that, CROSSHEAD_PYTHON,
- * that of an active virtual environment, or python3. The caller's, release it with ch_free; NULL when memory
- * is out. */
+/* Returns the Python interpreter that is started if settings name `python` (NULL: none): that,
+ * CROSSHEAD_PYTHON, that of an active virtual environment, or python3. The caller's: release it with ch_free;
+ * NULL when out of memory. */
 CH_API char *ch_python_of(const char *python);
 
 #ifdef __cplusplus

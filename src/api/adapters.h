@@ -20,10 +20,11 @@ ch_status ch_api_page(ch_text *page, ch_status status, char **html, ch_error *er
 /* Writes a page as DIRECTORY/report.html where `status`, of its making, is CH_OK, and releases it. Returns `status`, or
    what went wrong here. */
 ch_status ch_api_report(const char *directory, ch_text *html, ch_status status, ch_error *error);
-/* The element type of a precision; `fallback` for CH_PRECISION_DEFAULT, and -1 for what is no ch_precision. */
+/* Returns the element type of a precision; `fallback` for CH_PRECISION_DEFAULT, -1 if it is no
+ * ch_precision. */
 int ch_api_dtype(ch_precision precision, ch_dtype fallback);
 
-/* Its name as the command line spells it: "q8_0". */
+/* Returns the name of a type as the command line spells it: "q8_0". */
 const char *ch_api_type_name(ch_dtype dtype);
 
 /* Connects a caller's progress callback to the library's internal hooks: shares from 0 to 1 become
@@ -39,7 +40,7 @@ bool ch_api_tell(ch_api_progress *progress, int64_t done, int64_t total);
 /* Hooks, whose context is a ch_api_progress. */
 void ch_api_share(void *progress, double share);
 bool ch_api_cancelled(void *progress);
-/* The hook of ch_model_writing. */
+/* Reports progress; the hook of ch_model_writing. */
 ch_status ch_api_step(void *progress, const char *what, double done, double total, ch_error *error);
 
 #endif

@@ -57,7 +57,7 @@ typedef struct repetition_work {
   double rate[MOST_REPEAT + 2]; /* read bandwidth before each repetition and after the last, with a probe */
 } repetition_work;
 
-/* A profile holds timed repetitions only, and the events of the last. */
+/* Restricts the profile to timed repetitions, and its events to the last one. */
 static void begin_profile(repetition_work *r) {
   ch_profile *profile = r->options->profile;
   if (!profile) return;
@@ -80,7 +80,7 @@ static ch_status run_once(void *context, ch_error *error) {
   return r->once(r->context, error);
 }
 
-/* seconds [repeat], and where there is a probe the bandwidth around each repetition. */
+/* Times repetitions into seconds [repeat], with the bandwidth around each if there is a probe. */
 static ch_status repeat_it(repetition_work *r, double seconds[], double bandwidth[], ch_error *error) {
   int repeat = r->options->repeat;
   if (repeat < 1 || repeat > MOST_REPEAT)
@@ -199,7 +199,7 @@ static ch_status decode_once(void *context, ch_error *error) {
   return CH_OK;
 }
 
-/* The share of the arithmetic peak for a type. */
+/* Computes the share of a type's arithmetic peak. */
 static void find_share(const ch_speed_settings *options, ch_dtype dtype, ch_speed *speed) {
   if (!options->limits) return;
   double peak = ch_speed_peak(options->limits, dtype, &speed->limit);
@@ -210,8 +210,8 @@ static void finish(const ch_speed_settings *options, ch_speed *speed) {
   speed->tokens_per_second = (double)(options->batch * options->tokens) / speed->seconds;
 }
 
-/* A token at position t looks back at t + 1 tokens, (T + 1) / 2 on average; logits are computed for the last
-   one alone. */
+/* Counts the FLOPs of a prefill. A token at position t attends to t + 1 tokens, (T + 1) / 2 on average. Only
+ * the last token has logits. */
 static ch_status prefill_flops(const ch_model *model, const inference *run, double *flops, ch_error *error) {
   ch_account account;
   const ch_speed_settings *options = run->options;
@@ -246,14 +246,14 @@ static double larger(double a, double b) {
   return a > b ? a : b;
 }
 
-/* The type that attention could multiply in: BF16 where all states are BF16. */
+/* Returns the type that attention could multiply in: BF16 if all states are BF16. */
 static ch_dtype attention_type(const ch_cache_types *cache) {
   for (int role = 0; role < CH_STATE_ROLES; role++)
     if (cache->of[role] != CH_BF16) return CH_F32;
   return CH_BF16;
 }
 
-/* The time that the limits allow for a repetition, relative to the time that it took. */
+/* Computes the time that the limits allow for a repetition, relative to the measured time. */
 static void find_decoding_share(const ch_model *model, const inference *run, double seconds[],
                                 double bandwidth[], ch_speed *speed) {
   const ch_speed_settings *options = run->options;

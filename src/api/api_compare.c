@@ -177,7 +177,7 @@ static ch_comparison_choice choice_of(const ch_comparison *comparison, const ch_
                                 .tied_count = count};
 }
 
-/* The decision, its choices, names and sentence in one piece of memory. */
+/* Copies the decision, its choices, names and sentence into one block of memory. */
 static ch_status copy_decision(const ch_comparison *comparison, const ch_summary *summary,
                                ch_comparison_decision **decision, ch_error *error) {
   const ch_decision *d = &summary->decision;

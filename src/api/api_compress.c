@@ -19,8 +19,8 @@ void ch_compress_defaults(ch_compress_settings *settings) {
 
 /* --- opening ----------------------------------------------------------------------------------------------------- */
 
-/* Shared and factored matrices are materialised first, and mixed heads go into the projections where components
-   are taken apart anew. */
+/* Materialises shared and factored matrices. Folds mixed heads into the projections if components are
+ * computed anew. */
 static ch_status settle_model(ch_compress_job *c, ch_error *error) {
   c->model = c->own;
   if (ch_materialise_changes(&c->own->config, &c->own->params, CH_MATERIALISE_DENSE))
@@ -113,7 +113,7 @@ static void close_all(ch_compress_job *c) {
 
 /* --- compressing ------------------------------------------------------------------------------------------------- */
 
-/* Once the text has been looked at. */
+/* Compresses the model. The calibration text has been read. */
 static ch_status compress(ch_compress_job *c, ch_error *error) {
   static ch_compress_method *const methods[] = {ch_compress_mea, ch_compress_masa, ch_compress_svd_llm,
                                                 ch_compress_svd, ch_compress_basis_sharing};
@@ -185,7 +185,7 @@ static ch_status run_compression(ch_compress_job *c, ch_error *error) {
   return c->s->report ? ch_compress_job_by_first(c, write_report, error) : CH_OK;
 }
 
-/* *json and *table, or neither. */
+/* Fills *json and *table, or neither. */
 static ch_status answer(const ch_compress_job *c, char **json, ch_error *error) {
   ch_text table = {0};
   if (c->s->table) *c->s->table = NULL;

@@ -17,7 +17,7 @@
 #include "formats/source.h"
 #include "formats/transformers.h"
 
-/* The type of all tensors; *chosen is NULL if each keeps its type. */
+/* Reads the type of all tensors; *chosen is NULL if each keeps its type. */
 static ch_status float_type(ch_precision precision, ch_dtype *dtype, const ch_dtype **chosen,
                             ch_error *error) {
   int known = ch_api_dtype(precision, CH_F32);
@@ -85,15 +85,15 @@ void ch_export_defaults(ch_export_settings *settings) {
   *settings = (ch_export_settings){0};
 }
 
-/* The members of the report that all formats have. */
+/* Returns the members of the report that all formats have. */
 static json_t *exported(const char *format, const char *model_type, const char *type, bool tokenizer,
                         const char *loss) {
   return json_pack("{s:s, s:s, s:s, s:b, s:b, s:s?}", "format", format, "model_type", model_type, "dtype",
                    type, "tokenizer", tokenizer, "tokenizer_exact", !loss, "tokenizer_loss", loss);
 }
 
-/* A model of our own that is exactly one of the families that became ours gets its class, names and shapes. *family
- * is its name, or NULL. */
+/* Gives a model that exactly fits one of the known families that family's class, names and shapes. *family is
+ * its name, or NULL. */
 static ch_status choose_family(ch_source *source, const char **family, ch_error *error) {
   ch_text json = {0};
   *family = ch_config_spell_adopted(&source->config, &json);
@@ -166,7 +166,7 @@ static ch_status open_tokenizer(const char *path, const ch_export_settings *sett
   return status;
 }
 
-/* The code and configuration of a model that has no weights yet, and a tokenizer. */
+/* Exports the code and configuration of a model without weights, and a tokenizer. */
 static ch_status export_untrained(const char *path, const char *out, const ch_export_settings *settings,
                                   char **json, ch_error *error) {
   ch_source source = {.format = "configuration"};
@@ -194,7 +194,8 @@ static ch_status export_untrained(const char *path, const char *out, const ch_ex
   return status;
 }
 
-/* Without a type matrices keep theirs. If some were folded, all get the type of the embedding. */
+/* Chooses the type of matrices. Without a type they keep theirs; if some were folded, all get the type of the
+ * embedding. */
 static ch_status gguf_type(ch_precision precision, const ch_absorption *plain, ch_gguf_export *how,
                            ch_error *error) {
   bool folded = plain->knocked || plain->mixed_layers || plain->shared || plain->residuals;
@@ -248,7 +249,7 @@ static ch_status write_gguf(const ch_model *model, const char *out, const ch_exp
   return ch_api_json(report, json, error);
 }
 
-/* llama.cpp supports plain models only: everything that folds into matrices is folded. */
+/* Exports with everything folded that folds into matrices, because llama.cpp supports plain models only. */
 static ch_status export_plain(const ch_model *model, const char *out, const ch_export_settings *settings,
                               char **json, ch_error *error) {
   ch_absorption plain;

@@ -69,7 +69,7 @@ bool ch_device_at(int32_t index, ch_device *device) {
   return true;
 }
 
-/* One that begins with the word, or else the nearest. */
+/* Returns a name that begins with the word, or else the nearest. */
 static const char *nearest(const char *word, const char *const *names) {
   for (const char *const *name = names; *word && *name; name++)
     if (strncmp(*name, word, strlen(word)) == 0) return *name;
@@ -98,7 +98,7 @@ static ch_status unknown_device(const char *name, ch_error *error) {
 
 enum { WORD_SIZE = 96 };
 
-/* "120T", "989e12" or "0.5", a positive number. */
+/* Reads a positive number: "120T", "989e12" or "0.5". */
 static bool read_positive(const char *text, double *number) {
   int64_t count;
   if (!ch_parse_number(text, number)) {
@@ -114,7 +114,7 @@ static bool read_share(const char *text, double *share) {
   return true;
 }
 
-/* One "key=value" of the line. */
+/* Reads one "key=value" of the line. */
 static ch_status read_figure(const char *key, const char *value, ch_device *device, ch_error *error) {
   static const char *const keys[] = {"name", "gb/s", "flop/s", "memory", "reading", "computing", NULL};
   const char *right = NULL;
@@ -215,7 +215,7 @@ enum {
 typedef ch_status speed_of(const ch_model *model, const ch_speed_settings *settings, ch_speed *speed,
                            ch_error *error);
 
-/* The speed of a model with random weights whose LM head counts for nothing. */
+/* Measures a model with random weights and a vocabulary so small that its LM head costs next to nothing. */
 static ch_status measure_made(int64_t width, int layers, ch_dtype dtype, speed_of *measure,
                               const ch_speed_settings *settings, ch_speed *speed, ch_error *error) {
   ch_config config;
@@ -236,8 +236,8 @@ static ch_status measure_made(int64_t width, int layers, ch_dtype dtype, speed_o
   return status;
 }
 
-/* The time of a decoding step of a model so small that neither reading nor arithmetic counts, and so large that all
-   threads take part. */
+/* Times a decoding step of a model so small that reading and arithmetic cost nothing, and large enough that
+ * all threads work. */
 static ch_status small_step(int layers, double *seconds, ch_error *error) {
   ch_speed_settings settings;
   ch_speed speed;
@@ -249,7 +249,7 @@ static ch_status small_step(int layers, double *seconds, ch_error *error) {
   return CH_OK;
 }
 
-/* The share of the arithmetic limit that a prompt of a model of usual width reaches. */
+/* Measures the share of the arithmetic limit that a prompt reaches in a model of usual width. */
 static ch_status prompt_share(ch_precision compute, ch_dtype dtype, const ch_speed_limits *limits,
                               double *share, ch_error *error) {
   ch_speed_settings settings;
@@ -264,7 +264,7 @@ static ch_status prompt_share(ch_precision compute, ch_dtype dtype, const ch_spe
   return CH_OK;
 }
 
-/* From working sets of a MiB to those that memory must serve. */
+/* Measures read rates, from working sets of a MiB to those that exceed the caches. */
 static void measure_rates(ch_device *device) {
   int64_t bytes = 1 << 20;
   for (device->rate_count = 0; device->rate_count < CH_DEVICE_RATES; device->rate_count++, bytes *= 2)

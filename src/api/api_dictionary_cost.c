@@ -16,7 +16,7 @@ static double attention_bytes(const ch_params *params, const ch_tensor *tensors)
   return bytes;
 }
 
-/* A few tokens after the prompt, one at a time. */
+/* Decodes a few tokens after the prompt, one at a time. */
 static ch_status decode(void *context, ch_error *error) {
   ch_session *session = context;
   const int32_t token = 0;

@@ -19,7 +19,7 @@ static int by_time(const void *pa, const void *pb) {
   return (a < b) - (a > b);
 }
 
-/* The rows in order; returns their sum in seconds. */
+/* Sorts the rows by time. Returns their sum in seconds. */
 static double sorted(const ch_profile *profile, const ch_profile_row **rows) {
   double sum = 0;
   for (int i = 0; i < profile->rows; i++) {

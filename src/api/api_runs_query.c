@@ -71,7 +71,7 @@ static const char *sql_of_shown(const char *key) {
   return NULL;
 }
 
-/* A column, or a member of a JSON column: "config.hidden_size". */
+/* Writes a column, or a member of a JSON column: "config.hidden_size". */
 static ch_status put_key(search *s, const char *key, ch_error *error) {
   if (sql_of_shown(key)) {
     ch_text_puts(&s->sql, sql_of_shown(key));
@@ -95,7 +95,8 @@ static ch_status put_key(search *s, const char *key, ch_error *error) {
   return unknown_key(key, error);
 }
 
-/* mechanism=gqa means gqa:4 and gqa+masa too; mechanism=gqa:4 means that alone. Case does not count. */
+/* Writes the condition on a mechanism: mechanism=gqa also finds gqa:4 and gqa+masa, mechanism=gqa:4 finds
+ * only that. Case does not matter. */
 static ch_status put_mechanism(search *s, const char *value, bool other, ch_error *error) {
   ch_text_printf(&s->sql, "%s(%s = ? COLLATE NOCASE", other ? "NOT " : "", mechanism_sql);
   CH_TRY(bind(s, value, false, error));
@@ -114,7 +115,7 @@ static bool is_id(const char *term, int64_t *id) {
   return *term >= '0' && *term <= '9' && !*end;
 }
 
-/* KEY=VALUE; a value that reads as a number is one where the column is not text. */
+/* Writes the condition KEY=VALUE. A value that reads as a number is one unless the column is text. */
 static ch_status put_term(search *s, const char *term, ch_error *error) {
   static const char *const operators[] = {"<=", ">=", "!=", "=", "<", ">", "~"};
   size_t length = strcspn(term, "<>!=~"), op = 0;
@@ -248,7 +249,7 @@ static ch_status read_rows(ch_runs *runs, sqlite3_stmt *statement, ch_arena *are
   return result == SQLITE_DONE ? CH_OK : ch_runs_failed(runs, "read", error);
 }
 
-/* The number of a run that does not exist is an error, not an empty answer. */
+/* Fails if a term is the number of a run that does not exist. */
 static ch_status check_ids(ch_runs *runs, const ch_runs_query *query, ch_error *error) {
   int64_t id;
   for (int i = 0; i < query->count; i++) {

@@ -170,7 +170,8 @@ static ch_status set_up(ch_runs *runs, bool create, ch_error *error) {
   return status;
 }
 
-/* SQLite says "unable to open" of a directory and of a file without read permission: this finds the reason. */
+/* Finds out why a file cannot be opened. SQLite says "unable to open" of a directory and of a file without
+ * read permission. */
 static ch_status check_file(const char *path, bool create, ch_error *error) {
   FILE *file;
   if (ch_is_directory(path))

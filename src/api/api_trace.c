@@ -11,7 +11,7 @@ enum { SPANS, OPERATIONS }; /* the threads of a part */
 
 static const char *const kinds[] = {"forward", "backward", "span"};
 
-/* One event a line; the first of a file has no comma before it. */
+/* Writes one event per line. The first of a file has no comma before it. */
 static ch_status put_trace_event(ch_writer *writer, json_t *event, bool *first, ch_error *error) {
   char *line = event ? ch_json_dump(event, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
   json_decref(event);

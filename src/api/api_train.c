@@ -125,7 +125,7 @@ static ch_status drive(ch_train_job *t, const char *from, ch_error *error) {
   return ch_agree(ranks, status, error);
 }
 
-/* The first rank prepares what the others then find. */
+/* Opens the data on all ranks. The first one prepares it. */
 static ch_status open_data(ch_train_job *t, ch_error *error) {
   ch_rank_group *ranks = t->settings->workers.ranks;
   bool leads = ch_ranks_leads(ranks);
@@ -145,7 +145,7 @@ static ch_status run_training(ch_train_job *t, ch_training_control *control, ch_
   return drive(t, t->settings->model.init_from, error);
 }
 
-/* The other model, when the first one has ended, whose trainer makes room. */
+/* Trains the control after the first model, whose trainer is freed. */
 static ch_status run_control(ch_train_job *t, ch_training_control *control, ch_error *error) {
   ch_trainer_free(t->trainer);
   t->trainer = NULL;
@@ -159,7 +159,7 @@ static ch_status run_control(ch_train_job *t, ch_training_control *control, ch_e
                  (long long)record.step, (long long)record.steps);
 }
 
-/* The sentence of a run that was stopped, for a caller who has no command line. */
+/* Returns the figures of a run for the caller's report. */
 static json_t *training_figures(const ch_train_job *t) {
   ch_progress_record record;
   double least, most;

@@ -26,7 +26,7 @@ static bool report_task_progress(int64_t done, int64_t total, void *user) {
   return goes_on && !(s->stop && s->stop(s->user));
 }
 
-/* The figure that a report names first: the one that has a standard error. */
+/* Reads the figure that a report names first: the one with a standard error. */
 static bool read_figure(json_t *report, ch_arena *arena, ch_task_result *answer) {
   const char *key;
   json_t *value;

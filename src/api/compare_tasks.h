@@ -5,13 +5,13 @@
 #include "experiment/trial/task_evaluation.h"
 #include "text/tokenizer.h"
 
-/* A ch_task_asker: opens the model, and asks it as ch_evaluate_task does. */
+/* Opens a model and evaluates it as ch_evaluate_task does; a ch_task_asker. */
 ch_status ch_compare_ask(const ch_compare_settings *settings, const ch_model_result *model,
                          const char *directory, const ch_listed_task *task, ch_arena *arena,
                          ch_task_result *answer, ch_error *error);
 
-/* A ch_task_checker. It does everything that ch_evaluate_task does before it runs the model, with a
- * configuration and a tokenizer. */
+/* Checks a task as ch_evaluate_task does before it runs the model, with a configuration and a tokenizer; a
+ * ch_task_checker. */
 ch_status ch_compare_check_task(const ch_compare_settings *settings, const ch_config *config,
                                 const ch_tokenizer *tokenizer, const ch_listed_task *task, ch_error *error);
 

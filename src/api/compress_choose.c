@@ -1,13 +1,13 @@
-/* Before matrices are compressed: collects statistics of their inputs over a text, and chooses how many heads each
- * layer keeps. The methods themselves are in src/compress. */
+/* Prepares compression: collects statistics of the matrices' inputs over a text, and chooses how many heads
+ * each layer keeps. The methods themselves are in src/compress. */
 #include <string.h>
 
 #include "api/compress_private.h"
 
 enum { PROFILE_TOKENS = 1 << 14, FINEST_CHOICES = 4 };
 
-/* Fewer tokens than inputs leave directions that nothing was seen of, along which whitened methods would cut as they
-   please. */
+/* Fails if there are fewer tokens than inputs. Whitened methods would then cut arbitrarily along the
+ * directions without data. */
 static ch_status check_calibration(const ch_compress_job *c, ch_error *error) {
   int64_t tokens = (int64_t)c->tokens.size, inputs = c->model->config.hidden_size;
   if (c->mea || tokens > inputs) return CH_OK;
@@ -19,7 +19,8 @@ static ch_status check_calibration(const ch_compress_job *c, ch_error *error) {
                  c->s->method == CH_COMPRESSION_MASA ? "" : " svd");
 }
 
-/* masa cuts layers where blocks change the stream; measured weights of errors have each attention's share of it. */
+/* Returns true if the method needs the drift: masa groups layers by it, and measured weights of errors use
+ * attention shares. */
 static bool needs_drift(const ch_compress_settings *s) {
   return s->method == CH_COMPRESSION_MASA ||
          (ch_compression_weighs(s) && s->weighting == CH_ERROR_WEIGHTING_MEASURED);
@@ -50,7 +51,7 @@ ch_status ch_compress_job_calibrate(ch_compress_job *c, ch_error *error) {
   return CH_OK;
 }
 
-/* h' to try: the requested one; otherwise all below G, or four at even distances if there are many. */
+/* Lists the h' to try: the requested one; otherwise all below G, or at equal distances if there are many. */
 static int choices_of(const ch_compress_job *c, int64_t groups, int64_t heads[CH_MAX_HEAD_CHOICES]) {
   int count = 0;
   if (c->s->component_heads > 0) {

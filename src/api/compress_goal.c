@@ -23,7 +23,7 @@ static ch_cache_types types_of(int remedy) {
   return types;
 }
 
-/* The share of a 16-bit cache that the types save. */
+/* Returns the share of a 16-bit cache that a remedy's types save. */
 static double saved_by(const ch_compress_job *c, int remedy) {
   const ch_cache_types types = types_of(remedy);
   return 1 - (double)ch_state_bytes(&c->own->config, &types) / (double)c->report.before.cache_bytes_per_token;
@@ -52,7 +52,7 @@ static void keep_heads(ch_compress_job *c) {
   for (int64_t l = 0; l < c->report.layers; l++) c->heads[l] = c->report.groups;
 }
 
-/* The share of a 16-bit cache that 8-bit elements of so many heads save. */
+/* Returns the share of a 16-bit cache that 8-bit elements of c->heads save. */
 static double saved_by_heads(const ch_compress_job *c) {
   int64_t bytes = 0;
   for (int64_t l = 0; l < c->report.layers; l++) {

@@ -50,7 +50,7 @@ extern const char *const ch_compression_names[], *const ch_compression_weighting
 /* Returns true if errors of matrices are weighed against each other: in the atoms of masa, and where ranks are
  * searched. */
 bool ch_compression_weighs(const ch_compress_settings *s);
-/* "share", "projection", "searched": the method's defaults for settings that are not given. */
+/* Returns "share", "projection" or "searched", with the method's default if none is given. */
 const char *ch_compression_ranks_name(const ch_compress_settings *s);
 
 /* Checks the settings alone (compress_read.c). */
@@ -61,19 +61,19 @@ ch_status ch_compress_job_read(ch_compress_job *c, ch_error *error);
 /* Checks that all ranks are about to do the same and, once the model is open, with the same model and text
  * (compress_ranks.c). */
 ch_status ch_compress_job_compare(ch_compress_job *c, bool opened, ch_error *error);
-/* A failure of one rank is one of all. */
+/* Fails on all ranks if one fails. */
 ch_status ch_compress_job_agree(const ch_compress_job *c, ch_status status, ch_error *error);
 /* A part of the work that rank 0 does, while the others wait for it, all with what came of it. */
 typedef ch_status ch_compress_job_part(ch_compress_job *c, ch_error *error);
 ch_status ch_compress_job_by_first(ch_compress_job *c, ch_compress_job_part *part, ch_error *error);
 
-/* Runs the calibration text through the model, where the method looks at one: c->calibration (compress_choose.c). */
+/* Runs the calibration text through the model if the method needs it: c->calibration (compress_choose.c). */
 ch_status ch_compress_job_calibrate(ch_compress_job *c, ch_error *error);
-/* mea: how many heads each layer keeps, c->heads: the requested number, or one chosen by a profile within the
- * budget. */
+/* Chooses how many heads each layer keeps for mea, c->heads: the requested number, or one chosen by a profile
+ * within the budget. */
 ch_status ch_compress_job_choose_heads(ch_compress_job *c, ch_error *error);
 
-/* mea: measures how much the loss changes when each layer alone is compressed: c->sensitivity. */
+/* Measures how much the loss changes when each layer alone is compressed, for mea: c->sensitivity. */
 ch_status ch_compress_job_profile(ch_compress_job *c, ch_error *error);
 
 /* Measures the model as it is with an 8-bit cache: the remedy that costs least (compress_goal.c). */
@@ -81,8 +81,8 @@ ch_status ch_compress_job_eight_bit(ch_compress_job *c, ch_error *error);
 /* Chooses types and, where they do not suffice, heads for s->cache: c->types, c->heads. */
 ch_status ch_compress_job_pursue(ch_compress_job *c, ch_error *error);
 
-/* The perplexity of a model on the held-out text; types: of the cache that it is read through, NULL: none
-   (compress_measure.c). */
+/* Measures the perplexity of a model on the held-out text. types: of the cache, NULL: without one
+ * (compress_measure.c). */
 ch_status ch_compress_job_perplexity(ch_compress_job *c, const ch_model *model, const char *what,
                                      const ch_cache_types *types, ch_compression_figures *figures,
                                      ch_error *error);

@@ -25,14 +25,14 @@ typedef struct ch_evaluation {
 /* Checks model and settings (NULL = the defaults), and computes with the settings' threads from here on. */
 ch_status ch_evaluation_open(const ch_model *model, const ch_evaluate_settings *settings,
                              ch_evaluated_kind kind, ch_evaluation *e, ch_error *error);
-/* After a successful open: the caller's threads again. Returns status. */
+/* Restores the caller's threads after a successful open. Returns status. */
 ch_status ch_evaluation_close(const ch_evaluation *e, ch_status status);
 /* Tells that a part of the work begins. */
 void ch_evaluation_begins(const ch_evaluation *e, const char *name);
-/* ch_evaluate_task for a task that is not all of RULER's. */
+/* Evaluates a task as ch_evaluate_task does, except all of RULER's together. */
 ch_status ch_evaluate_one_task(const ch_model *model, const char *task, const ch_evaluate_settings *settings,
                                char **json, ch_error *error);
-/* A number, or null where it is not known or too large: JSON has no infinity. */
+/* Returns a number; null if it is unknown or too large, because JSON has no infinity. */
 json_t *ch_evaluation_number(bool known, double value);
 
 #endif

@@ -16,7 +16,7 @@ static void put_figure(json_t *object, const char *name, ch_task_figure figure) 
   json_object_set_new(object, key, ch_evaluation_number(isfinite(figure.error), figure.error));
 }
 
-/* The figure of the first way to read answers, and of all where the description names them. */
+/* Adds the figure of the first way to read answers, and of all if the description names them. */
 static void put_figures_of_filters(json_t *object, const ch_task_evaluation *t) {
   const ch_answer_rules *rules = &t->task->answers;
   const char *metric = ch_answer_metric(rules);
@@ -63,7 +63,7 @@ typedef struct task_call {
   double began, scoring; /* of the model's work: when, and seconds until the last report */
 } task_call;
 
-/* For a task that makes its items itself: the length, or lengths, and the seed. */
+/* Adds the length, or lengths, and the seed of a task that generates its items. */
 static void put_lengths(json_t *object, const task_call *a) {
   const ch_task_evaluation *t = &a->evaluation;
   json_t *lengths = json_array();
@@ -125,7 +125,7 @@ static ch_status give_samples(const task_call *a, ch_error *error) {
   return CH_OK;
 }
 
-/* "ruler:vt@4096": the length is taken off the name. */
+/* Splits the length off the name, as in "ruler:vt@4096". */
 static ch_status read_name(task_call *a, const char *task, ch_error *error) {
   const char *end = ch_task_name_end(task);
   a->name = strndup(task, (size_t)(end - task));

@@ -34,7 +34,7 @@ struct ch_runs {
 ch_status ch_runs_failed(const ch_runs *runs, const char *doing, ch_error *error);
 ch_status ch_runs_prepare(ch_runs *runs, const char *sql, sqlite3_stmt **statement, ch_error *error);
 
-/* A run as JSON, without NaN; NULL when memory is out. */
+/* Converts a run to JSON, without NaN; NULL when out of memory. */
 json_t *ch_run_record_to_json(const ch_run_record *run, bool curves);
 
 #endif

@@ -24,7 +24,7 @@ void ch_training_control_free(ch_training_control *control) {
 
 /* --- which it is ------------------------------------------------------------------------------------------------- */
 
-/* The model that the directory's record names; NULL without a record. */
+/* Reads which model the directory's record names; NULL without a record. */
 static ch_status read_record(const char *path, char **model, ch_error *error) {
   char *text;
   size_t size;
@@ -41,7 +41,7 @@ static ch_status read_record(const char *path, char **model, ch_error *error) {
   return ch_fail(error, CH_ERROR_FORMAT, "%s does not say which \"model\" is the control", path);
 }
 
-/* A control that has begun is continued. */
+/* Sets control->model. A control that was started is continued; naming another one is an error. */
 static ch_status settle_model(const ch_train_job *t, ch_training_control *control, char *recorded,
                               ch_error *error) {
   char whole[PATH_MAX];
@@ -102,7 +102,7 @@ static ch_status compare_files(const char *a, const char *b, const char *name, b
   return status;
 }
 
-/* With another tokenizer, the ids of the text would mean other words. */
+/* Fails if the tokenizers differ, because the ids of the text would then mean other words. */
 static ch_status check_tokenizer(const ch_train_job *t, const ch_training_control *control, ch_error *error) {
   static const char *const names[] = {"tokenizer.json", "tokenizer.bin"};
   const char *from = t->settings->model.init_from;

@@ -44,8 +44,8 @@ static ch_status open_training_text(ch_train_job *t, ch_error *error) {
   return CH_OK;
 }
 
-/* A twentieth of the run, unless evaluations would then need more than about a tenth of the training's time: a token
-   costs a third of what it costs in training. */
+/* Returns a twentieth of the run, or more if evaluations would take over a tenth of the training's time. An
+ * evaluated token costs a third of a trained one. */
 static int64_t usual_eval_every(const ch_train_options *t, const ch_batch_source *source) {
   int64_t tokens = source->validation_sequences * t->sequence;
   if (t->eval_tokens > 0 && t->eval_tokens < tokens) tokens = t->eval_tokens;
@@ -62,7 +62,7 @@ int64_t ch_training_epoch(const ch_train_job *t) {
                                          : t->data.train_sequences * t->options.sequence;
 }
 
-/* The places in sequences that hold so many tokens of the text: more than these where packed documents leave places
+/* Returns the places in sequences that hold so many tokens of text. Packed documents leave some places
  * empty. */
 static int64_t places_for(const ch_train_job *t, int64_t tokens) {
   int64_t places = ch_training_epoch(t), text = t->data.train_tokens;

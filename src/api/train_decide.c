@@ -70,7 +70,7 @@ static ch_status check_lengths(const ch_train_settings *s, ch_error *error) {
   return CH_OK;
 }
 
-/* Training into a directory with other things in it could overwrite them. */
+/* Fails if the directory has other files, because training could overwrite them. */
 static ch_status check_out(const ch_train_job *t, ch_error *error) {
   char stranger[64];
   if (!ch_is_directory(t->out)) return CH_OK;
@@ -150,7 +150,8 @@ static ch_status check_kind(const ch_train_job *t, ch_error *error) {
   return CH_OK;
 }
 
-/* How images are augmented: as requested, or at the start of a run by the default for these images. */
+/* Chooses how images are augmented: as requested, or at the start of a run by the default for these
+ * images. */
 static void choose_augmentation(ch_train_job *t) {
   const ch_train_settings *s = t->settings;
   ch_train_options *o = &t->options;

@@ -38,10 +38,10 @@ static inline void ch_training_tell(ch_train_job *t, ch_train_event event) {
 
 /* Checks the settings and decides config and options: new, or those of the checkpoint (train_decide.c). */
 ch_status ch_training_decide(ch_train_job *t, ch_error *error);
-/* The text or the images, and the options that depend on how much there is of them (train_data.c). */
+/* Opens the text or the images, and sets the options that depend on their amount (train_data.c). */
 ch_status ch_training_open_data(ch_train_job *t, ch_error *error);
 const ch_batch_source *ch_training_source(const ch_train_job *t);
-/* Of text tokens, of images images: what one pass over the data trains on (train_data.c). */
+/* Returns the text tokens, or images, of one pass over the data (train_data.c). */
 int64_t ch_training_epoch(const ch_train_job *t);
 /* Check that all ranks have the same program, files and options, and later the same data (train_ranks.c). */
 ch_status ch_training_compare_start(const ch_train_job *t, ch_error *error);
@@ -54,8 +54,9 @@ typedef struct ch_training_control {
   ch_train_job run; /* without data of its own */
 } ch_training_control;
 
-/* Which it is, by the settings or by what a resumed run's directory says, and whether it can be trained as the other,
- * whose config and options are decided. Release with ch_training_control_free, also after a failure. */
+/* Finds the control by the settings or the record of a resumed run, and checks that it can be trained like
+ * the run's own model. Config and options of the run are decided before. Release with
+ * ch_training_control_free, also after a failure. */
 ch_status ch_training_find_control(const ch_train_job *t, ch_training_control *control, ch_error *error);
 /* Writes down in the run's directory which it is, so that resuming finds it. */
 ch_status ch_training_record_control(const ch_train_job *t, const ch_training_control *control,

@@ -31,7 +31,7 @@ static uint64_t hash_config(const ch_train_job *t) {
   return hash;
 }
 
-/* The names of the files: what is in them is compared where it is read. */
+/* Hashes the names of the files. Their contents are compared where they are read. */
 static uint64_t hash_names(const ch_train_job *t) {
   const ch_train_settings *s = t->settings;
   const char *const names[] = {

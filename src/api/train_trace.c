@@ -69,7 +69,7 @@ static void pack_events(const ch_train_job *t, sent_event *events) {
   }
 }
 
-/* counts [ranks] */
+/* Allocates room for counts [ranks] events. */
 static ch_status reserve_events(const ch_train_job *t, lane *lanes, const int64_t *counts, sent_event **own,
                                 ch_error *error) {
   ch_rank_group *ranks = t->settings->workers.ranks;

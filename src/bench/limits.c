@@ -48,7 +48,7 @@ static ch_status run_team(void *context, ch_error *error) {
   return CH_OK;
 }
 
-/* The rate of all threads together: the best of several runs, or the usual one. */
+/* Returns the rate of all threads together: the best of several runs, or the usual one. */
 static double rate_of(thread_work one, const void *context, int repeats, ch_limit_kind kind) {
   double seconds[MOST_REPEATS];
   team t = {.one = one, .context = context};
@@ -105,7 +105,7 @@ ch_read_probe ch_read_probe_open(void) {
   return open_probe(PROBE_BYTES);
 }
 
-/* One thread's share of one pass. */
+/* Reads one thread's share of one pass. */
 static double read_part(const void *context, int repeat, double *done) {
   const ch_read_probe *probe = context;
   int64_t part = probe->count / omp_get_num_threads();
@@ -161,7 +161,7 @@ double ch_measure_read_bandwidth_of(int64_t bytes, ch_limit_kind kind) {
   return cached_bandwidth(share > PAGE ? share : PAGE, kind);
 }
 
-/* The first line of a small file; false when there is none. */
+/* Reads the first line of a small file. Returns false if there is none. */
 static bool read_line(const char *path, char *line, int size) {
   FILE *file = fopen(path, "re");
   bool got = file && fgets(line, size, file);
@@ -182,8 +182,8 @@ static int64_t processors_in(const char *list) {
   return count;
 }
 
-/* One thread's share of the first processor's cache of a level, from Linux's files (sysconf may not know it
-   in virtual machines); 0 where they do not say. */
+/* Returns one thread's share of the first processor's cache of a level, from Linux's files (sysconf may not
+ * know it in virtual machines); 0 if it is unknown. */
 static int64_t cache_share(int level) {
   for (int index = 0;; index++) {
     char path[80], line[256], *unit;
@@ -203,7 +203,7 @@ static int64_t cache_share(int level) {
   }
 }
 
-/* Half of a cache: programs need some of it. */
+/* Returns half of a cache; programs need some of it. */
 static int64_t half_of(int64_t bytes) {
   return bytes / 2 / PAGE * PAGE;
 }

@@ -9,7 +9,7 @@
    the sum of all. */
 typedef double (*ch_dot_loop)(int64_t rounds, int seed, double *operations);
 
-/* NULL where this processor has no such instruction. */
+/* Return NULL if this processor has no such instruction. */
 ch_dot_loop ch_dot_loop_bf16(void);
 ch_dot_loop ch_dot_loop_int8(void);
 

@@ -9,7 +9,8 @@
 
 static const double least_seconds = 0.05, tolerated = 0.25;
 
-/* The sum over all processors, without idling and waiting; what a host took from a virtual machine counts. */
+/* Returns the seconds of all processors, without idling and waiting. Time that a host took from a virtual
+ * machine counts. */
 static double processor_seconds(void) {
   double t[8];
   FILE *file = fopen("/proc/stat", "re");

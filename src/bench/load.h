@@ -1,4 +1,4 @@
-/* How much of the machine other programs used while something was measured. */
+/* Measures how much of the machine other programs used during a measurement. */
 #ifndef CH_BENCH_LOAD_H
 #define CH_BENCH_LOAD_H
 
@@ -16,7 +16,7 @@ double ch_load_of_others(const ch_load *from, const ch_load *to);
 /* Returns true if `threads` of this process had to share processors with them: on the mean others took more
    than a quarter of one that the threads needed. */
 bool ch_load_disturbs(double others, int threads, int processors);
-/* Like ch_load_disturbs, for this machine. */
+/* Calls ch_load_disturbs for this machine. */
 bool ch_load_disturbed(const ch_load *from, const ch_load *to, int threads);
 
 #endif

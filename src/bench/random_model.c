@@ -11,7 +11,7 @@
 #include "tensor/kernels.h"
 #include "train/initialise.h"
 
-/* As in opened model files, vectors are F32 whatever the type of the matrices. */
+/* Returns the type of a tensor. As in opened model files, vectors are always F32. */
 static ch_dtype stored_dtype(const ch_param *row, ch_dtype dtype) {
   return row->always_real ? CH_F32 : dtype;
 }
@@ -39,7 +39,7 @@ static ch_status place_tensors(const ch_params *params, ch_dtype dtype, ch_weigh
   return CH_OK;
 }
 
-/* Initial values are computed in F32; 16-bit tensors are rounded from them. */
+/* Fills tensors with initial values in F32. 16-bit tensors are rounded from them. */
 static ch_status fill_tensors(const ch_params *params, uint64_t seed, ch_dtype dtype, ch_weights *weights,
                               ch_error *error) {
   if (dtype == CH_F32) {
@@ -59,7 +59,7 @@ static ch_status fill_tensors(const ch_params *params, uint64_t seed, ch_dtype d
   return status;
 }
 
-/* `stored`: a directory whose tensors decide what the configuration leaves open, or NULL. */
+/* Fills a model. `stored`: a directory whose tensors decide what the configuration leaves open, or NULL. */
 static ch_status fill_model(const char *stored, ch_dtype dtype, uint64_t seed, ch_model *model,
                             ch_error *error) {
   if (stored)

@@ -1,4 +1,4 @@
-/* Timing pieces of work. Each runs once untimed; then they take turns, so that a slow moment of the machine
+/* Times pieces of work. Each runs once untimed. Then they run in turns, so that a slow moment of the machine
  * affects all of them. */
 #ifndef CH_BENCH_TIMING_H
 #define CH_BENCH_TIMING_H
@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 
-/* One piece of work, and how long it took. */
+/* One piece of work and its times. */
 typedef struct ch_timed_work {
   void *context;
   ch_status (*once)(void *context, ch_error *error);
@@ -16,7 +16,7 @@ typedef struct ch_timed_work {
   int count;       /* repetitions timed */
 } ch_timed_work;
 
-/* How often works are repeated. */
+/* The number of repetitions, and limits of time. */
 typedef struct ch_timing {
   int least, most;       /* timed repetitions of each work */
   double enough_seconds; /* no turn begins after so long, once each work has `least` repetitions */
@@ -29,9 +29,10 @@ typedef struct ch_timing {
 /* Times `count` works. Errors: those of the works; CH_ERROR_INTERRUPTED when `stop` returned true. */
 ch_status ch_time(const ch_timing *timing, int count, ch_timed_work *works, ch_error *error);
 
-/* The median of the times. Sorts them. */
+/* Returns the median of the times. Sorts them. */
 double ch_timed_median(ch_timed_work *work);
-/* The shortest time: the best that the machine can do, as disturbances only add to times. */
+/* Returns the shortest time. It is the best that the machine can do, because disturbances only add to
+ * times. */
 double ch_shortest_time(const ch_timed_work *work);
 
 #endif

@@ -15,7 +15,7 @@ typedef struct ch_bench_row {
 /* Steps of one repetition: a step is a whole prompt, one decoded token of every sequence, or a training step. */
 double ch_bench_steps(const ch_bench_row *row);
 
-/* Machine and model, and the head of the table of rows. */
+/* Prints machine, model and the headings of the table. */
 void ch_bench_print_head(const ch_speed_matrices *matrices, const ch_speed_limits *limits);
 void ch_bench_print_row(const ch_bench_row *row);
 

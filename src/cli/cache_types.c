@@ -47,7 +47,7 @@ static bool read_entry(const char *text, size_t size, ch_cache_choice *choice, u
   return false;
 }
 
-/* "keys and values" */
+/* Writes "keys and values". */
 static void put_roles(unsigned held, char *text, size_t size) {
   size_t used = 0;
   text[0] = 0;

@@ -17,7 +17,7 @@ typedef struct arguments {
   bool keep_cache, json, force;
 } arguments;
 
-/* "q, k, v" of a list of such letters; "" of an empty one. */
+/* Writes a list of letters as "q, k, v"; "" if it is empty. */
 static const char *states(const json_t *letters, char buffer[16]) {
   size_t i;
   json_t *letter;

@@ -58,7 +58,7 @@ typedef struct bench {
 
 /* --- arguments ---------------------------------------------------------------------------------------------- */
 
-/* "128,512" */
+/* Parses a list such as "128,512". */
 static ch_status parse_values(const char *option, const char *text, int64_t least, int64_t most, values *list,
                               ch_error *error) {
   list->count = 0;
@@ -86,7 +86,7 @@ static bool holds(const char *directory, const char *name) {
   return there;
 }
 
-/* A directory with weights is measured with them, a configuration alone with random ones. */
+/* Opens a directory with its weights, or a configuration alone with random ones. */
 static ch_status open_model(bench *b, ch_error *error) {
   const arguments *a = b->arguments;
   const char *path = a->positional[0];

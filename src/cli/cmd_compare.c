@@ -298,7 +298,7 @@ static void show_asking(display *d, const ch_model_result *model, const char *ta
                      100 * (double)done / (double)total);
 }
 
-/* `directory` lives as long as the rung's runs. */
+/* Prints that a rung begins. `directory` is valid as long as the rung's runs. */
 static void show_rung(display *d, int32_t index, int32_t rungs, int64_t parameters, const char *directory) {
   char size[32];
   d->out = directory;
@@ -388,7 +388,7 @@ static ch_status check_kind(const arguments *a, ch_error *error) {
   return CH_OK;
 }
 
-/* "2/3" */
+/* Reads a share such as "2/3". */
 static ch_status read_share(const arguments *a, ch_compare_settings *settings, ch_error *error) {
   char extra;
   if (!a->only) return CH_OK;
@@ -432,7 +432,8 @@ static ch_status print_share(const ch_compare_settings *settings, const ch_compa
   return ch_print_text(&text, error);
 }
 
-/* Another share may be preparing the text. It writes its files one after another, and the settings last. */
+/* Checks --out for one share of the runs. Another share may be preparing the text there, so it waits a few
+ * seconds for the settings, the last file to be written. */
 static ch_status check_shared(const char *out, ch_error *error) {
   static const struct timespec nap = {.tv_nsec = 50000000};
   static const double patience = 5;

@@ -145,7 +145,7 @@ static void show_run(display *d, const ch_sweep_result *run, bool earlier) {
   free(directory);
 }
 
-/* The message has the directory of the run, and with it the seed. */
+/* Reports a failed run. The message has the directory, and with it the seed. */
 static void show_failed(display *d, const char *name, const ch_error *error) {
   char message[CH_MESSAGE_SIZE];
   d->steps_left -= (double)d->steps;

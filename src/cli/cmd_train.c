@@ -14,8 +14,8 @@
 #include "cli/command_text.h"
 #include "cli/work.h"
 
-/* Without a checkpoint the directory may hold text that an earlier call prepared, and with --resume the log of a run
-   that ended before its first checkpoint. */
+/* Checks --out. Without a checkpoint it may hold text that an earlier call prepared, and with --resume the
+ * log of a run that ended before its first checkpoint. */
 static ch_status check_out(const ch_training_arguments *a, bool checkpoint, ch_error *error) {
   char stranger[64];
   if (checkpoint)

@@ -79,7 +79,8 @@ static void leave(void) {
           ch_invocation.command->name, writes ? "; nothing was written" : "");
 }
 
-/* With several processes, rank 0 is responsible for the outputs. */
+/* Runs a command between opening and closing its outputs. With several processes, rank 0 is responsible for
+ * them. */
 static ch_status run_between_outputs(const ch_command *command, ch_error *error) {
   bool leads = ch_job_leads();
   ch_status status =
@@ -95,7 +96,7 @@ static ch_status run_between_outputs(const ch_command *command, ch_error *error)
   return ch_job_agree(status, error);
 }
 
-/* Exit status as in shells: 128 plus the signal's number. */
+/* Returns the exit status; after a signal 128 plus its number, as in shells. */
 static int exit_status_of(ch_status status) {
   int number = ch_job_signal(ch_interrupt_number());
   if (status == CH_OK) return EXIT_SUCCESS;

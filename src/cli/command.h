@@ -129,7 +129,7 @@ extern const ch_command *const ch_commands[];
 /* Commands of the build that --help does not list. */
 extern const ch_command *const ch_hidden_commands[];
 
-/* True when the user gave the option on the command line (not only its default). */
+/* Returns true if the user gave the option on the command line (not only its default). */
 bool ch_option_given(const void *arguments, const char *name);
 
 /* Returns the path to write an option's output to. It is renamed to the user's path when the command succeeds. */
@@ -139,8 +139,8 @@ enum { CH_MESSAGE_SIZE = 1400 };
 /* Writes an error's message with the settings that it names spelt as options of the running command; returns `out`. */
 const char *ch_message_of(const ch_error *error, char out[CH_MESSAGE_SIZE]);
 
-/* False once a write to standard output has failed (full disk, reader gone): a command that streams stops
- * then. */
+/* Returns false once a write to standard output has failed (full disk, closed pipe). A command that streams
+ * stops then. */
 bool ch_output_alive(void);
 
 /* Parses argv, handles --help/--version, runs, prints errors; returns the process's exit status. */

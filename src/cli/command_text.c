@@ -20,7 +20,7 @@ static void put_word(const char *word, ch_text *text) {
   ch_text_puts(text, "'");
 }
 
-/* 2000000 as 2M: what most people type. */
+/* Writes 2000000 as 2M, as most people type it. */
 static void put_count(int64_t count, ch_text *text) {
   if (count && count % 1000000 == 0)
     ch_text_printf(text, "%lldM", (long long)(count / 1000000));

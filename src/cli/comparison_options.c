@@ -1,4 +1,4 @@
-/* From shared options to the settings of a comparison. */
+/* Converts shared options to the settings of a comparison. */
 #include "cli/comparison_options.h"
 
 #include <string.h>

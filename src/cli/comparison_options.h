@@ -112,7 +112,7 @@ extern const char *const ch_lineup_matches[], *const ch_lineup_inits[], *const c
 /* Returns the library's settings, with the values that options give by name. */
 ch_compare_settings ch_lineup_settings(const ch_lineup *lineup);
 
-/* The list of mechanisms after the options: "gqa[:N]", and a line about it. */
+/* Writes an entry of the list of mechanisms, "gqa[:N]", and a line about it. */
 bool ch_lineup_list(int index, ch_text *entry, ch_text *meaning);
 
 #endif

@@ -21,7 +21,7 @@ static size_t first_word(const char *name) {
   return strcspn(name, " ");
 }
 
-/* True when no earlier command has the same first word. */
+/* Returns true if no earlier command has the same first word. */
 static bool opens_word(const ch_command *const *command) {
   size_t length = first_word((*command)->name);
   for (const ch_command *const *c = ch_commands; c != command; c++)
@@ -34,7 +34,7 @@ static bool in_family(const ch_command *command, const ch_command *first) {
   return strncmp(command->name, first->name, length) == 0 && command->name[length] == ' ';
 }
 
-/* True when commands of two words begin with the command's first word. */
+/* Returns true if commands of two words begin with the command's first word. */
 static bool is_family(const ch_command *first) {
   for (const ch_command *const *c = ch_commands; *c; c++)
     if (in_family(*c, first)) return true;
@@ -56,8 +56,8 @@ static void put_first_words(ch_text *script) {
     if (opens_word(c)) ch_text_printf(script, "%.*s ", (int)first_word((*c)->name), (*c)->name);
 }
 
-/* The names of the command's list: "gqa[:N]" is gqa, "arc, arc_easy" are two. To zsh a colon ends a name, so there
-   those with a number are left out. */
+/* Writes the names of the command's list: "gqa[:N]" is gqa, "arc, arc_easy" are two. In zsh a colon ends a
+ * name, so names with a number are left out there. */
 static void put_listed(ch_text *script, const ch_command *command, bool colons) {
   bool more = true;
   const char *between = "";

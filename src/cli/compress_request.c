@@ -68,7 +68,7 @@ static ch_status check(const ch_compress_arguments *a, ch_error *error) {
   return CH_OK;
 }
 
-/* "--layers needs a range like 0-11", by the model's layers. */
+/* Fails with "--layers needs a range like 0-11", by the model's layers. */
 static ch_status no_range(const ch_compress_arguments *a, ch_error *error) {
   ch_model *model;
   CH_TRY(ch_model_open(a->positional[0], &model, error));

@@ -18,7 +18,7 @@ typedef struct ch_compress_arguments {
 
 /* NULL-terminated, in the order of ch_compression. */
 extern const char *const ch_compress_method_names[];
-/* Those of ch_ranks from CH_RANKS_SHARE on, and of ch_error_weighting. */
+/* The names of ch_ranks from CH_RANKS_SHARE on, and of ch_error_weighting. */
 extern const char *const ch_compress_rank_names[], *const ch_compress_weighting_names[];
 
 /* Fills the settings. Refuses options of other methods, missing options, and malformed ranges and shares. */

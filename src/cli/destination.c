@@ -49,7 +49,7 @@ static ch_status check_input(const ch_destination *d, const char *whole, const c
                  d->option->name, d->path, input);
 }
 
-/* "a.txt,b.txt" too. */
+/* Checks inputs, also a list such as "a.txt,b.txt". */
 static ch_status check_inputs(const ch_destination *d, const char *whole, const char *names,
                               ch_error *error) {
   CH_TRY(check_input(d, whole, names, error));
@@ -117,8 +117,8 @@ static ch_status set_aside(ch_destination *d, ch_error *error) {
   return CH_ERROR_IO;
 }
 
-/* The rule: what exists is refused, and --force replaces it if all of it carries names or formats that Crosshead
-   writes. */
+/* Opens an output. An existing one is an error. --force replaces it if all of it has names or formats that
+ * Crosshead writes. */
 static ch_status open_one(ch_destination *d, const ch_command *command, const ch_command_line *parsed,
                           bool force, ch_error *error) {
   char here[PATH_MAX];

@@ -1,5 +1,5 @@
-/* Where a command writes. An output that exists is refused. --force replaces it if all of it is what Crosshead
-   writes. */
+/* Checks the outputs of a command. An existing output is an error. --force replaces it if all of it has names
+ * or formats that Crosshead writes. */
 #ifndef CH_CLI_DESTINATION_H
 #define CH_CLI_DESTINATION_H
 
@@ -28,7 +28,7 @@ ch_status ch_destinations_open(const ch_command *command, const ch_command_line 
 /* Ends a command. If `status` is CH_OK, renames the outputs to their final paths and deletes the replaced ones;
    otherwise restores these. Returns `status`, or the error of a rename. */
 ch_status ch_destinations_close(ch_destinations *all, ch_status status, ch_error *error);
-/* The path that the command writes for the option; NULL if the option names no output. */
+/* Returns the path that the command writes for the option; NULL if the option names no output. */
 const char *ch_destinations_path(const ch_destinations *all, const char *option);
 
 /* Refuses a directory that is neither empty, nor prepared text, nor a job to continue: one with a file `settings`

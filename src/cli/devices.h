@@ -9,8 +9,8 @@
    The list is never freed. Errors: fewer GPUs than `each`; a number of devices that is no multiple of `each`. */
 ch_status ch_devices_name(const char *python, int64_t each, bool all, const char **device, ch_error *error);
 
-/* With --engine pytorch: forks a process for each group of --ranks-per-run devices. Each trains one run at a time. The
-   call returns in all of them. */
+/* Forks a process for each group of --ranks-per-run devices with --engine pytorch. Each trains one run at a
+ * time. The call returns in all of them. */
 ch_status ch_devices_spread(ch_compare_workers *workers, ch_error *error);
 
 #endif

@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/text.h"
 
-/* ch_command.list of the tasks that are known by name. */
+/* Lists the tasks that have names; a ch_command.list. */
 bool ch_list_task(int index, ch_text *entry, ch_text *meaning);
 
 /* --log-samples: a file with a line for every item. */
@@ -25,7 +25,7 @@ bool ch_sample_log_put(ch_sample_log *log, const char *json);
 /* Closes the log of an evaluation that ended with `status`. Returns `status`, or the error of the file. */
 ch_status ch_sample_log_end(ch_sample_log *log, ch_status status, ch_error *error);
 
-/* The figures of a task, the object of ch_evaluate_task; `name` is the task's own. */
+/* Writes the figures of a task, the object of ch_evaluate_task; `name` is the task's own. */
 void ch_task_page(const char *name, const json_t *report, ch_text *text);
 
 #endif

@@ -9,7 +9,7 @@
 
 /* Tokens per second; 0 where there was no time. */
 double ch_token_rate(int64_t tokens, double seconds);
-/* {"tokens", "milliseconds", "tokens_per_second"} */
+/* Returns {"tokens", "milliseconds", "tokens_per_second"}. */
 json_t *ch_json_rate(int64_t tokens, double seconds);
 json_t *ch_json_ids(const int32_t *ids, size_t count);
 

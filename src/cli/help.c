@@ -6,7 +6,7 @@
 
 enum { WIDTH = 80, OPTION_INDENT = 2, HELP_COLUMN = 26 };
 
-/* The columns of a UTF-8 text, good enough for Latin scripts. */
+/* Counts the columns of a UTF-8 text, well enough for Latin scripts. */
 static int columns(const char *text, size_t size) {
   int n = 0;
   for (size_t i = 0; i < size; i++) n += ((unsigned char)text[i] & 0xC0) != 0x80;
@@ -57,7 +57,7 @@ static void put_paragraphs(ch_text *out, const char *text) {
   }
 }
 
-/* "--lr NUMBER", "--json". */
+/* Writes "--lr NUMBER" or "--json". */
 static void put_synopsis(const ch_option *option, ch_text *text) {
   ch_text_printf(text, "--%s", option->name);
   if (option->type != CH_OPTION_FLAG)

@@ -18,7 +18,7 @@ int ch_find_command(int argc, char **argv, const ch_command **found);
 /* Returns the notes after an option's sentence in the help: choices, bounds, default. "" if it has none. */
 void ch_option_notes(const ch_option *option, ch_text *notes);
 
-/* The man page and the completion scripts (cli/manual.c, cli/completion.c). */
+/* Write the man page (cli/manual.c) and the completion scripts (cli/completion.c). */
 void ch_manual(ch_text *page);
 void ch_completion_bash(ch_text *script);
 void ch_completion_zsh(ch_text *script);

@@ -62,7 +62,7 @@ static const struct {
              {CH_DATA_TOKENS, "a prepared text", false}};
 enum { MARKS = sizeof marks / sizeof *marks };
 
-/* "model-00001-of-00003.safetensors" */
+/* Returns true for names like "model-00001-of-00003.safetensors". */
 static bool is_shard(const char *name) {
   int first, last, end = 0;
   return sscanf(name, "model-%5d-of-%5d.safetensors%n", &first, &last, &end) == 2 && end && !name[end];

@@ -18,7 +18,7 @@ void ch_interrupt_on_leaving(void (*leave)(void));
 bool ch_interrupted(void);
 /* Returns the signal that arrived, or 0. */
 int ch_interrupt_number(void);
-/* ch_interrupted as a hook of long work; ignores the context. */
+/* Returns ch_interrupted(), as a hook of long work; ignores the context. */
 bool ch_stop_wanted(void *context);
 /* Ends the watch: signals act as before. ch_interrupted remembers the last one until the next watch. */
 void ch_interrupt_release(void);

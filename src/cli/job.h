@@ -16,7 +16,7 @@ ch_status ch_job_fork(int count, ch_error *error);
 ch_rank_group *ch_job_ranks(void);
 /* Returns true if this process prints and writes files. */
 bool ch_job_leads(void);
-/* ch_ranks_agree. */
+/* Calls ch_ranks_agree with the job's ranks. */
 ch_status ch_job_agree(ch_status status, ch_error *error);
 /* Returns the number of a signal that any process received; 0: none. */
 int ch_job_signal(int number);

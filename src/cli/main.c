@@ -14,9 +14,9 @@ static bool newly_set(const char *name, const char *value) {
 
 /* Sets variables that libraries read before main, unless the user has set them, and executes the program
    again. Without /proc the program continues without them. GCC's OpenMP lets waiting threads spin for
-   milliseconds. On a busy machine that takes the processor from the thread they wait for, and training
-   becomes many times slower. OpenBLAS's threads wait forever for memory where memory is limited, and the
-   program could not exit. Only compress uses them. */
+   milliseconds. On a busy machine they block the processor that the last thread needs, and training becomes
+   many times slower. If memory is limited, OpenBLAS's threads wait forever for memory, and the program could
+   not exit. Only compress uses them. */
 static void set_up_threads(int argc, char **argv) {
   bool changed = !getenv("OMP_WAIT_POLICY") && newly_set("GOMP_SPINCOUNT", "10000");
   if (argc < 2 || strcmp(argv[1], "compress") != 0) changed |= newly_set("OPENBLAS_NUM_THREADS", "1");

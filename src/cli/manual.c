@@ -28,7 +28,7 @@ static void put_section(ch_text *page, const char *title) {
   ch_text_printf(page, ".SH %s\n", title);
 }
 
-/* A paragraph a line; lines that start with a space are an example. */
+/* Writes one paragraph per line. Lines that start with a space are an example. */
 static void put_paragraphs(ch_text *page, const char *text) {
   bool example = false;
   for (const char *p = text; *p;) {

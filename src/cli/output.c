@@ -29,7 +29,7 @@ bool ch_output_alive(void) {
   return !ferror(stdout);
 }
 
-/* True when standard output is a pipe or socket whose other end is closed. */
+/* Returns true if standard output is a pipe or socket whose other end is closed. */
 static bool reader_is_gone(void) {
   struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
   return poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP));

@@ -202,7 +202,7 @@ void ch_positional_count(const ch_command *command, int *least, int *most) {
   }
 }
 
-/* The n-th word of "MODEL [FILE]". */
+/* Writes the n-th word of "MODEL [FILE]". */
 static void positional_name(const ch_command *command, int n, char *name, size_t size) {
   const char *p = command->positional;
   while (n-- > 0) {

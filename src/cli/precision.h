@@ -8,7 +8,7 @@
 
 /* f32, f16, bf16; NULL-terminated, for an option's choices. */
 extern const char *const ch_element_type_names[];
-/* The precision of a name: "q8_0" and "f64" too. CH_PRECISION_DEFAULT of NULL. */
+/* Returns the precision of a name, also of "q8_0" and "f64"; CH_PRECISION_DEFAULT for NULL. */
 ch_precision ch_precision_of(const char *name);
 
 /* --compute: the arithmetic of large products, f32 or bf16, and its row in a command's options. */

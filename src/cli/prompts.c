@@ -34,7 +34,7 @@ static ch_status read_stream(FILE *stream, ch_text *text, ch_error *error) {
   return CH_OK;
 }
 
-/* A file, or standard input. */
+/* Reads a file, or standard input for "-". */
 static ch_status read_file(const char *path, ch_text *text, ch_error *error) {
   if (strcmp(path, "-") == 0) return read_stream(stdin, text, error);
   return ch_read_file(path, MOST_PROMPT_BYTES, &text->data, &text->size, error);

@@ -23,8 +23,8 @@ typedef struct ch_prompts {
 /* Reads one prompt: `text`, or the contents of `file` ("-" is standard input; one newline at the end is dropped). Both
    NULL: a prompt without text. */
 ch_status ch_prompts_read_one(const char *text, const char *file, ch_prompts *prompts, ch_error *error);
-/* One prompt a line. In a file whose name ends in .jsonl a line is a JSON string, or an object with the string "prompt"
-   and nothing else. */
+/* Reads one prompt per line. In a file whose name ends in .jsonl a line is a JSON string, or an object with
+ * the string "prompt" and nothing else. */
 ch_status ch_prompts_read_lines(const char *path, ch_prompts *prompts, ch_error *error);
 /* Tokenizes the prompts; each begins with the tokens that begin a text. */
 ch_status ch_prompts_encode(ch_prompts *prompts, const ch_tokenizer *tokenizer, ch_error *error);

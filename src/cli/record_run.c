@@ -44,7 +44,7 @@ void ch_run_recorder_end(ch_run_recorder *keeper) {
   keeper->path = NULL;
 }
 
-/* The training run of a directory, or the figures of a model that was evaluated. */
+/* Records the training run of a directory, or the figures of an evaluated model. */
 static ch_status keep(const ch_run_recorder *keeper, const char *directory, const ch_model *model,
                       const char *json, const char *name, ch_error *error) {
   ch_runs *runs = NULL;

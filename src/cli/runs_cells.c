@@ -6,7 +6,6 @@
 
 #include "base/json.h"
 
-/* Text as a cell: control characters become '?', what is too long ends in "...". */
 void ch_put_cell(ch_cell to, const char *text) {
   size_t length = strlen(text), kept = length < CH_CELL ? length : CH_CELL - 4;
   while (kept < length && kept > 0 && ((unsigned char)text[kept] & 0xC0) == 0x80) kept--;

@@ -60,7 +60,7 @@ static void put_row(const ch_run_record *run, ch_cell *row) {
 
 /* --- rows that look the same -------------------------------------------------------------------------------- */
 
-/* How the run of a row was set up, as text; malloc'd. */
+/* Returns how the run of a row was set up, as text; malloc'd. */
 static char *look_of(ch_cell *row) {
   ch_text text = {0};
   for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
@@ -125,7 +125,7 @@ static bool tell_apart(list *l) {
 
 /* --- the table ---------------------------------------------------------------------------------------------- */
 
-/* The row of `run`, or of the headings if it is negative. */
+/* Writes the row of `run`, or of the headings if it is negative. */
 static void put_line(list *l, int64_t run, ch_table *table) {
   ch_cell cell;
   for (int c = 0; c < FIXED; c++)

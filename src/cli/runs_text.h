@@ -7,14 +7,15 @@
 
 #include "base/text.h"
 
-/* A line for each run that was found. Settings that differ between runs whose lines would look the same have columns of
-   their own (cli/runs_table.c). */
+/* Writes a line for each run that was found. If lines would look alike, the settings that differ get columns
+ * (cli/runs_table.c). */
 void ch_runs_table(const ch_run_list *found, ch_text *text);
-/* Everything about one run but its curves. */
+/* Writes everything about one run except its curves. */
 void ch_runs_page(const ch_run_record *run, ch_text *text);
-/* The differences between runs: a line for each setting or result, a column for each run. */
+/* Writes the differences between runs: a line for each setting or result, a column for each run. */
 void ch_runs_differences(const ch_run_list *found, ch_text *text);
-/* Like ch_runs_differences, as JSON: {"runs": [ids], "differences": {key: [values]}}; NULL when memory is out. */
+/* Converts the differences to JSON: {"runs": [ids], "differences": {key: [values]}}; NULL when out of
+ * memory. */
 json_t *ch_runs_differences_json(const ch_run_list *found);
 
 #endif

@@ -35,7 +35,8 @@ typedef struct ch_training_view {
   bool stopping;                      /* a signal arrived, and its effect was printed */
 } ch_training_view;
 
-/* The ch_train_event_sink and the ch_stop_test of ch_train_settings whose `user` is a ch_training_view. */
+/* Show an event, and return true if training should stop: callbacks of ch_train_settings whose `user` is a
+ * ch_training_view. */
 bool ch_training_show(const ch_train_event *event, void *view);
 bool ch_training_stops(void *view);
 /* Prints the report of ch_train as a line. */

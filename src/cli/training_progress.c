@@ -16,7 +16,8 @@ static const char *unit_of(const ch_training_view *view) {
   return view->start.images ? "images" : "tokens";
 }
 
-/* A checkpoint has 12 bytes per parameter, so saving that of a large model can need a minute. */
+/* Returns true after a signal, and announces a large checkpoint: with 12 bytes per parameter, saving it can
+ * need a minute. */
 bool ch_training_stops(void *context) {
   ch_training_view *view = context;
   const double slow_bytes = 256e6, bytes = 12 * (double)view->start.parameters;
@@ -62,7 +63,7 @@ static void show_share(ch_training_view *view, double share) {
                      (long long)view->start.steps, 100 * share);
 }
 
-/* A loss in words: "perplexity 3.21", or "top-1 61.2 %, top-5 95.0 %". */
+/* Writes a loss in words: "perplexity 3.21", or "top-1 61.2 %, top-5 95.0 %". */
 static const char *quality(double loss, double top1, double top5, char *buffer, size_t size) {
   if (top1 >= 0)
     snprintf(buffer, size, "top-1 %.2f %%, top-5 %.2f %%", 100 * top1, 100 * top5);
@@ -157,7 +158,7 @@ static void put_run(const ch_training_view *view, const json_t *report, ch_text 
   ch_text_printf(text, ", %s %s/s\n", ch_format_count(number(report, rate, 0), speed, sizeof speed), unit);
 }
 
-/* A figure of both models and the difference; nothing where they have none. */
+/* Writes a figure of both models and the difference; nothing if one has none. */
 static void put_difference(const char *name, const char *key, int decimals, const json_t *model,
                            const json_t *control, ch_table *table) {
   double a = number(model, key, NAN), b = number(control, key, NAN);

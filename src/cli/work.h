@@ -15,7 +15,7 @@ typedef struct ch_work {
 
 /* Starts the progress line on standard error and the watch for signals. */
 void ch_work_begin(ch_work *work, const char *what);
-/* A ch_progress whose `user` is the ch_work: shows the share that is done; false after a signal. */
+/* Shows the share that is done; a ch_progress whose `user` is the ch_work. Returns false after a signal. */
 bool ch_work_progress(int64_t done, int64_t total, void *work);
 /* Ends the progress line and the watch. Returns `status`; the message of CH_ERROR_INTERRUPTED becomes "interrupted;
    nothing was written". */

@@ -32,7 +32,7 @@ static const char *letter(unsigned on) {
   return on == CH_ON_Q ? "q" : on == CH_ON_K ? "k" : "v";
 }
 
-/* A tensor by its name in a layer, given in two parts ("k_proj" and ".weight"), or -1. */
+/* Finds a tensor of a layer by its name in two parts ("k_proj" and ".weight"); -1 if there is none. */
 static int find_layer_param(const ch_params *params, int layer, const char *stem, const char *suffix) {
   char name[NAME];
   snprintf(name, sizeof name, "model.layers.%d.self_attn.%.64s%.32s", layer, stem, suffix);
@@ -150,7 +150,7 @@ void ch_choose_model_type(ch_config *config) {
 
 /* --- folding ---------------------------------------------------------------------------------------------------- */
 
-/* The numbers of a tensor in F32, in the arena. */
+/* Converts a tensor to F32, in the arena. */
 static float *real(fold_job *f, const ch_tensor *tensor) {
   const ch_kernels *kernels = ch_kernels_best(CH_F32);
   int64_t count = ch_tensor_count(tensor);
@@ -159,7 +159,7 @@ static float *real(fold_job *f, const ch_tensor *tensor) {
   return data;
 }
 
-/* rows [heads * stride, columns] from [components * stride, columns]. */
+/* Mixes rows [components stride, columns] into rows [heads stride, columns]. */
 static ch_status mix_rows(fold_job *f, const ch_state_rows *p, int mix, ch_tensor *rows) {
   const ch_tensor *weight = &f->model->weights.tensors[mix];
   int64_t heads = weight->shape[0], inner = weight->shape[1];
@@ -174,7 +174,7 @@ static ch_status mix_rows(fold_job *f, const ch_state_rows *p, int mix, ch_tenso
                      f->error);
 }
 
-/* The `size` rows from `offset` of every head become T times themselves. */
+/* Multiplies the `size` rows from `offset` of every head by its map T. */
 static ch_status knock_rows(fold_job *f, const ch_state_rows *p, int knock, ch_tensor *rows) {
   int64_t columns = rows->rank == 2 ? rows->shape[1] : 1, heads = rows->shape[0] / p->stride;
   const ch_tensor *map = &f->model->weights.tensors[knock];
@@ -206,7 +206,7 @@ static ch_status fold_state(fold_job *f, const ch_state_rows *p, bool *changed, 
   return knock_rows(f, p, knock, rows);
 }
 
-/* One tensor of a projection, through the modules of all states that it makes. */
+/* Folds the modules of all states of a projection into one of its tensors. */
 static ch_status fold_tensor(fold_job *f, const ch_state_rows *made, int count, int first,
                              const char *suffix) {
   int from = find_layer_param(&f->model->params, f->layer, made[first].name, suffix);

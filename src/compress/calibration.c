@@ -50,7 +50,8 @@ typedef struct watch {
 
 /* --- which nodes to look at -------------------------------------------------------------------------------------- */
 
-/* "model.layers.3.self_attn.q_proj.weight" -> 3 and the number of q_proj among the wanted; -1 for other names. */
+/* Returns the layer and the index of q_proj among the wanted for "model.layers.3.self_attn.q_proj.weight"; -1
+ * for other names. */
 static int wanted_projection(const ch_calibration *calibration, const char *label, int *layer) {
   int end = 0;
   if (sscanf(label, "model.layers.%d.self_attn.%n", layer, &end) != 1 || !end) return -1;
@@ -62,7 +63,7 @@ static int wanted_projection(const ch_calibration *calibration, const char *labe
   return -1;
 }
 
-/* The block with that norm between its attention and its FFN, or -1. */
+/* Returns the block that has this norm between its attention and its FFN, or -1. */
 static int block_inside(const ch_calibration *calibration, const char *label) {
   int layer, end = 0;
   bool named = sscanf(label, "model.layers.%d.post_attention_layernorm.weight%n", &layer, &end) == 1 && end;
@@ -94,7 +95,7 @@ static ch_status new_input(ch_calibration *calibration, int64_t n, ch_error *err
   return CH_OK;
 }
 
-/* The input of a projection that the graph has: its own, or one that was met with another projection. */
+/* Assigns a slot to a projection's input. Projections with one input share a slot. */
 static ch_status note_projection(watch *w, const ch_node *node, int layer, int projection) {
   ch_calibration *calibration = w->calibration;
   int count = calibration->names_count;
@@ -146,7 +147,7 @@ static ch_status look_through(watch *w, const ch_graph *graph) {
 
 /* --- sums -------------------------------------------------------------------------------------------------------- */
 
-/* Where the data of a batch is added. */
+/* The sums that the data of a batch is added to. */
 typedef struct destination {
   watch *watch;
   input *input;    /* or NULL */
@@ -217,7 +218,7 @@ static ch_status seen(void *context, const ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* Every rank gets the sums over all ranks. */
+/* Gives every rank the sums over all ranks. */
 static void share_sums(const watch *w) {
   ch_calibration *calibration = w->calibration;
   size_t width = (size_t)w->model->config.hidden_size;
@@ -251,7 +252,7 @@ static ch_status finish_sums(ch_calibration *calibration, ch_error *error) {
 
 /* --- drift ------------------------------------------------------------------------------------------------------- */
 
-/* Mean outputs through the final norm, into x [layers, D]. */
+/* Writes the mean outputs, through the final norm, to x [layers, D]. */
 static void normalise(const ch_calibration *calibration, const ch_model *model, float *x) {
   int64_t width = model->config.hidden_size;
   const float *weight = model->weights.tensors[ch_params_find(&model->params, "model.norm.weight")].data;
@@ -271,7 +272,7 @@ static double log_of_sum(const float *logits, int64_t count) {
   return most + log(sum);
 }
 
-/* KL(p || q) of the token distributions that two rows of logits give. */
+/* Returns KL(p || q) of the token distributions of two rows of logits. */
 static double divergence(const float *p, const float *q, int64_t count) {
   double p_norm = log_of_sum(p, count), q_norm = log_of_sum(q, count), sum = 0;
   for (int64_t i = 0; i < count; i++) {
@@ -317,7 +318,8 @@ static ch_status measure_drift(watch *w) {
 
 /* --- the public side --------------------------------------------------------------------------------------------- */
 
-/* Drift and shares are taken from the residual stream before its norms. */
+/* Checks that norms come before their blocks: drift and shares are measured in the residual stream before its
+ * norms. */
 static ch_status check_norms(const ch_config *config, ch_error *error) {
   bool plain = config->residual_multiplier == 1 && config->logits_scaling == 1 && !config->parallel_residual;
   if (strcmp(config->norm, "rmsnorm") == 0 && config->norm_placement == CH_NORM_PRE && plain) return CH_OK;

@@ -21,7 +21,7 @@ typedef struct ch_calibration_options {
 ch_status ch_calibrate(const ch_model *model, const int32_t *tokens, int64_t count,
                        const ch_calibration_options *options, ch_calibration **calibration, ch_error *error);
 void ch_calibration_free(ch_calibration *calibration);
-/* The mean loss on the text, and the tokens it is of. */
+/* Returns the mean loss on the text; ch_calibration_tokens returns its number of tokens. */
 double ch_calibration_loss(const ch_calibration *calibration);
 int64_t ch_calibration_tokens(const ch_calibration *calibration);
 

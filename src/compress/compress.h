@@ -1,7 +1,7 @@
 /* Shared by the methods of compression: their input, their output and their report.
  *
- * A method takes a model that is open (its matrices stay mapped), works on one matrix at a time, and gives another
- * model, whose unchanged tensors are in the old one's mapping. */
+ * A method reads an open model (its matrices stay mapped), works on one matrix at a time, and returns a new model. Its
+ * unchanged tensors are in the old one's mapping. */
 #ifndef CH_COMPRESS_COMPRESS_H
 #define CH_COMPRESS_COMPRESS_H
 
@@ -17,15 +17,16 @@ typedef struct ch_autocorrelation {
 } ch_autocorrelation;
 
 typedef struct ch_calibration ch_calibration; /* calibration.h makes it */
-/* Of the input of `projection` ("q_proj") in `layer`; NULL if it was not requested. */
+/* Returns the autocorrelation of the input of `projection` ("q_proj") in `layer`; NULL if it was not
+ * requested. */
 const ch_autocorrelation *ch_calibration_of(const ch_calibration *calibration, int layer,
                                             const char *projection);
-/* How far the token-averaged output of block l + 1 is from that of block l, for l = 0 ... layers - 2, as a KL
-   divergence of the next-token distributions that the final norm and the head make of them; NULL when it was
-   not measured. */
+/* Returns [layers - 1] distances: how far the token-averaged output of block l + 1 is from that of block l,
+ * as a KL divergence of the next-token distributions after the final norm and the head. NULL if it was not
+ * measured. */
 const double *ch_calibration_drift(const ch_calibration *calibration);
-/* [layers] E|a|^2 / E|x + a|^2 where a block's attention adds a to the stream x: the share of the stream that
-   comes from this attention. Measured with the drift; NULL without. */
+/* Returns [layers] E|a|^2 / E|x + a|^2 for an attention that adds a to the stream x: its share of the stream.
+ * Measured together with the drift; NULL without. */
 const double *ch_calibration_shares(const ch_calibration *calibration);
 
 /* Called before and after each piece of work; done and total count in one unit. Not CH_OK stops the method

@@ -5,8 +5,9 @@
 
 #include "compress/truncation.h"
 
-/* The output's error enters the stream as it is; a value's is averaged over the positions that are attended to; those
- * of queries and keys pass the softmax, and a key's is the same for all queries. Measured (docs/shrink-a-model.md). */
+/* Returns how much an error counts. An output's error enters the stream as it is. A value's is averaged over
+ * the positions that are attended to. Those of queries and keys pass the softmax, and a key's affects all
+ * queries. Measured (docs/shrink-a-model.md). */
 static double importance_of(const char *projection) {
   if (strcmp(projection, "o_proj") == 0) return 3;
   return strcmp(projection, "k_proj") == 0 ? 2 : 1;

@@ -4,10 +4,10 @@
 
 #include "compress/matrices.h"
 
-/* *weight of |(W' - W) R|^2: 1 with options->unweighted. Otherwise that error is taken relative to |W R|^2, times the
- * share that the layer's attention has of the stream it is added to (where calibration measured it), times 3 for the
- * output projection and 2 for keys. calibration may be NULL: R = 1. `whole` is room for the matrix [out, in], which
- * it then holds; untouched with options->unweighted. */
+/* Sets the *weight of |(W' - W) R|^2: 1 with options->unweighted. Otherwise the error is relative to |W R|^2,
+ * times the layer's attention's share of the stream (if calibration measured it), times 3 for the output
+ * projection and 2 for keys. calibration may be NULL: R = 1. `whole` [out, in] receives the matrix; it is
+ * untouched with options->unweighted. */
 ch_status ch_error_weight(const ch_model *model, const ch_matrix *matrix, const ch_calibration *calibration,
                           const ch_compress_options *options, double *whole, double *weight, ch_error *error);
 

@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 
-/* drift [layers - 1]: how far layer l + 1 is from layer l; NULL: groups of equal size (the first ones one larger). Of
- * all ways to cut `layers` into `groups` groups the one whose steps inside groups sum to the least, then whose
- * largest group is smallest. spans [groups][2]: first and last layer of each. */
+/* Cuts `layers` into `groups` groups so that the steps inside groups have the smallest sum and, among equal
+ * sums, the largest group is smallest. drift [layers - 1]: how far layer l + 1 is from layer l; NULL: groups
+ * of equal size (the first ones one larger). spans [groups][2]: first and last layer of each. */
 ch_status ch_group_layers(const double *drift, int layers, int groups, uint16_t spans[][2], ch_error *error);
 
 #endif

@@ -32,7 +32,8 @@ static void swap(double *a, double *b, int64_t count) {
   }
 }
 
-/* LAPACK's eigenvectors are columns of a column-major matrix, which are rows of ours, the smallest first. */
+/* Computes eigenvectors as rows, the smallest first. LAPACK returns them as columns of a column-major
+ * matrix. */
 ch_status ch_eigen(int64_t n, double *a, double *values, bool vectors, ch_error *error) {
   int failed = (int)LAPACKE_dsyevd(LAPACK_COL_MAJOR, vectors ? 'V' : 'N', 'L', (lapack_int)n, a,
                                    (lapack_int)n, values);

@@ -8,18 +8,19 @@
 
 #include "base/error.h"
 
-/* C [m, n] = op(A) op(B) (+ C when accumulate), op by the transpose flags; row strides lda, ldb and n. */
+/* Computes C [m, n] = op(A) op(B) (+ C if accumulate), with op by the transpose flags and row strides lda,
+ * ldb and n. */
 void ch_multiply(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const double *a,
                  int64_t lda, const double *b, int64_t ldb, double *c, bool accumulate);
-/* C [n, n] += X X^T of X [n, k]; all of C is filled. */
+/* Adds X X^T of X [n, k] to C [n, n]; all of C is filled. */
 void ch_multiply_self(int64_t n, int64_t k, const double *x, double *c);
 /* Eigenvalues [n] of a symmetric matrix, the largest first; a [n, n] becomes its eigenvectors, one per row in
    that order, or is destroyed if they are not wanted. */
 ch_status ch_eigen(int64_t n, double *a, double *values, bool vectors, ch_error *error);
-/* The lower R [n, n], zeros above, with A = R R^T. A singular A gets a ridge on its diagonal, relative to the mean of
-   that: *ridge is what was added, 0 if nothing. */
+/* Computes the lower R [n, n], zeros above, with A = R R^T. A singular A gets a ridge on its diagonal,
+ * relative to the diagonal's mean. *ridge receives it, 0 if there was none. */
 ch_status ch_cholesky(int64_t n, const double *a, double *r, double *ridge, ch_error *error);
-/* X [m, n] becomes X R^-1 with a lower R [n, n]. */
+/* Replaces X [m, n] by X R^-1 with a lower R [n, n]. */
 void ch_divide_by_factor(int64_t m, int64_t n, const double *r, double *x);
 
 #endif

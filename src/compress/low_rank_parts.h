@@ -11,7 +11,7 @@ enum { CH_TENSOR_NAME_SIZE = 160 };
 /* Tells the caller of a method how far it is; CH_OK to go on. */
 ch_status ch_compress_tell(const ch_compress_options *options, const char *what, double done, double total,
                            ch_error *error);
-/* The tensor of a matrix' own first factor, "model.layers.{l}.self_attn.{name}{stem}.a.weight". */
+/* Writes the name of a matrix' own first factor, "model.layers.{l}.self_attn.{name}{stem}.a.weight". */
 void ch_first_factor_name(const ch_matrix *matrix, const char *stem, char name[CH_TENSOR_NAME_SIZE]);
 /* Truncates M [count * out, in], the matrices of `count` layers above each other, to `rank`. Writes, rounded, the first
    factor a [rank, in] of all of them as the tensor `first`, and each one's second factor b [out, rank] as

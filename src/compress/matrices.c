@@ -60,7 +60,7 @@ static int by_layer(const void *a, const void *b) {
   return x->layer != y->layer ? x->layer - y->layer : x->row - y->row;
 }
 
-/* The largest ratio that is possible: a rank of one for every matrix. */
+/* Fails if the ratio is above the largest possible one, which leaves rank one for every matrix. */
 static ch_status check_budget(const ch_matrices *list, const ch_compress_options *options, const char *where,
                               ch_error *error) {
   int64_t least = list->others;

@@ -21,16 +21,16 @@ typedef struct ch_matrices {
   int64_t budget; /* and those that what becomes of `rows` may have for options->ratio */
 } ch_matrices;
 
-/* Every projection that options->keep does not name. Fails when the model has shared projections or residuals (they
- * must be written out before), when a name is none of the model's, when nothing is left or the ratio is out of
- * reach. */
+/* Lists every projection that options->keep does not name. Fails if the model has shared projections or
+ * residuals (materialise them first), if a name is none of the model's, if nothing is left or the ratio is
+ * out of reach. */
 ch_status ch_matrices_list(const ch_model *model, const ch_compress_options *options, ch_matrices *matrices,
                            ch_error *error);
 void ch_matrices_free(ch_matrices *matrices);
-/* The relative cost of decomposing a matrix, for progress. */
+/* Returns the relative cost of decomposing a matrix, for progress. */
 double ch_matrix_work(const ch_matrix *matrix);
-/* `count` elements of the matrix from element `first` on, as doubles. In models of more than CH_LARGE_WEIGHTS the
- * mapped memory is let go of. */
+/* Reads `count` elements of the matrix from element `first` on, as doubles. In models of more than
+ * CH_LARGE_WEIGHTS it releases the mapped memory. */
 void ch_matrix_read(const ch_model *model, const ch_matrix *matrix, int64_t first, int64_t count,
                     double *values);
 

@@ -36,7 +36,8 @@ ch_status ch_gram_of_matrices(const ch_model *model, const ch_matrix *const *mat
   return CH_OK;
 }
 
-/* w of mean square 1. None is below a thousandth of the largest: coefficients are divided by them. */
+/* Computes w with mean square 1. None is below a thousandth of the largest, because coefficients are divided
+ * by them. */
 static void find_weights(int count, const double *squares, double *weights) {
   double most = 0, sum = 0;
   for (int l = 0; l < count; l++) most = fmax(most, squares[l]);
@@ -73,7 +74,7 @@ void ch_atoms_free(ch_atoms *atoms) {
   *atoms = (ch_atoms){0};
 }
 
-/* W_l - sum over m of P[l, m] w_m / w_l W_m with P = U_S U_S^T. */
+/* Computes W_l - sum over m of P[l, m] w_m / w_l W_m with P = U_S U_S^T. */
 ch_status ch_atoms_missing(const ch_model *model, const ch_matrix *const *matrices, const ch_atoms *atoms,
                            int kept, int l, double *missing, ch_error *error) {
   int count = atoms->count;
@@ -96,7 +97,7 @@ ch_status ch_atoms_missing(const ch_model *model, const ch_matrix *const *matric
   return status;
 }
 
-/* 1 / s_s; 0 for directions with no variance. */
+/* Returns 1 / s_s; 0 for directions without variance. */
 static double inverse_length(const ch_atoms *atoms, int s) {
   return atoms->values[s] > 1e-24 * atoms->values[0] && atoms->values[s] > 0 ? 1 / sqrt(atoms->values[s]) : 0;
 }

@@ -10,7 +10,7 @@
 
 #include "compress/matrices.h"
 
-/* tr(W_l^T W_m) [count, count] of matrices of one shape; they are read piece by piece. */
+/* Computes tr(W_l^T W_m) [count, count] of matrices of one shape. It reads them piece by piece. */
 ch_status ch_gram_of_matrices(const ch_model *model, const ch_matrix *const *matrices, int count,
                               double *gram, ch_error *error);
 
@@ -22,18 +22,18 @@ typedef struct ch_atoms {
   double scale;    /* of the stored atoms: sqrt(mean |W_l|^2) */
 } ch_atoms;
 
-/* gram [count, count] of the matrices as they are; squares [count] w^2, what their errors count for. Release with
-   ch_atoms_free. */
+/* Finds the atoms. gram [count, count] is of the unscaled matrices, squares [count] w^2 are the weights of
+ * their errors. Release with ch_atoms_free. */
 ch_status ch_atoms_find(int count, const double *gram, const double *squares, ch_atoms *atoms,
                         ch_error *error);
 void ch_atoms_free(ch_atoms *atoms);
-/* W_l minus its approximation by S atoms, [out, in]. */
+/* Computes W_l minus its approximation by S atoms, [out, in]. */
 ch_status ch_atoms_missing(const ch_model *model, const ch_matrix *const *matrices, const ch_atoms *atoms,
                            int kept, int l, double *missing, ch_error *error);
 /* Writes S atoms as `name` and every layer's coefficients. */
 ch_status ch_atoms_write(const ch_model *model, const ch_matrix *const *matrices, const ch_atoms *atoms,
                          int kept, const char *name, ch_compressed_model *compressed, ch_error *error);
-/* W_l minus its approximation by the stored atoms and coefficients. */
+/* Computes W_l minus its approximation by the stored atoms and coefficients. */
 ch_status ch_atoms_missing_written(const ch_model *model, const ch_matrix *matrix, int kept, const char *name,
                                    const ch_compressed_model *compressed, double *missing, ch_error *error);
 

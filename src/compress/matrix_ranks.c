@@ -36,8 +36,7 @@ double ch_error_left(const ch_ranked_matrix *matrices, int count) {
 
 /* --- proportions -------------------------------------------------------------------------------------------------- */
 
-/* The ranks, not whole, that spend the budget in proportion: those that would have less than `least` have that, those
- * that would have more than all have all, and the others share what is left. */
+/* Returns a matrix' fractional rank in proportion to its part, at least `least` and at most all. */
 static double exact_rank(const ch_ranked_matrix *m, double part, double scale, int64_t least) {
   return fmin(fmax(scale * part, (double)least), (double)m->most);
 }
@@ -50,7 +49,7 @@ static double spent_at(const ch_ranked_matrix *matrices, const double *parts, in
   return sum;
 }
 
-/* The largest scale that the budget pays for, by bisection. */
+/* Finds the largest scale within the budget, by bisection. */
 static double settle_scale(const ch_ranked_matrix *matrices, const double *parts, int count, int64_t least,
                            int64_t budget) {
   double low = 0, high = 0;
@@ -144,7 +143,7 @@ static void choose_cheapest(ch_ranked_family *families, int count) {
   }
 }
 
-/* The error that is left with the choices as they are, or -1. */
+/* Ranks the members of the current choices. Returns the remaining error, or -1 if the budget is too small. */
 static double rank(const ch_ranked_family *families, int count, int64_t budget, ch_ranked_matrix *members) {
   int all = 0;
   for (int f = 0; f < count; f++) {
@@ -160,7 +159,7 @@ static double rank(const ch_ranked_family *families, int count, int64_t budget, 
   return ch_error_left(members, all);
 }
 
-/* The lowest price at which the budget is enough; false when there is none. */
+/* Finds the lowest price at which the budget is enough. Returns false if there is none. */
 static bool settle_price(ch_ranked_family *families, int count, int64_t budget) {
   double low = 0, high = 0;
   for (int f = 0; f < count; f++)

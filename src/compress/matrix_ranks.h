@@ -1,4 +1,4 @@
-/* Which matrix gets which rank, when all of them share one budget of parameters. */
+/* Assigns ranks to matrices that share one budget of parameters. */
 #ifndef CH_COMPRESS_MATRIX_RANKS_H
 #define CH_COMPRESS_MATRIX_RANKS_H
 
@@ -23,8 +23,8 @@ int64_t ch_allocate_ranks(ch_ranked_matrix *matrices, int count, int64_t budget)
  * are not read. Returns what is left. */
 int64_t ch_proportional_ranks(ch_ranked_matrix *matrices, const double *parts, int count, int64_t least,
                               int64_t budget);
-/* The part of a matrix [out, in] by CH_RANKS_SHARE: the rank at which its factors have as many parameters as it; by
-   CH_RANKS_PROJECTION: the rank that it can have. */
+/* Returns a matrix' [out, in] part of the ranks. By CH_RANKS_SHARE it is the rank at which its factors have
+ * as many parameters as the matrix, by CH_RANKS_PROJECTION the largest rank. */
 double ch_rank_part(ch_ranks rule, int64_t out, int64_t in);
 /* One of the ways to write a family of matrices: what it costs before any rank, and what ranks are worth then. */
 typedef struct ch_ranked_choice {
@@ -42,7 +42,7 @@ typedef struct ch_ranked_family {
  * gets all families' members, one family after the other, with their ranks. Returns the error that is left, or -1
  * when even the cheapest choices cost more than the budget. */
 double ch_choose_and_rank(ch_ranked_family *families, int count, int64_t budget, ch_ranked_matrix *members);
-/* The error that is left: sum over matrices of weight times the values behind the rank. */
+/* Returns the remaining error: the sum over matrices of weight times the values beyond the rank. */
 double ch_error_left(const ch_ranked_matrix *matrices, int count);
 
 #endif

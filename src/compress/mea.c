@@ -24,7 +24,7 @@ typedef struct work {
 
 /* --- the configuration ------------------------------------------------------------------------------------------- */
 
-/* h' of a layer; G: left as it is. */
+/* Returns h' of a layer; G if the layer is unchanged. */
 static int64_t kept(const work *w, int64_t layer) {
   int64_t heads = w->options->component_heads[layer];
   return heads ? heads : w->model->config.num_key_value_heads;
@@ -41,7 +41,7 @@ static ch_status check_heads(const work *w) {
   return CH_OK;
 }
 
-/* One number for a span of layers where that says it, else a list. */
+/* Describes the mix by one number for a span of layers if possible, else by a list. */
 static ch_status set_mix(const work *w, ch_head_mix *mix) {
   int64_t layers = w->model->config.num_hidden_layers, groups = w->model->config.num_key_value_heads;
   int64_t first = 0, last = layers - 1;
@@ -89,7 +89,7 @@ static const char *letter_of(unsigned state) {
 
 enum { WEIGHT, BIAS, MIX, PARTS };
 
-/* Parameter rows of the factors of a layer's mixed heads; bias is -1 if there is none. */
+/* Finds the parameter rows of the factors of a layer's mixed heads; bias is -1 if there is none. */
 static void factor_rows(const work *w, int layer, unsigned state, int rows[PARTS]) {
   const ch_params *params = &w->compressed->model.params;
   rows[WEIGHT] = find_projection(params, layer, letter_of(state), "_proj.weight");

@@ -99,7 +99,8 @@ static bool is_wide(const ch_pca *pca) {
   return wide;
 }
 
-/* One group of all layers, and several of fewer; of wide matrices, where each attempt needs seconds, fewer. */
+/* Lists numbers of groups: one of all layers, and several smaller ones. Wide matrices get fewer, because each
+ * attempt needs seconds. */
 static void list_groupings(search *s) {
   static const int counts[] = {1, 2, 3, 4, 6, 8}, few[] = {1, 4};
   const ch_pca *pca = s->pca;
@@ -130,8 +131,8 @@ static void add_choice(family_search *l, int kept) {
   l->kept[l->count++] = kept;
 }
 
-/* Numbers of atoms that a family may have, rising where ranks are searched: few, some, all but a few, and all, which
- * leave no residual. */
+/* Lists numbers of atoms that a family may have. If ranks are searched they rise: few, some, all but a few,
+ * and all, which leave no residual. */
 static void list_atoms(const ch_pca *pca, family_search *l) {
   int all = l->family.count, asked = (int)pca->options->atoms;
   const ch_matrix *m = pca->sorted[l->family.first];
@@ -171,7 +172,7 @@ static ch_status add_to_pool(search *s, const ch_pca_family *family) {
 
 /* --- looking ----------------------------------------------------------------------------------------------------- */
 
-/* The singular values of every member's residual after the first `kept` atoms. */
+/* Computes the singular values of every member's residual after the first `kept` atoms. */
 static ch_status look(ch_pca *pca, const ch_pca_family *family, const ch_atoms *atoms, int kept,
                       ch_ranked_matrix *members) {
   for (int l = 0; l < family->count; l++) {
@@ -210,15 +211,15 @@ static const family_search *looked_at_of(const search *s, const ch_pca_family *f
   return &s->pool[i];
 }
 
-/* The family's choice with so many atoms, at most one per layer. */
+/* Returns the family's choice with so many atoms, at most one per layer. */
 static int choice_of(const family_search *l, int atoms) {
   int kept = atoms < l->family.count ? atoms : l->family.count, i = 0;
   while (l->kept[i] != kept) i++;
   return i;
 }
 
-/* Every family has `atoms`, and residuals get ranks by the rule: the error that is left, -1 when the budget is too
- * small. */
+/* Computes the remaining error if every family has `atoms` and residuals get ranks by the rule; -1 if the
+ * budget is too small. */
 static ch_status weigh_alike(const search *s, ch_pca_family *families, int count, int atoms,
                              ch_ranked_matrix *ranks, double *error) {
   const ch_pca *pca = s->pca;
@@ -245,7 +246,8 @@ static ch_status weigh_alike(const search *s, ch_pca_family *families, int count
   return CH_OK;
 }
 
-/* Every family has the number of atoms and every matrix the rank that lower the error most: what is left, or -1. */
+/* Chooses the number of atoms of every family and the rank of every matrix that lower the error most. *error:
+ * the remaining error, or -1. */
 static ch_status weigh_freely(const search *s, ch_pca_family *families, int count, ch_ranked_family *weighed,
                               ch_ranked_matrix *ranks, double *error) {
   for (int f = 0; f < count; f++) {

@@ -1,5 +1,5 @@
-/* How a model is cut for Matrix PCA: the number of groups, and for every projection of every group (or for all of them
- * alike) the number of atoms, by which least is lost (MASA, "Matrix Weight-Sharing for Pretrained Models"). */
+/* Chooses the number of groups for Matrix PCA, and for every projection of every group (or for all of them
+ * alike) the number of atoms, so that least is lost (MASA, "Matrix Weight-Sharing for Pretrained Models"). */
 #ifndef CH_COMPRESS_PCA_SEARCH_H
 #define CH_COMPRESS_PCA_SEARCH_H
 
@@ -34,7 +34,7 @@ typedef struct ch_pca {
 
 /* Fills what is chosen; fails when no choice meets the ratio. `families` and `ranks` have room for list.count. */
 ch_status ch_pca_search(ch_pca *pca);
-/* The atoms of a family, from its part of the projection's Gram matrix. */
+/* Computes the atoms of a family from its part of the projection's Gram matrix. */
 ch_status ch_pca_atoms(const ch_pca *pca, const ch_pca_family *family, ch_atoms *atoms);
 const ch_autocorrelation *ch_pca_inputs(const ch_pca *pca, const ch_matrix *matrix);
 ch_status ch_pca_tell(ch_pca *pca, const char *what);

@@ -1,4 +1,5 @@
-/* Which of a model's tensors are stored in 16 bits or block-quantised to 8, 6 or 4 bits, and in which type. */
+/* Chooses which of a model's tensors are stored in 16 bits or block-quantised to 8, 6 or 4 bits, and in which
+ * type. */
 #ifndef CH_COMPRESS_QUANTISE_H
 #define CH_COMPRESS_QUANTISE_H
 
@@ -11,7 +12,8 @@ typedef struct ch_quantised_sizes {
       left; /* matrices in the requested type; as Q8_0 or F16 because their rows are not whole blocks; unchanged */
 } ch_quantised_sizes;
 
-/* The type of one tensor, which is stored as `stored`, by the rule below; counts it in *sizes. */
+/* Returns the type of a tensor that is stored as `stored`, by the rule of ch_quantise_types, and counts it in
+ * *sizes. */
 ch_dtype ch_quantised_type(const ch_param *row, ch_dtype stored, ch_dtype dtype, bool keep_embedding,
                            ch_quantised_sizes *sizes);
 

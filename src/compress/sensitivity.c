@@ -165,8 +165,8 @@ ch_status ch_choose_layers(const ch_sensitivity *s, int choice, int64_t count, i
   return CH_OK;
 }
 
-/* After each layer the least sum of changes for every number of heads saved so far ("saved and more" is one place), and
-   the choice that led there: -1 is the layer as it is. */
+/* The least sum of changes after each layer, for every number of heads saved so far ("saved and more" is one
+ * place), and the choice that led there; -1: the layer is unchanged. */
 typedef struct table {
   int64_t places; /* saved + 1 */
   double *sum;    /* [layers + 1, places] */
@@ -191,7 +191,8 @@ static void fill_row(const ch_sensitivity *s, table *t, int64_t layer) {
   }
 }
 
-/* Back from the last layer: of the places that lead to `at` by the row's choice, the best. */
+/* Reads the best path back from the last layer: among the places from which the row's choice leads to `at`,
+ * the best. */
 static void read_back(const ch_sensitivity *s, const table *t, int64_t *heads) {
   int64_t at = t->places - 1;
   for (int64_t l = s->layers - 1; l >= 0; l--) {

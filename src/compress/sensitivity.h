@@ -1,5 +1,5 @@
-/* How much the loss changes when one layer alone has fewer key and value heads (MEA Figure 8), and what to choose
- * then. */
+/* Measures how much the loss changes when one layer alone has fewer key and value heads (MEA Figure 8), and
+ * chooses heads by it. */
 #ifndef CH_COMPRESS_SENSITIVITY_H
 #define CH_COMPRESS_SENSITIVITY_H
 
@@ -27,18 +27,19 @@ typedef struct ch_sensitivity_options {
   ch_rank_group *ranks; /* ch_text_pass_options' */
 } ch_sensitivity_options;
 
-/* calibration: if given, errors of outputs decide which components remain; or NULL. Layers outside first ... last
- * have 0. */
+/* Measures how sensitive layers are to fewer heads. calibration may be NULL; if given, errors of outputs
+ * decide which components remain. Layers outside first ... last have 0. */
 ch_status ch_sensitivity_measure(const ch_model *model, const ch_calibration *calibration,
                                  const int32_t *tokens, int64_t count, const ch_sensitivity_options *options,
                                  ch_sensitivity *sensitivity, ch_error *error);
 void ch_sensitivity_free(ch_sensitivity *sensitivity);
 
-/* heads [layers]: the `count` layers whose compression to choice `choice` costs least get that h', the others G. */
+/* Fills heads [layers]: h' of choice `choice` for the `count` layers whose compression costs least, G for the
+ * others. */
 ch_status ch_choose_layers(const ch_sensitivity *sensitivity, int choice, int64_t count, int64_t *heads,
                            ch_error *error);
-/* heads [layers]: an h' for every layer so that at least `saved` heads go in all (of keys, and as many of values),
- * the sum of changes being the least; or a sentence on how many can. */
+/* Fills heads [layers] with an h' for every layer, so that at least `saved` heads are removed (of keys, and
+ * as many of values) with the least sum of changes. If that is impossible, the error says how many can be. */
 ch_status ch_choose_heads(const ch_sensitivity *sensitivity, int64_t saved, int64_t *heads, ch_error *error);
 
 #endif

@@ -45,7 +45,7 @@ static int matrix_group(const work *w, const ch_matrix *m) {
   return w->group_size > 0 ? (int)(m->layer / w->group_size) : m->layer;
 }
 
-/* Matrix `i` and those after it that share its first factor; they have one number of inputs. */
+/* Collects matrix `i` and the later ones that share its first factor. They have equal numbers of inputs. */
 static ch_status collect_family(work *w, int i, bool *taken, const ch_matrix **members) {
   const ch_matrix *m = &w->list.rows[i];
   family *f = &w->families[w->family_count++];
@@ -98,8 +98,8 @@ static ch_status inputs_of(const work *w, const ch_matrix *m, const ch_autocorre
                  m->layer);
 }
 
-/* The mean of E[x x^T] over the family's layers: their inputs in one sum, as the paper's stacked X has it. *c is NULL
-   without calibration; *own holds what was allocated, or NULL. */
+/* Computes the mean of E[x x^T] over the family's layers, as the paper's stacked X has it. *c is NULL without
+ * calibration; *own holds what was allocated, or NULL. */
 static ch_status inputs_of_family(const work *w, const family *f, ch_autocorrelation *sum, float **own,
                                   const ch_autocorrelation **c) {
   *own = NULL;
@@ -150,7 +150,7 @@ static ch_status measure_family(work *w, const family *f, ch_ranked_matrix *rank
   return status;
 }
 
-/* One unit for each, because a factor needs one, then the others where they are worth most. */
+/* Gives each factor the one rank that it needs, then the remaining ones where they reduce the error most. */
 static ch_status search_ranks(work *w) {
   int64_t left = w->list.budget;
   for (int f = 0; f < w->family_count; f++) {
@@ -203,7 +203,7 @@ static void put_groups(const work *w, ch_sharing *sharing) {
   }
 }
 
-/* The new model: factors in place of matrices. */
+/* Begins the new model, with factors in place of matrices. */
 static ch_status begin_svd(work *w) {
   ch_config config = w->model->config;
   config.sharing = (ch_sharing){.type = CH_SHARING_LOW_RANK, .projection_count = w->list.name_count};
@@ -222,7 +222,7 @@ static ch_status begin_svd(work *w) {
   return status;
 }
 
-/* The rows of the report; a factor of several layers is none's own. */
+/* Adds a family's matrices to the report. A factor of several layers is counted once, in `shared`. */
 static ch_status note(work *w, const family *f, int64_t rank) {
   const double *missing = w->matrix;
   bool shared = is_shared(w, f->members[0]);

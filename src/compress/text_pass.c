@@ -140,7 +140,7 @@ ch_status ch_text_pass_agree(ch_text_pass *pass, ch_status status, ch_error *err
 
 /* --- running ---------------------------------------------------------------------------------------------------- */
 
-/* share: of the round. Every rank tells how far all are. */
+/* Reports progress: `share` of the current round. Every rank reports the progress of all. */
 static ch_status told(ch_text_pass *pass, double share, ch_error *error) {
   const ch_text_pass_options *o = &pass->options;
   int64_t left = pass->windows - pass->first, round = pass->sequences * ranks_of(pass);
@@ -152,7 +152,7 @@ static ch_status told(ch_text_pass *pass, double share, ch_error *error) {
                  error);
 }
 
-/* While it waits for other ranks. */
+/* Returns true if the pass should stop while it waits for other ranks. */
 static bool stops(void *context) {
   ch_text_pass *pass = context;
   return told(pass, pass->share, NULL) != CH_OK;
@@ -167,7 +167,7 @@ static ch_status take_losses(void *context, const void *data, size_t bytes, ch_e
   return ch_fail(error, CH_ERROR_NUMERIC, "the model's loss on the calibration text is not finite");
 }
 
-/* The windows of this rank's batch: `count` from `at` on. */
+/* Runs the `count` windows from `at` on, this rank's batch. */
 static ch_status run_batch(ch_text_pass *pass, ch_runner_call *call, ch_error *error) {
   const void *losses = NULL;
   int64_t rows = pass->count * pass->length;

@@ -23,17 +23,18 @@ ch_status ch_text_pass_create(const ch_model *model, const int32_t *tokens, int6
                               const ch_text_pass_options *options, ch_text_pass **pass, ch_error *error);
 void ch_text_pass_free(ch_text_pass *pass);
 /* Runs all windows with `tensors` (the model's own, or others of the same shapes). *loss is the mean over the
- * predicted tokens, the same on all ranks. observer may be NULL. With several ranks each runs a batch of windows of
- * its own at a time, and what the observer adds up comes by ch_text_pass_collect. */
+ * predicted tokens, equal on all ranks. observer may be NULL. Each of several ranks runs one batch of windows
+ * at a time; what the observer adds up arrives by ch_text_pass_collect. */
 ch_status ch_text_pass_run(ch_text_pass *pass, const ch_tensor *tensors, const ch_observer *observer,
                            double *loss, ch_error *error);
-/* For an observer, at a node that all batches have: `data` [rows * row_bytes] of this batch goes to one rank, which
- * `number` decides, and is taken there in the order of batches. row_bytes 0: it is `fixed_bytes`, whatever the rows. */
+/* Sends `data` [rows row_bytes] of this batch to a rank chosen by `number`, which adds the batches in order.
+ * An observer calls it, at a node that all batches have. row_bytes 0: the data has `fixed_bytes`, whatever
+ * the rows. */
 ch_status ch_text_pass_collect(ch_text_pass *pass, int64_t number, const void *data, size_t row_bytes,
                                size_t fixed_bytes, ch_collector_take *take, void *context, ch_error *error);
-/* After a run, on every rank: broadcasts the result of rank `number`. */
+/* Broadcasts the result of rank `number` after a run. Every rank calls it. */
 void ch_text_pass_share(ch_text_pass *pass, int64_t number, void *data, size_t bytes);
-/* On every rank, before a run that one of them may have to call off: a failure of one is one of all. */
+/* Agrees before a run: if one rank fails, all do. Every rank calls it. */
 ch_status ch_text_pass_agree(ch_text_pass *pass, ch_status status, ch_error *error);
 /* Tokens that one run goes through. */
 int64_t ch_text_pass_tokens(const ch_text_pass *pass);

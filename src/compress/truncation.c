@@ -17,7 +17,7 @@ static double *widen_to_double(const ch_autocorrelation *c) {
   return wide;
 }
 
-/* M E[x x^T] [out, in], or NULL when out of memory. */
+/* Returns M E[x x^T] [out, in]; NULL when out of memory. */
 static double *times_autocorrelation(int64_t out, int64_t in, const double *m, const ch_autocorrelation *c) {
   double *wide = widen_to_double(c), *product = room(out, in);
   if (wide && product) ch_multiply(false, false, out, in, in, m, in, wide, in, product, false);
@@ -37,7 +37,7 @@ double ch_whitened_square(int64_t out, int64_t in, const double *m, const ch_aut
   return sum > 0 ? sum : 0;
 }
 
-/* M E[x x^T] M^T [out, out]. */
+/* Computes M E[x x^T] M^T [out, out]. */
 static ch_status square_by_rows(int64_t out, int64_t in, const double *m, const ch_autocorrelation *c,
                                 double *square, ch_error *error) {
   if (!c) {
@@ -55,7 +55,7 @@ static ch_status square_by_rows(int64_t out, int64_t in, const double *m, const 
   return CH_OK;
 }
 
-/* R^T M^T M R [in, in], and M R and R on the way. */
+/* Computes R^T M^T M R [in, in], and saves M R and R. */
 static ch_status square_by_columns(const double *m, const ch_autocorrelation *c, ch_truncation *t,
                                    double *square, ch_error *error) {
   t->whitened = room(t->out, t->in);

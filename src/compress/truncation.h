@@ -16,14 +16,14 @@ typedef struct ch_truncation {
   double error;         /* |M R|^2 */
 } ch_truncation;
 
-/* M [out, in]; c NULL: R = 1. Release with ch_truncation_free. */
+/* Decomposes M [out, in]; c NULL: R = 1. Release with ch_truncation_free. */
 ch_status ch_truncation_find(int64_t out, int64_t in, const double *m, const ch_autocorrelation *c,
                              bool vectors, ch_truncation *truncation, ch_error *error);
 void ch_truncation_free(ch_truncation *truncation);
-/* a [rank, in] and b [out, rank] of the M that it was found for. */
+/* Computes a [rank, in] and b [out, rank] of `m`, the matrix that the truncation was found for. */
 void ch_truncation_factors(const ch_truncation *truncation, const double *m, int64_t rank, double *a,
                            double *b);
-/* |M R|^2 of any M, tr(M E[x x^T] M^T); |M|^2 when c is NULL. -1 when out of memory. */
+/* Returns |M R|^2 of any M, tr(M E[x x^T] M^T); |M|^2 if c is NULL. -1 when out of memory. */
 double ch_whitened_square(int64_t out, int64_t in, const double *m, const ch_autocorrelation *c);
 
 #endif

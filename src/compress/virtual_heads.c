@@ -73,7 +73,8 @@ static double inner(const float *a, const float *b, int64_t n) {
   return sums[0] + sums[1] + sums[2] + sums[3];
 }
 
-/* gram [G, G] of a head's rows in `left` and `right` [G d, columns]: symmetric where right = left C. */
+/* Adds the products of heads' rows in `left` and `right` [G d, columns] to gram [G, G]. It is symmetric
+ * because right = left C. */
 static void products(const ch_head_factors *f, const float *left, const float *right, int64_t columns,
                      double *gram) {
   int64_t size = f->dim * columns;
@@ -86,7 +87,8 @@ static void products(const ch_head_factors *f, const float *left, const float *r
     }
 }
 
-/* E[(W_g x + b_g) . (W_j x + b_j)] = tr(W_g C W_j^T) + b_g . W_j m + b_j . W_g m + b_g . b_j with the mean m of x. */
+/* Computes E[(W_g x + b_g) . (W_j x + b_j)] = tr(W_g C W_j^T) + b_g . W_j m + b_j . W_g m + b_g . b_j with
+ * the mean m of x. */
 static ch_status weighted_gram(const ch_head_factors *f, const ch_autocorrelation *x, double *gram,
                                ch_error *error) {
   int64_t rows = f->heads * f->dim, d = f->dim;
@@ -117,7 +119,8 @@ static ch_status weighted_gram(const ch_head_factors *f, const ch_autocorrelatio
   return status;
 }
 
-/* The loss of a Gram matrix' trace if only the first 1 ... G columns of V remain: tr(K) - tr(V^T K V). */
+/* Computes the share of a Gram matrix' trace that is lost if only the first 1 ... G columns of V remain:
+ * tr(K) - tr(V^T K V). */
 static void losses(const ch_head_factors *f, const double *gram, double *lost) {
   int64_t n = f->heads;
   double trace = 0, kept = 0;
@@ -218,7 +221,8 @@ void ch_head_factors_free(ch_head_factors *f) {
 
 /* --- putting together -------------------------------------------------------------------------------------------- */
 
-/* to [rows, d columns] = matrix [rows, G] times the heads `from` [G, d columns], in double sums. */
+/* Computes `to` [rows, d columns] = matrix [rows, G] times the heads `from` [G, d columns], in double
+ * sums. */
 static void combine(const ch_head_factors *f, int64_t rows, const double *matrix, const float *from,
                     int64_t columns, float *to) {
   int64_t size = f->dim * columns;
@@ -237,7 +241,7 @@ static void combine_all(const ch_head_factors *f, int64_t rows, const double *ma
   if (f->bias) combine(f, rows, matrix, f->bias, 1, bias);
 }
 
-/* The factor by which component j is divided and its column of the mix multiplied. */
+/* Returns the factor by which component j is divided and its column of the mix multiplied. */
 static double scale_of(const ch_head_factors *f, int64_t j) {
   return f->values[j] > least_value * f->values[0] ? f->values[j] : 1;
 }

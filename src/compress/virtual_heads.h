@@ -22,14 +22,15 @@ typedef struct ch_head_factors {
                                  all -1 without calibration */
 } ch_head_factors;
 
-/* state: CH_ON_K or CH_ON_V; calibration may be NULL. Release with ch_head_factors_free. */
+/* Finds the factors of a layer's heads. state: CH_ON_K or CH_ON_V; calibration may be NULL. Release with
+ * ch_head_factors_free. */
 ch_status ch_head_factors_find(const ch_model *model, int layer, unsigned state,
                                const ch_calibration *calibration, ch_head_factors *factors, ch_error *error);
 void ch_head_factors_free(ch_head_factors *factors);
-/* h' component heads [h' d, D], their biases [h' d] (where there are some) and the mix [G, h']. */
+/* Writes h' component heads [h' d, D], their biases [h' d] (if there are any) and the mix [G, h']. */
 ch_status ch_head_factors_keep(const ch_head_factors *factors, int64_t components, float *weight, float *bias,
                                float *mix, ch_error *error);
-/* The matrix [G d, D] (and bias) that h' components make. */
+/* Writes the matrix [G d, D] (and bias) that h' components approximate. */
 ch_status ch_head_factors_rebuild(const ch_head_factors *factors, int64_t components, float *weight,
                                   float *bias, ch_error *error);
 

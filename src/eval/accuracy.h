@@ -1,4 +1,4 @@
-/* How well a model classifies images: accuracies and loss over a set of them. */
+/* Measures how well a model classifies images: accuracies and loss over a set of them. */
 #ifndef CH_EVAL_ACCURACY_H
 #define CH_EVAL_ACCURACY_H
 
@@ -13,9 +13,10 @@ typedef struct ch_accuracy {
   double loss;       /* mean cross entropy */
 } ch_accuracy;
 
-/* Over a split of the set, which is fitted to the model; as they are, without augmentation. most: images at most, 0 for
-   all. `progress`, which may be NULL, is called between batches with the images done and in total; false stops with
-   CH_ERROR_INTERRUPTED. Errors: images that do not fit, CH_ERROR_NUMERIC when the loss is not finite. */
+/* Fits the set to the model and measures accuracy over a split of it, without augmentation. most: images at
+ * most, 0 for all. `progress`, which may be NULL, is called between batches with the images done and in
+ * total; false stops with CH_ERROR_INTERRUPTED. Errors: images that do not fit, CH_ERROR_NUMERIC when the
+ * loss is not finite. */
 ch_status ch_accuracy_of(const ch_model *model, ch_image_set *set, ch_image_split split, int64_t most,
                          ch_progress progress, void *user, ch_accuracy *accuracy, ch_error *error);
 

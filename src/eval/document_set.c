@@ -47,7 +47,7 @@ void ch_document_set_close(ch_document_set *set) {
   *set = (ch_document_set){0};
 }
 
-/* A position at or after `from` between two words; the size if there is none. */
+/* Returns a position at or after `from` between two words; the size if there is none. */
 static size_t cut_after(const ch_document *document, size_t from) {
   for (size_t i = from; i + 2 < document->size; i++) {
     size_t offset = ch_cut_offset((const unsigned char *)document->text + i);

@@ -21,13 +21,15 @@ void ch_document_set_close(ch_document_set *set);
    at least one document, or an error says that the text is too short. */
 ch_status ch_document_set_split(ch_document_set *set, double share, ch_document_set *rest, ch_error *error);
 
-/* The token between two documents: the tokenizer's end token, else the configuration's; -1 when there is none. */
+/* Returns the token between two documents: the tokenizer's end token, else the configuration's; -1 if there
+ * is none. */
 int32_t ch_token_between(const ch_tokenizer *tokenizer, const ch_config *config);
-/* The default window: the model's context, at most 1024 tokens. */
+/* Returns the default window: the model's context, at most 1024 tokens. */
 int64_t ch_window_of(const ch_config *config);
 /* Tokens that a model can see at once: its context, or its sliding window. */
 int64_t ch_longest_window(const ch_config *config);
-/* CH_ERROR_ARGUMENT for more, where positions do not go on beyond them, and for a negative number. */
+/* Fails with CH_ERROR_ARGUMENT if the window is negative or, in models whose positions end, above
+ * ch_longest_window. */
 ch_status ch_window_check(const ch_config *config, int64_t window, ch_error *error);
 
 #endif

@@ -35,14 +35,15 @@ typedef struct ch_document_perplexity {
 ch_status ch_encode_joined(const ch_tokenizer *tokenizer, const ch_document *documents, int64_t count,
                            int32_t end_token, int64_t most, ch_ids *ids, ch_error *error);
 
-/* documents [count] in the order of the text; end_token: -1 = nothing between them. Of the settings, window, stride
- * (here neither is 0), limit, ranks, progress and user count. Errors: CH_ERROR_ARGUMENT when fewer than two tokens
- * are there, or window and stride do not fit. */
+/* Measures the perplexity of tokens. documents [count] are in the order of the text; end_token: -1 = nothing
+ * between them. Of the settings, it uses window, stride (neither is 0 here), limit, ranks, progress and user.
+ * Errors: CH_ERROR_ARGUMENT when there are fewer than two tokens, or window and stride do not fit. */
 ch_status ch_token_perplexity_of(ch_scorer *scorer, const ch_tokenizer *tokenizer,
                                  const ch_document *documents, int64_t count, int32_t end_token,
                                  const ch_evaluate_settings *settings, ch_token_perplexity *result,
                                  ch_error *error);
-/* prefix: the id of the token of context. Documents without a token are left out. */
+/* Measures the perplexity of documents. prefix: the id of the token of context. Documents without a token are
+ * left out. */
 ch_status ch_document_perplexity_of(ch_scorer *scorer, const ch_tokenizer *tokenizer,
                                     const ch_document *documents, int64_t count, int32_t prefix,
                                     const ch_evaluate_settings *settings, ch_document_perplexity *result,

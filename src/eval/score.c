@@ -123,7 +123,7 @@ static ch_status take_shape(ch_scorer *scorer, int64_t sequences, int64_t length
 
 /* --- batches ------------------------------------------------------------------------------------------------- */
 
-/* Padding follows a window's end: no token before it sees it, and none of it is predicted. */
+/* Fills a row and pads it. No token of the window sees the padding, and none of the padding is predicted. */
 static void fill_row(const ch_score_window *window, int64_t rows, int32_t *tokens, int32_t *targets) {
   int64_t inputs = window->length - 1;
   memcpy(tokens, window->tokens, (size_t)inputs * sizeof *tokens);
@@ -151,7 +151,7 @@ static ch_status scoring_interrupted(const score_job *s, int64_t done, ch_error 
                  (long long)done, (long long)s->total);
 }
 
-/* With several ranks, each does about the same amount of work. */
+/* Reports progress over all ranks. Each does about the same amount of work. */
 static ch_status report_scored(score_job *s, int64_t done, ch_error *error) {
   done *= ch_rank_count(s->shared.ranks);
   if (done > s->total) done = s->total;
@@ -183,7 +183,7 @@ static bool stops(void *context) {
   return report_scored(r->s, done_in(r), NULL) != CH_OK;
 }
 
-/* Runs windows order[0] ... order[count - 1], all of `rows` padded rows. */
+/* Runs windows order[0] ... order[count - 1], each padded to `rows` rows. */
 static ch_status run_batch(score_job *s, const int64_t *order, int64_t count, int64_t rows, ch_error *error) {
   ch_scorer *scorer = s->scorer;
   CH_TRY(take_shape(scorer, count, rows, error));
@@ -219,7 +219,7 @@ typedef struct window_rows {
   int64_t rows, index;
 } window_rows;
 
-/* Longest first, so that memory is reserved once; equal ones in the caller's order. */
+/* Sorts the longest first, so that memory is reserved once; equal ones stay in the caller's order. */
 static int longer_first(const void *pa, const void *pb) {
   const window_rows *a = pa, *b = pb;
   if (a->rows != b->rows) return a->rows < b->rows ? 1 : -1;

@@ -18,21 +18,21 @@ typedef struct ch_score_window {
 
 typedef struct ch_scorer ch_scorer;
 
-/* The model must outlive the scorer. */
+/* Creates a scorer. The model must outlive it. */
 ch_status ch_scorer_create(const ch_model *model, ch_scorer **scorer, ch_error *error);
 void ch_scorer_free(ch_scorer *scorer);
-/* From now on every window goes through a cache of these types: tokens see the states of those before them, and their
- * own, as decoding does. */
+/* Sends every later window through a cache of these types. Tokens see the cached states of earlier tokens and
+ * their own, as in decoding. */
 void ch_scorer_use_cache(ch_scorer *scorer, ch_cache_types types);
-/* From now on ch_scorer_run is called by all ranks with the same windows: each runs some of the batches, and all have
- * the sums and the status. NULL: this process alone. */
+/* Divides later batches among ranks. All ranks must then call ch_scorer_run with the same windows, and all
+ * get the sums and the status. NULL: this process alone. */
 void ch_scorer_share(ch_scorer *scorer, ch_rank_group *ranks);
-/* A hash of windows. Ranks compare it to check that their windows are equal. */
+/* Returns a hash of windows. Ranks compare it to check that their windows are equal. */
 uint64_t ch_windows_hash(const ch_score_window *windows, int64_t count);
-/* nll[i]: the sum of -log p over the predicted tokens of window i. Windows of similar length run together, padded.
-   `progress`, which may be NULL, is called between passes with the predictions done and in total; false stops with
-   CH_ERROR_INTERRUPTED. Errors: CH_ERROR_ARGUMENT for an id outside the vocabulary, CH_ERROR_NUMERIC when a loss is not
-   finite. */
+/* Scores windows: nll[i] is the sum of -log p over the predicted tokens of window i. Windows of similar
+ * length run together, padded. `progress`, which may be NULL, is called between passes with the predictions
+ * done and in total; false stops with CH_ERROR_INTERRUPTED. Errors: CH_ERROR_ARGUMENT for an id outside the
+ * vocabulary, CH_ERROR_NUMERIC when a loss is not finite. */
 ch_status ch_scorer_run(ch_scorer *scorer, const ch_score_window *windows, int64_t count, double *nll,
                         ch_progress progress, void *user, ch_error *error);
 

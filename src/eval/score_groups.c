@@ -74,7 +74,7 @@ static ch_status find_pass(group_scorer *s, int64_t sequences, int64_t length, c
   return ch_pass_table_find(s->passes, &shape, runner, error);
 }
 
-/* Room for the tokens of a pass, which are all padding then. */
+/* Makes room for the tokens of a pass and fills it with padding. */
 static ch_status clear_tokens(group_scorer *s, int64_t count, ch_error *error) {
   if (count > s->room) {
     free(s->tokens);
@@ -94,7 +94,7 @@ static ch_status groups_interrupted(const group_scorer *s, ch_error *error) {
                  (long long)s->total);
 }
 
-/* With several ranks, each does about the same amount of work. */
+/* Reports progress over all ranks. Each does about the same amount of work. */
 static ch_status report_groups(group_scorer *s, ch_error *error) {
   int64_t done = least(s->done * ch_rank_count(s->shared.ranks), s->total);
   bool goes_on = !s->progress || s->progress(done, s->total, s->user);
@@ -112,7 +112,7 @@ static bool stops(void *context) {
   return report_groups(context, NULL) != CH_OK;
 }
 
-/* Runs the tokens after what the cache holds; scores [sequences, length, 2]. */
+/* Runs the tokens after those in the cache; scores [sequences, length, 2]. */
 static ch_status run_pass(group_scorer *s, int64_t sequences, int64_t length, const float **scores,
                           ch_error *error) {
   ch_runner *runner;
@@ -135,7 +135,7 @@ static ch_status run_pass(group_scorer *s, int64_t sequences, int64_t length, co
 
 /* --- the cache ----------------------------------------------------------------------------------------------- */
 
-/* A cache of at least so many sequences, and so many tokens per sequence. */
+/* Makes the cache hold at least so many sequences, and so many tokens per sequence. */
 static ch_status take_cache(group_scorer *s, int64_t sequences, int64_t capacity, ch_error *error) {
   if (s->cache && s->cache->sequences >= sequences && s->cache->capacity >= capacity) return CH_OK;
   const ch_cache_types types = ch_cache_of(CH_F32);
@@ -143,7 +143,8 @@ static ch_status take_cache(group_scorer *s, int64_t sequences, int64_t capacity
   return ch_engine_whole_cache(&s->engine, &s->model->config, sequences, capacity, &types, &s->cache, error);
 }
 
-/* The tokens that every sequence holds before a pass; sequences that are not part of it hold none. */
+/* Sets the number of tokens that every sequence holds before a pass. Sequences that are not part of it hold
+ * none. */
 static void set_lengths(group_scorer *s, group *const *batch, int64_t count, bool behind_beginning) {
   for (int64_t i = 0; i < s->cache->sequences; i++)
     s->cache->length[i] = i >= count ? 0 : (int32_t)(behind_beginning ? batch[i]->shared : s->prefix);
@@ -166,7 +167,7 @@ static ch_status run_prefix(group_scorer *s, const int32_t *tokens, ch_error *er
 
 /* --- a batch ------------------------------------------------------------------------------------------------- */
 
-/* The beginnings of the groups, into the cache. */
+/* Runs the beginnings of the groups into the cache. */
 static ch_status run_beginnings(group_scorer *s, group *const *batch, int64_t count, ch_error *error) {
   int64_t rows = 0;
   const float *scores;
@@ -200,7 +201,8 @@ static ch_status read_scores(group_scorer *s, const group *g, int64_t index, con
   return CH_OK;
 }
 
-/* Continuation `place` of every group that has so many: the first `count` of the batch. */
+/* Runs one continuation of each of the first `count` groups of the batch; member [count] are their
+ * windows. */
 static ch_status run_continuations(group_scorer *s, group *const *batch, int64_t count, const int64_t *member,
                                    ch_error *error) {
   int64_t rows = 0;
@@ -227,7 +229,7 @@ static ch_status run_continuations(group_scorer *s, group *const *batch, int64_t
   return report_groups(s, error);
 }
 
-/* The window of a group whose place is `place` when the longest comes first. */
+/* Returns the window of a group whose place is `place` when the longest comes first. */
 static int64_t by_length(const group_scorer *s, const group *g, int64_t place) {
   for (int64_t i = 0; i < g->count; i++) {
     int64_t length = s->windows[g->first + i].length, before = 0;
@@ -256,7 +258,7 @@ static ch_status run_batch(group_scorer *s, group *const *batch, int64_t count, 
 
 /* --- runs of groups that begin alike ------------------------------------------------------------------------- */
 
-/* Longest beginnings first, so that memory is reserved once; then by continuations. */
+/* Sorts by the longest beginning first, so that memory is reserved once, then by continuations. */
 static int longer_first(const void *pa, const void *pb) {
   const group *a = *(group *const *)pa, *b = *(group *const *)pb;
   int64_t x = round_up(a->shared, BEGINNING_STEP), y = round_up(b->shared, BEGINNING_STEP);
@@ -271,7 +273,7 @@ static int more_first(const void *pa, const void *pb) {
   return (a->first > b->first) - (a->first < b->first);
 }
 
-/* How many groups from `order` on make a batch. */
+/* Returns how many groups from `order` on make a batch. */
 static int64_t batch_size(const group_scorer *s, group *const *order, int64_t count) {
   int64_t rows = order[0]->shared - s->prefix, longest = 0, i = 0;
   if (rows < 1) rows = 1;
@@ -285,7 +287,7 @@ static int64_t batch_size(const group_scorer *s, group *const *order, int64_t co
   return i;
 }
 
-/* The cache that the batches of a run need: sequences, and tokens per sequence. */
+/* Computes the cache that the batches of a run need: sequences, and tokens per sequence. */
 static void measure_batches(const group_scorer *s, int64_t count, int64_t *sequences, int64_t *capacity) {
   for (int64_t first = 0, size; first < count; first += size) {
     size = batch_size(s, s->order + first, count - first);
@@ -310,7 +312,7 @@ static void give_to_owner(group_scorer *s, group *const *batch, int64_t count) {
       s->owners[batch[i]->first + w] = ch_shared_owner(&s->shared, s->batches);
 }
 
-/* The groups order[0] ... order[count - 1], which all begin with `prefix` tokens. */
+/* Runs the groups order[0] ... order[count - 1], which all begin with `prefix` tokens. */
 static ch_status run_ordered(group_scorer *s, int64_t count, int64_t prefix, ch_error *error) {
   int64_t sequences = 1, capacity = 1;
   if (count == 0) return CH_OK;
@@ -339,7 +341,7 @@ static int64_t common(const int32_t *a, const int32_t *b, int64_t most) {
   return n;
 }
 
-/* How many groups from g on share a prefix, and its tokens. */
+/* Returns how many groups from g on share a prefix; *prefix: its tokens. */
 static int64_t find_run(const group_scorer *s, int64_t g, int64_t groups, int64_t *prefix) {
   const int32_t *tokens = s->windows[s->groups[g].first].tokens;
   int64_t shared = s->groups[g].shared, i = g + 1;
@@ -413,7 +415,7 @@ static ch_status prepare_groups(group_scorer *s, const int64_t *starts, int64_t 
   return CH_OK;
 }
 
-/* The scores of all ranks, and how many tokens went through the model. */
+/* Collects the scores of all ranks, and how many tokens went through the model. */
 static ch_status join_windows(group_scorer *s, int64_t windows, ch_error *error) {
   ch_rank_group *ranks = s->shared.ranks;
   CH_TRY(ch_shared_join(&s->shared, s->owners, windows, s->scores, sizeof *s->scores, error));

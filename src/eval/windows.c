@@ -20,7 +20,8 @@ static ch_status add_window(ch_windows *windows, ch_score_window window, ch_erro
   return CH_OK;
 }
 
-/* Window k holds tokens [k stride, k stride + window). The first token of all is never predicted. */
+/* Adds windows: window k holds tokens [k stride, k stride + window). The first token of all is never
+ * predicted. */
 ch_status ch_windows_strided(ch_windows *windows, const int32_t *tokens, int64_t count, int64_t window,
                              int64_t stride, ch_error *error) {
   int64_t predicted = 1;
@@ -32,7 +33,7 @@ ch_status ch_windows_strided(ch_windows *windows, const int32_t *tokens, int64_t
   return CH_OK;
 }
 
-/* A window with `window` inputs spans window + 1 tokens. */
+/* Adds rolling windows. A window with `window` inputs spans window + 1 tokens. */
 ch_status ch_windows_rolling(ch_windows *windows, const int32_t *tokens, int64_t count, int64_t window,
                              ch_error *error) {
   for (int64_t predicted = 1; predicted < count;) {

@@ -1,4 +1,4 @@
-/* How a long sequence is cut into windows that a model can see at once, so that each token is predicted once. */
+/* Cuts a long sequence into windows that a model can see at once, so that each token is predicted once. */
 #ifndef CH_EVAL_WINDOWS_H
 #define CH_EVAL_WINDOWS_H
 
@@ -18,9 +18,9 @@ void ch_windows_free(ch_windows *windows);
 ch_status ch_windows_strided(ch_windows *windows, const int32_t *tokens, int64_t count, int64_t window,
                              int64_t stride, ch_error *error);
 
-/* The rolling windows of lm-evaluation-harness with one token of context: tokens [count] is the prefix token and the
-   document. Every window has at most `window` inputs and begins one token before the first that it predicts; only the
-   last one reaches back further, to be as long as the others. */
+/* Adds the rolling windows of lm-evaluation-harness with one token of context: tokens [count] is the prefix
+ * token and the document. Every window has at most `window` inputs and begins one token before the first that
+ * it predicts. Only the last one reaches back further, to be as long as the others. */
 ch_status ch_windows_rolling(ch_windows *windows, const int32_t *tokens, int64_t count, int64_t window,
                              ch_error *error);
 

@@ -43,8 +43,8 @@ struct ch_activations {
 
 /* --- names ------------------------------------------------------------------------------------------------------ */
 
-/* The parameter that gives a weight its name: the weight itself; for a computed weight, the first of its parameters
- * that belongs to a layer, else any. */
+/* Returns the parameter that names a weight: the weight itself or, if it is computed, its first parameter in
+ * a layer, else its first one. */
 static const ch_node *named_parameter(const ch_node *weight) {
   const ch_node *found = NULL;
   if (weight->kind == CH_NODE_PARAM) return weight;
@@ -68,8 +68,8 @@ static bool writes_stream(const ch_params *params, const ch_node *weight) {
   return false;
 }
 
-/* "q_proj" of "model.layers.3.self_attn.q_proj.weight", "q_proj.a" of "....q_proj.a.weight", "q_proj" of
-   "model.dictionary.q_proj.atoms". */
+/* Shortens a label: "model.layers.3.self_attn.q_proj.weight" becomes "q_proj", "....q_proj.a.weight" becomes
+ * "q_proj.a", "model.dictionary.q_proj.atoms" becomes "q_proj". */
 static void name_after(const char *label, char name[CH_ACTIVATION_NAME_SIZE]) {
   static const char *const prefixes[] = {".self_attn.", ".linear_attn.", ".mlp.", "model.dictionary."};
   static const char *const endings[] = {".weight", ".coefficients", ".atoms"};
@@ -159,7 +159,7 @@ static int64_t head_start(const ch_head_columns *columns, int64_t head, int64_t 
   return columns->offset + head * (columns->stride > 0 ? columns->stride : dim);
 }
 
-/* scale q k^T of every head, side by side, for all pairs in which the query sees the key. */
+/* Computes scale q k^T of every head for all pairs in which the query sees the key. */
 static ch_status make_scores(ch_activations *a, const ch_run *run, const ch_node *node, int64_t *count) {
   const ch_attend_spec *spec = ch_attend_spec_of(node);
   const float *q = ch_run_value(run, node->in[0]), *k = ch_run_value(run, node->in[1]);

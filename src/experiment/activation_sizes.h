@@ -20,14 +20,15 @@ typedef struct ch_activation {
 /* Passes of one text through the weights of one model. */
 typedef struct ch_activations ch_activations;
 
-/* tokens [sequences, length] must outlive it. The model must be one of text with norms in front of its halves. */
+/* Creates the measurement. tokens [sequences, length] must outlive it. The model must be one of text with
+ * norms in front of its halves. */
 ch_status ch_activations_create(const ch_config *config, const ch_params *params, const int32_t *tokens,
                                 int64_t sequences, int64_t length, ch_activations **activations,
                                 ch_error *error);
 void ch_activations_free(ch_activations *activations);
 /* Runs the text through `weights` [params->count], F32 in the host's memory. Changes count from the first call. */
 ch_status ch_activations_measure(ch_activations *activations, const ch_tensor *weights, ch_error *error);
-/* The measurements of the last call, in the order of computation. */
+/* Returns the measurements of the last call, in the order of computation. */
 const ch_activation *ch_activations_list(const ch_activations *activations, int *count);
 
 #endif

@@ -84,7 +84,7 @@ static ch_status read_made(comparison_job *c, planned_run *run, ch_error *error)
 
 /* --- making pieces ------------------------------------------------------------------------------------------------ */
 
-/* How a rank works on a piece; its context. */
+/* The context of the function that works on a piece. */
 typedef struct maker {
   ch_compare_setup *setup;
   const comparison_job *list; /* on the rank that leads */
@@ -223,14 +223,14 @@ static ch_status on_tuned(void *context, int index, const ch_outcome *outcome, c
   return CH_OK;
 }
 
-/* A model whose runs all belong to another part is not tuned here. */
+/* Returns true if all runs of a model belong to other parts. Such a model is not tuned here. */
 static bool is_elsewhere(const comparison_job *c, int model) {
   for (int i = 0; i < c->setup->comparison->planned; i++)
     if (c->runs[i].model == model && !c->runs[i].elsewhere) return false;
   return true;
 }
 
-/* The rates that other groups found are read from their runs. */
+/* Tunes the learning rates of this part's models. Rates that other groups found are read from their runs. */
 static ch_status tune_models(comparison_job *c, ch_error *error) {
   ch_compare_plan *plan = &c->setup->plan;
   int list[CH_COMPARE_MOST] = {0}, count = 0;
@@ -284,7 +284,7 @@ static ch_status plan_round(const ch_compare_setup *setup, int seeds, seed_round
   return status;
 }
 
-/* One more run for each model in the round. */
+/* Plans one more run of each model in the round. */
 static void add_round(comparison_job *c, const seed_round *next, uint64_t seed) {
   ch_compare_setup *setup = c->setup;
   for (int i = 0; i < setup->plan.count; i++)
@@ -339,7 +339,7 @@ static ch_status plan_runs(comparison_job *c, ch_error *error) {
   return CH_OK;
 }
 
-/* The part of rank 0. */
+/* Does the work of rank 0. */
 static ch_status compare_all(comparison_job *c, ch_error *error) {
   ch_compare_setup *setup = c->setup;
   ch_comparison *comparison = setup->comparison;

@@ -51,7 +51,7 @@ static ch_status read_widths(const char *text, width_list *list, ch_error *error
   return ch_fail(error, CH_ERROR_ARGUMENT, "{widths} has one width; give two or more");
 }
 
-/* The runs of a check as a comparison has them. */
+/* Returns the settings of the check's runs, as a comparison has them. */
 static ch_compare_settings runs_of(const ch_coordinate_settings *given) {
   ch_compare_settings runs = ch_compare_usual;
   runs.lineup = (ch_compare_lineup){.mechanisms = given->mechanisms,
@@ -87,7 +87,8 @@ static ch_shape_wishes wishes_of(const ch_coordinate_settings *s, int64_t width,
                            .parametrization = s->parametrization};
 }
 
-/* The heads of every model: the requested ones, or those that the narrowest model has in a comparison. */
+/* Returns the number of heads of every model: the requested one, or that of the narrowest model in a
+ * comparison. */
 static ch_status choose_heads(const ch_coordinate_settings *s, const width_list *list, int64_t *heads,
                               ch_error *error) {
   ch_config config;
@@ -164,7 +165,7 @@ typedef struct subject {
   double unit; /* of the residual stream: the size of the embeddings at step 0 */
 } subject;
 
-/* 0, then 1, 2 and 5 times powers of ten, and the last. */
+/* Chooses the steps to measure at: 0, then 1, 2 and 5 times powers of ten, and the last. */
 static void choose_points(check *c) {
   static const int64_t factors[] = {1, 2, 5};
   int64_t last = c->settings->steps;
@@ -178,7 +179,8 @@ static double *table(ch_arena *arena, int count) {
   return ch_arena_alloc(arena, (size_t)count * sizeof(double));
 }
 
-/* The activations of a mechanism, with tables of zeros. They are known after the first pass of its first model. */
+/* Lists a mechanism's activations, with tables of zeros. They are known after the first pass of its first
+ * model. */
 static ch_status list_activations(check *c, ch_coordinate_model *model, const ch_activation *list, int count,
                                   ch_error *error) {
   ch_arena *arena = &c->made->about.arena;
@@ -208,7 +210,7 @@ static int activation_index(const ch_coordinate_model *model, const char *name) 
   return -1;
 }
 
-/* The size of the embeddings, which come first. */
+/* Returns the size of the embeddings, or 1 if it is not known. */
 static double unit_of(const ch_activation *list, int count) {
   for (int i = 0; i < count; i++)
     if (strcmp(list[i].name, "embedding") == 0 && list[i].size > 0) return list[i].size;
@@ -237,7 +239,7 @@ static ch_status measure_activations(check *c, subject *s, int point, ch_error *
   return CH_OK;
 }
 
-/* The remaining measurements of a model whose loss is not finite. */
+/* Sets the remaining measurements of a model whose loss is not finite to NaN. */
 static void give_up(const check *c, const subject *s, int point) {
   for (int i = 0; i < c->made->models[s->mechanism].activation_count; i++)
     for (int p = point; p < c->point_count; p++)
@@ -262,7 +264,7 @@ static ch_status take_steps(check *c, subject *s, ch_error *error) {
   return CH_OK;
 }
 
-/* The beginning of the first batch; a part of a large batch is enough. */
+/* Returns how many sequences of the first batch are measured. Part of a large batch is enough. */
 static int64_t measured_sequences(const ch_compare_settings *s) {
   int64_t most = MOST_MEASURED_TOKENS / s->lineup.sequence;
   return s->training.batch < most ? s->training.batch : most > 1 ? most : 1;
@@ -378,7 +380,7 @@ static void settle_training(check *c, const ch_config *config) {
   training->dtype = s->training.type == CH_PRECISION_BF16 ? CH_BF16 : CH_F32;
 }
 
-/* The grid, for whoever reads the results. */
+/* Copies the grid into the results. */
 static ch_status fill_grid(check *c, ch_error *error) {
   const ch_compare_settings *s = &c->setup.settings;
   ch_coordinates *made = c->made;
@@ -406,7 +408,7 @@ static ch_status fill_grid(check *c, ch_error *error) {
   return CH_OK;
 }
 
-/* Of a setup's events, a check has those of its preparation. */
+/* Passes on the preparation events of a setup and ignores its other events. */
 static bool pass_on(const ch_compare_event *event, void *context) {
   const check *c = context;
   const ch_coordinate_event own = {.kind = CH_COORDINATE_EVENT_PREPARATION,

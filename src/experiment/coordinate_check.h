@@ -19,11 +19,11 @@ ch_status ch_coordinates_settings_check(const ch_coordinate_settings *settings, 
 ch_status ch_coordinates_make(const ch_coordinate_settings *settings, ch_coordinates *coordinates,
                               ch_error *error);
 
-/* The slope of log(sizes) against log(widths), by least squares over the sizes that are finite and above 0; NaN of
- * fewer than two. */
+/* Returns the slope of log(sizes) against log(widths), by least squares over the sizes that are finite and
+ * above 0. NaN if fewer than two are. */
 double ch_coordinate_slope(const int64_t *widths, const double *sizes, int count);
 
-/* The contents of results.json; the caller's (json_decref), NULL when out of memory. */
+/* Returns the contents of results.json; the caller's (json_decref), NULL when out of memory. */
 json_t *ch_coordinates_to_json(const ch_coordinates *coordinates);
 
 #endif

@@ -14,7 +14,8 @@
 #include "laws/scaling_law.h"
 #include "laws/size_law.h"
 
-/* All points of a table are used; of a run's log, those after the first tenth, as in a sweep. */
+/* Returns the first point to fit. A table counts from its first point, a run's log after its first tenth, as
+ * in a sweep. */
 static int first_point(const ch_fit_settings *settings, const ch_loss_curve *curve, bool table) {
   double skip = settings->skip >= 0      ? (double)settings->skip
                 : table || !curve->count ? 0

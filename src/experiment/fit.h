@@ -18,7 +18,7 @@ struct ch_fits {
 /* Reads PATH and fits. Release the arena of *fits, also on failure. */
 ch_status ch_fit_curves(const char *path, const ch_fit_settings *settings, ch_fits *fits, ch_error *error);
 
-/* The object of `crosshead fit --json`. The caller's (json_decref); NULL when out of memory. */
+/* Returns the object of `crosshead fit --json`. The caller's (json_decref); NULL when out of memory. */
 json_t *ch_fits_to_json(const ch_fits *fits);
 
 /* Adds what a reader of the law must know before using it, one sentence a line: that it does not fit, or what is not
@@ -26,13 +26,14 @@ json_t *ch_fits_to_json(const ch_fits *fits);
 void ch_scaling_law_warnings(const ch_scaling_law *law, ch_text *text);
 void ch_size_law_warnings(const ch_size_law *law, ch_text *text);
 
-/* The names of a law's exponent and scale of size, then of tokens: [4]. */
+/* Returns [4] names: exponent and scale of size, then of tokens. */
 const char *const *ch_size_law_names(ch_size_form form);
 
 /* Reads PATH and fits the law of size and tokens. */
 ch_status ch_fit_models(const char *path, const ch_fit_settings *settings, ch_size_law *law, ch_error *error);
 
-/* The object of `crosshead fit --law size --json`. The caller's (json_decref); NULL when out of memory. */
+/* Returns the object of `crosshead fit --law size --json`. The caller's (json_decref); NULL when out of
+ * memory. */
 json_t *ch_size_law_to_json(const char *file, const ch_size_law *law);
 
 #endif

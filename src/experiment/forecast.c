@@ -43,7 +43,8 @@ static int64_t steps_done(const ch_compare_setup *setup, const ch_train_options 
   return done;
 }
 
-/* Runs and their remaining steps. share_of [seeds, models]: only runs of the settings' part count; NULL: all. */
+/* Counts a model's runs and their remaining steps. With share_of [seeds, models], only runs of the settings'
+ * part count. */
 static ch_status count_runs(const ch_compare_setup *setup, const ch_planned_model *planned,
                             const ch_train_options *training, const int *share_of,
                             ch_mechanism_forecast *model, int64_t *steps, ch_error *error) {
@@ -94,7 +95,7 @@ static ch_status count_left(ch_compare_setup *setup, const ch_planned_model *pla
   return CH_OK;
 }
 
-/* Times steps of a model, of fewer sequences where whole ones would take long. */
+/* Times steps of a model, with fewer sequences if whole steps would be slow. */
 static ch_status time_model(ch_compare_setup *setup, const ch_planned_model *planned, work_left *l,
                             ch_error *error) {
   const double most_flops = 2e11; /* of a step, some seconds of a small machine */
@@ -176,7 +177,7 @@ static void add_models(ch_compare_forecast *forecast) {
   }
 }
 
-/* The models of one size; `size` names them where there are several, else it is 0. */
+/* Adds the forecast of one size. `size` names its models if there are several sizes, else it is 0. */
 static ch_status foresee_size(ch_compare_setup *setup, int64_t size, ch_compare_forecast *forecast,
                               ch_error *error) {
   forecast->images = ch_compare_on_images(setup);
@@ -231,7 +232,8 @@ static ch_status foresee_settings(const ch_compare_settings *settings, int64_t s
   return status;
 }
 
-/* Size by size; the vocabulary of the others is known when the comparison itself is prepared, and guessed before. */
+/* Forecasts a ladder size by size. The vocabulary is only known once the comparison itself was prepared;
+ * until then it is estimated. */
 static ch_status foresee_ladder(const ch_compare_settings *settings, ch_compare_forecast *forecast,
                                 ch_error *error) {
   int64_t sizes[CH_LADDER_MOST_RUNGS], base;

@@ -25,7 +25,7 @@ struct ch_compare_forecast {
 /* Release forecast->arena, also on failure. */
 ch_status ch_forecast_make(const ch_compare_settings *settings, ch_compare_forecast *forecast,
                            ch_error *error);
-/* A new object; NULL when out of memory. */
+/* Returns a new object; NULL when out of memory. */
 json_t *ch_forecast_to_json(const ch_compare_forecast *forecast);
 
 #endif

@@ -40,8 +40,8 @@ static double spread_of(const ch_model_result *run) {
   return run->train_spread;
 }
 
-/* The validation loss of a run where `share` of its tokens are trained, between two evaluations on a straight line
- * over the logarithm of tokens; NaN outside of them. */
+/* Returns a run's validation loss after `share` of its tokens, interpolated over the logarithm of tokens; NaN
+ * outside of the evaluations. */
 static double loss_at(const ch_model_result *run, double share) {
   double tokens = share * (double)run->tokens_trained;
   for (int p = 1; p < run->validation_points; p++) {
@@ -91,7 +91,7 @@ static ch_status take_rung(const ch_comparison *rung, int index, ch_ladder *ladd
   return status;
 }
 
-/* For models that are planned and not trained: an --out that holds nothing. */
+/* Returns an --out that holds nothing, for models that are planned but not trained. */
 static const char *nowhere_below(const ch_compare_settings *settings, ch_arena *arena) {
   return ch_arena_printf(arena, "%s/rungs/planned", settings->report.out);
 }
@@ -165,8 +165,8 @@ static ch_status fit(ch_ladder *ladder, ch_error *error) {
   return ch_ladder_fit(curves, ladder->count, 0, &ladder->laws, error);
 }
 
-/* Room for all that is found, in the arena. The mechanisms are those of the comparison, in the order in which they were
-   named: the first is the baseline. */
+/* Allocates the results in the arena. The mechanisms are in the comparison's order; the first is the
+ * baseline. */
 static ch_status allocate_ladder(const ch_comparison *comparison, ch_arena *arena, ch_ladder *ladder,
                                  ch_error *error) {
   size_t rungs = (size_t)ladder->rungs;

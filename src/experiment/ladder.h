@@ -10,9 +10,9 @@
 /* Below --out, of a rung that is not the comparison itself; with its parameters. */
 #define CH_LADDER_DIRECTORY "rungs/%lld"
 
-/* ch_compare for settings with a ladder: the comparison itself, then one in rungs/SIZE for each other size, then the
- * laws, which results.json and the page get. *comparison is the comparison itself. Release comparison->ladder with
- * ch_ladder_release. */
+/* Runs ch_compare for settings with a ladder: the comparison itself, then one in rungs/SIZE for each other
+ * size. It fits the laws and adds them to results.json and the page. *comparison is the comparison itself.
+ * Release comparison->ladder with ch_ladder_release. */
 ch_status ch_ladder_compare(const ch_compare_settings *settings, const ch_compare_hooks *outside,
                             ch_comparison *comparison, ch_error *error);
 

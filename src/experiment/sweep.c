@@ -31,7 +31,7 @@ static const double usable_memory = 0.7;      /* of the machine's */
 
 /* --- settings ---------------------------------------------------------------------------------------------------- */
 
-/* The runs of a sweep as a comparison has them, without the learning rate. */
+/* Returns the settings of the sweep's runs, as a comparison has them, without the learning rate. */
 static ch_compare_settings runs_of(const ch_sweep_settings *settings) {
   ch_compare_settings runs = ch_compare_usual;
   runs.lineup = settings->lineup;
@@ -83,7 +83,7 @@ typedef struct pool {
   ch_scheduler_failures failures; /* and what failed, while others go on */
 } pool;
 
-/* "mha/lr-0.003", and for further seeds "mha/lr-0.003-seed-2". */
+/* Returns "mha/lr-0.003", or "mha/lr-0.003-seed-2" for further seeds. */
 static const char *directory_of(const pool *p, const ch_planned_model *model, double rate, uint64_t seed) {
   ch_arena *arena = &p->sweep->about.arena;
   if (seed == p->settings->training.seed) return ch_arena_printf(arena, "%s/lr-%.9g", model->directory, rate);
@@ -131,9 +131,9 @@ static ch_status plan_runs(pool *p, ch_error *error) {
   return CH_OK;
 }
 
-/* The number of runs at a time: the least of the threads, the requested jobs, the runs, and those that fit into
- * memory. The machine's memory counts, not what is free at the moment, so that the same command divides the threads
- * in the same way when it continues. */
+/* Chooses the number of runs at a time: the least of the threads, the requested jobs, the runs, and those
+ * that fit into memory. It uses the machine's total memory, not the free memory, so that a continued sweep
+ * divides its threads as before. */
 static ch_status choose_jobs(pool *p, ch_error *error) {
   ch_trainer *trainer = NULL;
   double most = 1, available = usable_memory * (double)p->sweep->about.machine.memory_bytes;
@@ -172,7 +172,7 @@ typedef struct worker {
   ch_error error;
 } worker;
 
-/* Called with the lock held. Only rank 0 has events. */
+/* Sends an event on rank 0; the other ranks have none. The caller holds the lock. */
 static void send_sweep_event(pool *p, ch_sweep_event event) {
   const ch_sweep_settings *s = p->settings;
   if (s->event && ch_ranks_leads(s->workers.ranks) && !s->event(&event, s->user)) p->setup.stopped = true;
@@ -303,7 +303,7 @@ static ch_status write_results(pool *p, ch_error *error) {
   return status;
 }
 
-/* Called with the lock held. */
+/* Records a finished run. The caller holds the lock. */
 static ch_status finished(pool *p, planned_run *run, bool earlier, ch_error *error) {
   run->done = true;
   run->swept.verdict = run->swept.stability.verdict; /* until all runs are judged */
@@ -471,7 +471,7 @@ static ch_status on_made(void *context, int index, const ch_outcome *outcome, ch
                  run->swept.directory, p->settings->report.out);
 }
 
-/* On rank 0: earlier runs are read, the others handed out. */
+/* Reads earlier runs and hands out the others. Runs on rank 0. */
 static ch_status hand_out(worker *w, ch_assignment *pieces, int *listed, ch_error *error) {
   pool *p = w->pool;
   int count = 0;
@@ -570,7 +570,7 @@ static ch_status run_pool(pool *p, const ch_compare_settings *runs, ch_error *er
   return ch_scheduler_conclude(scheduler, status, error);
 }
 
-/* The events of a setup that a sweep has too. */
+/* Passes on the events of a setup that a sweep also has. */
 static bool pass_on(const ch_compare_event *event, void *context) {
   pool *p = context;
   pthread_mutex_lock(&p->lock);

@@ -15,11 +15,12 @@ typedef struct ch_best {
   double *tie, *margin;
 } ch_best;
 
-/* error: the probability that an interval is wrong, as 0.05. The arrays go into `arena`. */
+/* Compares groups with the best. error: the probability that an interval is wrong, such as 0.05. The arrays
+ * go into `arena`. */
 ch_status ch_best_compare(const ch_block_means *fit, double error, ch_arena *arena, ch_best *best,
                           ch_error *failure);
 
-/* True if the means of a and b differ by no more than chance may explain. */
+/* Returns true if the means of a and b differ by no more than chance may explain. */
 bool ch_best_tied(const ch_block_means *fit, const ch_best *best, int a, int b);
 
 #endif

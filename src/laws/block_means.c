@@ -7,9 +7,9 @@
 /* Weights and variances depend on each other; few rounds suffice. */
 enum { ROUNDS = 3, PRIORS = 7, SCALES = 49, NODES = PRIORS * SCALES };
 
-/* How the variances of groups may be spread: d0, and a priori weights. Small d0 are favoured, so that few groups do
- * not claim to know that they are equally noisy. s0^2 is tried around the pooled variance, SCALES factors from e^-3
- * to e^9. */
+/* The prior of the spread of groups' variances: d0 and weights. Small d0 are favoured, so that a few groups
+ * alone do not count as proof of equal noise. s0^2 is tried around the pooled variance, SCALES factors from
+ * e^-3 to e^9. */
 static const double prior_degrees[PRIORS] = {1, 2, 4, 8, 16, 32, INFINITY};
 static const double prior_weights[PRIORS] = {1. / 1, 1. / 3, 1. / 9, 1. / 27, 1. / 81, 1. / 243, 1. / 243};
 
@@ -93,8 +93,8 @@ static void solve(work *w) {
   }
 }
 
-/* The variance of a fitted value in units of the pooled one. q = its group's unit vector less the shares of the
- * groups in its block; q' inverse q, with rows [groups] as room. */
+/* Returns the variance of a fitted value in units of the pooled one: q' inverse q, with q = its group's unit
+ * vector less the shares of the groups in its block. */
 static double fitted_variance(const work *w, const ch_block_value *v, double *q) {
   int n = w->groups;
   double sum = 1 / w->block_weights[v->block];
@@ -131,14 +131,15 @@ static double prior_scale(const work *w, int node) {
   return w->pooled * exp(-3 + 12. * (node % SCALES) / (SCALES - 1));
 }
 
-/* The logarithm of how likely a node makes a group's sum of squares. */
+/* Returns the log likelihood of a group's sum of squares at a node. */
 static double likelihood(double d0, double s0, double squares, double d) {
   if (isinf(d0)) return -d / 2 * log(s0) - squares / 2 / s0;
   return lgamma((d + d0) / 2) - lgamma(d0 / 2) + d0 / 2 * log(d0 * s0) + d / 2 * M_LN2 -
          (d0 + d) / 2 * log(d0 * s0 + squares);
 }
 
-/* The posterior of the nodes. Two groups have one difference: nothing tells their variances apart. */
+/* Computes the posterior of the nodes. Two groups have only one difference, so that their variances cannot
+ * be distinguished. */
 static void weigh_nodes(work *w) {
   double most = -INFINITY, sum = 0;
   for (int node = 0; node < NODES; node++) {
@@ -153,14 +154,14 @@ static void weigh_nodes(work *w) {
   for (int node = 0; node < NODES; node++) w->nodes[node] /= sum;
 }
 
-/* A group's variance at a node, and with how many degrees of freedom it is known there. */
+/* Returns a group's variance at a node, and its degrees of freedom there. */
 static double variance_at(const work *w, int node, int group, double *degrees) {
   double d0 = prior_degrees[node / SCALES], s0 = prior_scale(w, node);
   *degrees = d0 + w->degrees[group];
   return isinf(d0) ? s0 : (d0 * s0 + w->squares[group]) / *degrees;
 }
 
-/* Each group's variance: the reciprocal of its expected precision. */
+/* Sets each group's variance to the reciprocal of its expected precision. */
 static void moderate(work *w) {
   for (int g = 0; g < w->groups; g++) {
     double precision = 0, degrees;
@@ -171,8 +172,8 @@ static void moderate(work *w) {
   }
 }
 
-/* The variance of one value of a less one of b, and its degrees of freedom: a gamma distribution with the mean and
- * the variance that the precision has over all nodes. */
+/* Returns the variance of one value of a less one of b. Its degrees of freedom are those of a gamma
+ * distribution with the mean and the variance of the precision over all nodes. */
 static double pair_variance(const work *w, int a, int b, double *degrees) {
   double mean = 0, square = 0;
   for (int node = 0; node < NODES; node++) {
@@ -202,7 +203,8 @@ static bool allocate_work(work *w, ch_arena *arena, ch_block_means *fit) {
   return true;
 }
 
-/* Plain means of a complete layout; else the means adjusted to the mean of the blocks that connect them. */
+/* Computes plain means of a complete layout, else means that are adjusted to the mean of the blocks that
+ * connect them. */
 static void find_means(work *w, ch_block_means *fit) {
   bool complete = w->count == w->groups * w->blocks;
   memset(fit->means, 0, (size_t)w->groups * sizeof *fit->means);

@@ -31,7 +31,8 @@ typedef struct ch_block_means {
   double *errors, *freedom;
 } ch_block_means;
 
-/* Each group has at least one value, and one at most in a block. The arrays go into `arena`. */
+/* Fits the means. Each group has at least one value, and at most one in a block. The arrays go into
+ * `arena`. */
 ch_status ch_fit_block_means(const ch_block_value *values, int count, int groups, int blocks, ch_arena *arena,
                              ch_block_means *fit, ch_error *error);
 

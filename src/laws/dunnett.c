@@ -29,7 +29,8 @@ void ch_dunnett_prepare(int comparisons, ch_dunnett *dunnett) {
   }
 }
 
-/* The probability that a statistic exceeds `value`: the integral over s of its density times the table at s * value. */
+/* Returns the probability that a statistic exceeds `value`: the integral over s of its density times the
+ * table at s value. */
 static double probability(const double *table, double value, double degrees) {
   double constant = M_LN2 + degrees / 2 * log(degrees / 2) - lgamma(degrees / 2), sum = 0;
   if (!(degrees > 1)) sum = 0.5 * exp(constant) * table[0];

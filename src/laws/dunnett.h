@@ -15,10 +15,11 @@ typedef struct ch_dunnett {
   double above[CH_DUNNETT_POINTS], outside[CH_DUNNETT_POINTS];
 } ch_dunnett;
 
-/* comparisons: at least 1. */
+/* Prepares the distribution for this number of comparisons, at least 1. */
 void ch_dunnett_prepare(int comparisons, ch_dunnett *dunnett);
-/* The value that some statistic exceeds with probability `error`; `outside`: that some magnitude exceeds. Degrees of
- * freedom below 1 count as 1, and without any (0 or less) the value is INFINITY. */
+/* Returns the value that some statistic exceeds with probability `error` or, with `outside`, that some
+ * magnitude exceeds. Degrees of freedom below 1 count as 1, and without any (0 or less) the value is
+ * INFINITY. */
 double ch_dunnett_value(const ch_dunnett *dunnett, bool outside, double error, double degrees);
 
 #endif

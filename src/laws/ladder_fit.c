@@ -42,7 +42,8 @@ void ch_ladder_tables_free(ch_ladder_tables *tables) {
   free(tables);
 }
 
-/* The squared residuals that are left with these powers; amplitude [shares] (may be NULL) receives the best ones. */
+/* Returns the remaining squared residuals with these powers; amplitude [shares] (may be NULL) receives the
+ * best ones. */
 static double remaining(const ch_rung_losses *d, double floor, const double *powers, double squares,
                         double *amplitude) {
   double left = 0;
@@ -60,7 +61,7 @@ static double remaining(const ch_rung_losses *d, double floor, const double *pow
   return fmax(left, 0);
 }
 
-/* Like remaining, at an alpha between those of the table. */
+/* Returns the remaining squared residuals at an alpha between those of the table. */
 static double remaining_at(const ch_rung_losses *d, double floor, double origin, double alpha,
                            double *amplitude) {
   double powers[CH_LADDER_MOST_RUNGS], squares = 0;
@@ -71,14 +72,14 @@ static double remaining_at(const ch_rung_losses *d, double floor, double origin,
   return remaining(d, floor, powers, squares, amplitude);
 }
 
-/* Where a parabola through three equally spaced values has its vertex, from -1 to 1. */
+/* Returns where a parabola through three equally spaced values has its vertex, from -1 to 1. */
 static double vertex(double before, double here, double behind) {
   double curvature = before - 2 * here + behind;
   double place = curvature > 0 ? 0.5 * (before - behind) / curvature : 0;
   return fmin(fmax(place, -1), 1);
 }
 
-/* The best alpha with this floor; returns what is left. law may be NULL. */
+/* Finds the best alpha with this floor and returns the remaining squared residuals. law may be NULL. */
 static double fit_mechanism(const struct powers *p, const ch_rung_losses *d, double floor, bool fine,
                             ch_compute_law *law) {
   double left[ALPHAS];

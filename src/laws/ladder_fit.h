@@ -31,7 +31,7 @@ typedef struct ch_law_fit {
 
 /* Tables that all fits to the same compute use. */
 typedef struct ch_ladder_tables ch_ladder_tables;
-/* NULL when out of memory. Release with ch_ladder_tables_free. */
+/* Returns NULL when out of memory. Release with ch_ladder_tables_free. */
 ch_ladder_tables *ch_ladder_tables_new(const ch_rung_losses *data, int count);
 void ch_ladder_tables_free(ch_ladder_tables *tables);
 
@@ -40,16 +40,15 @@ void ch_ladder_tables_free(ch_ladder_tables *tables);
 ch_law_fit ch_ladder_fit_laws(const ch_ladder_tables *tables, const ch_rung_losses *data, int count,
                               bool one_floor, bool fine, ch_compute_law *laws);
 
-/* Like ch_ladder_fit_laws, for laws `first` to `end` - 1 where all have this floor; returns the sum of squares. laws
- * [end - first] */
+/* Fits laws `first` to `end` - 1 with this floor; returns the sum of squares. laws [end - first] */
 double ch_ladder_fit_at_floor(const ch_ladder_tables *tables, const ch_rung_losses *data, int first, int end,
                               double floor, ch_compute_law *laws);
 
-/* The loss at the end of a run. */
+/* Returns the loss at the end of a run. */
 double ch_compute_law_loss(const ch_compute_law *law, double log_flops);
-/* log C at which the law says this loss: INFINITY at or below its floor. */
+/* Returns log C at which the law predicts this loss; INFINITY at or below its floor. */
 double ch_compute_law_inverse(const ch_compute_law *law, double loss);
-/* log C from `low` to `high` at which law `b` overtakes law `a`; NaN if nowhere. */
+/* Returns log C from `low` to `high` at which law `b` overtakes law `a`; NaN if nowhere. */
 double ch_compute_law_crossing(const ch_compute_law *a, const ch_compute_law *b, double low, double high);
 
 #endif

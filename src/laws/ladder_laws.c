@@ -36,7 +36,7 @@ static void ladder_free(ladder *l) {
   ch_ladder_ranges_free(l->ranges);
 }
 
-/* The first `rungs` (all: 0) of each curve, the end of the runs and `shares` earlier shares. */
+/* Reads each curve without its last `left_out` rungs: the end of the runs and `shares` earlier shares. */
 static void read_curves(ladder *l, int left_out, int shares) {
   for (int m = 0; m < l->count; m++) {
     const ch_ladder_curve *c = &l->curves[m];
@@ -50,14 +50,14 @@ static void read_curves(ladder *l, int left_out, int shares) {
   }
 }
 
-/* Of a loss, where those of a run at all shares count as one. */
+/* Returns the variance of a loss. A run's losses at all shares count as one. */
 static double variance_of(const ch_law_fit *fit, int shares) {
   return fit->degrees > 0 ? fit->squares / (1 + shares) / fit->degrees : NAN;
 }
 
-/* All laws share one E unless separate values fit significantly better (F test). What was chosen was chosen for leaving
- * little, so the noise is not less than what own floors leave; and where those are taken, the closer the choice, the
- * more of it is what one floor leaves. */
+/* Fits one E for all laws unless separate values fit significantly better (F test). The choice favours small
+ * residuals, so the noise is raised: with one E it is at least what separate values leave; with separate
+ * values it includes more of what one E leaves, the closer the choice was. */
 static ch_law_fit choose_floor(const ladder *l, ch_compute_law *laws) {
   ch_law_fit one = ch_ladder_fit_laws(l->tables, l->data, l->count, true, true, laws);
   if (l->count == 1) return one;
@@ -118,8 +118,8 @@ static double chi_square(ch_random *random, int degrees) {
   return sum;
 }
 
-/* A draw of the laws: what would be fitted to losses that the laws say, with noise as large as its own uncertainty
- * lets it be. All of a run's losses get the same noise: that of shares of one run is hardly independent. */
+/* Draws laws: fits the losses that the laws predict plus noise. All of a run's losses get the same noise,
+ * because those of shares of one run are hardly independent. */
 static void draw_laws(const ladder *l, ch_random *random, double noise, ch_rung_losses *made,
                       ch_compute_law *drawn) {
   for (int m = 0; m < l->count; m++) {
@@ -157,24 +157,24 @@ static ch_status draw_all(ladder *l, ch_error *error) {
 
 /* --- what the laws say ------------------------------------------------------------------------------------------- */
 
-/* nats at one FLOP: what A is in L = E + A C^-alpha. */
+/* Returns A of L = E + A C^-alpha, in nats at one FLOP. */
 static double amplitude_of(const ch_compute_law *law) {
   return law->amplitude[0] * exp(law->alpha * law->origin);
 }
 
-/* An estimate without an interval. */
+/* Returns an estimate without an interval. */
 static ch_estimate alone(double value) {
   return (ch_estimate){value, NAN, NAN};
 }
 
-/* The loss of a run of so much compute, with its own noise. */
+/* Predicts the loss of a run of so much compute, with its own noise. */
 static ch_estimate predict(const ladder *l, int m, double log_flops) {
   return l->ranges ? ch_ladder_range_loss(l->ranges, m, log_flops)
                    : alone(ch_compute_law_loss(&l->laws[m], log_flops));
 }
 
-/* Against the baseline, at so much compute. `slower`: the time of a FLOP relative to the baseline's, and the
-   relative error of that. */
+/* Compares a law with the baseline at so much compute. `slower`: the time of a FLOP relative to the
+ * baseline's; `spread`: its relative error. */
 static ch_estimate multiplier(const ladder *l, int m, double log_flops, double slower, double spread) {
   double loss = ch_compute_law_loss(&l->laws[m], log_flops);
   return l->ranges ? ch_ladder_range_multiplier(l->ranges, m, l->baseline, log_flops, slower, spread)
@@ -222,7 +222,7 @@ static ch_status describe_law(const ladder *l, int m, ch_ladder_laws *made, ch_e
 
 /* --- crossings --------------------------------------------------------------------------------------------------- */
 
-/* The share of resampled fits in which law `b` overtakes law `a`. */
+/* Returns the share of resampled fits in which law `b` overtakes law `a`. */
 static double share_that_cross(const ladder *l, int a, int b, double low, double high) {
   int crossing = 0;
   if (!l->draws) return NAN;
@@ -233,8 +233,8 @@ static double share_that_cross(const ladder *l, int a, int b, double low, double
   return (double)crossing / DRAWS;
 }
 
-/* Where law `a`, which leads at first, is overtaken by `b`. Laws that the losses allow may cross a good deal outside
- * of the range; farther away, an end of the interval is open. */
+/* Finds where law `b` overtakes law `a`, the leader at first. Possible laws may cross outside of the range
+ * by half its width; farther away, an end of the interval is open. */
 static ch_status find_crossing(ladder *l, int a, int b, double low, double high, ch_ladder_laws *made,
                                ch_error *error) {
   double place = ch_compute_law_crossing(&l->laws[a], &l->laws[b], low, high), around = (high - low) / 2;
@@ -288,7 +288,7 @@ static ch_status prepare_points(const ch_ladder_curve *curves, int count, int ba
   return l->ranges ? CH_OK : ch_no_memory(error);
 }
 
-/* The largest models, from those below them. */
+/* Predicts the largest models from the smaller ones. */
 static ch_status predict_top(const ch_ladder_curve *curves, int count, ch_ladder_laws *made,
                              ch_error *error) {
   ladder l;

@@ -39,7 +39,7 @@ ch_status ch_ladder_fit(const ch_ladder_curve *curves, int count, int baseline, 
 /* NULL is fine. */
 void ch_ladder_laws_free(ch_ladder_laws *laws);
 
-/* The loss that law `index` predicts for so much compute. */
+/* Returns the loss that law `index` predicts for so much compute. */
 double ch_ladder_loss(const ch_ladder_laws *laws, int index, double flops);
 
 #endif

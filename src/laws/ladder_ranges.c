@@ -31,7 +31,8 @@ struct ch_ladder_ranges {
   int groups;
   group *group;        /* [groups] */
   ch_compute_law *all; /* memory of the groups' laws */
-  /* Where the laws above share one floor and own ones have a degree of freedom: laws with own floors, else NULL. */
+  /* Laws with separate floors, if the laws above share one floor and separate ones leave a degree of freedom;
+   * else NULL. */
   ch_compute_law *own_laws; /* [count] */
   ch_ladder_ranges *own;
 };
@@ -44,8 +45,8 @@ typedef struct search {
   ch_compute_law *laws; /* [end - first] */
 } search;
 
-/* How much the sum of squares rises where the laws of a group have this floor; a run's losses at all shares count
- * once. */
+/* Returns how much the sum of squares rises if the laws of a group have this floor. A run's losses at all
+ * shares count once. */
 static double rise(const ch_ladder_solution *f, const group *g, double floor, ch_compute_law *laws) {
   double squares = ch_ladder_fit_at_floor(f->tables, f->data, g->first, g->end, floor, laws);
   return fmax(0, squares - g->least) / f->data[0].shares;
@@ -158,7 +159,7 @@ static fit_variance fit_variance_of(const ch_rung_losses *data, const ch_compute
   return (fit_variance){px / pp, 1 / pp, squares > 0 ? kappa * kappa / tt : INFINITY};
 }
 
-/* Of the loss with so much compute. */
+/* Returns the variance of the loss with so much compute. */
 static double loss_variance(const ch_compute_law *law, const fit_variance *s, double log_flops) {
   double x = log_flops - law->origin, turn = law->amplitude[0] * (s->slope - x);
   return exp(-2 * law->alpha * x) * (s->amplitude + (turn != 0 ? turn * turn * s->alpha : 0));
@@ -187,7 +188,7 @@ static value_and_variance alpha_of(const view *v) {
   return (value_and_variance){v->a->alpha, fit_variance_of(v->data_a, v->a).alpha};
 }
 
-/* The logarithm of A. */
+/* Returns the logarithm of A and its variance. */
 static value_and_variance amplitude_of(const view *v) {
   fit_variance s = fit_variance_of(v->data_a, v->a);
   double a = v->a->amplitude[0], turn = s.slope + v->a->origin;
@@ -200,7 +201,7 @@ static value_and_variance measured_loss(const view *v) {
   return (value_and_variance){ch_compute_law_loss(v->a, v->place), loss_variance(v->a, &s, v->place) + 1};
 }
 
-/* The logarithm of how many times its compute law b needs. */
+/* Returns the logarithm of the compute that law b needs relative to law a. */
 static value_and_variance multiplier_of(const view *v) {
   fit_variance a = fit_variance_of(v->data_a, v->a), b = fit_variance_of(v->data_b, v->b);
   double loss = ch_compute_law_loss(v->a, v->place), needed = ch_compute_law_inverse(v->b, loss);

@@ -18,17 +18,17 @@ typedef struct ch_ladder_ranges ch_ladder_ranges;
 ch_ladder_ranges *ch_ladder_ranges_new(const ch_ladder_solution *fitted);
 void ch_ladder_ranges_free(ch_ladder_ranges *ranges);
 
-/* Of law `m`. */
+/* Return the intervals of a parameter of law `m`. */
 ch_estimate ch_ladder_range_floor(const ch_ladder_ranges *ranges, int m);
 ch_estimate ch_ladder_range_alpha(const ch_ladder_ranges *ranges, int m);
 ch_estimate ch_ladder_range_amplitude(const ch_ladder_ranges *ranges, int m); /* at one FLOP */
-/* The loss of a further run with so much compute, its own noise included. */
+/* Returns the loss of a further run with so much compute, its own noise included. */
 ch_estimate ch_ladder_range_loss(const ch_ladder_ranges *ranges, int m, double log_flops);
-/* How many times the compute law `baseline` needs for the loss that law `m` has with so much, divided by `slower`,
- * which is known with this relative standard error. */
+/* Returns how many times the compute law `baseline` needs for the loss that law `m` has with so much, divided
+ * by `slower`. `error` is the relative standard error of `slower`. */
 ch_estimate ch_ladder_range_multiplier(const ch_ladder_ranges *ranges, int m, int baseline, double log_flops,
                                        double slower, double error);
-/* log C at which law `b` overtakes law `a`, by those laws that cross from `low` to `high`. */
+/* Returns log C at which law `b` overtakes law `a`, over those laws that cross from `low` to `high`. */
 ch_estimate ch_ladder_range_crossing(const ch_ladder_ranges *ranges, int a, int b, double low, double high);
 
 #endif

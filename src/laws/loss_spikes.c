@@ -16,8 +16,8 @@ static double median_of(const double *values, int64_t n) {
   return ch_median(copy, n);
 }
 
-/* How far above the level a loss must be to be a spike: six standard deviations, estimated from the median
-   deviation, and at least 0.1. */
+/* Returns how far above the level a loss must be to be a spike: six standard deviations, estimated from the
+ * median deviation, and at least 0.1. */
 static double tolerance(const double *values, int64_t n, double level) {
   double sizes[CH_STABILITY_WINDOW];
   for (int64_t i = 0; i < n; i++) sizes[i] = fabs(values[i] - level);
@@ -36,7 +36,7 @@ static void keep_spike(ch_stability *found, const ch_spike *spike) {
   found->spikes++;
 }
 
-/* Later losses are compared with losses outside spikes. */
+/* Adds a loss outside of spikes to the losses that later ones are compared with. */
 static void accept(ch_stability_watch *w, double loss) {
   w->ring[w->pushed++ % w->window] = loss;
   if (w->pushed < w->window) return;

@@ -84,7 +84,7 @@ static double weighted_square(int n, const double *weights, const double *vector
   return sum;
 }
 
-/* The correlation of neighbours, from 0 to 0.95. */
+/* Returns the correlation of neighbours, from 0 to 0.95. */
 static double neighbours(int n, const double *weights, const double *vector, double square) {
   double sum = 0;
   for (int i = 1; i < n; i++) sum += sqrt(weights[i - 1] * weights[i]) * vector[i - 1] * vector[i];

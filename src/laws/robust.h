@@ -4,12 +4,12 @@
 
 #include <stdbool.h>
 
-/* The weight of a deviation of `u` standard deviations: Huber's, or, redescending, Tukey's bisquare; both are 95 %
- * efficient for normal noise. */
+/* Returns the weight of a deviation of `u` standard deviations: Huber's or, if redescending, Tukey's
+ * bisquare. Both are 95 % efficient for normal noise. */
 double ch_robust_weight(double u, bool redescending);
 
-/* The standard deviation of n deviations by the median of their sizes, which are `sizes` [n] and come out in another
- * order, after a fit of so many parameters. */
+/* Estimates the standard deviation of n deviations from the median of their absolute values, after a fit of
+ * so many parameters. Reorders `sizes` [n], the absolute values. */
 double ch_robust_scale(double *sizes, int n, int parameters);
 
 /* Tests if a fit with a quantity held at a value is significantly worse than the best fit. */
@@ -19,15 +19,16 @@ typedef struct ch_robust_test {
   double critical; /* whose largest value inside of a 95 % interval this is */
 } ch_robust_test;
 
-/* Of n deviations u [n], in units of `scale`, with weights [n] from 0 to 1: cov = K^2 s^2 mean(psi^2) / mean(psi')^2
- * (X'X)^-1 for M-estimators, with Huber's small-sample factor K; the weighted sum rises by mean(w) times the form of
- * X'X. Noise of this correlation between neighbours is worth n (1-r)/(1+r) independent points. */
+/* Builds the test from n deviations u [n], in units of `scale`, with weights [n] from 0 to 1. cov = K^2 s^2
+ * mean(psi^2) / mean(psi')^2 (X'X)^-1 for M-estimators, with Huber's small-sample factor K; the weighted sum
+ * rises by mean(w) times the form of X'X. Noise of this correlation between neighbours is worth n (1-r)/(1+r)
+ * independent points. */
 ch_robust_test ch_robust_make_test(int n, int parameters, const double *u, const double *weights,
                                    double scale, double correlation, double least);
 bool ch_robust_passes(const ch_robust_test *test, double sum);
 
-/* The end of a quantity's interval on the side of `limit`: the farthest value that is possible, or `limit` itself
- * when all up to it are. `step` is the first step tried from `from`, which is possible. */
+/* Returns the end of a quantity's interval on the side of `limit`: the farthest possible value, or `limit`
+ * itself if all up to it are possible. `step` is the first step from `from`, which is possible. */
 double ch_robust_reach(bool possible(void *context, double value), void *context, double from, double limit,
                        double step);
 

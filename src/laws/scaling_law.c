@@ -60,7 +60,7 @@ static moments moments_of(const curve *c) {
   return m;
 }
 
-/* The amplitude that fits best for a given floor. */
+/* Computes the best amplitude for a given floor. */
 static void fit_amplitude(const moments *m, candidate *law) {
   law->amplitude = fmax(0, (m->xy - law->floor * m->x) / m->xx);
 }
@@ -74,7 +74,7 @@ static void fit_line(const moments *m, candidate *law) {
   fit_amplitude(m, law);
 }
 
-/* L = value + a (x - x_0): a line through a point, whose floor value - a x_0 is not below 0. */
+/* Fits L = value + a (x - x_0), a line through a point, whose floor value - a x_0 is not below 0. */
 static void fit_through(const moments *m, const constraint *held, candidate *law) {
   double x0 = exp(-law->alpha * held->log_tokens);
   double spread = m->xx - 2 * x0 * m->x + x0 * x0 * m->w;
@@ -115,7 +115,7 @@ static candidate fit_linear(const curve *c, double alpha, const constraint *held
 
 /* --- over alpha ------------------------------------------------------------------------------------------------- */
 
-/* The best law under a constraint: a grid over ln alpha, then golden sections around its best point. */
+/* Finds the best law under a constraint: a grid over ln alpha, then golden sections around its best point. */
 static candidate fit_profile(const curve *c, const constraint *held) {
   if (held->what == ALPHA) return fit_linear(c, held->value, held);
   double from = log(least_alpha), step = (log(most_alpha) - from) / GRID;
@@ -156,19 +156,19 @@ static void set_residuals(curve *c, const candidate *law) {
     c->residual[i] = c->loss[i] - law->amplitude * exp(-law->alpha * c->log_tokens[i]) - law->floor;
 }
 
-/* A point's deviation from the law, on the scale of points of precision 1. */
+/* Returns a point's deviation from the law, on the scale of points of precision 1. */
 static double deviation(const curve *c, int i) {
   return c->residual[i] * sqrt(c->precision[i]);
 }
 
-/* The deviations' standard deviation from their median size; `powers` serves as scratch. */
+/* Estimates the standard deviation from the median deviation; `powers` serves as scratch. */
 static double scale_of(const curve *c, const candidate *law) {
   for (int i = 0; i < c->n; i++) c->powers[i] = fabs(deviation(c, i));
   double scale = ch_robust_scale(c->powers, c->n, PARAMETERS);
   return fmax(scale, rounding * (law->amplitude + law->floor));
 }
 
-/* Huber's estimator gives the scale; then the bisquare, which ignores outliers, starts from there. */
+/* Fits with Huber's estimator for the scale, then with the bisquare, which ignores outliers. */
 static candidate fit_robust(curve *c, double *scale) {
   const constraint free_fit = {.what = NOTHING};
   for (int i = 0; i < c->n; i++) c->weight[i] = c->precision[i];
@@ -193,8 +193,8 @@ static double law_loss(const curve *c, const candidate *law, int i) {
   return law->amplitude * exp(-law->alpha * c->log_tokens[i]) + law->floor;
 }
 
-/* Twice the log likelihood of noise that is proportional to the loss to a power, with the tails of Student's t for
-   outliers; its scale is found by expectation maximisation. */
+/* Returns twice the log likelihood of noise that is proportional to a power of the loss, with the tails of
+ * Student's t for outliers. Expectation maximisation finds its scale. */
 static double likelihood(const curve *c, const candidate *law, double power) {
   double last = law_loss(c, law, c->n - 1), sum = 0;
   double *size = c->powers; /* scratch */
@@ -215,7 +215,8 @@ static double likelihood(const curve *c, const candidate *law, double power) {
   return -sum;
 }
 
-/* The likeliest power of the loss that the noise is proportional to; it decides the weights of the points. */
+/* Returns the most likely power of the loss that the noise is proportional to, and sets the weights of the
+ * points by it. */
 static double settle_noise(curve *c, const candidate *law) {
   double power = 0, best = likelihood(c, law, 0);
   for (double p = 0.5; p <= 2; p += 0.5) {
@@ -231,12 +232,13 @@ static double settle_noise(curve *c, const candidate *law) {
 
 /* --- intervals -------------------------------------------------------------------------------------------------- */
 
-/* The bisquare's psi of a point's deviation; 0 for outliers. */
+/* Returns the bisquare's psi of a point's deviation; 0 for outliers. */
 static double pull(const curve *c, int i, double scale) {
   return deviation(c, i) / scale * c->weight[i] / c->precision[i];
 }
 
-/* Correlation of the deviations of neighbouring points, corrected for the part that the fit itself removes. */
+/* Returns the correlation of the deviations of neighbouring points, corrected for the part that the fit
+ * itself removes. */
 static double correlation_of(const curve *c, double scale) {
   double product = 0, square = 0;
   for (int i = 0; i < c->n; i++) {
@@ -247,7 +249,7 @@ static double correlation_of(const curve *c, double scale) {
   return fmin(fmax(product / square + (double)PARAMETERS / c->n, 0), 0.95);
 }
 
-/* Of the settled weights; `powers` and `residual` are overwritten. */
+/* Builds the test for the final weights; `powers` and `residual` are overwritten. */
 static ch_robust_test make_test(curve *c, const candidate *law, double scale, double correlation) {
   for (int i = 0; i < c->n; i++) c->powers[i] = deviation(c, i) / scale;
   for (int i = 0; i < c->n; i++) c->residual[i] = c->weight[i] / c->precision[i];
@@ -267,7 +269,7 @@ static bool is_possible(void *context, double value) {
   return ch_robust_passes(t->test, fit_profile(t->curve, &t->held).sum);
 }
 
-/* The end of a quantity's confidence interval on the side of `limit`. */
+/* Returns the end of a quantity's confidence interval on the side of `limit`. */
 static double reach(const curve *c, const ch_robust_test *test, constraint held, double from, double limit,
                     double step) {
   trial t = {c, test, held};
@@ -298,8 +300,8 @@ static ch_estimate estimate_loss(const curve *c, const ch_robust_test *t, constr
                        reach(c, t, held, value, 2 * highest, step)};
 }
 
-/* How much of the deviations from the law is a polynomial of ln D. A floor that was held at 0 explains nothing of the
- * law. */
+/* Returns how much of the deviations from the law is a polynomial of ln D. A floor that is fixed at 0
+ * explains nothing of the law. */
 static double systematic_part(curve *c, const candidate *law, double scale) {
   double *columns = calloc((size_t)c->n * (PARAMETERS + SMOOTH + 1), sizeof *columns);
   if (!columns) return NAN;

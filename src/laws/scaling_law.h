@@ -4,11 +4,11 @@
 
 #include <crosshead/fit.h>
 
-/* ch_scaling_law_fit, with its errors. */
+/* Implements ch_scaling_law_fit, with its errors. */
 ch_status ch_fit_scaling_law(const double *tokens, const double *losses, int n, double budget,
                              ch_scaling_law *law, ch_error *error);
 
-/* The loss that a fitted law predicts for so many tokens. */
+/* Returns the loss that a fitted law predicts for so many tokens. */
 double ch_predict_loss(const ch_scaling_law *law, double tokens);
 
 #endif

@@ -37,8 +37,8 @@ static double ratio_loss(const double at[NUMBERS], double x, double y, double sl
   return d * sum;
 }
 
-/* ln N_c in place of A, ln D_c in place of B, and ln L at a place in place of A, where B's place is taken by the
- * logit of the share that the size has in that loss. */
+/* Replaces coordinates: A by ln N_c, B by ln D_c, or A by ln L at a place and B by the logit of the size's
+ * share in that loss. */
 static void ratio_unfold(const ch_size_constraint *held, const double from[NUMBERS], double at[NUMBERS],
                          double slopes[NUMBERS][NUMBERS]) {
   double n = exp(from[1]), d = exp(from[3]);
@@ -71,7 +71,7 @@ static void ratio_fold(const ch_size_constraint *held, const double at[NUMBERS],
 
 /* --- a sum ------------------------------------------------------------------------------------------------------- */
 
-/* ln of the sum of three exponentials, and the share of each. */
+/* Returns ln of the sum of three exponentials, and the share of each. */
 static double sum_terms(const double terms[3], double shares[3]) {
   double most = fmax(terms[0], fmax(terms[1], terms[2])), sum = 0;
   for (int i = 0; i < 3; i++) sum += exp(terms[i] - most);
@@ -90,9 +90,9 @@ static double sum_loss(const double at[NUMBERS], double x, double y, double slop
   return loss;
 }
 
-/* ln A and ln B of the formula in place of those at the models' means; ln L at a place in place of A, where the
- * places of B and E are taken by the logarithms of the shares of tokens and floor in that loss over that of the
- * size. */
+/* Replaces coordinates: A or B at the models' means by ln A or ln B of the formula, or A by ln L at a place.
+ * In that case the logarithms of the shares of tokens and floor in that loss, over that of the size, replace
+ * B and E. */
 static void sum_unfold(const ch_size_constraint *held, const double from[NUMBERS], double at[NUMBERS],
                        double slopes[NUMBERS][NUMBERS]) {
   double n = exp(from[1]), d = exp(from[3]), s[3];

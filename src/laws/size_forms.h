@@ -44,8 +44,8 @@ typedef struct ch_size_shape {
 
 const ch_size_shape *ch_size_shape_of(ch_size_form form);
 
-/* The coordinate that a constraint holds; -1: none. CH_HELD_SIZE is ln N_c less the mean of ln N, of a sum ln A;
- * CH_HELD_TOKENS is so for D; CH_HELD_LOSS is ln L at its place. */
+/* Returns the coordinate that a constraint fixes; -1: none. CH_HELD_SIZE is ln N_c less the mean of ln N, of
+ * a sum ln A; CH_HELD_TOKENS is so for D; CH_HELD_LOSS is ln L at its place. */
 int ch_size_coordinate(ch_size_held what);
 
 #endif

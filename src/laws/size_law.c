@@ -27,7 +27,7 @@ typedef struct points {
   double *weight, *u;   /* [n]; u: scratch */
 } points;
 
-/* The coordinates of a law. */
+/* Returns a law in the coordinates of a constraint. */
 static candidate fold(const points *p, const ch_size_constraint *held, const candidate *law) {
   candidate folded = *law;
   p->shape->fold(held, law->at, folded.at);
@@ -48,7 +48,7 @@ static void add_row(normal *m, int numbers, const double slope[NUMBERS], double 
   }
 }
 
-/* At the coordinates `from`. */
+/* Computes the normal equations at the coordinates `from`. */
 static normal normal_of(const points *p, const ch_size_constraint *held, const double from[NUMBERS]) {
   normal m = {0};
   double at[NUMBERS], slopes[NUMBERS][NUMBERS], slope[NUMBERS], row[NUMBERS];
@@ -95,7 +95,7 @@ static void keep_in_range(double at[NUMBERS]) {
   for (int k = 1; k < 4; k += 2) at[k] = fmin(fmax(at[k], log(least_alpha)), log(most_alpha));
 }
 
-/* The least weighted squares downhill of `start`, both in the coordinates of the constraint. */
+/* Minimises the weighted squares downhill from `start`. Both are in the coordinates of the constraint. */
 static candidate descend(const points *p, const ch_size_constraint *held, candidate start) {
   double damping = 1e-3;
   candidate best = start;
@@ -155,7 +155,7 @@ static candidate reweight_until_stable(const points *p, candidate law, double sc
   return law;
 }
 
-/* Huber's loss, whose second half is linear: what starts are compared by. */
+/* Returns Huber's loss, which is linear beyond `bound`. It compares starts. */
 static double huber_loss(const points *p, const candidate *law, double bound) {
   double sum = 0;
   set_deviations(p, law);
@@ -166,8 +166,8 @@ static double huber_loss(const points *p, const candidate *law, double bound) {
   return sum;
 }
 
-/* The best of what descends from a grid of exponents, of shares of the two terms in the middle, and of the floor's
- * share. */
+/* Returns the best descent from a grid of exponents, of shares of the two terms in the middle, and of the
+ * floor's share. */
 static candidate fit_from_starts(const points *p) {
   static const double alphas[] = {0.03, 0.1, 0.3, 1}, shares[] = {0.1, 0.5, 0.9}, floors[] = {0.3, 0.7};
   bool sum = p->shape == ch_size_shape_of(CH_SIZE_FORM_SUM);
@@ -192,7 +192,7 @@ static candidate fit_from_starts(const points *p) {
   return best;
 }
 
-/* Huber's estimator gives the scale; then the bisquare, which ignores outliers, starts from there. */
+/* Fits with Huber's estimator for the scale, then with the bisquare, which ignores outliers. */
 static candidate fit_robust(const points *p, double *scale) {
   candidate law = fit_from_starts(p);
   for (int round = 0; round < ROUNDS; round++) {
@@ -225,7 +225,7 @@ static bool is_possible(void *context, double value) {
   return ch_robust_passes(&t->test, t->near.sum);
 }
 
-/* In logarithms; an end farther than `low` or `high` is none. */
+/* Returns an interval in logarithms. An end beyond `low` or `high` is open. */
 static ch_estimate interval(trial *t, const candidate *law, ch_size_constraint held, double low,
                             double high) {
   t->held = held;
@@ -241,7 +241,7 @@ static ch_estimate interval(trial *t, const candidate *law, ch_size_constraint h
   return (ch_estimate){value, below <= ends[0] ? -INFINITY : below, above >= ends[1] ? INFINITY : above};
 }
 
-/* exp of all three, times exp(unit): -INFINITY becomes 0. */
+/* Returns exp of all three, times exp(unit); -INFINITY becomes 0. */
 static ch_estimate back(ch_estimate e, double unit) {
   return (ch_estimate){exp(e.value + unit), exp(e.low + unit), exp(e.high + unit)};
 }
@@ -266,7 +266,8 @@ static void estimate(trial *t, const candidate *best, ch_size_law *law) {
 
 /* --- how well it fits -------------------------------------------------------------------------------------------- */
 
-/* How much of the deviations from the law is a polynomial of x and y. columns: scratch, [NUMBERS + SMOOTH + 1][n]. */
+/* Returns how much of the deviations from the law is a polynomial of x and y. columns: scratch, [NUMBERS +
+ * SMOOTH + 1][n]. */
 static double systematic_part(const points *p, const candidate *law, double *columns) {
   int numbers = p->shape->numbers, smooth = (p->n - numbers) / 2;
   double slope[NUMBERS];
@@ -283,7 +284,7 @@ static double systematic_part(const points *p, const candidate *law, double *col
 
 /* --- the whole --------------------------------------------------------------------------------------------------- */
 
-/* How many different values there are. */
+/* Counts the different values. */
 static int kinds(const double *values, int n) {
   int count = 0;
   for (int i = 0; i < n; i++) {

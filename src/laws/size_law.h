@@ -4,7 +4,7 @@
 
 #include <crosshead/fit.h>
 
-/* ch_size_law_fit, with its errors. */
+/* Implements ch_size_law_fit, with its errors. */
 ch_status ch_fit_size_law(ch_size_form form, const double *sizes, const double *tokens, const double *losses,
                           int n, double at_size, double at_tokens, ch_size_law *law, ch_error *error);
 

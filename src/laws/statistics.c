@@ -15,8 +15,8 @@ static double away_from_zero(double x) {
   return fabs(x) < 1e-300 ? 1e-300 : x;
 }
 
-/* The regularised incomplete beta function I_x(a, b) for x < (a + 1) / (a + b + 2), by its continued fraction
- * (Abramowitz and Stegun 26.5.8), evaluated by Lentz's method. */
+/* Returns the regularised incomplete beta function I_x(a, b) for x < (a + 1) / (a + b + 2), by its continued
+ * fraction (Abramowitz and Stegun 26.5.8), evaluated by Lentz's method. */
 static double beta_below(double x, double a, double b) {
   double factor = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x)) / a;
   double c = 1, d = 1 / away_from_zero(1 - (a + b) * x / (a + 1)), value = d;
@@ -34,14 +34,14 @@ static double beta_below(double x, double a, double b) {
   return factor * value;
 }
 
-/* I_x(a, b) for any x from 0 to 1; y = 1 - x, which keeps its digits where x is near 1. */
+/* Returns I_x(a, b) for any x from 0 to 1. y = 1 - x keeps its digits when x is near 1. */
 static double beta(double x, double y, double a, double b) {
   if (!(x > 0)) return 0;
   if (!(y > 0)) return 1;
   return x < (a + 1) / (a + b + 2) ? beta_below(x, a, b) : 1 - beta_below(y, b, a);
 }
 
-/* The probability that |t| is larger. */
+/* Returns the probability that |t| is larger. */
 static double outside_of(double t, double degrees) {
   double all = degrees + t * t;
   return beta(degrees / all, t * t / all, degrees / 2, 0.5);

@@ -8,11 +8,12 @@ typedef struct ch_spread {
 } ch_spread;
 ch_spread ch_spread_of(const double *values, int count);
 
-/* Student's t: the value that |t| exceeds with this probability, so 0.05 for a 95 % interval. INFINITY without
- * degrees of freedom. */
+/* Returns the value that |t| of Student's t exceeds with this probability: 0.05 for a 95 % interval. INFINITY
+ * without degrees of freedom. */
 double ch_student_t(double outside, double degrees);
 
-/* The probability that Fisher's F with these degrees of freedom, above and below the line, is larger than f. */
+/* Returns the probability that Fisher's F with these degrees of freedom, above and below the line, is larger
+ * than f. */
 double ch_f_outside(double f, double upper, double lower);
 
 #endif

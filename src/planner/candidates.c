@@ -148,8 +148,8 @@ static ch_status find_shape(plan_request *a, ch_error *error) {
   return shape_from_sizes(a, error);
 }
 
-/* A matched width. If the rows of the shape's own FFN are whole blocks of quantised types, it is rounded so that they
-   stay whole blocks: to the largest such step that changes it by less than a fortieth. */
+/* Rounds a matched width so that rows remain whole blocks of quantised types, if those of the shape's own FFN
+ * are. It uses the largest such step that changes the width by less than a fortieth. */
 static int64_t round_width(const plan_request *a, int64_t width) {
   int64_t own = ch_matched_width(&a->like);
   for (int64_t step = 256; step >= 32; step /= 2)
@@ -157,7 +157,7 @@ static int64_t round_width(const plan_request *a, int64_t width) {
   return width;
 }
 
-/* The mechanism `name` in the shape, with about as many parameters as the shape has. */
+/* Configures the mechanism `name` in the shape, with about as many parameters as the shape has. */
 static ch_status apply_name(const plan_request *a, const char *name, ch_config *config, ch_error *error) {
   int64_t parameters;
   *config = a->like;
@@ -181,7 +181,7 @@ static const char *type_name(ch_arena *arena, ch_dtype dtype) {
   return name;
 }
 
-/* A reason to exclude a model whose context is shorter than `context`; "" if it is not. */
+/* Returns why a model is excluded whose context is shorter than `context`; "" if it is not. */
 static const char *end_of_context(const ch_config *config, int64_t context, ch_arena *arena) {
   if (context > config->max_position_embeddings)
     return ch_arena_printf(
@@ -207,7 +207,7 @@ static void copy_sizes(const ch_capacity_sizes *sizes, const ch_capacity_questio
   candidate->decode_flops = sizes->account.decode.total;
 }
 
-/* Why the memory does not suffice; "" if it does. */
+/* Returns why the memory does not suffice; "" if it does. */
 static const char *lack_of_memory(const ch_capacity_sizes *sizes, const ch_capacity_question *q,
                                   const ch_capacity_estimate *e, ch_arena *arena) {
   char a[SIZE], b[SIZE], c[SIZE];
@@ -232,7 +232,7 @@ static const char *lack_of_memory(const ch_capacity_sizes *sizes, const ch_capac
                          a, b, c, (long long)e->users, (long long)q->users, (long long)e->context);
 }
 
-/* A candidate on a device. */
+/* Estimates a candidate on a device. */
 static void expect(const plan_request *a, const ch_capacity_sizes *sizes,
                    const ch_capacity_candidate *candidate, const ch_device *device, ch_arena *arena,
                    ch_capacity_estimate *e) {
@@ -248,7 +248,7 @@ static void expect(const plan_request *a, const ch_capacity_sizes *sizes,
                         e->user_tokens_per_second, a->settings->least_speed);
 }
 
-/* The memory of each rank, if several train it. */
+/* Computes the memory of each rank, if several train it. */
 static ch_status measure_training(const plan_request *a, const ch_config *config, const char *path,
                                   ch_train_memory *memory, ch_error *error) {
   const ch_capacity_settings *s = a->settings;
@@ -287,7 +287,7 @@ static ch_status measure_candidate(const plan_request *a, const ch_config *confi
   return CH_OK;
 }
 
-/* A candidate that is not possible, without figures. */
+/* Adds a candidate that is not possible, without figures. */
 static ch_status exclude(const char *reason, ch_capacity *capacity, ch_error *error) {
   ch_capacity_candidate *candidate = &capacity->candidates[capacity->count];
   *candidate = (ch_capacity_candidate){.name = candidate->name, .mechanism = "", .weights = ""};
@@ -350,7 +350,7 @@ static void name_types(const plan_request *a, ch_capacity *capacity) {
     snprintf(capacity->cache, sizeof capacity->cache, "%s", a->settings->cache_name);
 }
 
-/* The element type of all candidates' weights, or how they differ. */
+/* Names the element type of all candidates' weights, or how they differ. */
 static void name_weights(const plan_request *a, ch_capacity *capacity) {
   capacity->weights = a->question.typed ? type_name(&capacity->arena, a->question.weights) : NULL;
   for (int32_t i = 0; i < capacity->count && !a->question.typed; i++) {

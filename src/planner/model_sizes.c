@@ -32,7 +32,8 @@ static ch_dtype weight_type(const ch_param *row, ch_dtype asked) {
   return ch_dtype_is_block_quantised(asked) ? ch_quantised_type(row, CH_BF16, asked, false, &counted) : asked;
 }
 
-/* The type of a tensor in files: its own; what is written out of others has the type that most of them have. */
+/* Returns the type of a tensor in files: its own or, if it is computed from others, the most frequent
+ * type. */
 static ch_dtype stored_type(const ch_param *row, const ch_model *stored) {
   int index = ch_params_find(&stored->params, row->name);
   if (index >= 0) return stored->weights.tensors[index].dtype;
@@ -52,7 +53,7 @@ static void place_tensors(const ch_capacity_question *question, const ch_model *
   }
 }
 
-/* The model as it is served, with tensors that have no data. */
+/* Declares the model as it is served, with tensors that have no data. */
 static ch_status make_hollow(const ch_config *config, const char *path, const ch_capacity_question *question,
                              ch_model *model, ch_error *error) {
   ch_model *stored = NULL;
@@ -107,7 +108,7 @@ static ch_status size_states(const ch_config *config, const ch_capacity_question
   return CH_OK;
 }
 
-/* Work memory grows linearly with the sequences of a step. */
+/* Computes the work memory, which grows linearly with the sequences of a step. */
 static ch_status size_work(const ch_model *model, const ch_capacity_question *question, int64_t pass_tokens,
                            ch_capacity_sizes *sizes, ch_error *error) {
   enum { MANY = 65 };
@@ -143,7 +144,8 @@ double ch_capacity_needed(const ch_capacity_sizes *sizes, double users, double c
          ch_capacity_gates(sizes, users, context) + ch_capacity_work(sizes, users);
 }
 
-/* The largest whole number that `fits`, which holds up to some number and not above it; 0: none. */
+/* Returns the largest whole number for which `fits` is true. `fits` is true up to some number and false above
+ * it; 0: none. */
 static int64_t largest(bool (*fits)(const ch_capacity_sizes *, double, double, double),
                        const ch_capacity_sizes *sizes, double other, double memory) {
   int64_t low = 0, high = INT64_C(1) << 52;
@@ -175,7 +177,8 @@ int64_t ch_capacity_context(const ch_capacity_sizes *sizes, int64_t users, doubl
 
 /* --- arithmetic -------------------------------------------------------------------------------------------------- */
 
-/* A token of a prompt looks back at (T + 1) / 2 tokens on average; logits are computed for the last one alone. */
+/* Counts the FLOPs of a prompt. A token attends to (T + 1) / 2 tokens on average. Only the last token has
+ * logits. */
 static ch_status count_prompt(const ch_config *config, const ch_params *params,
                               const ch_capacity_question *question, ch_capacity_sizes *sizes,
                               ch_error *error) {
@@ -221,7 +224,7 @@ ch_status ch_capacity_sizes_of(const ch_config *config, const char *path,
 
 /* --- times ------------------------------------------------------------------------------------------------------- */
 
-/* Bandwidth for reading so many bytes again and again. */
+/* Returns the bandwidth of reading so many bytes repeatedly. */
 static double device_rate(const ch_device *device, double bytes) {
   const ch_read_rate *rates = device->rates;
   int count = device->rate_count;
@@ -233,13 +236,14 @@ static double device_rate(const ch_device *device, double bytes) {
   return rates[above - 1].rate + part * (rates[above].rate - rates[above - 1].rate);
 }
 
-/* FLOP/s that products with matrices of a type reach; share: what others reach. */
+/* Returns the FLOP/s of products with matrices of a type. share: the part of the peak that types without
+ * integer products reach. */
 static double product_rate(const ch_device *device, ch_dtype type, double share) {
   bool integers = ch_dtype_is_block_quantised(type) && device->flops_quantised > 0;
   return integers ? device->flops_quantised * device->computing_quantised : device->flops * share;
 }
 
-/* Reading and arithmetic overlap, but not if they last equally long. */
+/* Returns the time of reading and arithmetic together. They overlap, but not if they last equally long. */
 static double together(double reading, double computing) {
   return hypot(reading, computing);
 }
@@ -249,7 +253,7 @@ static const char *largest_part(double weights, double cache, double arithmetic,
   return most == weights ? "weights" : most == cache ? "cache" : most == arithmetic ? "arithmetic" : "layers";
 }
 
-/* A step of all users with full contexts. */
+/* Estimates a step of all users with full contexts. */
 static void expect_step(const ch_capacity_sizes *sizes, const ch_capacity_question *question,
                         const ch_device *device, ch_capacity_estimate *expected) {
   double users = (double)question->users;
@@ -273,7 +277,7 @@ static void expect_step(const ch_capacity_sizes *sizes, const ch_capacity_questi
   expected->bound = largest_part(reading, attending, multiplying + scoring, layers);
 }
 
-/* A prompt of the context's length, pass by pass. */
+/* Estimates a prompt of the context's length, pass by pass. */
 static void expect_prompt(const ch_capacity_sizes *sizes, const ch_device *device,
                           ch_capacity_estimate *expected) {
   double passes = (double)sizes->passes, attention = sizes->prompt_attention_flops;

@@ -33,9 +33,9 @@ typedef struct ch_capacity_sizes {
   int64_t layers;
 } ch_capacity_sizes;
 
-/* The sizes of a configuration as it is served: shared matrices are written out. path: a model directory, whose
- * tensors say what the configuration leaves open and, unless the question has a type, how matrices are stored; or
- * NULL. */
+/* Computes the sizes of a configuration as it is served, with shared matrices materialised. path: NULL, or a
+ * model directory. Its tensors decide what the configuration leaves open and, unless the question has a type,
+ * how matrices are stored. */
 ch_status ch_capacity_sizes_of(const ch_config *config, const char *path,
                                const ch_capacity_question *question, ch_capacity_sizes *sizes,
                                ch_error *error);
@@ -46,7 +46,8 @@ double ch_capacity_gates(const ch_capacity_sizes *sizes, double users, double co
 double ch_capacity_work(const ch_capacity_sizes *sizes, double users);
 double ch_capacity_needed(const ch_capacity_sizes *sizes, double users, double context);
 
-/* The most users with so long contexts, and the longest contexts of so many users, in `memory` bytes; 0: not one. */
+/* Return the most users with so long contexts, and the longest contexts of so many users, in `memory` bytes;
+ * 0: not one. */
 int64_t ch_capacity_users(const ch_capacity_sizes *sizes, int64_t context, double memory);
 int64_t ch_capacity_context(const ch_capacity_sizes *sizes, int64_t users, double memory);
 

@@ -92,7 +92,7 @@ static void put_sizes(const ch_capacity *c, ch_text *text) {
   ch_table_write(&table, text);
 }
 
-/* The memory of a rank in training. */
+/* Writes the memory of a rank in training. */
 static void put_training(const ch_capacity *c, ch_text *text) {
   int32_t order[CH_CAPACITY_MOST] = {0};
   bool masters = false, exchange = false;

@@ -10,9 +10,9 @@
 /* Sizes of the candidates, the smallest first; then, for each device, those that fit, the fastest first, and why the
    others do not. */
 void ch_capacity_write(const ch_capacity *capacity, ch_text *text);
-/* The memory of a rank in training; NULL when out of memory. */
+/* Converts the memory of a rank in training to JSON; NULL when out of memory. */
 json_t *ch_train_memory_to_json(const ch_train_memory *memory);
-/* NULL when out of memory. */
+/* Converts a capacity to JSON; NULL when out of memory. */
 json_t *ch_capacity_to_json(const ch_capacity *capacity);
 
 #endif

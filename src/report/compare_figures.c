@@ -1,5 +1,5 @@
-/* From the results of a comparison to its figures: series, axes and labels as JSON, which the page draws. A group's
- * colour is its rank, the same in all figures. */
+/* Turns the results of a comparison into figures: series, axes and labels as JSON for the page to draw. A
+ * group's colour is its rank, the same in all figures. */
 #include "report/compare_figures.h"
 
 #include <math.h>
@@ -51,7 +51,7 @@ static json_t *axis(const char *title, const char *word, bool log, int base) {
   return json_pack("{s:s, s:s, s:b, s:i}", "title", title, "word", word, "log", log, "base", base);
 }
 
-/* Logarithmic, in bytes: ticks at powers of two, written as B, KiB, MiB. */
+/* Returns a logarithmic axis of bytes, with ticks at powers of two, written as B, KiB, MiB. */
 static json_t *byte_axis(const char *title, const char *word) {
   return json_pack("{s:s, s:s, s:b, s:i, s:s}", "title", title, "word", word, "log", true, "base", 2, "unit",
                    "bytes");
@@ -81,7 +81,7 @@ static json_t *quality_points(const ch_summary *summary) {
   return list;
 }
 
-/* The choices, the cheapest first. */
+/* Returns the points of the choices, the cheapest first. */
 static json_t *front(const ch_summary *summary) {
   json_t *list = json_array();
   for (int i = summary->decision.choice_count; i-- > 0;) {
@@ -147,7 +147,7 @@ static int shortest(const ch_group *group, curve (*of)(const ch_model_result *ru
   return count;
 }
 
-/* The mean over seeds, and the range of them. */
+/* Returns the mean over seeds, and their range. */
 static json_t *mean_series(const ch_group *group, int colour, curve (*of)(const ch_model_result *run),
                            const char *kind, const char *style) {
   json_t *points = json_array(), *band = json_array();
@@ -167,7 +167,7 @@ static json_t *mean_series(const ch_group *group, int colour, curve (*of)(const 
                    "style", style, "points", points, "band", band);
 }
 
-/* The fitted law over the range of tokens that it was fitted to; NULL: there is none. */
+/* Returns the fitted law over the range of tokens that it was fitted to; NULL if there is none. */
 static json_t *law_series(const ch_group *group, int colour, const ch_comparison_training *training) {
   ch_scaling_law law;
   if (!ch_group_law(group, training, &law)) return NULL;
@@ -221,7 +221,7 @@ static int by_rate(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* The rates trained to their ends, the lowest first. */
+/* Returns the rates that were trained to their ends, the lowest first. */
 static json_t *rate_series(const ch_group *group, int colour) {
   const ch_model_result *run = group->runs[0];
   ch_tried_rate *tried = malloc((size_t)(run->tried_count + 1) * sizeof *tried);
@@ -280,12 +280,12 @@ json_t *ch_figure_seeds(const ch_summary *summary) {
 
 /* --- speed ------------------------------------------------------------------------------------------------------- */
 
-/* The group's name, with a question mark if its speed is in doubt. */
+/* Returns the group's name, with a question mark if its speed is in doubt. */
 static json_t *doubted(const ch_group *group, bool doubt) {
   return json_sprintf("%s%s", group->name, doubt ? " ?" : "");
 }
 
-/* `spread`: half the distance between the quartiles of a run's measurements. */
+/* Returns a figure of bars. `spread` is half the distance between the quartiles of a run's measurements. */
 static json_t *bars_of(const ch_summary *summary, const char *id, const char *title, const char *unit,
                        ch_model_result_value *value, ch_model_result_value *spread,
                        bool (*unsteady)(const ch_model_result *run)) {

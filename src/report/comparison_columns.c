@@ -158,7 +158,7 @@ static double mean_of(const ch_column *column, const ch_group *group) {
   return ch_group_spread(group, column->value).mean;
 }
 
-/* Equal when they are written alike. */
+/* Returns true if both values are written alike. */
 static bool alike(const ch_column *column, double a, double b) {
   char first[64], second[64];
   return strcmp(ch_column_format(column, a, first, sizeof first),

@@ -13,7 +13,7 @@ typedef struct ch_column {
   double (*value)(const ch_model_result *model);
   int decimals;
   bool spread; /* the deviation between seeds is shown too */
-  /* For speeds, else NULL: the spread of the measurements, and whether they are unreliable. */
+  /* For speeds, else NULL: the spread of the measurements, and a test for unreliable ones. */
   double (*measured)(const ch_model_result *model);
   bool (*unsteady)(const ch_model_result *model);
 } ch_column;
@@ -24,8 +24,8 @@ typedef struct ch_columns {
   int count;
 } ch_columns;
 enum { CH_MOST_COLUMNS = 10 };
-/* If the models do not have equal parameters, also the columns that --match makes equal instead, or that then differ:
-   FLOPs, tokens, time. */
+/* Returns the columns of a comparison. Without equal parameters they include what --match makes equal
+ * instead, or what then differs: FLOPs, tokens, time. */
 ch_columns ch_columns_of(const ch_comparison *comparison);
 
 /* Why a speed is marked. */
@@ -34,14 +34,14 @@ ch_columns ch_columns_of(const ch_comparison *comparison);
 
 /* Formats a value of a column: "1,234,567" or "3.4012". Returns buffer. */
 const char *ch_column_format(const ch_column *column, double value, char *buffer, size_t size);
-/* The mean over a group's runs. " ± " follows with the standard deviation between several runs, if the column shows
- * it, or with the spread of a speed's measurements (the mean over the runs). Returns buffer. */
+/* Writes the mean over a group's runs. " ± " follows with the standard deviation between several runs, if the
+ * column shows it, or with the spread of a speed's measurements (the mean over the runs). Returns buffer. */
 const char *ch_column_cell(const ch_column *column, const ch_group *group, char *buffer, size_t size);
-/* True if a speed of the group is not steady. It then gets no star. */
+/* Returns true if a speed of the group is not steady. It then gets no star. */
 bool ch_column_is_unsteady(const ch_column *column, const ch_group *group);
-/* True if any group has an unsteady speed in any column. A note then explains the mark. */
+/* Returns true if any group has an unsteady speed in any column. A note then explains the mark. */
 bool ch_columns_have_unsteady(const ch_columns *columns, const ch_summary *summary);
-/* True if the group has the best mean of the column, and at least one group does not. */
+/* Returns true if the group has the best mean of the column, and at least one group does not. */
 bool ch_column_is_best(const ch_column *column, const ch_summary *summary, const ch_group *group);
 
 #endif

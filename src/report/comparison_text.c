@@ -13,8 +13,8 @@
 
 #include <string.h>
 
-/* Every cell but those of names ends in a mark or in a blank in its place. A group's heading is above the last of its
- * columns. */
+/* Writes the headings. A group's heading is above the last of its columns. Every cell but those of names ends
+ * in a mark, or in a blank in its place. */
 static void put_headings(const ch_columns *columns, ch_table *table) {
   ch_table_cell(table, "%s", "");
   for (int c = 0, first = 0; c < columns->count; c++) {
@@ -65,7 +65,7 @@ static void put_speed_notes(const ch_columns *columns, const ch_summary *summary
     ch_text_puts(text, "? not steady: " CH_UNSTEADY_NOTE " All models can be timed again.\n");
 }
 
-/* "Learning rates: mla 0.0018 (0.0015 to 0.0022 is as good; the usual 0.003 costs 1.9 %); ..." */
+/* Writes "Learning rates: mla 0.0018 (0.0015 to 0.0022 is as good; the usual 0.003 costs 1.9 %); ..." */
 static void put_rates(const ch_summary *summary, ch_text *text) {
   int count = 0;
   for (int i = 0; i < summary->count; i++) {
@@ -117,8 +117,8 @@ static size_t end_line(size_t from, ch_text *text) {
   return text->size;
 }
 
-/* "embedding-gated ...; latent elements: 4; with moe" of "egmla:4+moe". A number replaces what the summary says about the
- * default, in parentheses at its end. */
+/* Writes "embedding-gated ...; latent elements: 4; with moe" for "egmla:4+moe". A number replaces the default
+ * that the summary gives in parentheses at its end. */
 static void put_meaning(const char *name, const ch_preset *preset, ch_table *table) {
   const char *number = name + strcspn(name, ":+"), *added = strchr(name, '+');
   const char *by_default = strstr(preset->summary, " (default: ");
@@ -153,7 +153,7 @@ static void put_meanings(const ch_summary *summary, ch_text *text) {
   ch_table_write(&table, text);
 }
 
-/* The notes below the table, a line each. */
+/* Writes the notes below the table, a line each. */
 static void put_notes(const ch_comparison *comparison, const ch_columns *columns, ch_summary *summary,
                       ch_text *text) {
   ch_warnings warnings;

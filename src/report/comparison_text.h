@@ -5,11 +5,12 @@
 #include "base/text.h"
 #include "experiment/findings/summary.h"
 
-/* The sentence that recommends a model, the table, the best model first and the best of each column marked, tasks,
- * notes and the ladder. */
+/* Writes the sentence that recommends a model, the table with the best model first and the best of each
+ * column marked, tasks, notes and the ladder. */
 void ch_comparison_write(const ch_comparison *comparison, ch_text *text);
 
-/* "Loss spikes while training: mha 3, gqa 0.5." if any model had one and all were counted, else nothing. */
+/* Writes "Loss spikes while training: mha 3, gqa 0.5." if any model had one and all were counted, else
+ * nothing. */
 void ch_spikes_write(const ch_summary *summary, ch_text *text);
 
 #endif

@@ -27,7 +27,7 @@ static json_t *figures_json(const ch_compression_figures *f) {
   return object;
 }
 
-/* A model with its weights as they were and other types in its cache. */
+/* Returns the figures of a model with unchanged weights and other types in its cache. */
 static json_t *types_json(const ch_compression_figures *f) {
   return json_pack("{ss sI so so}", "cache_dtype", f->cache_types, "cache_bytes_per_token",
                    (json_int_t)f->cache_bytes_per_token, "loss", known_number(f->measured, f->loss),
@@ -124,7 +124,7 @@ static double change(double before, double after) {
   return 100 * (after - before) / (before > 0 ? before : 1);
 }
 
-/* "the cache is 50.0 % smaller". */
+/* Writes "the cache is 50.0 % smaller". */
 static void put_cache(const ch_compression_report *r, ch_text *text) {
   ch_text_printf(text, "%s is %.1f %% smaller", r->cache_types ? "the cache in 8 bits" : "the cache",
                  -change((double)r->before.cache_bytes_per_token, (double)r->after.cache_bytes_per_token));
@@ -157,7 +157,8 @@ void ch_compression_sentence(const ch_compression_report *r, ch_text *text) {
   ch_text_puts(text, ".");
 }
 
-/* The figures of the compressed model, and of the remedies below it, are in columns of equal width. */
+/* Returns the table for figures. The compressed model and the remedies below it have columns of equal
+ * width. */
 static ch_table figure_table(void) {
   return (ch_table){.columns = "l26r14r14r11", .gap = 1};
 }

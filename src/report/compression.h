@@ -48,16 +48,16 @@ typedef struct ch_compression_report {
   ch_machine machine;
 } ch_compression_report;
 
-/* NULL when out of memory. */
+/* Converts a report to JSON; NULL when out of memory. */
 json_t *ch_compression_to_json(const ch_compression_report *report);
-/* The loss of quality, in a sentence. */
+/* Writes the loss of quality in a sentence. */
 void ch_compression_sentence(const ch_compression_report *report, ch_text *text);
-/* Where the bars of a profile end, so that a few long ones do not hide all others: some way beyond nine tenths of
- * them; 0 if no bar is three times as long as that. */
+/* Returns where the bars of a profile end, so that a few long ones do not hide all others: some way beyond
+ * nine tenths of them; 0 if no bar is three times as long as that. */
 double ch_compression_profile_end(const ch_sensitivity *sensitivity);
-/* The figures before and after, the profile and errors by layer, for a terminal. */
+/* Writes the figures before and after, the profile and errors by layer, for a terminal. */
 void ch_compression_write(const ch_compression_report *report, ch_text *text);
-/* A self-contained page (compression_page.c). */
+/* Writes a self-contained page (compression_page.c). */
 ch_status ch_compression_page(const ch_compression_report *report, ch_text *html, ch_error *error);
 
 #endif

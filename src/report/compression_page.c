@@ -80,7 +80,7 @@ static bool keeps_weights(const ch_compression_report *r) {
 
 /* --- the profile ------------------------------------------------------------------------------------------------- */
 
-/* One bar per layer and number of component heads; the chosen one is named. */
+/* Returns one bar per layer and number of component heads; the chosen one is named. */
 static json_t *profile_bars(const ch_compression_report *r) {
   const ch_sensitivity *s = r->sensitivity;
   json_t *bars = json_array();
@@ -96,7 +96,7 @@ static json_t *profile_bars(const ch_compression_report *r) {
   return bars;
 }
 
-/* The names of the colours: "1 head", "2 heads". */
+/* Returns the names of the colours: "1 head", "2 heads". */
 static json_t *head_names(const ch_sensitivity *s) {
   json_t *names = json_array();
   for (int c = 0; c < s->choices; c++)

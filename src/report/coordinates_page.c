@@ -11,7 +11,7 @@
 enum { LEAST_RATIO = 10 };
 static const char change_group[] = "change since step 0";
 
-/* An activation's sizes, or changes, against the width after a step. */
+/* Returns an activation's sizes, or changes, against the width after a step. */
 static json_t *step_series(const ch_coordinate_grid *grid, const double *values, int point,
                            const char *group) {
   json_t *points = json_array();
@@ -25,7 +25,7 @@ static json_t *step_series(const ch_coordinate_grid *grid, const double *values,
                    "style", group == change_group ? "dashed" : "marks", "points", points);
 }
 
-/* "slope +0.02, flat; of the change +0.10, flat" */
+/* Returns "slope +0.02, flat; of the change +0.10, flat". */
 static json_t *slopes_of(const ch_coordinate_grid *grid, const ch_coordinate *a) {
   ch_text text = {0};
   ch_text_puts(&text, "slope ");

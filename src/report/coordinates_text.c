@@ -13,7 +13,7 @@ static void put_size(double size, ch_table *table) {
     ch_table_cell(table, "-");
 }
 
-/* Numbers are right-aligned, so the words after them have the same width. */
+/* Writes a slope. Numbers are right-aligned, so the words after them have equal widths. */
 static void put_slope(double slope, bool flat, ch_table *table) {
   const char *words = flat ? "flat    " : "not flat";
   if (isfinite(slope))

@@ -5,15 +5,15 @@
 #include "base/text.h"
 #include "experiment/coordinate_check.h"
 
-/* A row for each activation with its sizes after the last step, its slope and that of its change. */
+/* Writes a row for each activation with its sizes after the last step, its slope and that of its change. */
 void ch_coordinates_model_table(const ch_coordinates *coordinates, int32_t model, ch_text *text);
-/* The tables of all mechanisms, and how to read them. */
+/* Writes the tables of all mechanisms, and how to read them. */
 void ch_coordinates_table_write(const ch_coordinates *coordinates, ch_text *text);
-/* "+0.02, flat"; "-" in place of what is NaN. */
+/* Writes "+0.02, flat"; "-" for NaN. */
 void ch_coordinates_slope(double slope, bool flat, ch_text *text);
-/* The meaning of the columns. */
+/* Writes the meaning of the columns. */
 void ch_coordinates_explain(const ch_coordinates *coordinates, ch_text *text);
-/* "mha: flat but for scores." */
+/* Writes "mha: flat but for scores." */
 void ch_coordinates_sentence(const ch_coordinate_model *model, ch_text *text);
 
 #endif

@@ -81,7 +81,8 @@ static bool is_said(const ch_summary *summary, const ch_comparison *comparison, 
   return false;
 }
 
-/* "tokens 20.1 k", "FLOPs per token 118 k to 140 k", "training time 10.0 s by plan, measured 9.6 s to 11.8 s" */
+/* Writes "tokens 20.1 k", "FLOPs per token 118 k to 140 k" or "training time 10.0 s by plan, measured 9.6 s
+ * to 11.8 s". */
 static void put_quantity(const ch_comparison *comparison, int q, range r, ch_text *text) {
   char least[32], most[32];
   shown(r.least, quantities[q].duration, least, sizeof least);
@@ -99,7 +100,7 @@ static void put_quantity(const ch_comparison *comparison, int q, range r, ch_tex
   if (strcmp(least, most) != 0) ch_text_printf(text, " to %s", most);
 }
 
-/* Those that are equal, or that are not. Returns their number. */
+/* Writes the quantities that are equal, or those that are not. Returns their number. */
 static int put_all(const ch_summary *summary, const ch_comparison *comparison, bool equal, const char *begin,
                    ch_text *text) {
   int count = 0;
@@ -113,7 +114,7 @@ static int put_all(const ch_summary *summary, const ch_comparison *comparison, b
   return count;
 }
 
-/* The length of text at which caches are compared, if it matters. */
+/* Writes the length of text at which caches are compared, if it matters. */
 static void put_context(const ch_summary *summary, ch_text *text) {
   for (int i = 0; i < summary->count; i++)
     if (ch_model_result_depends_on_depth(summary->groups[i].runs[0])) {

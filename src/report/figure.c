@@ -40,7 +40,7 @@ void ch_page_escaped(ch_text *text, ch_text *html) {
   ch_text_free(text);
 }
 
-/* "</script>" and "<!--" must not appear in a script element. */
+/* Writes JSON for a script element, in which "</script>" and "<!--" must not appear. */
 void ch_html_json(json_t *object, ch_text *html) {
   char *text = object ? ch_json_dump(object, JSON_COMPACT | JSON_REAL_PRECISION(7)) : NULL;
   json_decref(object);
@@ -95,7 +95,7 @@ static void put_scripts(ch_text *html) {
   }
 }
 
-/* The first of several lines is the answer; the others explain it. */
+/* Writes the answer. The first of several lines is the answer itself; the others explain it. */
 static void put_answer(const char *answer, ch_text *html) {
   const char *more = strchr(answer, '\n');
   if (more) {

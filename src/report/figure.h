@@ -38,15 +38,15 @@ typedef struct ch_page_head {
 /* Appends a page up to the content of <main>; then come sections, and ch_page_end. */
 void ch_page_begin(const ch_page_head *head, ch_text *html);
 void ch_page_end(const ch_page_head *head, ch_text *html);
-/* A section with one figure; steals the reference. NULL (memory was out) marks `html` as failed. */
+/* Writes a section with one figure; steals the reference. NULL (out of memory) marks `html` as failed. */
 void ch_page_figure(json_t *figure, ch_text *html);
-/* Like ch_page_figure without a section of its own, under a smaller heading: one of several in a section of class
+/* Writes a figure without a section of its own, under a smaller heading: one of several in a section of class
  * "pair". */
 void ch_page_small_figure(json_t *figure, ch_text *html);
 
-/* A section with the command that was typed. */
+/* Writes a section with the command that was typed. */
 void ch_page_command(const char *command, ch_text *html);
-/* The part of a path after its last slash; the whole path if that is empty. */
+/* Returns the part of a path after its last slash; the whole path if that is empty. */
 const char *ch_page_file_name(const char *path);
 
 /* Appends text for HTML content or a quoted attribute: & < > " ' as references, other control characters left out. */

@@ -25,7 +25,7 @@ static void put_spikes(const ch_stability *s, ch_text *text) {
                  ch_stability_names[s->verdict]);
 }
 
-/* Each line of the warnings, indented; the warnings are released. */
+/* Writes each line of the warnings indented, and releases the warnings. */
 static void put_warnings(ch_text *warnings, ch_text *text) {
   for (const char *line = warnings->data; line && *line; line = strchr(line, '\n') + 1)
     ch_text_printf(text, "  %.*s\n", (int)strcspn(line, "\n"), line);

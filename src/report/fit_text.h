@@ -5,10 +5,10 @@
 #include "base/text.h"
 #include "experiment/fit.h"
 
-/* Some lines for every curve. */
+/* Writes some lines for every curve. */
 void ch_fits_write(const ch_fits *fits, ch_text *text);
 
-/* The law of size and tokens of the file `name`. */
+/* Writes the law of size and tokens of the file `name`. */
 void ch_size_law_write(const char *name, const ch_size_law *law, ch_text *text);
 
 #endif

@@ -22,7 +22,7 @@ static void put_model(const ch_mechanism_forecast *m, bool timed, ch_table *tabl
   ch_table_end_row(table);
 }
 
-/* "20.1 k tokens", "18.2 k to 20.1 k tokens" */
+/* Writes "20.1 k tokens" or "18.2 k to 20.1 k tokens". */
 static void put_lengths(const ch_compare_forecast *f, ch_text *text) {
   int64_t least = f->models[0].tokens, most = least;
   char count[32];

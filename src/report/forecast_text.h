@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "experiment/forecast.h"
 
-/* A table with a row for every mechanism, and a sentence for all. */
+/* Writes a table with a row for every mechanism, and a sentence about all of them. */
 void ch_forecast_write(const ch_compare_forecast *forecast, ch_text *text);
 
 #endif

@@ -6,7 +6,7 @@
 
 enum { LONGEST_NAME = 24, LONGEST_LABEL = 28, LABEL_SIZE = LONGEST_LABEL + 8 };
 
-/* The nearest start of a UTF-8 character at or after `at`. */
+/* Returns the nearest start of a UTF-8 character at or after `at`. */
 static size_t character_start(const char *text, size_t at) {
   while (((unsigned char)text[at] & 0xC0) == 0x80) at++;
   return at;

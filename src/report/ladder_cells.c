@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* How a quantity is printed. Values below `least` or above 1,000 are beyond what a law can say. */
+/* The format of a quantity. A law says nothing about values below `least` or above 1,000. */
 typedef struct manner {
   int decimals;
   double least;
@@ -14,7 +14,7 @@ typedef struct manner {
 static const double most = 1000;
 static const manner plain = {3, 0, ""}, times = {2, 0.001, "×"};
 
-/* Small numbers keep two digits, down to 0.0001. */
+/* Writes a value. Small numbers keep two digits, down to 0.0001. */
 static const char *format_estimate(double value, const manner *of, char *to, size_t size) {
   if (value > most)
     snprintf(to, size, "over 1,000");
@@ -27,8 +27,8 @@ static const char *format_estimate(double value, const manner *of, char *to, siz
   return to;
 }
 
-/* "3.31 (3.25 to 3.37)", "2.04× (0.50 and more)", "over 1,000× (no bounds)"; "-" where nothing is known, "no bound"
- * where the value is infinite. */
+/* Writes "3.31 (3.25 to 3.37)", "2.04× (0.50 and more)" or "over 1,000× (no bounds)"; "-" if nothing is
+ * known, "no bound" if the value is infinite. */
 static void put_estimate_cell(const ch_estimate *e, const manner *of, ch_table *table) {
   char value[24], low[24], high[24];
   bool from = e->low >= of->least, to = e->high <= most;

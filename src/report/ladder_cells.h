@@ -5,10 +5,10 @@
 #include "base/table.h"
 #include "experiment/findings/ladder_results.h"
 
-/* The loss of every mechanism at every size. Release with ch_table_write or ch_table_free. */
+/* Returns the loss of every mechanism at every size. Release with ch_table_write or ch_table_free. */
 ch_table ch_ladder_losses(const ch_ladder *ladder);
-/* The law of every mechanism and what it predicts, with intervals: "3.31 (3.25 to 3.37)"; "-" if unknown, "and more"
- * if an interval has no upper bound. */
+/* Returns the law of every mechanism and its predictions, with intervals: "3.31 (3.25 to 3.37)"; "-" if
+ * unknown, "and more" if an interval has no upper bound. */
 ch_table ch_ladder_predictions(const ch_ladder *ladder);
 
 #endif

@@ -9,7 +9,7 @@
 
 enum { LAW_POINTS = 40 };
 
-/* "3.31 (3.25 to 3.37)" becomes the value with the interval below it. */
+/* Writes "3.31 (3.25 to 3.37)" as the value with the interval below it. */
 static void put_cell(const char *words, ch_text *html) {
   const char *interval = strstr(words, " (");
   ch_text value = {0};

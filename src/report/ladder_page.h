@@ -7,10 +7,11 @@
 #include "base/text.h"
 #include "experiment/findings/ladder_results.h"
 
-/* The two tables. Intervals are below their values. */
+/* Writes the two tables, with intervals below their values. */
 void ch_ladder_put_tables(const ch_ladder *ladder, ch_text *html);
 
-/* Losses against FLOPs with the fitted laws, in the form of report/figure.h. colours [count]: of the mechanisms. */
+/* Returns losses against FLOPs with the fitted laws, in the form of report/figure.h. colours [count]: of the
+ * mechanisms. */
 json_t *ch_figure_ladder(const ch_ladder *ladder, const int *colours);
 
 #endif

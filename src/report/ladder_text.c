@@ -13,7 +13,7 @@ static const char *put_largest(const ch_ladder *ladder, char text[COUNT]) {
   return ch_format_count((double)ladder->sizes[ladder->rungs - 1], text, COUNT);
 }
 
-/* "Tested on itself: 3 of 3 losses at 10 M are in the interval predicted from the smaller sizes." */
+/* Writes "Tested on itself: 3 of 3 losses at 10 M are in the interval predicted from the smaller sizes." */
 static void put_test(const ch_ladder *ladder, ch_text *text) {
   int within = 0, known = 0;
   char size[COUNT];

@@ -5,9 +5,10 @@
 #include "base/text.h"
 #include "experiment/findings/ladder_results.h"
 
-/* The two tables, then the sentences. */
+/* Writes the two tables, then the sentences. */
 void ch_ladder_write(const ch_ladder *ladder, ch_text *text);
-/* The law, how it was fitted, and what it says of the largest models and the target: one sentence per line. */
+/* Writes the law, how it was fitted, and what it says about the largest models and the target: one sentence
+ * per line. */
 void ch_ladder_sentences_write(const ch_ladder *ladder, ch_text *text);
 
 #endif

@@ -96,7 +96,7 @@ static void put_table_head(const ch_columns *columns, ch_text *html) {
   ch_text_puts(html, "</tr>\n</thead>\n");
 }
 
-/* "3.4012", and below it "± 0.0031" */
+/* Writes "3.4012", and below it "± 0.0031". */
 static void put_cell(const ch_column *column, const ch_group *group, bool best, ch_text *html) {
   char value[192];
   ch_column_cell(column, group, value, sizeof value);
@@ -148,7 +148,8 @@ static void put_table(const ch_page *p, ch_text *html) {
     ch_text_puts(html, "<p class=\"note\">? A speed that is not steady: " CH_UNSTEADY_NOTE "</p>\n");
 }
 
-/* The full name of each model's mechanism, to which its name in the table of results leads: "gqa:4" is gqa. */
+/* Writes the full name of each model's mechanism, the target of the links in the table of results: "gqa:4" is
+ * gqa. */
 static void put_full_names(const ch_page *p, ch_text *html) {
   ch_text_puts(html, "<dl class=\"names\">\n");
   for (int i = 0; i < p->summary->count; i++) {
@@ -201,7 +202,7 @@ static void put_curves(const ch_page *p, ch_text *html) {
   ch_page_put_laws(p, html);
 }
 
-/* The ladder of sizes, where there is one. */
+/* Writes the ladder of sizes, if there is one. */
 static void put_ladder(const ch_page *p, ch_text *html) {
   const ch_ladder *ladder = p->comparison->ladder;
   int colours[CH_LADDER_MOST_CURVES] = {0};

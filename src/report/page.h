@@ -5,7 +5,7 @@
 #include "report/figure.h"
 #include "experiment/findings/comparison_results.h"
 
-/* The whole page. Matrices are read from the models' directories, if the comparison has one. */
+/* Writes the whole page. Matrices are read from the models' directories, if the comparison has one. */
 ch_status ch_page_write(const ch_comparison *comparison, ch_text *html, ch_error *error);
 
 #endif

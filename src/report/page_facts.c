@@ -1,4 +1,4 @@
-/* How a comparison came about: data, training, machine, commands. */
+/* Writes the facts of a comparison: data, training, machine, commands. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include "report/page_private.h"
 
-/* A term and its value, printf-style, escaped. */
+/* Writes a term and its value, printf-style, escaped. */
 __attribute__((format(printf, 3, 4))) static void put_fact(ch_text *html, const char *term,
                                                            const char *format, ...) {
   char value[1024];

@@ -48,7 +48,7 @@ static bool recognise(const char *name, matrix *m) {
 
 /* --- values ------------------------------------------------------------------------------------------------------ */
 
-/* The mean of a block of the matrix. */
+/* Returns the mean of a block of the matrix. */
 static double block(const float *data, int64_t columns, int64_t r0, int64_t r1, int64_t c0, int64_t c1) {
   double sum = 0;
   for (int64_t r = r0; r < r1; r++)
@@ -56,12 +56,12 @@ static double block(const float *data, int64_t columns, int64_t r0, int64_t r1, 
   return sum / (double)((r1 - r0) * (c1 - c0));
 }
 
-/* How many rows or columns of `count` are shown. */
+/* Returns how many of `count` rows or columns are shown. */
 static int64_t shown(int64_t count) {
   return count < MOST_SIDE ? count : MOST_SIDE;
 }
 
-/* The matrix as a list of rows; *most: the largest absolute value. */
+/* Returns the matrix as a list of rows; *most: the largest absolute value. */
 static json_t *values_of(const float *data, int64_t rows, int64_t columns, double *most) {
   json_t *list = json_array();
   int64_t height = shown(rows), width = shown(columns);
@@ -103,7 +103,7 @@ static int of_family(const matrix_list *all, family which, int layer) {
   return n;
 }
 
-/* Every how many layers one is shown. */
+/* Returns the distance between layers that are shown. */
 static int stride_of(const matrix_list *all, family which) {
   double values = 0;
   for (int i = 0; i < all->count; i++) {
@@ -115,7 +115,7 @@ static int stride_of(const matrix_list *all, family which) {
   return (int)ceil(values / MOST_VALUES);
 }
 
-/* "layer 2: v_knock.up", "layer 2: v_knock.up, head 1" */
+/* Returns "layer 2: v_knock.up" or "layer 2: v_knock.up, head 1". */
 static json_t *title_of(const matrix *m) {
   int length = (int)strlen(m->name);
   if (ends(m->name, ".weight")) length -= 7;
@@ -124,7 +124,7 @@ static json_t *title_of(const matrix *m) {
   return json_sprintf("layer %d: %.*s", m->layer, length, m->name);
 }
 
-/* One panel per matrix, on scale 0; gates have a separate scale, which starts at 0. */
+/* Returns one panel per matrix, on scale 0. Gates have a separate scale that starts at 0. */
 static json_t *panels_of(const matrix_list *all, family which, double *most, double *most_of_gates) {
   json_t *panels = json_array();
   int stride = stride_of(all, which);
@@ -142,7 +142,7 @@ static json_t *panels_of(const matrix_list *all, family which, double *most, dou
   return panels;
 }
 
-/* One panel per projection, with one row of coefficients per layer. */
+/* Returns one panel per projection, with one row of coefficients per layer. */
 static json_t *coefficient_panels(const matrix_list *all, double *most) {
   json_t *panels = json_array();
   for (int i = 0; i < all->count; i++) {
@@ -217,7 +217,7 @@ static void find_matrices(const ch_model *model, matrix_list *all) {
   }
 }
 
-/* Room for all that may be found. */
+/* Returns the most matrices that a model may have. */
 static size_t most_matrices(const ch_model *model) {
   size_t most = 1;
   for (int i = 0; i < model->params.count; i++) most += (size_t)matrices_in(&model->weights.tensors[i]);

@@ -5,7 +5,7 @@
 
 enum { SERIES_COLOURS = 14 };
 
-/* The verdict on a model. */
+/* Writes the verdict on a model. */
 static void put_mark(const ch_summary *summary, int rank, ch_text *html) {
   const ch_decision *d = &summary->decision;
   const char *mark = NULL;

@@ -11,18 +11,18 @@ typedef struct ch_page {
   const ch_warnings *warnings;
 } ch_page;
 
-/* page_names.c: the start of a row: the name with its colour, and what the verdict says of the model if `mark` is
- * true. */
+/* Writes the start of a row: the name with its colour, and the verdict on the model if `mark` is true
+ * (page_names.c). */
 void ch_page_name_cell(const ch_page *page, int rank, bool mark, ch_text *html);
 
-/* page_seeds.c: the spread between seeds, the differences that exceed it, and the fitted laws. */
+/* Writes the spread between seeds, the differences that exceed it, and the fitted laws (page_seeds.c). */
 void ch_page_put_noise(const ch_page *page, ch_text *html);
 void ch_page_put_laws(const ch_page *page, ch_text *html);
 
-/* task_tables.c: results on tasks, if there are any. */
+/* Writes results on tasks, if there are any (task_tables.c). */
 void ch_page_put_tasks(const ch_page *page, ch_text *html);
 
-/* page_facts.c: data and training, machine, commands. */
+/* Writes data and training, machine and commands (page_facts.c). */
 void ch_page_put_training(const ch_page *page, ch_text *html);
 void ch_page_put_machine(const ch_page *page, ch_text *html);
 void ch_page_put_commands(const ch_page *page, ch_text *html);

@@ -9,7 +9,7 @@
 
 /* --- differences between seeds ----------------------------------------------------------------------------------- */
 
-/* "+0.0123 ± 0.0042", in percentage points where the models classify images. */
+/* Writes "+0.0123 ± 0.0042", in percentage points if the models classify images. */
 static void put_difference(const ch_difference *d, bool images, ch_text *html) {
   double unit = images ? 100 : 1;
   int decimals = images ? 2 : 4;
@@ -70,7 +70,7 @@ void ch_page_put_noise(const ch_page *p, ch_text *html) {
 
 /* --- laws ---------------------------------------------------------------------------------------------------- */
 
-/* "0.42", and below it "0.40 to 0.45" */
+/* Writes "0.42", and below it "0.40 to 0.45". */
 static void put_estimate(const ch_estimate *e, bool tokens, ch_text *html) {
   const double ends[] = {e->value, e->low, e->high};
   char words[3][40];

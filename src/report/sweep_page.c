@@ -23,8 +23,8 @@ static bool of(const ch_sweep_result *run, const ch_sweep_choice *choice) {
 
 /* --- losses against rates ---------------------------------------------------------------------------------------- */
 
-/* A mechanism's runs of one kind: stable ones are joined by a line, the others are single marks if they have
-   a loss. */
+/* Returns a mechanism's runs of one kind. Stable ones are joined by a line, the others are single marks if
+ * they have a loss. */
 static json_t *rate_series(const ch_sweep *sweep, int m, bool stable) {
   const ch_sweep_choice *choice = &sweep->choices[m];
   json_t *points = json_array();
@@ -65,7 +65,7 @@ static json_t *measured(const ch_sweep_result *run, const char *name, int colour
                    "style", "marks", "points", points);
 }
 
-/* The law from the first fitted point to the budget, with the interval there as a band. */
+/* Returns the law from the first fitted point to the budget, with the interval there as a band. */
 static json_t *fitted(const ch_sweep_result *run, const char *name, int colour) {
   const ch_scaling_law *law = &run->law;
   json_t *points = json_array();
@@ -99,7 +99,7 @@ static json_t *curves_figure(const char *id, const char *title, json_t *series) 
       "log-x", "log-y", "on", "log-x");
 }
 
-/* The first seed of every mechanism at its chosen rate. */
+/* Returns the first seed of every mechanism at its chosen rate. */
 static json_t *chosen_figure(const ch_sweep *sweep) {
   json_t *series = json_array();
   for (int m = 0; m < sweep->mechanisms; m++) {
@@ -155,7 +155,7 @@ static void put_sentences(const ch_sweep *sweep, ch_text *html) {
   ch_text_puts(html, "</pre></div>\n</section>\n");
 }
 
-/* The mechanisms at their best rates, as a comparison: there must be several. */
+/* Returns true if several mechanisms can be compared at their best rates. */
 static bool is_comparison(const ch_sweep *sweep) {
   return sweep->mechanisms > 1 && sweep->about.count > 0;
 }

@@ -5,13 +5,14 @@
 #include "base/text.h"
 #include "experiment/findings/sweep_results.h"
 
-/* One line per run, '*' at the chosen rates; then the rate each mechanism should be trained with. */
+/* Writes one line per run, '*' at the chosen rates, then the rate that each mechanism should be trained
+ * with. */
 void ch_sweep_table_write(const ch_sweep *sweep, ch_text *text);
-/* "mha: the largest stable rate is 0.003 (loss 3.2104); ..." */
+/* Writes "mha: the largest stable rate is 0.003 (loss 3.2104); ..." */
 void ch_sweep_sentence(const ch_sweep_choice *choice, ch_text *text);
-/* A verdict in words: "stable", "a spike from step 120 on", ... */
+/* Writes a verdict in words: "stable", "a spike from step 120 on", ... */
 void ch_sweep_verdict(const ch_sweep_result *run, ch_text *text);
-/* "2.13 [1.98, 2.20]"; a missing bound is "-". */
+/* Writes "2.13 [1.98, 2.20]"; a missing bound is "-". */
 void ch_estimate_text(const ch_estimate *e, ch_text *text);
 
 #endif

@@ -6,12 +6,12 @@
 
 enum { CH_TASK_CELL = 80 };
 
-/* "0.412" and " ± 0.049": the deviation between seeds or, for one seed, the standard error over the items. False and
- * "" if the task was not evaluated. Both have CH_TASK_CELL bytes. */
+/* Writes "0.412" and " ± 0.049": the deviation between seeds or, for one seed, the standard error over the
+ * items. Both have CH_TASK_CELL bytes. Returns false, with "" in both, if the task was not evaluated. */
 bool ch_task_cell(const ch_group *group, const char *task, char *value, char *spread);
 /* Returns the name of the task's metric. */
 const char *ch_task_metric(const ch_summary *summary, const char *task);
-/* The task's name without the file of its items, in CH_TASK_CELL bytes. Returns name. */
+/* Writes the task's name without the file of its items, in CH_TASK_CELL bytes. Returns name. */
 const char *ch_task_short_name(const char *task, char *name);
 /* Returns a sentence that explains the spread. */
 const char *ch_task_note(const ch_summary *summary);

@@ -74,8 +74,8 @@ static void move_bias(const ch_value_memory *memory, const ch_tensor *bias, cons
   memory->write(bias->data, is_wide ? (void *)wide : narrow, ch_tensor_bytes(bias));
 }
 
-/* How far each bias of a layer moves: towards even loads, by one step, or by steps whose root mean square is
-   one. */
+/* Computes how far each bias of a layer moves towards even loads: by one step, or by steps whose root mean
+ * square is one. */
 static void moves_of(const ch_expert_balance *balance, const int64_t *load, double *moved) {
   int64_t experts = balance->experts, all = sum_of(load, experts);
   double squares = 0;

@@ -21,13 +21,13 @@ void ch_expert_balance_free(ch_expert_balance *balance);
 
 /* Sets the counts to 0 for a new step. The balance loss is a mean over `sequences`. */
 void ch_expert_balance_begin(ch_expert_balance *balance, int64_t sequences);
-/* For ch_runner_call.routing in every micro-batch of the step; NULL where tokens choose nothing. */
+/* Returns the routing for ch_runner_call in every micro-batch of the step; NULL if tokens choose nothing. */
 ch_routing *ch_expert_balance_routing(ch_expert_balance *balance);
 /* Moves every bias by 1e-3 sign(mean load - load), or 1e-3 (mean load - load) over the root of its mean
    square, where the model has biases. The weights are in `memory`. */
 void ch_expert_balance_end(const ch_expert_balance *balance, const ch_value_memory *memory,
                            const ch_tensor *weights);
-/* The smallest and largest share of a layer's choices that an expert had in the last step. */
+/* Returns the smallest and largest share of a layer's choices that an expert had in the last step. */
 void ch_expert_balance_shares(const ch_expert_balance *balance, double *least, double *most);
 
 #endif

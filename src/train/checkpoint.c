@@ -43,7 +43,7 @@ static json_t *describe(const ch_trainer *trainer) {
   return metadata;
 }
 
-/* How many numbers a validation point is stored as. */
+/* Returns how many numbers a stored validation point has. */
 static int64_t point_numbers(const ch_trainer *trainer) {
   return ch_config_is_vision(&trainer->config) ? 4 : 2;
 }
@@ -71,7 +71,7 @@ static int64_t list_tensors(const ch_trainer *trainer, const ch_host_tensors hos
   return count;
 }
 
-/* A checkpoint with numbers that are not finite must not replace a good one. */
+/* Fails if a number is not finite. Such a checkpoint must not replace a good one. */
 static ch_status check_finite(const ch_trainer *trainer, ch_error *error) {
   for (int g = 0; g < GROUPS; g++) {
     const char *name = ch_first_not_finite(&trainer->set, ch_parameter_pieces(&trainer->set, g),
@@ -337,7 +337,8 @@ static ch_status copy_curves(ch_trainer *trainer, const ch_safetensors *file, co
   return status;
 }
 
-/* The first key whose values differ, "attention.qk_norm" for a nested one; false when none does. */
+/* Finds the first key whose values differ, "attention.qk_norm" for a nested one. Returns false if none
+ * does. */
 static bool find_difference(const json_t *now, const json_t *before, char *key, size_t size) {
   const char *name;
   const json_t *value;
@@ -371,7 +372,7 @@ static ch_status match_config(const ch_trainer *trainer, const checkpoint *facts
   return status;
 }
 
-/* Options that the caller left to be chosen get the checkpoint's values. */
+/* Gives options that the caller left open the checkpoint's values. */
 static ch_status adopt(ch_trainer *trainer, const ch_train_options *stored, ch_error *error) {
   if (trainer->chosen_warmup) trainer->options.warmup = stored->warmup;
   bool other = trainer->options.micro_batch != stored->micro_batch;

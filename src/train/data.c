@@ -94,15 +94,15 @@ static ch_status describe(struct ch_data_parts *p, ch_error *error) {
   return failed ? ch_no_memory(error) : CH_OK;
 }
 
-/* The record in the directory, NULL when there is none or it cannot be read. */
+/* Reads the record in the directory; NULL if there is none or it cannot be read. */
 static json_t *stored_record(const struct ch_data_parts *p) {
   enum { MOST = 1 << 20 };
   json_t *record = NULL;
   return ch_json_read(p->record_path, MOST, &record, NULL) == CH_OK ? record : NULL;
 }
 
-/* True when `stored` and p->record are equal. If a resumed run names no tokenizer, the directory's tokenizer
-   is taken. */
+/* Returns true if `stored` and p->record are equal. A resumed run that names no tokenizer uses the
+ * directory's. */
 static bool same_origin(const struct ch_data_parts *p, const json_t *stored) {
   static const char *const keys[] = {"version", "texts", "packed", "validation", "separator"};
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
@@ -154,8 +154,8 @@ static bool report_tokenizer(const char *stage, double share, void *options) {
   return report_text(options, stage, share, 1);
 }
 
-/* Trained on the training part only: the model would never have seen a token that occurs only in the
-   validation part. */
+/* Trains a tokenizer on the training part alone. The model would never see a token that occurs only in the
+ * validation part. */
 static ch_status train_tokenizer(struct ch_data_parts *p, ch_error *error) {
   const ch_data_options *o = p->options;
   if (o->vocab_size < CH_BPE_FIRST_MERGE)
@@ -230,7 +230,8 @@ static ch_status lock_directory(const struct ch_data_parts *p, int *descriptor, 
   return ch_fail(error, CH_ERROR_IO, "%s is in use: another run is preparing its text there", p->directory);
 }
 
-/* The record is removed first and written last, because files without a record are written anew. */
+/* Prepares the files. The record is removed first and written last, because files without a record are
+ * written anew. */
 static ch_status make_files_alone(struct ch_data_parts *p, ch_error *error) {
   static const char *const written_files[] = {CH_DATA_TOKENS, CH_DATA_RECORD, "tokenizer.json", NULL};
   ch_remove_leftovers(p->directory, written_files);
@@ -281,8 +282,8 @@ static ch_status set_tokens_path(struct ch_data_parts *p, const char *path, ch_e
   return p->tokens_path ? CH_OK : ch_no_memory(error);
 }
 
-/* With `fixed` and no text named: opens the files of the directory, or the token file that its record
-   names. */
+/* Opens the files of the directory, or the token file that its record names, if `fixed` is set and no text is
+ * named. */
 static ch_status take_directory(struct ch_data_parts *p, ch_error *error) {
   if (p->options->validation_text)
     return ch_fail(error, CH_ERROR_ARGUMENT,
@@ -301,7 +302,7 @@ static ch_status take_directory(struct ch_data_parts *p, ch_error *error) {
                            error);
 }
 
-/* The texts that validate must not train too, and are no token files. */
+/* Finds the validation texts. They must not be trained on, and must not be token files. */
 static ch_status find_validation_texts(struct ch_data_parts *p, ch_error *error) {
   const ch_data_options *o = p->options;
   if (!o->validation_text) return CH_OK;
@@ -352,7 +353,7 @@ static ch_status open_tokenizer_of(struct ch_data_parts *p, ch_error *error) {
                        o->data);
 }
 
-/* A token file from elsewhere is not copied; the record names it. */
+/* Uses a token file from elsewhere. It is not copied; the record names it. */
 static ch_status take_token_file(struct ch_data_parts *p, ch_error *error) {
   if (p->options->validation_text)
     return ch_fail(

@@ -55,12 +55,12 @@ typedef struct ch_data {
    with `fixed` a text or tokenizer other than that of the directory's files. */
 ch_status ch_data_open(const ch_data_options *options, ch_data *data, ch_error *error);
 void ch_data_close(ch_data *data);
-/* The mean cross entropy, in nats, of guessing tokens by their frequency in the training text; 0 without a
-   text, NAN when out of memory. */
+/* Returns the mean cross entropy, in nats, of guessing tokens by their frequency in the training text; 0
+ * without a text, NAN when out of memory. */
 double ch_data_token_entropy(const ch_data *data);
 /* Changes the order of the training sequences to that of another seed. */
 void ch_data_reseed(ch_data *data, uint64_t seed);
-/* The text's tokenizer, which belongs to the data. */
+/* Returns the text's tokenizer; it belongs to the data. */
 const struct ch_tokenizer *ch_data_tokenizer(const ch_data *data);
 /* Copies the tokenizer's files into a model's directory, unless that is the data's own directory. */
 ch_status ch_data_give_tokenizer(const ch_data *data, const char *directory, ch_error *error);

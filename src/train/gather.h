@@ -7,8 +7,8 @@
 
 /* Returns true if rank 0 has to ask the others for a tensor of a group. */
 bool ch_is_divided(const ch_trainer *trainer, ch_parameter_group group, int parameter);
-/* Every rank calls it: on rank 0 the pieces of all ranks come together in `whole`; `room` has room for the
-   largest tensor, or is NULL on other ranks. */
+/* Collects the pieces of all ranks in `whole` on rank 0. Every rank calls it. `room` fits the largest tensor;
+ * NULL on other ranks. */
 void ch_gather_tensor(const ch_trainer *trainer, ch_parameter_group group, int parameter, void *whole,
                       void *room);
 
@@ -20,7 +20,7 @@ typedef struct ch_gathered_weights {
   int count;
 } ch_gathered_weights;
 
-/* Every rank calls it. Release with ch_gathered_weights_free. */
+/* Collects the weights on rank 0. Every rank calls it. Release with ch_gathered_weights_free. */
 ch_status ch_gather_weights(const ch_trainer *trainer, ch_gathered_weights *gathered, ch_error *error);
 void ch_gathered_weights_free(ch_gathered_weights *gathered);
 

@@ -28,7 +28,7 @@ struct ch_image_source {
 
 /* --- batches -------------------------------------------------------------------------------------------- */
 
-/* Every epoch has an order of its own. */
+/* Returns the image at a place of the epochs. Every epoch has its own order. */
 static int64_t shuffled(const struct ch_image_source *p, int64_t place) {
   uint64_t count = (uint64_t)p->count[CH_IMAGES_TRAIN];
   ch_random random;
@@ -90,7 +90,7 @@ static ch_status absolute(const char *names, char **result, ch_error *error) {
   return *result ? CH_OK : ch_no_memory(error);
 }
 
-/* The directory's record, NULL when there is none or it cannot be read. */
+/* Reads the directory's record; NULL if there is none or it cannot be read. */
 static json_t *stored_record(const char *directory) {
   char *path = ch_path_join(directory, CH_DATA_RECORD);
   json_t *record = NULL;

@@ -9,9 +9,8 @@
 /* Fills weights [params->count] (F32 or F64, shapes of the table). The values of a tensor depend only on
    `seed`, its name and its row of the table: not on the number of threads or on the model's other tensors. */
 void ch_initialise(const ch_params *params, uint64_t seed, const ch_tensor *weights);
-/* Like ch_initialise, for one of them. `stop` (NULL: nobody stops it) is called by the calling thread between
-   pieces of the tensor. Returns false if it stopped before the last piece: then the weight is not
-   complete. */
+/* Initialises one weight. `stop` (may be NULL) is called by the calling thread between pieces of the tensor.
+ * Returns false if it stopped before the last piece; the weight is then not complete. */
 bool ch_initialise_one(const ch_param *param, uint64_t seed, const ch_tensor *weight, ch_stop_test stop,
                        void *context);
 

@@ -128,7 +128,7 @@ ch_status ch_log_start(ch_log *log, const ch_trainer *trainer, ch_error *error) 
   return put_object(log, line, error);
 }
 
-/* Shortest text of a number; JSON has no NaN. */
+/* Writes the shortest text of a number; JSON has no NaN. */
 static const char *number_text(double number, char buffer[40]) {
   snprintf(buffer, 40, "%.9g", number);
   return buffer;

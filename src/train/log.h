@@ -23,15 +23,16 @@ ch_status ch_log_cut(ch_log *log, int64_t step, bool evaluated, bool *done, ch_e
 /* Removes all lines. */
 ch_status ch_log_clear(ch_log *log, ch_error *error);
 
-/* {"event": "start", …}: version, machine, config, options, source; or "resume", with the step. */
+/* Writes {"event": "start", …} with version, machine, config, options and source, or "resume" with the
+ * step. */
 ch_status ch_log_start(ch_log *log, const ch_trainer *trainer, ch_error *error);
-/* unit: "tokens" or "images"; rate: units per second. */
+/* Writes a step. unit: "tokens" or "images"; rate: units per second. */
 ch_status ch_log_step(ch_log *log, const ch_step_report *report, const char *unit, double rate,
                       ch_error *error);
-/* done: units that were trained on so far. */
+/* Writes an evaluation. done: units that were trained on so far. */
 ch_status ch_log_evaluation(ch_log *log, const ch_validation_point *point, const char *unit, int64_t done,
                             ch_error *error);
-/* {"event": NAME, "step": …, "message": …}: message may be NULL. */
+/* Writes {"event": NAME, "step": …, "message": …}; message may be NULL. */
 ch_status ch_log_event(ch_log *log, const char *name, int64_t step, const char *message, ch_error *error);
 
 #endif

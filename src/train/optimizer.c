@@ -15,7 +15,7 @@ void ch_square_own_columns(const ch_parameter_set *set, const ch_kernels *kernel
   }
 }
 
-/* The squares of the columns of a table that this rank holds whole. */
+/* Adds up the squares of a table that this rank holds whole, column by column. */
 static double table_squares(const ch_parameter_set *set, const ch_kernels *kernels, const ch_team *team,
                             int p) {
   const ch_tensor *gradient = &set->gradients[p];
@@ -25,7 +25,7 @@ static double table_squares(const ch_parameter_set *set, const ch_kernels *kerne
   return sum;
 }
 
-/* The squares of a divided table; its columns begin at *before of every rank's squares. */
+/* Adds up the gathered squares of a divided table. Its columns begin at `before` in every rank's squares. */
 static double gathered_squares(const ch_parameter_set *set, int p) {
   double sum = 0;
   for (int r = 0; r < set->ranks; r++) {
@@ -79,8 +79,8 @@ const char *ch_first_gradient_not_finite(const ch_parameter_set *set, const ch_k
 
 /* --- the update ----------------------------------------------------------------------------------------- */
 
-/* Decay by I - W instead of -W: the missing part is on the diagonal, of every matrix of a weight [heads, d,
-   d]. Elements that another rank updates change too, and are replaced by that rank's. */
+/* Adds `by` to the diagonal of every matrix of a weight [heads, d, d], so that it decays towards I, not 0.
+ * This also changes elements of other ranks; their values replace them later. */
 static void add_identity(const ch_kernels *kernels, const ch_tensor *weight, double by) {
   int64_t rows = weight->shape[weight->rank - 2], columns = weight->shape[weight->rank - 1];
   int64_t count = ch_tensor_count(weight) / (rows * columns);
@@ -89,7 +89,7 @@ static void add_identity(const ch_kernels *kernels, const ch_tensor *weight, dou
                              (char *)weight->data + ch_dtype_bytes(weight->dtype, i * rows * columns));
 }
 
-/* A piece of a gradient on its owner; of a table divided by columns, everything that this rank holds. */
+/* Returns the owner's piece of a gradient; of a table divided by columns, everything that this rank holds. */
 static void *own_gradient(const ch_parameter_set *set, int p) {
   int64_t before = set->keeping[p] == CH_KEPT_COLUMNS ? 0 : set->pieces[p].first;
   return (char *)set->gradients[p].data + before * (int64_t)ch_dtype_size(set->dtype);

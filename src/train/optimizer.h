@@ -8,24 +8,24 @@
 /* Fills this rank's part of set->table_squares, for tables divided by columns; the caller then gathers all
    ranks' parts. */
 void ch_square_own_columns(const ch_parameter_set *set, const ch_kernels *kernels, const ch_team *team);
-/* The norm of all gradients together: a sum of squares in double, tensor by tensor. Lookup tables of gates
-   are added up column by column, so that the bits are the same whoever has which columns. Not finite when a
-   gradient is not. */
+/* Returns the norm of all gradients together: a sum of squares in double, tensor by tensor. Lookup tables of
+ * gates are added up column by column, so that the bits do not depend on how columns are divided. Not finite
+ * if a gradient is not. */
 double ch_gradient_norm(const ch_parameter_set *set, const ch_kernels *kernels, const ch_team *team);
-/* The name of the first of `tensors` [params->count] of the set's type with a value that is not finite, or
-   NULL. */
+/* Returns the name of the first of `tensors` [params->count] of the set's type with a value that is not
+ * finite, or NULL. */
 const char *ch_first_not_finite(const ch_parameter_set *set, const ch_tensor *tensors,
                                 const ch_kernels *kernels, const ch_team *team);
-/* As ch_first_not_finite, for the weights that this rank holds. */
+/* Checks the weights that this rank holds as ch_first_not_finite does. */
 const char *ch_first_weight_not_finite(const ch_parameter_set *set, const ch_kernels *kernels,
                                        const ch_team *team);
-/* Like ch_first_not_finite, for the gradients. Tables divided by columns are checked by their gathered
-   squares. */
+/* Checks the gradients as ch_first_not_finite does. Tables divided by columns are checked by their gathered
+ * squares. */
 const char *ch_first_gradient_not_finite(const ch_parameter_set *set, const ch_kernels *kernels,
                                          const ch_team *team);
 
-/* AdamW's update number `step` (1 for the first), of this rank's pieces alone, with the gradients times
-   `scale`. Weights decay only if the parameter table says so. */
+/* Applies AdamW's update number `step` (1 for the first) to this rank's pieces, with the gradients times
+ * `scale`. Weights decay only if the parameter table says so. */
 void ch_adamw_step(const ch_parameter_set *set, const ch_kernels *kernels, const ch_team *team,
                    const ch_train_options *options, int64_t step, double lr, double scale);
 /* Rounds this rank's part of the weights that graphs read in BF16. */

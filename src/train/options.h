@@ -40,7 +40,7 @@ typedef struct ch_train_options {
   int64_t checkpoint_every; /* steps between checkpoints; 0 = by the clock, every ten minutes */
 } ch_train_options;
 
-/* The defaults. `steps` is 0 and must be set; `sequence` is the model's context, at most 512. */
+/* Fills the defaults. `steps` is 0 and must be set; `sequence` is the model's context, at most 512. */
 void ch_train_options_default(const ch_config *config, ch_train_options *options);
 
 /* Puts what the settings say over the options; what they leave to the run or to the defaults stays. How
@@ -50,11 +50,11 @@ void ch_train_options_put(const ch_train_settings *settings, ch_train_options *o
 /* Checks ranges and contradictions; messages name the member as the command line does (--batch …). */
 ch_status ch_train_options_check(const ch_train_options *options, const ch_config *config, ch_error *error);
 
-/* The type of weights, gradients, moments and losses. */
+/* Returns the type of weights, gradients, moments and losses. */
 ch_dtype ch_train_real(const ch_train_options *options);
 /* Tokens of one optimizer step: batch * accumulate * sequence. */
 int64_t ch_train_step_tokens(const ch_train_options *options);
-/* The fewest steps that train on at least `tokens` tokens. */
+/* Returns the fewest steps that train on at least `tokens` tokens. */
 int64_t ch_train_steps_for(const ch_train_options *options, int64_t tokens);
 
 #endif

@@ -16,7 +16,7 @@ static int64_t up_to_lines(int64_t elements) {
 
 /* --- who has what --------------------------------------------------------------------------------------- */
 
-/* The shape of the part of a tensor that this rank holds: some columns of a table divided by columns. */
+/* Returns the columns of this rank's part of a tensor that is divided by columns. */
 static int64_t own_columns(const ch_param *param, int rank, int ranks, int64_t *first) {
   int64_t all = param->shape[param->rank - 1];
   *first = ch_share_begin(all, rank, ranks);
@@ -134,7 +134,7 @@ static void release_region(const ch_parameter_set *set, ch_keeping keeping) {
 
 /* --- views ---------------------------------------------------------------------------------------------- */
 
-/* This rank's part of the whole tensor at `data`. */
+/* Returns this rank's part of the whole tensor at `data`. */
 static ch_tensor view_of(const ch_parameter_set *set, int p, ch_dtype dtype, void *data) {
   const ch_param *param = &set->params->rows[p];
   ch_tensor view = {.dtype = dtype, .rank = param->rank, .data = data};
@@ -143,7 +143,7 @@ static ch_tensor view_of(const ch_parameter_set *set, int p, ch_dtype dtype, voi
   return view;
 }
 
-/* This rank's piece, in a block of its parts. */
+/* Returns this rank's piece, in a block of its parts. */
 static ch_tensor piece_of(const ch_parameter_set *set, int p, void *block) {
   ch_parameter_piece piece = set->pieces[p];
   ch_keeping keeping = set->keeping[p];
@@ -174,8 +174,7 @@ static void place(ch_parameter_set *set) {
 
 /* --- creation ------------------------------------------------------------------------------------------- */
 
-/* The system may grant more memory than there is and kill the program later, so a model that cannot fit is
-   refused here. */
+/* Fails if a model cannot fit. The system may grant more memory than exists and kill the program later. */
 static ch_status check_room(size_t bytes, ch_error *error) {
   double machine = ch_machine_memory();
   if ((double)bytes <= machine) return CH_OK;
@@ -189,7 +188,7 @@ bool ch_parameter_is_table(const ch_param *param) {
   return param->kind == CH_PARAM_GATE_EMBEDDING;
 }
 
-/* Room for the columns of every rank, or for those of one whole table. */
+/* Allocates squares for the columns of every rank, or for those of one whole table. */
 static bool allocate_squares(ch_parameter_set *set) {
   int64_t most = 1;
   for (int r = 0; r < set->ranks; r++) {

@@ -5,7 +5,7 @@
 #include "config/params.h"
 #include "tensor/kernels.h"
 
-/* How each of several ranks that train one model keeps a tensor. Everything has an owner: the rank that
+/* The ways to store a tensor on several ranks that train one model. Every element has an owner: the rank that
    updates it and alone has its moments (ZeRO stage 1, Rajbhandari et al. 2020). */
 typedef enum ch_keeping {
   CH_KEPT_WHOLE, /* weight and gradient are whole on every rank; a rank owns a piece */
@@ -56,28 +56,28 @@ typedef struct ch_parameter_set {
   const ch_value_memory *memory; /* the memory that holds them */
 } ch_parameter_set;
 
-/* All zero, of the kernels' type, in their memory. Release with ch_parameter_set_free. */
+/* Creates a set with zeros, of the kernels' type, in their memory. Release with ch_parameter_set_free. */
 ch_status ch_parameter_set_create(ch_parameter_set *set, const ch_params *params, const ch_kernels *kernels,
                                   ch_error *error);
-/* Like ch_parameter_set_create, for one of several ranks. keeping [params->count] is copied. */
+/* Creates the set of one of several ranks. keeping [params->count] is copied. */
 ch_status ch_parameter_set_create_part(ch_parameter_set *set, const ch_params *params,
                                        const ch_kernels *kernels, int rank, int ranks,
                                        const ch_keeping *keeping, ch_error *error);
 /* Returns true if a tensor is a lookup table of a gate, which can be divided by columns. */
 bool ch_parameter_is_table(const ch_param *param);
-/* The memory of a set, computed without allocating it. */
+/* Computes the memory of a set without allocating it. */
 ch_parameter_bytes ch_parameter_bytes_of(const ch_params *params, ch_dtype dtype, int rank, int ranks,
                                          const ch_keeping *keeping);
 ch_parameter_bytes ch_parameter_set_bytes(const ch_parameter_set *set);
-/* The piece of a tensor that `rank` owns. */
+/* Returns the piece of a tensor that `rank` owns. */
 ch_parameter_piece ch_parameter_piece_of(const ch_parameter_set *set, int parameter, int rank);
 void ch_parameter_set_free(ch_parameter_set *set);
 
 /* The groups of a set's tensors. */
 typedef enum ch_parameter_group { CH_WEIGHTS, CH_FIRST_MOMENTS, CH_SECOND_MOMENTS } ch_parameter_group;
-/* This rank's pieces [params->count] of a group. */
+/* Returns this rank's pieces [params->count] of a group. */
 const ch_tensor *ch_parameter_pieces(const ch_parameter_set *set, ch_parameter_group group);
-/* A view of a whole tensor, in the set's type. */
+/* Returns a view of a whole tensor, in the set's type. */
 ch_tensor ch_parameter_whole(const ch_parameter_set *set, int parameter, void *data);
 /* Copies this rank's part of a whole tensor of the host, in the set's type. */
 void ch_parameter_set_put(const ch_parameter_set *set, const ch_kernels *kernels, const ch_team *team,

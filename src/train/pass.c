@@ -17,8 +17,8 @@ static double value_at(const ch_trainer *trainer, const void *values, int64_t i)
   return trainer->options.dtype == CH_F64 ? ((const double *)values)[i] : (double)((const float *)values)[i];
 }
 
-/* A row is a loss, or a loss and the rank of the label's score. Rows without a target have loss 0 and rank
-   -1. */
+/* Adds up rows. A row is a loss, or a loss and the rank of the label's score. Rows without a target have loss
+ * 0 and rank -1. */
 static void add_rows(const ch_trainer *trainer, const ch_runner *runner, const void *values,
                      ch_pass_sums *sums) {
   int64_t rows = trainer->options.micro_batch * trainer->batch.length, columns = ch_runner_columns(runner);
@@ -55,7 +55,7 @@ static ch_runner_call call_of(const ch_trainer *trainer, int64_t index) {
                           .document_start = part.document_start};
 }
 
-/* The tokens of a micro-batch that count, sequence by sequence; NULL: all do. */
+/* Returns how many tokens of each sequence of a micro-batch count; NULL: all do. */
 static const int64_t *text_of(const ch_trainer *trainer, int64_t index) {
   int64_t sequences = trainer->options.micro_batch;
   const int64_t *text = trainer->text + index * sequences;
@@ -89,7 +89,7 @@ void ch_trainer_tell_share(ch_trainer *trainer, ch_share_sink sink, void *contex
   trainer->share_context = context;
 }
 
-/* Runs a pass and adds to *sums after what other ranks have added before. */
+/* Runs a pass and adds to *sums in the order of micro-batches over all ranks. */
 static ch_status run(ch_trainer *trainer, ch_runner *runner, const ch_runner_call *call, int64_t index,
                      ch_pass_sums *sums, ch_error *error) {
   const void *values;

@@ -74,7 +74,7 @@ static void note_saved(run *r) {
   r->last_saved = ch_clock();
 }
 
-/* True when the trainer holds something that the checkpoint on disk does not. */
+/* Returns true if the trainer has progress that the checkpoint on disk lacks. */
 static bool unsaved(const run *r) {
   ch_progress_record record = progress_of(r);
   return record.step != r->saved_step || record.validation_points != r->saved_points;
@@ -206,8 +206,8 @@ static void withdraw(const run *r) {
   }
 }
 
-/* The worker begins with a checkpoint, writes log, checkpoints and model, and the trainer gets what it
-   reached. */
+/* Trains in a worker. It starts from a checkpoint and writes log, checkpoints and model; the trainer then
+ * continues from its result. */
 static ch_status hand_over(run *r, ch_error *error) {
   bool fresh = r->saved_step < 0, began = false;
   if (unsaved(r)) CH_TRY(save(r, error));

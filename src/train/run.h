@@ -29,7 +29,7 @@ typedef struct ch_train_events {
   const struct ch_worker *worker; /* PyTorch trains the run (train/worker.h); NULL: the trainer does */
 } ch_train_events;
 
-/* The report of one step, in a run of `steps` steps, as callers of the library get it. */
+/* Converts the report of one step, in a run of `steps` steps, to that of the library's callers. */
 void ch_train_step_of(const ch_step_report *report, int64_t steps, ch_train_step *step);
 
 /* Drives `trainer` to its last step. DIRECTORY (created when missing) gets log.jsonl, checkpoint.safetensors

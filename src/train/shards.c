@@ -37,7 +37,7 @@ static bool has_part(const ch_shards *shards, int64_t round, int rank) {
   return micro_batch(shards, round, rank) < shards->micro_batches;
 }
 
-/* The tokens of a rank's micro-batch; NULL if one of them is invalid, which that rank will report. */
+/* Returns the tokens of a rank's micro-batch; NULL if one of them is invalid, which that rank will report. */
 static const int32_t *tokens_of(const ch_shards *shards, int64_t round, int rank) {
   int64_t at = shards->by_round ? rank : micro_batch(shards, round, rank);
   const int32_t *tokens = shards->tokens + at * shards->rows;
@@ -60,7 +60,7 @@ static char *share(const ch_shards *shards, const ch_shard_table *table, char *b
   return buffer + (size_t)(table->place + shards->rows * first) * element(shards);
 }
 
-/* The own columns of `rank`'s tokens in a buffer of those. */
+/* Returns this rank's columns for the tokens of `rank`, in a buffer of such columns. */
 static char *own_columns(const ch_shards *shards, const ch_shard_table *table, char *buffer, int rank) {
   return buffer + (size_t)(rank * shards->own + table->own_place) * element(shards);
 }
@@ -79,7 +79,7 @@ static int gradients_tag(const ch_shards *shards, int table) {
 
 /* --- waiting -------------------------------------------------------------------------------------------- */
 
-/* For all transfers of one kind; with `patient` nothing ends it. */
+/* Waits for all transfers of one kind. With `patient` nothing interrupts it. */
 static bool await(const ch_shards *shards, ch_transfer *transfers, bool patient) {
   for (int i = 0; i < shards->count * ranks_of(shards); i++)
     if (!ch_ranks_wait(shards->ranks, &transfers[i], patient ? NULL : shards->stop, shards->stop_context))

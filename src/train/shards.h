@@ -50,26 +50,28 @@ typedef struct ch_shards {
       added; /* rounds whose rows are under way, whose gradients are, and whose gradients were added */
 } ch_shards;
 
-/* For the tables of `set` that are divided by columns, if there are any; micro-batches have `rows` tokens.
-   Messages have tags from first_tag on. `stop` ends waiting. Release with ch_shards_free. */
+/* Creates the shards of those tables of `set` that are divided by columns. Micro-batches have `rows` tokens.
+ * Messages have tags from first_tag on. `stop` ends waiting. Release with ch_shards_free. */
 ch_status ch_shards_create(ch_shards *shards, ch_rank_group *ranks, const ch_engine *engine,
                            const ch_parameter_set *set, int64_t rows, int first_tag, ch_stop_test stop,
                            void *stop_context, ch_error *error);
 void ch_shards_free(ch_shards *shards);
 size_t ch_shards_bytes(const ch_shards *shards);
-/* Like ch_shards_bytes, without creating shards, for one rank of several. */
+/* Computes ch_shards_bytes for one rank of several, without creating shards. */
 size_t ch_shards_bytes_of(const ch_params *params, ch_dtype dtype, int64_t rows, int rank, int ranks);
 
-/* A step begins, the tokens of all whose micro-batches are known; or an evaluation, `tokens` of which change
-   round by round. */
+/* Begins a step, with the tokens of all its micro-batches; or an evaluation, whose `tokens` change round by
+ * round. */
 void ch_shards_begin(ch_shards *shards, int64_t micro_batches, const int32_t *tokens, bool backward);
-/* In round `round`: at the return, the rows for this rank's micro-batch, if it has one, have arrived. */
+/* Begins round `round`. When it returns, the rows for this rank's micro-batch, if it has one, have
+ * arrived. */
 ch_status ch_shards_enter(ch_shards *shards, int64_t round, ch_error *error);
-/* The own micro-batch of the round has been differentiated. */
+/* Ends a round, after this rank's micro-batch was differentiated. */
 void ch_shards_leave(ch_shards *shards, int64_t round);
-/* All own micro-batches are done: adds the gradients that are under way. */
+/* Ends the step, after all of this rank's micro-batches, and adds the gradients that are still in
+ * transfer. */
 ch_status ch_shards_end(ch_shards *shards, ch_error *error);
-/* Instead, or after a failure: sends and receives the rest, whatever its values. */
+/* Ends the step after a failure: sends and receives the rest, whatever its values. */
 void ch_shards_give_up(ch_shards *shards);
 
 /* Bytes that this rank sends in a training step of so many micro-batches. */

@@ -54,7 +54,7 @@ static ch_status fetch_own(ch_trainer *trainer, contents *found, ch_error *error
     count(trainer, batch, 0, found);
     return CH_OK;
   }
-  /* Of divided lookup tables, a rank looks rows up for all. */
+  /* A rank looks up rows of divided tables for all ranks, so it needs all batches. */
   bool whole = relay->shards.count > 0;
   for (int64_t i = whole ? 0 : ch_relay_first(relay); i < all; i += whole ? 1 : ch_relay_stride(relay)) {
     ch_batch part = ch_trainer_part(trainer, i);
@@ -64,7 +64,7 @@ static ch_status fetch_own(ch_trainer *trainer, contents *found, ch_error *error
   return CH_OK;
 }
 
-/* *found: of all ranks, because the loss is a mean over all targets. */
+/* Fetches a batch. *found counts over all ranks, because the loss is a mean over all targets. */
 static ch_status fetch(ch_trainer *trainer, ch_stop_test stop, void *stop_context, contents *found,
                        ch_error *error) {
   int64_t step = trainer->step + 1;

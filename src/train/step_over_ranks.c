@@ -7,7 +7,8 @@
 
 /* --- tags ----------------------------------------------------------------------------------------------- */
 
-/* A sum has its index; behind the sums come the pieces of parameters, and two more. */
+/* Returns the tag of a parameter's pieces. Tags begin with the sums by index; then come the pieces and two
+ * more. */
 static int piece_tag(const ch_relay *relay, int parameter) {
   return relay->count + parameter;
 }
@@ -48,7 +49,7 @@ static bool travels(const ch_relay *relay, int parameter) {
   return !relay->set->params->rows[parameter].frozen && relay->set->keeping[parameter] != CH_KEPT_COLUMNS;
 }
 
-/* Likewise a sum of the plan. */
+/* Returns true if a sum of the plan goes from micro-batch to micro-batch. */
 static bool is_passed_on(const ch_relay *relay, int sum) {
   return relay->sums[sum].bytes > 0;
 }
@@ -84,7 +85,7 @@ static bool asked_to_stop(void *relay) {
   return ch_relay_stops(relay);
 }
 
-/* With `patient`, a stop does not end the waiting. */
+/* Waits for a transfer. With `patient`, a stop does not end the waiting. */
 static bool await(ch_relay *relay, ch_transfer *transfer, bool patient) {
   return ch_ranks_wait(relay->ranks, transfer, patient ? NULL : asked_to_stop, relay);
 }

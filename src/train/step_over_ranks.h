@@ -54,43 +54,43 @@ typedef struct ch_relay {
   ch_gradient_listener listener;
 } ch_relay;
 
-/* For steps with `runner` and micro-batches of `rows` tokens; ranks may be NULL: a relay that does nothing.
-   Release with ch_relay_free. */
+/* Creates a relay for steps with `runner` and micro-batches of `rows` tokens. Without ranks (NULL) it does
+ * nothing. Release with ch_relay_free. */
 ch_status ch_relay_create(ch_relay *relay, ch_rank_group *ranks, const ch_engine *engine,
                           const ch_runner *runner, const ch_parameter_set *set, int64_t loads, int64_t rows,
                           ch_error *error);
 void ch_relay_free(ch_relay *relay);
 
-/* A step or an evaluation of so many micro-batches begins. `stop` (or NULL) ends waiting. */
+/* Begins a step or an evaluation of so many micro-batches. `stop` (or NULL) ends waiting. */
 void ch_relay_begin(ch_relay *relay, int64_t micro_batches, ch_stop_test stop, void *stop_context);
-/* This rank's first micro-batch, and the distance to its next one. */
+/* Return this rank's first micro-batch, and the distance to its next one. */
 int64_t ch_relay_first(const ch_relay *relay);
 int64_t ch_relay_stride(const ch_relay *relay);
-/* The own micro-batch `index` of a training step begins. */
+/* Begins this rank's micro-batch `index` of a training step. */
 void ch_relay_enter(ch_relay *relay, int64_t index);
-/* For ch_runner_call.listener in a training step; NULL without other ranks. */
+/* Returns the ch_runner_call.listener of a training step; NULL without other ranks. */
 const ch_gradient_listener *ch_relay_listener(const ch_relay *relay);
-/* Before a micro-batch's rows are added to *sums, and after: receives what earlier ones added up, and sends
-   it on. */
+/* Receives the sum over earlier micro-batches before a micro-batch's rows are added to *sums; ch_relay_give
+ * then sends the new sum on. */
 ch_status ch_relay_take(ch_relay *relay, int64_t index, ch_pass_sums *sums, ch_error *error);
 void ch_relay_give(ch_relay *relay, int64_t index, const ch_pass_sums *sums);
 
 /* Returns true if the caller's `stop`, or another rank's failure, asks to end. */
 bool ch_relay_stops(ch_relay *relay);
-/* The end of a training step's passes, with this rank's status: afterwards the own pieces of the gradients
-   are final, and on the last rank all gradients. Returns the status, or that of an interruption while it
-   waited. */
+/* Ends a training step's passes with this rank's status. Afterwards this rank's pieces of the gradients are
+ * final, and on the last rank all gradients. Returns the status, or that of an interruption while it
+ * waited. */
 ch_status ch_relay_end_step(ch_relay *relay, ch_status status, ch_error *error);
-/* The end of an evaluation's passes; returns the same. */
+/* Ends an evaluation's passes. Returns as ch_relay_end_step does. */
 ch_status ch_relay_end_evaluation(ch_relay *relay, ch_status status, ch_error *error);
-/* The ranks agree on the status of their work since ch_relay_begin. Every rank calls it once. */
+/* Agrees on the status of the ranks' work since ch_relay_begin. Every rank calls it once. */
 ch_status ch_relay_agree(ch_relay *relay, ch_status status, ch_error *error);
-/* Every rank gets *sums of the rank with the last micro-batch. */
+/* Broadcasts `data` from the rank with the last micro-batch. */
 void ch_relay_spread(ch_relay *relay, void *data, size_t bytes);
 
-/* Of messages with pieces of moments. */
+/* Returns the tag of messages with pieces of moments. */
 int ch_relay_moment_tag(const ch_relay *relay);
-/* The bytes that this rank sends in a training step. */
+/* Returns the bytes that this rank sends in a training step. */
 double ch_relay_step_bytes(const ch_relay *relay);
 
 #endif

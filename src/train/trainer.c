@@ -100,7 +100,7 @@ static ch_status choose_keeping(ch_trainer *trainer, ch_keeping *keeping, bool *
   return CH_OK;
 }
 
-/* keeping [params], the caller's. */
+/* Chooses keeping [params]; the caller's. */
 static ch_status find_keeping(ch_trainer *trainer, ch_keeping **keeping, ch_error *error) {
   size_t count = (size_t)trainer->params.count;
   bool *rounded = calloc(count + 1, sizeof *rounded);
@@ -124,7 +124,7 @@ static ch_status create_set(ch_trainer *trainer, ch_error *error) {
   return status;
 }
 
-/* Every rank has as many micro-batches of a step as the others. */
+/* Fails unless every rank has the same number of micro-batches of a step. */
 static ch_status check_shares(const ch_trainer *trainer, ch_error *error) {
   const ch_train_options *o = &trainer->options;
   int ranks = ch_rank_count(trainer->ranks);
@@ -293,7 +293,7 @@ ch_status ch_trainer_create(const ch_config *config, const ch_train_options *opt
   return ch_trainer_create_like(NULL, config, options, source, trainer, error);
 }
 
-/* The most of all ranks: columns of tables may not be shared evenly. */
+/* Computes the most memory of all ranks. Columns of tables may not be divided evenly. */
 static ch_status add_up(ch_trainer *trainer, ch_train_memory *memory, ch_error *error) {
   const ch_train_options *o = &trainer->options;
   ch_dtype real = ch_train_real(o);

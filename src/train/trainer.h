@@ -21,8 +21,8 @@ typedef struct ch_trainer ch_trainer;
    needed. */
 ch_status ch_trainer_create(const ch_config *config, const ch_train_options *options,
                             const ch_batch_source *source, ch_trainer **trainer, ch_error *error);
-/* Like ch_trainer_create, for a configuration whose shapes partly follow from existing tensors
-   (ch_model_declare_stored): those of `stored`, a model directory or a checkpoint file. */
+/* Creates a trainer for a configuration whose shapes partly follow from existing tensors
+ * (ch_model_declare_stored): those of `stored`, a model directory or a checkpoint file. */
 ch_status ch_trainer_create_like(const char *stored, const ch_config *config, const ch_train_options *options,
                                  const ch_batch_source *source, ch_trainer **trainer, ch_error *error);
 /* Optional settings of a new trainer; all zero is fine. */
@@ -33,18 +33,18 @@ typedef struct ch_trainer_start {
   void *stop_context;
 } ch_trainer_start;
 
-/* One of several ranks that train one model together. Every rank makes a
-   trainer with the same config, options and source, and then calls the same functions of this header in the
-   same order: those with a ch_error agree on their status, so that they fail on all ranks or on none. Rank i
-   does the micro-batches whose number modulo the number of ranks is i, and has a part of the moments; results
-   have the same bits for any number of ranks. Errors: CH_ERROR_ARGUMENT, if the ranks do not divide the
-   micro-batches of a step; CH_ERROR_INTERRUPTED, if `stop` said so on a rank. */
+/* Creates one of several trainers that train one model together, one on each rank. Every rank creates one
+ * with equal config, options and source, and then calls the functions of this header in equal order. Those
+ * with a ch_error agree on their status, so that they fail on all ranks or on none. Rank i does the
+ * micro-batches whose number modulo the number of ranks is i, and has a part of the moments. Results have the
+ * same bits for any number of ranks. Errors: CH_ERROR_ARGUMENT, if the ranks do not divide the micro-batches
+ * of a step; CH_ERROR_INTERRUPTED, if `stop` said so on a rank. */
 ch_status ch_trainer_create_over(const ch_trainer_start *start, const ch_config *config,
                                  const ch_train_options *options, const ch_batch_source *source,
                                  ch_trainer **trainer, ch_error *error);
 void ch_trainer_free(ch_trainer *trainer);
-/* The memory of one of `ranks` ranks, without making a trainer: that of the rank with the most.
-   options->micro_batch is not 0; `stored` as above. */
+/* Computes the memory of the rank with the most, of `ranks`, without creating a trainer. options->micro_batch
+ * is not 0; `stored` as in ch_trainer_create_like, or NULL. */
 ch_status ch_trainer_memory(const char *stored, const ch_config *config, const ch_train_options *options,
                             int ranks, ch_train_memory *memory, ch_error *error);
 
@@ -71,26 +71,26 @@ typedef struct ch_step_report {
 /* Called some four times a second with the share of a step or an evaluation that is done, if it lasts longer
    than a second. */
 typedef void (*ch_share_sink)(void *context, double share);
-/* `sink` may be NULL. */
+/* Sets the sink of shares; it may be NULL. */
 void ch_trainer_tell_share(ch_trainer *trainer, ch_share_sink sink, void *context);
 
-/* One optimizer step: the gradient of options->accumulate batches, agreement with other ranks, clipping,
-   AdamW. `stop` is called some twenty times a second, also within passes, and may be NULL. Errors leave the
-   weights and the step number as they were: CH_ERROR_NUMERIC when the loss or a gradient is not finite (the
-   message names the step and the first such tensor), CH_ERROR_INTERRUPTED when `stop` returned true,
-   CH_ERROR_ARGUMENT when the run's last step is done. */
+/* Takes one optimizer step: the gradient of options->accumulate batches, agreement with other ranks,
+ * clipping, AdamW. `stop` is called some twenty times a second, also within passes, and may be NULL. Errors
+ * leave the weights and the step number unchanged: CH_ERROR_NUMERIC when the loss or a gradient is not finite
+ * (the message names the step and the first such tensor), CH_ERROR_INTERRUPTED when `stop` returned true,
+ * CH_ERROR_ARGUMENT when the run's last step is done. */
 ch_status ch_trainer_step(ch_trainer *trainer, ch_stop_test stop, void *stop_context, ch_step_report *report,
                           ch_error *error);
 
-/* The mean loss over the first options->eval_tokens of the validation text with the current weights. The
-   result becomes a point of the validation curve, in place of an earlier one at the same step.
-   CH_ERROR_ARGUMENT without validation text. `stop` is called as by ch_trainer_step. */
+/* Computes the mean loss over the first options->eval_tokens of the validation text with the current weights.
+ * The result becomes a point of the validation curve, in place of an earlier one at the same step.
+ * CH_ERROR_ARGUMENT without validation text. `stop` is called as by ch_trainer_step. */
 ch_status ch_trainer_evaluate(ch_trainer *trainer, ch_stop_test stop, void *stop_context, double *loss,
                               ch_error *error);
 
 /* Returns true if the source has validation data. */
 bool ch_trainer_can_evaluate(const ch_trainer *trainer);
-/* "tokens" or "images": what this header's counts of tokens count. */
+/* Returns "tokens" or "images", the unit of this header's counts of tokens. */
 const char *ch_trainer_unit(const ch_trainer *trainer);
 
 /* The progress so far. The arrays belong to the trainer and grow with it. */
@@ -129,25 +129,25 @@ ch_status ch_checkpoint_read_source(const char *path, char *source, size_t size,
 /* Writes DIRECTORY/config.json and model.safetensors in the trainer's type, openable by every command. */
 ch_status ch_trainer_export(const ch_trainer *trainer, const char *directory, ch_error *error);
 
-/* The smallest and the largest share of a layer's choices that an expert had in the last step; false where
-   there are no experts or no step was taken. */
+/* Returns the smallest and the largest share of a layer's choices that an expert had in the last step. False
+ * if there are no experts or no step was taken. */
 bool ch_trainer_expert_shares(const ch_trainer *trainer, double *least, double *most);
 
-/* The trainer's own objects, valid until it is freed: parameter table, weights [params->count] (of
-   ch_train_real(options); they change with every step), options (micro_batch and warmup resolved), config,
-   and the engine, whose `profile` a caller may set. */
+/* Return the trainer's own objects, valid until it is freed: parameter table, weights [params->count] (of
+ * ch_train_real(options); they change with every step), options (micro_batch and warmup resolved), config,
+ * and the engine, whose `profile` a caller may set. */
 const ch_params *ch_trainer_params(const ch_trainer *trainer);
 const ch_tensor *ch_trainer_weights(const ch_trainer *trainer);
-/* The weights for the host. Release with ch_host_tensors_free. */
+/* Reads the weights into the host's memory. Release with ch_host_tensors_free. */
 ch_status ch_trainer_read_weights(const ch_trainer *trainer, ch_host_tensors *host, ch_error *error);
 const ch_train_options *ch_trainer_options(const ch_trainer *trainer);
 const ch_config *ch_trainer_config(const ch_trainer *trainer);
 ch_engine *ch_trainer_engine(ch_trainer *trainer);
-/* The ranks that it was created for, or NULL. */
+/* Returns the ranks that it was created for, or NULL. */
 ch_rank_group *ch_trainer_ranks(const ch_trainer *trainer);
 /* Bytes held by this rank: weights, gradients, moments and activations. */
 size_t ch_trainer_bytes(const ch_trainer *trainer);
-/* FLOPs of one step, forward and backward (backward counted as twice the forward pass). */
+/* Returns the FLOPs of one step, forward and backward (backward counted as twice the forward pass). */
 double ch_trainer_step_flops(const ch_trainer *trainer);
 
 #endif

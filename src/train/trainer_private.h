@@ -46,21 +46,21 @@ ch_status ch_trainer_reserve(ch_trainer *trainer, int64_t steps, int64_t points,
 /* Elements of an image; 0 if the model reads text. */
 int64_t ch_trainer_image_elements(const ch_trainer *trainer);
 
-/* From here to ch_trainer_unwatch the relay's `stop` may end a pass, and the sink hears how much of `passes`
-   passes is done. */
+/* Lets the relay's `stop` end a pass until ch_trainer_unwatch, and reports how much of `passes` passes is
+ * done to the sink. */
 void ch_trainer_watch(ch_trainer *trainer, int64_t passes);
 void ch_trainer_unwatch(ch_trainer *trainer);
 
-/* Micro-batches of a training step, over all ranks. */
+/* Returns the micro-batches of a training step, over all ranks. */
 int64_t ch_trainer_micro_batches(const ch_trainer *trainer);
-/* Micro-batch `index` of trainer->batch, for a source to fill. */
+/* Returns micro-batch `index` of trainer->batch, for a source to fill. */
 ch_batch ch_trainer_part(const ch_trainer *trainer, int64_t index);
 
-/* Forward pass over the micro-batch of trainer->batch with this rank's number, which is number `index` of an
-   evaluation; adds to *sums. */
+/* Runs a forward pass over this rank's micro-batch of trainer->batch, number `index` of an evaluation, and
+ * adds to *sums. */
 ch_status ch_trainer_forward(ch_trainer *trainer, int64_t index, ch_pass_sums *sums, ch_error *error);
-/* Forward and backward pass over micro-batch `index` of trainer->batch. The first micro-batch of a step
-   overwrites the gradients, later ones add to them. seed: gradient of each row's loss. */
+/* Runs a forward and backward pass over micro-batch `index` of trainer->batch. The first micro-batch of a
+ * step overwrites the gradients, later ones add to them. seed: gradient of each row's loss. */
 ch_status ch_trainer_backward(ch_trainer *trainer, int64_t index, double seed, ch_pass_sums *sums,
                               ch_error *error);
 /* Tokens of a sequence that are text: all but the end tokens that fill it up after its last document, each of

@@ -19,7 +19,7 @@ static const char *const prepared[] = {
     CH_DATA_TOKENS, CH_DATA_RECORD,          "tokenizer.json",    "tokenizer_config.json", "tokenizer.bin",
     CH_TRAIN_LOG,   CH_TRAIN_CONTROL_RECORD, CH_COMPARE_SETTINGS, CH_SWEEP_SETTINGS,       NULL};
 
-/* The start of the path that names a directory already; the whole, or 0. */
+/* Returns the length of the start of the path that is an existing directory; 0 if there is none. */
 static size_t find_standing(char *path) {
   size_t length = strlen(path);
   while (length > 0) {

@@ -7,7 +7,7 @@
 typedef struct ch_preparation {
   char *directory;  /* NULL: there is nothing to remove */
   size_t standing;  /* bytes of its path that named a directory before */
-  unsigned present; /* which of the files that training prepares were there before */
+  unsigned present; /* the files of training that existed before */
 } ch_preparation;
 
 /* Records what is in the directory, which need not exist yet. When memory runs out, nothing will be removed.

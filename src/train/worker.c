@@ -182,7 +182,7 @@ static void keep_failure(process *p, const json_t *object) {
   snprintf(p->reason, sizeof p->reason, "%s", text_of(object, "message"));
 }
 
-/* Lines that are not JSON come from somewhere else, and are skipped. */
+/* Handles a line of the worker. Lines that are not JSON come from somewhere else and are skipped. */
 static void take_line(process *p, const char *line, size_t size) {
   json_t *object = json_loadb(line, size, 0, NULL);
   const char *event = text_of(object, "event");
@@ -291,7 +291,7 @@ done:
 
 /* --- forecasts ------------------------------------------------------------------------------------------ */
 
-/* A step's time on a CPU, in times that of one sequence of *sequence tokens at a time. */
+/* Chooses the *sequence length to time on a CPU, and the *factor of its time to a whole sequence. */
 static ch_status cpu_factor(const ch_worker_forecast *model, const ch_params *params, int64_t *sequence,
                             double *factor, ch_error *error) {
   enum { MEASURED = 128 };

@@ -21,7 +21,8 @@ typedef struct ch_worker {
   bool prepare;        /* write its files and do not start it */
 } ch_worker;
 
-/* The interpreter that is started where settings name this one (or NULL); the caller's, NULL if out of memory. */
+/* Returns the interpreter to start if settings name this one (or NULL); the caller's, NULL when out of
+ * memory. */
 char *ch_find_python(const char *given);
 
 /* Trains the run in `directory` to its end: writes the worker's files there, starts it, and passes what it

@@ -24,7 +24,7 @@ typedef struct needles {
 
 /* --- contents ------------------------------------------------------------------------------------------------ */
 
-/* str(uuid.UUID(int = random.getrandbits(128), version = 4)) */
+/* Draws str(uuid.UUID(int = random.getrandbits(128), version = 4)). */
 static void draw_uuid(ch_ruler_writer *m, char *text) {
   uint64_t low = ch_python_word(&m->random);
   low |= (uint64_t)ch_python_word(&m->random) << 32;
@@ -128,7 +128,7 @@ static const char *word_at(const ch_ruler_writer *m, int64_t index) {
   return m->haystack.data[index % m->haystack.count];
 }
 
-/* `size` words of the text, needles between its sentences. */
+/* Writes `size` words of the text with needles between its sentences. */
 static ch_status put_essay(ch_ruler_writer *m, const needles *n, int64_t size, ch_text *text,
                            ch_error *error) {
   int64_t places[CH_RULER_MOST_NEEDLES], sentences = 0, sentence = 0;

@@ -22,7 +22,7 @@ static bool draw_from(ch_ruler_writer *m, const int64_t *from, int64_t populatio
   return done;
 }
 
-/* The documents of a question, then those near it, then others. `others` is memory for all. */
+/* Chooses the documents of a question, then those near it, then others. `others` is memory for all. */
 static bool choose_documents(ch_ruler_writer *m, const ch_ruler_question *q, int64_t size, int64_t *places,
                              int64_t *others) {
   int64_t left = size - q->context_count, population = 0;
@@ -75,8 +75,8 @@ ch_status ch_ruler_questions(ch_ruler_writer *m, int64_t size, int64_t index, ch
 
 enum { DOCUMENT_WORDS = 80, SENTENCE_WORDS = 6, ANSWER_LETTERS = 4, MOST_WORD = 64 };
 
-/* The letters of a word without the characters around them, in lower case; false if there are others between, or too
- * few or many. */
+/* Writes the letters of a word in lower case, without the characters around them. Returns false if other
+ * characters are between the letters, or there are too few or too many. */
 static bool letters_of(const char *word, char letters[MOST_WORD], size_t *from, size_t *size) {
   size_t end = strlen(word), begin = 0;
   while (begin < end && strchr("\"'([", word[begin])) begin++;
@@ -93,7 +93,7 @@ static bool letters_of(const char *word, char letters[MOST_WORD], size_t *from, 
   return true;
 }
 
-/* All words of the text as letters_of gives them, sorted. */
+/* Sorts all words of the text as letters_of returns them. */
 static ch_status sorted_words(ch_ruler_writer *m, ch_ruler_texts *sorted, ch_error *error) {
   for (int64_t i = 0; i < m->haystack.count; i++) {
     char letters[MOST_WORD];
@@ -135,7 +135,8 @@ static const char *words_of(ch_ruler_writer *m, int64_t from, int64_t to, int64_
   return copy;
 }
 
-/* The longest word of a document that the text has once, in a sentence that is long enough; -1: there is none. */
+/* Finds the longest word of a document that occurs once in the text, in a sentence that is long enough; -1:
+ * there is none. */
 static int64_t find_gap(const ch_ruler_writer *m, const ch_ruler_texts *sorted, int64_t from, int64_t to,
                         int64_t *sentence, int64_t *end) {
   int64_t best = -1, begin = from;

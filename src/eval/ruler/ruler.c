@@ -40,7 +40,7 @@ static ch_status make_item(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t si
   return ch_ruler_tokens(m, made->input.data, tokens, error);
 }
 
-/* The largest size between two that fits; 0: none does. */
+/* Finds the largest size between two that fits; 0: none does. */
 static ch_status search(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t low, int64_t high,
                         ch_ruler_item *made, int64_t *found, ch_error *error) {
   *found = 0;
@@ -57,7 +57,7 @@ static ch_status search(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t low, 
   return CH_OK;
 }
 
-/* The largest size that fits one item; 0: none does, and *least is the length of the least size. */
+/* Finds the largest size that fits one item; 0: none does, and *least is the length of the least size. */
 static ch_status find_size(ch_ruler_writer *m, const ch_ruler_fit *f, int64_t *size, int64_t *least,
                            ch_error *error) {
   ch_ruler_item made = {0};
@@ -129,7 +129,7 @@ static ch_status make_needles(ch_ruler_writer *m, int64_t count, json_t *list, c
   return fit_items(m, &fit, count, list, error);
 }
 
-/* The solved example of a CH_RULER_TRACKING. */
+/* Writes the solved example of a CH_RULER_TRACKING. */
 static ch_status make_example(ch_ruler_writer *m, ch_error *error) {
   ch_ruler_item made = {0};
   int64_t size, least;
@@ -200,7 +200,7 @@ static ch_status make_questions(ch_ruler_writer *m, int64_t count, json_t *list,
 
 /* --- lengths ------------------------------------------------------------------------------------------------- */
 
-/* "4096", or "4k" for the same: lengths of contexts are multiples of 1024. */
+/* Parses "4096" or "4k". Lengths of contexts are multiples of 1024. */
 static bool parse_length(const char *text, size_t size, int64_t *length) {
   int64_t value = 0, unit = 1;
   if (size > 1 && strchr("kKmM", text[size - 1])) unit = strchr("kK", text[--size]) ? 1024 : 1024 * 1024;

@@ -35,7 +35,7 @@ typedef enum ch_ruler_content { CH_RULER_WORDS, CH_RULER_NUMBERS, CH_RULER_UUIDS
 
 enum { CH_RULER_MOST_NEEDLES = 40, CH_RULER_MOST_HOPS = 10, CH_RULER_MOST_CHAINS = 10 };
 
-/* How items are generated; members have the names of RULER's arguments. */
+/* The settings that generate items; members have the names of RULER's arguments. */
 typedef struct ch_ruler {
   ch_ruler_kind kind;
   ch_ruler_haystack type_haystack;
@@ -59,9 +59,10 @@ typedef struct ch_ruler_request {
   void *user;
 } ch_ruler_request;
 
-/* *items becomes a list of objects with RULER's names: index, input, outputs, answer_prefix, length (tokens of both
- * texts and the answer), max_length (the requested length). Errors: CH_ERROR_ARGUMENT for a length that the task or
- * the model cannot have (the sentence says which it can), a text without what is needed, CH_ERROR_INTERRUPTED. */
+/* Generates a list of objects with RULER's names: index, input, outputs, answer_prefix, length (tokens of
+ * both texts and the answer), max_length (the requested length). Errors: CH_ERROR_ARGUMENT for a length that
+ * the task or the model cannot have (the message says which it can), a text without what is needed,
+ * CH_ERROR_INTERRUPTED. */
 ch_status ch_ruler_make(const ch_ruler_request *request, json_t **items, ch_error *error);
 
 /* Sets *holds to true if the file holds finished items, and to false if it is a text to generate them from, or `path`

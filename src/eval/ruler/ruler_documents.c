@@ -16,7 +16,7 @@ static ch_status wrong_source(const source *s, const char *what) {
                  s->path, what);
 }
 
-/* A document's place, found by binary search among the sorted ones. */
+/* Finds a document's place by binary search among the sorted ones. */
 static int64_t document_index(const ch_ruler_writer *m, const char *document) {
   const char **found =
       document && m->documents.count
@@ -56,7 +56,7 @@ static ch_status add_squad_question(const source *s, const json_t *article, cons
                              : wrong_source(s, "has a question without answers");
 }
 
-/* {"data": [{"paragraphs": [{"context", "qas": [{"question", "answers": [{"text"}]}]}]}]} */
+/* Reads {"data": [{"paragraphs": [{"context", "qas": [{"question", "answers": [{"text"}]}]}]}]} */
 static ch_status read_squad(const source *s, const json_t *articles) {
   const json_t *article, *paragraph, *qa;
   size_t a, p, q;
@@ -71,7 +71,7 @@ static ch_status read_squad(const source *s, const json_t *articles) {
   return CH_OK;
 }
 
-/* A document of [title, [sentence ...]]: "title\nsentences". NULL: it is none. */
+/* Returns a document of [title, [sentence ...]] as "title\nsentences"; NULL if it is none. */
 static const char *hotpot_document(const source *s, const json_t *pair) {
   const char *title = json_string_value(json_array_get(pair, 0));
   const json_t *sentences = json_array_get(pair, 1), *sentence;
@@ -87,7 +87,7 @@ static const char *hotpot_document(const source *s, const json_t *pair) {
   return copy;
 }
 
-/* [{"question", "answer", "context": [[title, [sentence ...]] ...]} ...] */
+/* Reads [{"question", "answer", "context": [[title, [sentence ...]] ...]} ...] */
 static ch_status read_hotpot(const source *s, const json_t *list) {
   const json_t *item, *pair;
   size_t i, k;

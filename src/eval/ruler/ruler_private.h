@@ -69,7 +69,7 @@ ch_status ch_ruler_questions(ch_ruler_writer *making, int64_t size, int64_t inde
 /* Tasks of words need no search for their size: all items of a length are fitted at once. */
 ch_status ch_ruler_frequent(ch_ruler_writer *making, int64_t items, json_t *list, ch_error *error);
 
-/* How a size is found that fits: RULER's search from `step` on, and below it from `least`. */
+/* The search for a size that fits: RULER's from `step` on, and below it from `least`. */
 typedef struct ch_ruler_fit {
   ch_ruler_maker make;
   int64_t sample; /* a first size, from which tokens per part are estimated */
@@ -79,7 +79,8 @@ typedef struct ch_ruler_fit {
   bool halves;             /* the estimate is doubled as a whole number; else tripled */
 } ch_ruler_fit;
 
-/* Word lists, and the text that the request names: as words for needles, as documents with questions. */
+/* Reads word lists, and the text that the request names: as words for needles, as documents with
+ * questions. */
 ch_status ch_ruler_read_words(ch_ruler_writer *making, ch_error *error);
 ch_status ch_ruler_read_haystack(ch_ruler_writer *making, ch_error *error);
 ch_status ch_ruler_read_documents(ch_ruler_writer *making, ch_error *error);
@@ -89,10 +90,10 @@ ch_status ch_ruler_questions_of_text(ch_ruler_writer *making, ch_error *error);
 
 /* The noise of needles and of variable tracking. */
 extern const char ch_ruler_noise[];
-/* Where a word ends a sentence. */
+/* Returns true if a word ends a sentence. */
 bool ch_ruler_ends_sentence(const char *word);
 ch_status ch_ruler_add(ch_ruler_writer *making, ch_ruler_texts *texts, const char *text, ch_error *error);
-/* strcmp of two const char *, for qsort and bsearch. */
+/* Compares two const char * by strcmp, for qsort and bsearch. */
 int ch_ruler_by_text(const void *a, const void *b);
 void ch_ruler_sort_unique(ch_ruler_texts *texts);
 ch_status ch_ruler_add_question(ch_ruler_writer *making, const ch_ruler_question *question, ch_error *error);
@@ -101,9 +102,10 @@ ch_status ch_ruler_tokens(ch_ruler_writer *making, const char *text, int64_t *to
 /* Appends an item to the list, which then owns it. */
 ch_status ch_ruler_put(ch_ruler_writer *making, json_t *list, ch_ruler_item *made, int64_t tokens,
                        ch_error *error);
-/* Random(seed).shuffle of the places 0 ... count - 1, in memory of the caller's; NULL when memory is out. */
+/* Returns the places 0 ... count - 1 in the order of Random(seed).shuffle; the caller's, NULL when out of
+ * memory. */
 int64_t *ch_ruler_shuffled(const ch_ruler_writer *making, int64_t count);
-/* A random word: k upper or lower letters from `first` on. */
+/* Writes a random word: k upper or lower letters from `first` on. */
 void ch_ruler_letters(ch_ruler_writer *making, char first, int count, char *letters);
 ch_status ch_ruler_too_short(const ch_ruler_writer *making, int64_t least, ch_error *error);
 

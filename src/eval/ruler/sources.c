@@ -15,7 +15,8 @@ static const char *embedded(const char *name) {
   return "";
 }
 
-/* The words between white space. A run of white space parts them, as re.sub(r"\s+", " ", text) does. */
+/* Adds the words between white space. A run of white space separates them, as re.sub(r"\s+", " ", text)
+ * does. */
 static ch_status add_words(ch_ruler_writer *m, const char *text, size_t size, ch_ruler_texts *words,
                            ch_error *error) {
   const unsigned char *at = (const unsigned char *)text, *end = at + size, *word = NULL;

@@ -33,7 +33,7 @@ static void draw_chains(ch_ruler_writer *m, bool example, chains *c) {
                (long long)ch_numpy_randint(&m->numbers, 10000, 99999));
 }
 
-/* The line at each place: -1 is noise, else the place of an assignment in all chains. */
+/* Fills the line at each place: -1 is noise, else the index of an assignment in all chains. */
 static ch_status place_lines(ch_ruler_writer *m, const chains *c, int64_t size, int **lines, int64_t *count,
                              ch_error *error) {
   int64_t most = size + (int64_t)m->ruler->num_chains * c->length;
@@ -73,7 +73,7 @@ static void put_chain_line(const chains *c, int line, ch_text *text) {
 
 /* --- the solved example -------------------------------------------------------------------------------------- */
 
-/* *text becomes itself with one string in place of another, wherever that is. */
+/* Replaces a string everywhere in *text. */
 static ch_status replace(ch_text *text, const char *from, const char *to, ch_error *error) {
   ch_text changed = {0};
   const char *at = text->data, *next;
@@ -87,7 +87,7 @@ static ch_status replace(ch_text *text, const char *from, const char *to, ch_err
   return text->failed ? ch_no_memory(error) : CH_OK;
 }
 
-/* Other names and another value for every item. */
+/* Writes the example. Every item gets other names and another value. */
 static ch_status put_example(ch_ruler_writer *m, ch_text *to, ch_error *error) {
   ch_text text = {0};
   ch_text_put(&text, m->example, strlen(m->example) + 1);

@@ -11,7 +11,8 @@ static const char common_question[] =
     "Below is a numbered list of words. In these words, some appear more often than "
     "others. Memorize the ones that appear most often.\n";
 
-/* The word at a place among all words, or, of more than there are, among all pairs of adjective and noun. */
+/* Writes the word at a place among all words or, if there are too few, among all pairs of adjective and
+ * noun. */
 static void put_word(const ch_ruler_writer *m, bool pairs, int64_t place, ch_text *text) {
   if (pairs)
     ch_text_printf(text, "%s-%s", m->adjectives.data[place / m->nouns.count],
@@ -20,8 +21,8 @@ static void put_word(const ch_ruler_writer *m, bool pairs, int64_t place, ch_tex
     ch_text_puts(text, m->words.data[place]);
 }
 
-/* A list of `count` different words, the first ones `often` times and the others `seldom` times, with its question.
- * `answer` gets where the beginning of the answer is; the numbered answer follows if `solved`. */
+/* Writes a list of `count` different words with its question. The first ones occur `often` times, the others
+ * `seldom` times. *answer becomes where the answer begins; the numbered answer follows if `solved`. */
 static ch_status put_list(ch_ruler_writer *m, int64_t count, int often, int seldom, bool solved,
                           ch_text *text, size_t *answer, json_t *outputs, ch_error *error) {
   int64_t common = m->ruler->num_cw, total = common * often + (count - common) * seldom;
@@ -115,7 +116,8 @@ static ch_status draw_vocabulary(ch_ruler_writer *m, int64_t count, vocabulary *
   return status;
 }
 
-/* How often the word of a rank, from 1, occurs among `count` words: Zipf's law with the exponent 2. */
+/* Returns how often the word of a rank, from 1, occurs among `count` words: Zipf's law with the exponent
+ * 2. */
 static int64_t occurrences(int64_t count, int64_t rank) {
   return (int64_t)((double)count * pow((double)rank, -2.0) / (M_PI * M_PI / 6));
 }
@@ -152,7 +154,8 @@ static ch_status put_coded(ch_ruler_writer *m, const vocabulary *v, int64_t coun
   return made_all ? CH_OK : ch_no_memory(error);
 }
 
-/* An item; *count: its words, 0 for as many as fit, then fewer by steps until they do. */
+/* Generates an item. *count: its words; 0 for as many as fit, found by removing steps of them until they
+ * do. */
 static ch_status make_coded(ch_ruler_writer *m, int64_t room, int64_t *count, ch_ruler_item *made,
                             int64_t *tokens, bool *stands_out, ch_error *error) {
   vocabulary v;

@@ -21,7 +21,8 @@ ch_status ch_answer_check_choices(const json_t *choices, ch_error *error) {
                         "strings");
 }
 
-/* The match that the step selects, stripped: an empty text where there is none, NULL with *error filled. */
+/* Returns the match that the step selects, stripped: an empty text if there is none, NULL with *error
+ * filled. */
 static json_t *selected(const ch_filter_step *step, ch_template_scope *scope, const json_t *text,
                         const char *pattern, ch_error *error) {
   json_t *list = text ? ch_template_find_all(scope, text, pattern, error) : NULL;
@@ -42,7 +43,7 @@ static bool is_empty(const json_t *text) {
 
 /* --- by the words of the choices ----------------------------------------------------------------------------- */
 
-/* Without what Unicode calls punctuation. */
+/* Returns the text without what Unicode calls punctuation. */
 static json_t *without_punctuation(const json_t *text) {
   const unsigned char *p = (const unsigned char *)json_string_value(text),
                       *end = p + json_string_length(text);
@@ -61,7 +62,7 @@ static json_t *without_punctuation(const json_t *text) {
   return result;
 }
 
-/* A text as it is compared: a new one, or NULL with *error filled. */
+/* Returns a text as it is compared: a new one, or NULL with *error filled. */
 static json_t *comparable(const ch_filter_step *step, ch_template_scope *scope, const json_t *text,
                           ch_error *error) {
   json_t *rest = json_incref((json_t *)(uintptr_t)text), *next;
@@ -85,7 +86,7 @@ static json_t *comparable(const ch_filter_step *step, ch_template_scope *scope, 
   return rest;
 }
 
-/* As Python's re.escape. */
+/* Escapes text as Python's re.escape does. */
 static void put_escaped(ch_text *pattern, const char *text) {
   for (; *text; text++) {
     if (strchr("()[]{}?*+-|^$\\.&~# \t\n\r\v\f", *text)) ch_text_put(pattern, "\\", 1);
@@ -93,7 +94,7 @@ static void put_escaped(ch_text *pattern, const char *text) {
   }
 }
 
-/* The choices as they are compared: a new list, or NULL with *error filled. */
+/* Returns the choices as they are compared: a new list, or NULL with *error filled. */
 static json_t *words_of(const ch_filter_step *step, ch_template_scope *scope, const json_t *choices,
                         ch_error *error) {
   json_t *words = json_array();
@@ -109,7 +110,7 @@ static json_t *words_of(const ch_filter_step *step, ch_template_scope *scope, co
   return words;
 }
 
-/* Any of the words, the longest first: of two that begin alike the longer one is meant. */
+/* Writes a pattern for any of the words. Longer words come first, so that they win over their beginnings. */
 static bool put_alternatives(ch_text *pattern, const json_t *words) {
   ch_text escaped[MOST_CHOICES] = {0};
   int order[MOST_CHOICES], length[MOST_CHOICES], count = (int)json_array_size(words);
@@ -129,7 +130,7 @@ static bool put_alternatives(ch_text *pattern, const json_t *words) {
   return !pattern->failed;
 }
 
-/* "(B)" for the second choice. Takes the text. */
+/* Returns "(B)" for the second choice. Releases the text. */
 static json_t *lettered(json_t *found, const json_t *words) {
   char letter[] = "(A)";
   for (size_t i = json_array_size(words); found && !is_empty(found) && i-- > 0;)
@@ -158,7 +159,7 @@ static json_t *by_words(const ch_filter_step *step, ch_template_scope *scope, co
 
 /* --- the three ways ------------------------------------------------------------------------------------------ */
 
-/* A letter after a colon. */
+/* Finds a letter after a colon. */
 static json_t *by_letter(const ch_filter_step *step, ch_template_scope *scope, const json_t *text,
                          const json_t *choices, ch_error *error) {
   char pattern[16 + 2 * MOST_CHOICES] = ":[\\s]*(", letter[] = "(A)";

@@ -65,7 +65,7 @@ static void encode_items(encode_job *e) {
   }
 }
 
-/* The windows of all items in one list; tokens stay where they are. */
+/* Lists the windows of all items; tokens are not copied. */
 static ch_status list_windows(ch_task_evaluation *e, const ch_token_windows *windows, ch_error *error) {
   int64_t total = 0;
   for (int64_t i = 0; i < e->items.count; i++) {
@@ -138,7 +138,8 @@ static ch_status score_task(ch_task_evaluation *e, const ch_model *model, const 
   return CH_OK;
 }
 
-/* Where solved examples come from: a file, the description, or the items themselves. `own` gets what is read for it. */
+/* Finds the source of solved examples: a file, the description, or the items themselves. `own` receives
+ * examples that are read for it. */
 static ch_status find_examples(ch_task_evaluation *e, const ch_evaluate_settings *settings,
                                ch_fewshot *fewshot, ch_items *own, ch_error *error) {
   const ch_task *task = e->task;
@@ -284,7 +285,7 @@ static json_t *target_of(const ch_question *q) {
   return list;
 }
 
-/* One logged sample: the text that the model wrote, the result of each filter, and the scores. */
+/* Returns one logged sample: the text that the model wrote, the result of each filter, and the scores. */
 static json_t *written_sample(const ch_task_evaluation *e, int64_t index) {
   const ch_question *q = &e->questions[index];
   const ch_answer_rules *rules = &e->task->answers;

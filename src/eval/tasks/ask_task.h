@@ -56,9 +56,9 @@ typedef struct ch_task_evaluation {
   int64_t computed; /* that it did read */
 } ch_task_evaluation;
 
-/* Of the settings, items, limit, examples, example_file, window, lengths, seed, ranks, progress, stage and user
- * count. The task, model and tokenizer must outlive the evaluation; release with ch_task_evaluation_free, also after
- * a failure. */
+/* Evaluates a task. Of the settings, it uses items, limit, examples, example_file, window, lengths, seed,
+ * ranks, progress, stage and user. The task, model and tokenizer must outlive the evaluation; release with
+ * ch_task_evaluation_free, also after a failure. */
 ch_status ch_task_evaluate(const ch_task *task, const ch_model *model, const ch_tokenizer *tokenizer,
                            const ch_evaluate_settings *settings, ch_task_evaluation *evaluation,
                            ch_error *error);
@@ -68,7 +68,8 @@ ch_status ch_task_try(const ch_task *task, const ch_config *config, const ch_tok
                       const ch_evaluate_settings *settings, ch_error *error);
 void ch_task_evaluation_free(ch_task_evaluation *evaluation);
 
-/* One item as a JSON object with the names that the harness logs: doc_id, doc, target, arguments, resps, acc … */
+/* Returns one item as a JSON object with the names that the harness logs: doc_id, doc, target, arguments,
+ * resps, acc … */
 json_t *ch_task_sample(const ch_task_evaluation *evaluation, int64_t index);
 
 #endif

@@ -12,7 +12,7 @@ enum { RESAMPLES = 100000, RESAMPLES_A_SEED = 1000 };
 
 /* --- figures ------------------------------------------------------------------------------------------------- */
 
-/* The mean of values [count] and its standard error, sqrt(sum (x - mean)^2 / (n - 1) / n). */
+/* Returns the mean of values [count] and its standard error, sqrt(sum (x - mean)^2 / (n - 1) / n). */
 static ch_task_figure mean_of(const double *values, int64_t count) {
   double sum = 0, squares = 0;
   for (int64_t i = 0; i < count; i++) sum += values[i];
@@ -38,8 +38,8 @@ static void resample(uint32_t seed, const double *numerators, const double *deno
   }
 }
 
-/* exp(sum of numerators / sum of denominators) and its standard error by 100,000 resamples of the items, drawn as the
-   harness draws them. denominators NULL: 1 each. */
+/* Computes exp(sum of numerators / sum of denominators) and its standard error by 100,000 resamples of the
+ * items, drawn as in the harness. denominators NULL: 1 each. */
 static ch_status perplexity_figure(const double *numerators, const double *denominators, int64_t count,
                                    ch_task_figure *figure, ch_error *error) {
   double sum = 0, divisor = denominators ? 0 : (double)count;
@@ -125,7 +125,7 @@ static bool known_group(const ch_task_evaluation *e, const char *name) {
   return false;
 }
 
-/* The accuracy over all items has the error that the groups' errors make together. */
+/* Computes the accuracies of groups. The standard error over all items follows from the groups' errors. */
 static ch_status figures_of_groups(ch_task_evaluation *e, const double *acc, ch_error *error) {
   if (e->items.count == 0 || !e->questions[0].group) return CH_OK;
   double *own = malloc((size_t)e->items.count * sizeof *own), variance = 0;
@@ -160,7 +160,7 @@ static ch_status figures_of_text(ch_task_evaluation *e, double *nll, double *div
   return CH_OK;
 }
 
-/* The figures of written answers: one for each way to extract the answer from the text. */
+/* Computes the figures of written answers: one for each way to extract the answer from the text. */
 static ch_status figures_of_filters(ch_task_evaluation *e, double *values, ch_error *error) {
   int count = e->task->answers.filter_count;
   e->by_filter = calloc((size_t)count, sizeof *e->by_filter);

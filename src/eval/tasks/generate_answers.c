@@ -54,7 +54,7 @@ static bool goes_on(answer_writer *w) {
   return !w->stopped;
 }
 
-/* The progress of a prompt; called within its passes too. */
+/* Notes the progress of a prompt; also called within its passes. */
 static bool note_prompt(int64_t done, int64_t total, void *user) {
   answer_writer *w = user;
   w->reading = done < total ? done : 0;
@@ -82,7 +82,7 @@ static bool has_stop(const answer_writer *w, const ch_text *text, size_t from) {
   return false;
 }
 
-/* Called with every piece of the answer. */
+/* Looks for stop strings in every piece of the answer. Returns false to end it. */
 static bool look_for_stops(const char *piece, size_t size, void *user) {
   answer *a = user;
   size_t before = a->text.size, reach = a->all->longest_stop;
@@ -93,7 +93,7 @@ static bool look_for_stops(const char *piece, size_t size, void *user) {
 
 /* --- what came of it ----------------------------------------------------------------------------------------- */
 
-/* The ids that the tokenizer knows, as text without special tokens. */
+/* Decodes the ids that the tokenizer knows, without special tokens. */
 static ch_status decode(const answer_writer *w, const answer *a, ch_text *text, ch_error *error) {
   size_t kept = 0, size;
   ch_text raw = {0};
@@ -160,8 +160,8 @@ static ch_status judge_all(ch_task_evaluation *e, ch_error *error) {
 
 /* --- asking -------------------------------------------------------------------------------------------------- */
 
-/* Stop strings, and the tokens that end an answer: those that the model's files name and the tokenizer's. A beginning
- * token is none of them. */
+/* Finds stop strings and the tokens that end an answer, from the model's files and the tokenizer. A beginning
+ * token is not one of them. */
 static ch_status find_ends(answer_writer *w, const ch_model *model, ch_error *error) {
   const ch_answer_rules *rules = &w->e->task->answers;
   int32_t eos = ch_tokenizer_eos(w->tokenizer), ids[CH_MAX_END_TOKENS];
@@ -202,7 +202,7 @@ static void ask(answer_writer *w, int64_t index) {
   w->total += window->length + w->asked[index].max_tokens;
 }
 
-/* As many sequences as the cache may hold of the longest. */
+/* Returns session options with as many sequences of the longest length as the cache may hold. */
 static ch_session_options room_of(const answer_writer *w, const ch_model *model) {
   ch_session_options options;
   ch_session_options_default(&model->config, &options);
@@ -238,7 +238,7 @@ static ch_status write_own(answer_writer *w, const ch_model *model, ch_error *er
              : ch_fail(error, CH_ERROR_INTERRUPTED, "interrupted while the model was reading or writing");
 }
 
-/* The tokens of an answer become everyone's. */
+/* Broadcasts the tokens of an answer to all ranks. */
 static ch_status spread_answer(answer_writer *w, int64_t index, ch_error *error) {
   ch_rank_group *ranks = w->shared.ranks;
   ch_ids *ids = &w->answers[index].ids;

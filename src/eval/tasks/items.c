@@ -12,7 +12,7 @@
 
 /* --- labels in a file ------------------------------------------------------------------------------------------- */
 
-/* "valid.jsonl" and "-labels.lst" -> "valid-labels.lst". Malloc'd; NULL when out of memory. */
+/* Returns "valid-labels.lst" for "valid.jsonl" and "-labels.lst". Malloc'd; NULL when out of memory. */
 static char *beside(const char *path, const char *ending) {
   const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
   size_t stem = dot && (!slash || dot > slash) ? (size_t)(dot - path) : strlen(path);
@@ -124,7 +124,7 @@ static int visible(const struct dirent *entry) {
   return entry->d_name[0] != '.';
 }
 
-/* By bytes, whatever the locale. */
+/* Compares names by bytes, whatever the locale. */
 static int compare_entry_names(const struct dirent **a, const struct dirent **b) {
   return strcmp((*a)->d_name, (*b)->d_name);
 }

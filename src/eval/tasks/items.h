@@ -41,7 +41,7 @@ ch_status ch_items_read(const char *path, const ch_item_forms *forms, int64_t mo
 ch_status ch_items_of_list(const json_t *list, const char *name, ch_items *items, ch_error *error);
 void ch_items_free(ch_items *items);
 
-/* "FILE:LINE" of an item. Returns buffer. */
+/* Writes "FILE:LINE" of an item. Returns buffer. */
 const char *ch_item_place(const ch_items *items, int64_t index, char *buffer, size_t size);
 
 #endif

@@ -10,7 +10,8 @@ static int64_t lines_in(const char *from, const char *to) {
   return lines;
 }
 
-/* jansson counts from the beginning of the value: `before` lines come before that. */
+/* Fails for broken JSON. Jansson counts lines from the beginning of the value; `before` lines come before
+ * it. */
 static ch_status broken(const ch_item_reader *r, int64_t before, const json_error_t *why, ch_error *error) {
   char what[JSON_ERROR_TEXT_LENGTH];
   snprintf(what, sizeof what, "%s", why->text);
@@ -53,7 +54,8 @@ static ch_status read_objects(ch_item_reader *r, const char *at, ch_error *error
   return CH_OK;
 }
 
-/* Only a JSON parser of our own could give every element's line, so errors name the element's number. */
+/* Reads a JSON list. Errors name the element's number, because Jansson does not know the lines of
+ * elements. */
 static ch_status read_list(ch_item_reader *r, ch_error *error) {
   json_error_t why;
   json_t *list = json_loadb(r->text, r->size, JSON_REJECT_DUPLICATES, &why), *element;

@@ -8,7 +8,7 @@ bool ch_items_full(const ch_item_reader *reader) {
   return reader->most > 0 && reader->items->count >= reader->most;
 }
 
-/* The file's name without directory and endings. */
+/* Returns the file's name without directory and endings. */
 static json_t *items_name(const char *path) {
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
   return json_stringn(name, strcspn(name, "."));

@@ -34,7 +34,7 @@ static bool closes_loosely(const table *t, const char *p) {
   return true;
 }
 
-/* A cell that begins at p, as Python's csv module reads it, or loosely; returns where it ends. */
+/* Reads a cell that begins at p, as Python's csv module does, or loosely. Returns where it ends. */
 static const char *read_cell(const table *t, const char *p, bool loose, ch_text *cell) {
   bool quoted = p < t->end && *p == '"';
   if (quoted) p++;
@@ -81,7 +81,7 @@ static ch_status read_row(const table *t, const char *p, bool loose, table_row *
   return CH_OK;
 }
 
-/* The row's cells under the names; one that does not fit them is read again loosely. */
+/* Adds the row's cells under the names. If their numbers differ, the row is read again loosely. */
 static ch_status add_row(const table *t, const json_t *names, const char *at, table_row *row,
                          ch_error *error) {
   size_t count = json_array_size(names), found = json_array_size(row->cells);
@@ -169,7 +169,7 @@ ch_status ch_items_read_table(ch_item_reader *r, ch_error *error) {
 
 /* --- plain text ---------------------------------------------------------------------------------------------- */
 
-/* The next line without its end; false at the end of the text. */
+/* Returns the next line without its end; false at the end of the text. */
 static bool next_line(const ch_item_reader *r, size_t *at, const char **line, size_t *length) {
   if (*at >= r->size) return false;
   *line = r->text + *at;
@@ -235,7 +235,7 @@ static ch_status add_page(ch_item_reader *r, const char *from, const char *to, i
   return ch_items_add(r, fields, line, error);
 }
 
-/* A page is the text between two titles; the newline before a title is no part of the page before it. */
+/* Reads pages. A page is the text between two titles, without the newline before the next title. */
 ch_status ch_items_read_pages(ch_item_reader *r, ch_error *error) {
   size_t at = 0, length;
   const char *line, *from = r->text;

@@ -11,7 +11,7 @@ static void seed_words(ch_python_random *r, uint32_t seed) {
     r->state[i] = 1812433253u * (r->state[i - 1] ^ (r->state[i - 1] >> 30)) + i;
 }
 
-/* init_by_array with a key of one word, which is how Python seeds with an integer below 2^32. */
+/* Seeds by init_by_array with a key of one word, as Python does for an integer below 2^32. */
 void ch_python_seed(ch_python_random *r, uint32_t seed) {
   uint32_t *s = r->state, i = 1;
   seed_words(r, 19650218u);
@@ -50,7 +50,7 @@ double ch_python_uniform(ch_python_random *r) {
   return (a * 67108864.0 + b) / 9007199254740992.0;
 }
 
-/* randbelow: as many bits as `bound` has, until they are below it. bound < 2^32. */
+/* Draws as Python's randbelow: as many bits as `bound` has, until they are below it. bound < 2^32. */
 int64_t ch_python_below(ch_python_random *r, int64_t bound) {
   int bits = 64 - __builtin_clzll((unsigned long long)bound);
   for (;;) {
@@ -59,7 +59,7 @@ int64_t ch_python_below(ch_python_random *r, int64_t bound) {
   }
 }
 
-/* Few of many: places that were drawn already are drawn again. */
+/* Draws few places of many; a place that was drawn before is drawn again. */
 static bool sample_few(ch_python_random *r, int64_t population, int64_t count, int64_t *chosen) {
   unsigned char *drawn = calloc((size_t)population / 8 + 1, 1);
   if (!drawn) return false;

@@ -13,22 +13,22 @@ typedef struct ch_python_random {
   int next;
 } ch_python_random;
 
-/* random.Random(seed). */
+/* Seeds as random.Random(seed). */
 void ch_python_seed(ch_python_random *random, uint32_t seed);
-/* random.random(): uniform in [0, 1). */
+/* Returns random.random(), uniform in [0, 1). */
 double ch_python_uniform(ch_python_random *random);
-/* random.sample(range(population), count) into chosen [count]. False when out of memory. */
+/* Draws random.sample(range(population), count) into chosen [count]. Returns false when out of memory. */
 bool ch_python_sample(ch_python_random *random, int64_t population, int64_t count, int64_t *chosen);
-/* random.randrange(bound), 0 < bound < 2^32: also what random.choice draws. */
+/* Returns random.randrange(bound), 0 < bound < 2^32; random.choice draws it too. */
 int64_t ch_python_below(ch_python_random *random, int64_t bound);
-/* random.getrandbits(32): the next word; more bits are more words, the lowest first. */
+/* Returns random.getrandbits(32), the next word. More bits are more words, the lowest first. */
 uint32_t ch_python_word(ch_python_random *random);
-/* random.shuffle of places [count]. */
+/* Shuffles places [count] as random.shuffle. */
 void ch_python_shuffle(ch_python_random *random, int64_t *places, int64_t count);
 
-/* numpy.random.RandomState(seed), */
+/* Seeds as numpy.random.RandomState(seed). */
 void ch_numpy_seed(ch_python_random *random, uint32_t seed);
-/* and its randint(low, high): low <= number < high. */
+/* Returns RandomState.randint(low, high): low <= number < high. */
 int64_t ch_numpy_randint(ch_python_random *random, int64_t low, int64_t high);
 
 #endif

@@ -38,7 +38,8 @@ static ch_status take_bytes(question_writer *m, size_t size, ch_error *error) {
 
 /* --- forms --------------------------------------------------------------------------------------------------- */
 
-/* The member that the first `size` bytes of a text name, or NULL. (Jansson has this only since 2.14.) */
+/* Returns the member whose name is the first `size` bytes of a text, or NULL. (Jansson has this only since
+ * 2.14.) */
 static const json_t *member(const json_t *fields, const char *text, size_t size) {
   const char *name;
   json_t *value;
@@ -86,7 +87,7 @@ static const ch_task_form *form_of(const ch_task *task, const json_t *fields) {
 
 /* --- values -------------------------------------------------------------------------------------------------- */
 
-/* A template's value for the item that the scope holds. */
+/* Fills a template for the item in the scope. */
 static ch_status fill_template(question_writer *m, const ch_template *template, json_t **value,
                                ch_error *error) {
   return ch_template_value(template, &m->scope, value, error);
@@ -117,7 +118,7 @@ static int64_t characters_of(const char *text) {
   return count;
 }
 
-/* The choices, [*count] in the arena. */
+/* Fills choices [*count], in the arena. */
 static ch_status fill_choices(question_writer *m, const ch_task_form *form, const char ***choices, int *count,
                               ch_error *error) {
   json_t *list = NULL;
@@ -137,7 +138,7 @@ static ch_status fill_choices(question_writer *m, const ch_task_form *form, cons
   return status;
 }
 
-/* The index of the right choice: a number, or one written out. */
+/* Reads the index of the right choice, which is a number or a written choice. */
 static ch_status fill_gold(question_writer *m, const ch_template *template, int count, int *gold,
                            ch_error *error) {
   json_t *value;
@@ -227,8 +228,8 @@ static ch_status make_target(question_writer *m, const ch_task_form *form, ch_qu
   return CH_OK;
 }
 
-/* The right answers as a list of values. A text that is a list in Python's spelling is that list, as in the harness.
- * Takes the value. */
+/* Returns the right answers as a list of values. A text that is a list in Python's spelling becomes that
+ * list, as in the harness. Steals the value. */
 static json_t *answers_of(json_t *value, ch_error *error) {
   const char *text = json_string_value(value);
   size_t size = json_string_length(value);
@@ -314,12 +315,12 @@ static bool touch(const char *before, const char *after) {
   return *before && *after && !is_space_at(before, true) && !is_space_at(after, false);
 }
 
-/* The text between a question and the beginning of its answer. */
+/* Returns the text between a question and the beginning of its answer. */
 static const char *before_prefix(const question_writer *m, const ch_question *q) {
   return touch(q->requests->context, q->prefix) ? m->task->target_delimiter : "";
 }
 
-/* An example with its answer: of a text to write, which may begin with a given prefix. */
+/* Returns an example of a text to write with its answer, which may begin with a given prefix. */
 static char *written_example(question_writer *m, const ch_question *q) {
   const ch_question_request *r = q->requests;
   bool answered = *r->continuation != 0, prefixed = *q->prefix != 0;
@@ -329,7 +330,7 @@ static char *written_example(question_writer *m, const ch_question *q) {
                          answered ? m->task->fewshot_delimiter : "");
 }
 
-/* The text of example `index` with its answer and the delimiter after it. */
+/* Returns the text of example `index` with its answer and the delimiter after it. */
 static ch_status example_of(question_writer *m, int64_t index, const char **text, ch_error *error) {
   if (m->examples[index]) {
     *text = m->examples[index];
@@ -362,7 +363,7 @@ static ch_status too_few(const question_writer *m, int64_t found, ch_error *erro
       m->fewshot->count, (long long)found);
 }
 
-/* The group of an example, or NULL. */
+/* Returns the group of an example, or NULL. */
 static ch_status item_group(question_writer *m, int64_t index, const char **group, ch_error *error) {
   const ch_items *pool = m->fewshot->pool;
   const ch_task_form *form = form_of(m->task, pool->data[index].fields);
@@ -377,7 +378,7 @@ static ch_status item_group(question_writer *m, int64_t index, const char **grou
   return CH_OK;
 }
 
-/* The first ones of the item's group that are not the item itself. */
+/* Chooses the first examples of the item's group, except the item itself. */
 static ch_status choose_first(question_writer *m, const json_t *fields, const char *group, int64_t *chosen,
                               ch_error *error) {
   const ch_items *pool = m->fewshot->pool;
@@ -408,8 +409,8 @@ static ch_status draw_others(question_writer *m, const json_t *fields, int64_t *
   return status;
 }
 
-/* Drawn as the harness draws them: one more than needed where the item itself may come, and again, without its
- * copies, where several of them came. */
+/* Draws examples as the harness does. If the item itself may come up, one more is drawn. If several copies of
+ * it come up, it draws again without them. */
 static ch_status choose_random(question_writer *m, const json_t *fields, int64_t *chosen, ch_error *error) {
   const ch_items *pool = m->fewshot->pool;
   bool extra = m->task->fewshot_extra || m->fewshot->own;

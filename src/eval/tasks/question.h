@@ -31,7 +31,8 @@ typedef struct ch_fewshot {
   bool own;             /* the items are among them */
 } ch_fewshot;
 
-/* The questions of all items [items->count] in memory of the arena. Errors name the item by file and line. */
+/* Writes the questions of all items [items->count] in memory of the arena. Errors name the item by file and
+ * line. */
 ch_status ch_questions_make(const ch_task *task, const ch_items *items, const ch_fewshot *fewshot,
                             ch_arena *arena, ch_question **questions, ch_error *error);
 

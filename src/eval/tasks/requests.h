@@ -12,7 +12,7 @@ typedef struct ch_request_rules {
   int64_t max_length; /* inputs that the model sees at once; longer ones lose their beginning */
 } ch_request_rules;
 
-/* The rules for a model: window is the inputs it sees at once, 0 = its context. */
+/* Fills the rules for a model. window: the inputs it sees at once, 0 = its context. */
 ch_status ch_request_rules_of(const ch_config *config, const ch_tokenizer *tokenizer, int64_t window,
                               ch_request_rules *rules, ch_error *error);
 
@@ -34,7 +34,8 @@ typedef struct ch_token_windows {
 ch_status ch_request_encode(const ch_request_rules *rules, ch_encoder *encoder,
                             const ch_question_request *request, ch_ids *ids, ch_token_windows *windows,
                             ch_error *error);
-/* A context that the model continues with up to `written` tokens: one window that predicts nothing. */
+/* Encodes a context that the model continues with up to `written` tokens, as one window that predicts
+ * nothing. */
 ch_status ch_request_encode_prompt(const ch_request_rules *rules, ch_encoder *encoder, const char *context,
                                    int64_t written, ch_ids *ids, ch_token_windows *windows, ch_error *error);
 ch_status ch_request_encode_rolling(const ch_request_rules *rules, ch_encoder *encoder, const char *text,

@@ -22,7 +22,7 @@ static ch_template *template_of(ch_task_reader *r, const json_t *value, const ch
   return template;
 }
 
-/* The member of the form, else of the whole description, else none. */
+/* Reads a member of the form, else of the whole description; NULL if neither has it. */
 static ch_template *optional_template(ch_task_reader *r, const json_t *form, const json_t *root,
                                       const char *key) {
   const json_t *value = json_object_get(form, key);

@@ -20,7 +20,7 @@ typedef enum ch_task_output {
 
 enum { CH_TASK_MOST_CHOICES = 64 };
 
-/* How an item of one shape becomes a prompt. */
+/* The templates that turn an item of one shape into a prompt. */
 typedef struct ch_task_form {
   const json_t *fields; /* paths of the fields that items of this form have, "choices.text" */
   ch_template *text;    /* the context; CH_TASK_INPUTS: the index of the right choice */
@@ -58,13 +58,13 @@ typedef struct ch_task {
 
 /* Opens a description by the name of a built-in task or by its path ("my.json"). Release with ch_task_free. */
 ch_status ch_task_open(const char *name, ch_task **task, ch_error *error);
-/* From memory; `where` names it in messages. */
+/* Parses a task from memory; `where` names it in messages. */
 ch_status ch_task_parse(const char *text, size_t size, const char *where, ch_task **task, ch_error *error);
 void ch_task_free(ch_task *task);
 
-/* All tasks of RULER: "ruler", or with a length "ruler@4k". */
+/* Returns true for all tasks of RULER together: "ruler", or with a length "ruler@4k". */
 bool ch_task_is_ruler_suite(const char *name);
-/* The end of a name, or of one of RULER's before a length: the @ of "ruler:vt@4k". */
+/* Returns the end of a name, or of one of RULER's before a length: the @ of "ruler:vt@4k". */
 const char *ch_task_name_end(const char *name);
 
 #endif

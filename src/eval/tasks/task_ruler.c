@@ -3,7 +3,7 @@
 
 #include "eval/tasks/task_reading.h"
 
-/* One of some names [NULL-terminated]; the first when the key is missing. */
+/* Reads one of some names [NULL-terminated]; the first if the key is missing. */
 static int one_of(ch_task_reader *r, const json_t *object, const char *key, const char *const *names,
                   const char *what) {
   const char *name = ch_task_text(r, object, key, names[0]);

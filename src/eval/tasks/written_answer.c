@@ -18,17 +18,17 @@ const char *ch_answer_metric(const ch_answer_rules *rules) {
   return rules->exact_match ? "exact_match" : "recall";
 }
 
-/* A filling begins: its work is counted from here. */
+/* Resets the counts of work before a filter is applied. */
 static void begin_filters(ch_template_scope *scope) {
   scope->steps = scope->bytes = 0;
 }
 
-/* The status of a function that gave NULL. */
+/* Returns the status of a function that returned NULL. */
 static ch_status failed(const ch_error *error) {
   return error->status == CH_OK ? CH_ERROR_MEMORY : error->status;
 }
 
-/* *text becomes NAME(*text); NULL when that fails. */
+/* Replaces *text by NAME(*text); by NULL if that fails. */
 static void apply_filter(ch_template_scope *scope, const char *name, json_t **text, ch_error *error) {
   json_t *changed = *text ? ch_template_apply(scope, name, *text, NULL, 0, error) : NULL;
   json_decref(*text);
@@ -37,7 +37,7 @@ static void apply_filter(ch_template_scope *scope, const char *name, json_t **te
 
 /* --- filters ------------------------------------------------------------------------------------------------- */
 
-/* The match that a step selects, or its fallback. */
+/* Returns the match that a step selects, or its fallback. */
 static json_t *extract(const ch_filter_step *step, ch_template_scope *scope, const json_t *text,
                        ch_error *error) {
   json_t *list = ch_template_find_all(scope, text, step->pattern, error);
@@ -98,7 +98,7 @@ ch_status ch_answer_filter(const ch_answer_rules *rules, int index, ch_template_
 
 /* --- exact match --------------------------------------------------------------------------------------------- */
 
-/* The text without what the test rules out. */
+/* Returns the text without the characters for which `out` is true. */
 static json_t *without(const json_t *text, int (*out)(int)) {
   const char *from = json_string_value(text);
   size_t size = json_string_length(text), kept = 0;
@@ -117,8 +117,8 @@ static void take_away(json_t **text, int (*out)(int)) {
   *text = rest;
 }
 
-/* string.punctuation and string.digits of Python are those of ASCII, which is what ctype.h has in the "C" locale; a
- * program may have set another. */
+/* Test for Python's string.punctuation and string.digits, which are ASCII. ctype.h has those only in the "C"
+ * locale, and a program may have set another. */
 static int is_punctuation(int c) {
   return c > ' ' && c < 127 && !(c >= '0' && c <= '9') && !(c >= 'A' && c <= 'Z') && !(c >= 'a' && c <= 'z');
 }
@@ -127,7 +127,7 @@ static int is_digit(int c) {
   return c >= '0' && c <= '9';
 }
 
-/* A text as it is compared; NULL with *error filled. Takes the text. */
+/* Returns a text as it is compared; NULL with *error filled. Steals the text. */
 static json_t *comparable(const ch_answer_rules *rules, ch_template_scope *scope, json_t *text,
                           ch_error *error) {
   for (size_t i = 0; text && i < json_array_size(rules->ignored); i++) {
@@ -158,8 +158,8 @@ static ch_status match_targets(const ch_answer_rules *rules, ch_template_scope *
 
 /* --- recall -------------------------------------------------------------------------------------------------- */
 
-/* As RULER's postprocess_pred: control characters are line breaks, and white space at the ends goes, also what control
-   characters became. Takes the text. */
+/* Strips text as RULER's postprocess_pred: control characters become line breaks, and white space at the ends
+ * is removed, also what control characters became. Steals the text. */
 static json_t *printable(ch_template_scope *scope, json_t *text, ch_error *error) {
   apply_filter(scope, "strip", &text, error);
   const char *from = json_string_value(text);

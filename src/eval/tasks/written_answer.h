@@ -61,7 +61,7 @@ typedef struct ch_answer_rules {
 
 void ch_answer_rules_free(ch_answer_rules *rules);
 
-/* "exact_match" or "recall". */
+/* Returns "exact_match" or "recall". */
 const char *ch_answer_metric(const ch_answer_rules *rules);
 
 /* Checks that an item has what the filters read of it: a list "choices" for CH_FILTER_CHOICE. */
@@ -69,7 +69,7 @@ ch_status ch_answer_check_item(const ch_answer_rules *rules, const json_t *item,
 /* Applies filter `index` to an answer to the item. Returns a new text. */
 ch_status ch_answer_filter(const ch_answer_rules *rules, int index, ch_template_scope *scope,
                            const json_t *item, const char *answer, json_t **filtered, ch_error *error);
-/* The score of a filtered answer against the right answers [count]: from 0 to 1. */
+/* Scores a filtered answer against the right answers [count]: from 0 to 1. */
 ch_status ch_answer_judge(const ch_answer_rules *rules, ch_template_scope *scope, json_t *filtered,
                           const char *const *targets, int count, double *score, ch_error *error);
 

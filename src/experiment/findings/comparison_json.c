@@ -107,7 +107,7 @@ static json_t *group_to_json(const ch_group *group) {
   return object;
 }
 
-/* One object per name. */
+/* Returns a list with one object per name. */
 static json_t *summary_to_json(const ch_summary *summary, const ch_comparison_training *training) {
   json_t *list = json_array();
   for (int i = 0; i < summary->count; i++) {
@@ -124,7 +124,7 @@ static json_t *summary_to_json(const ch_summary *summary, const ch_comparison_tr
   return list;
 }
 
-/* One object per pair, the better one second. */
+/* Returns a list with one object per pair, the better one second. */
 static json_t *differences_to_json(const ch_summary *summary) {
   json_t *list = json_array();
   for (int i = 0; i < summary->count; i++)
@@ -150,7 +150,8 @@ static json_t *names_to_json(const char *const *names, int count) {
   return list;
 }
 
-/* A distance from the best, as a share of the best loss (of images). */
+/* Converts a distance from the best to a share of the best loss. On images it stays a difference of
+ * accuracy. */
 static json_t *share_to_json(const ch_summary *summary, double distance) {
   const ch_group *best = &summary->groups[0];
   return ch_json_finite(best->runs[0]->images ? distance : distance / best->quality);
@@ -274,7 +275,7 @@ static json_t *match_to_json(const ch_comparison *c) {
   return object;
 }
 
-/* The names of what trained. */
+/* Returns the names of the devices that trained. */
 static json_t *devices_to_json(const ch_comparison *about) {
   if (about->engine == CH_ENGINE_NATIVE) return json_pack("[s]", "cpu");
   json_t *devices = json_array();

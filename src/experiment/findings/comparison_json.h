@@ -4,9 +4,10 @@
 
 #include "experiment/findings/summary.h"
 
-/* The contents of results.json. The caller's (json_decref); NULL when out of memory. */
+/* Returns the contents of results.json. The caller's (json_decref); NULL when out of memory. */
 json_t *ch_comparison_to_json(const ch_comparison *comparison);
-/* The part of it that other experiments have too: command, version, data, training, machine. */
+/* Returns the part of results.json that other experiments also have: command, version, data, training,
+ * machine. */
 json_t *ch_experiment_to_json(const ch_comparison *about);
 
 #endif

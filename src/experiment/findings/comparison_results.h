@@ -10,10 +10,10 @@
 #include "bench/machine.h"
 #include "config/config.h"
 
-/* How often every model is timed after all are trained, in turns with the others. */
+/* The rounds in which models are timed after training. */
 enum { CH_COMPARE_TURNS = 5 };
 
-/* How every model was trained. */
+/* The training that all models had. */
 typedef struct ch_comparison_training {
   int64_t tokens, steps, batch, sequence, warmup,
       eval_tokens; /* eval_tokens: predicted for validation_loss */
@@ -51,8 +51,8 @@ struct ch_comparison {
 };
 
 enum { CH_CACHE_ELEMENT_BYTES = 2 }; /* 16 bits, as `info` counts */
-/* The measure by which caches are compared: elements per token of a sequence of cache_depth tokens, states of
- * constant size included. Without those and without windows they are cache_elements_per_token. */
+/* Returns the measure by which caches are compared: elements per token of a sequence of cache_depth tokens,
+ * including states of constant size. Without states and windows it is cache_elements_per_token. */
 double ch_model_result_cache(const ch_model_result *model);
 /* Returns the bytes of that cache: 16 bits per element, but 32 of states. */
 double ch_model_result_cache_bytes(const ch_model_result *model);
@@ -61,14 +61,15 @@ bool ch_model_result_depends_on_depth(const ch_model_result *model);
 
 /* Copies strings into the arena; false: out of memory. */
 bool ch_trained_on_copy(const ch_trained_on *from, ch_arena *arena, ch_trained_on *to);
-/* JSON both ways: the members that are known, among others of the object. false: out of memory. */
+/* Adds the known members to `object`; ch_trained_on_take reads them back. Return false when out of memory. */
 bool ch_trained_on_put(const ch_trained_on *on, json_t *object);
 bool ch_trained_on_take(const json_t *object, ch_arena *arena, ch_trained_on *on);
 
-/* A list of [tokens, loss]; a loss that is not finite is null. The caller's; NULL when memory is out. */
+/* Returns a list of [tokens, loss] with null for a loss that is not finite. The caller's; NULL when out of
+ * memory. */
 json_t *ch_curve_to_json(const ch_curve_point *points, int64_t count);
 
-/* JSON both ways. The returned object is the caller's (json_decref); NULL when memory is out. */
+/* Converts a result to JSON. The caller's (json_decref); NULL when out of memory. */
 json_t *ch_model_result_to_json(const ch_model_result *model);
 /* Reads one back; `where` names the file in messages. Strings and arrays go into `arena`. */
 ch_status ch_model_result_from_json(const json_t *object, const char *where, ch_arena *arena,
@@ -81,7 +82,7 @@ enum { CH_DIGITS_SHOWN = 9, CH_DIGITS_EXACT = 17 };
    be NULL, when memory was out. */
 ch_status ch_write_json(const char *path, json_t *object, int digits, ch_error *error);
 
-/* {"value", "low", "high"}; null for what is not known or not bounded. */
+/* Returns {"value", "low", "high"}, with null for what is unknown or unbounded. */
 json_t *ch_estimate_to_json(const ch_estimate *e);
 
 #endif

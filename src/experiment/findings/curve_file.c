@@ -170,7 +170,7 @@ static double embeddings_of(const json_t *run) {
   return number_member(config, "vocab_size") * number_member(config, "hidden_size") * (tied ? 1 : 2);
 }
 
-/* A run that has not ended, or has no such loss, is left out. */
+/* Reads one run. A run that has not ended, or has no such loss, is left out. */
 static ch_status read_model(const char *path, const json_t *run, size_t number, bool validation,
                             ch_sized_models *models, ch_error *error) {
   const char *status = json_string_value(json_object_get(run, "status"));

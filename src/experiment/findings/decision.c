@@ -1,5 +1,5 @@
-/* From means and their intervals to a choice for every size of cache, and to the risk of that choice. It writes no
- * words; verdict.c does. */
+/* Chooses a mechanism for every size of cache from means and their intervals, and computes the risk of the
+ * choice. It writes no words; verdict.c does. */
 #include "experiment/findings/decision.h"
 
 #include <math.h>
@@ -32,7 +32,8 @@ double ch_group_behind(const ch_group *group, const ch_group *of) {
 
 /* --- by the means ------------------------------------------------------------------------------------------------ */
 
-/* The groups are sorted, the best first: of equal costs the earlier one stays. */
+/* Returns the cheapest group whose mean is within the limit of the best. Among equal costs the better group
+ * wins. */
 static int pick_by_means(const ch_summary *summary, double limit) {
   int pick = 0;
   for (int i = 1; i < summary->compared; i++)
@@ -42,7 +43,7 @@ static int pick_by_means(const ch_summary *summary, double limit) {
   return pick;
 }
 
-/* The best group that costs less than, or at most, so much; -1: none does. */
+/* Returns the best group that costs less than `cost`, or at most `cost` if inclusive; -1 if none does. */
 static int best_below(const ch_summary *summary, double cost, bool inclusive) {
   for (int i = 0; i < summary->compared; i++) {
     double own = ch_group_cost(&summary->groups[i]);
@@ -53,8 +54,8 @@ static int best_below(const ch_summary *summary, double cost, bool inclusive) {
 
 /* --- choices ----------------------------------------------------------------------------------------------------- */
 
-/* Larger caches than the pick's whose models are better beyond the noise, the pick, and the best at each smaller
- * size. */
+/* Lists larger caches than the pick's whose models are better beyond the noise, the pick, and the best group
+ * at each smaller size. */
 static void list_choices(ch_summary *summary, bool alone) {
   ch_decision *d = &summary->decision;
   double cost = ch_group_cost(&summary->groups[d->pick]), last = INFINITY;
@@ -90,7 +91,8 @@ static bool is_excluded(const ch_summary *summary, int group) {
   return group >= summary->compared;
 }
 
-/* Under a budget that excludes the rule's choice, whatever is tied with the best that fits. */
+/* Marks the candidates. Under a budget that excludes the rule's choice, these are the groups that fit and are
+ * tied with the best that fits. */
 static void find_candidates(ch_summary *summary, double budget, bool rule) {
   ch_decision *d = &summary->decision;
   for (int i = 0; i < summary->count; i++) {
@@ -139,7 +141,8 @@ double ch_decision_risk(const ch_summary *summary) {
              : d->standings[d->pick].high / (on_images(&summary->groups[0]) ? 1 : summary->groups[0].quality);
 }
 
-/* How far the pick may be behind a group, now or if both had `more` seeds and means and noise stayed. */
+/* Returns how far the pick may be behind a group, or would be if both had `more` seeds and the same means and
+ * noise. */
 static double reach(const ch_summary *summary, int group, int more) {
   const ch_difference *difference = ch_difference_of(summary, summary->decision.pick, group);
   double chance = difference->high - difference->mean, pairs = fmax(1, difference->pairs);

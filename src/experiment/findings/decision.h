@@ -1,4 +1,4 @@
-/* Which mechanism to choose at each size of the cache, and how far it may be behind the best.
+/* Chooses a mechanism for each size of the cache, and bounds how far it may be behind the best.
  *
  * The rule: of the models whose mean loss is within the tolerance of the lowest, the one with the smallest cache; of
  * equal caches the lower loss. Below that cache, the lowest mean loss that each size allows. A larger cache is a
@@ -31,20 +31,20 @@ typedef struct ch_decision {
   bool known; /* the seeds say how large the noise is, and so the risk */
 } ch_decision;
 
-/* The cost that decides between models of equal quality: bytes of the cache per token or, for images, parameters of
-   attention. */
+/* Returns the cost that decides between models of equal quality: bytes of cache per token or, for images,
+ * parameters of attention. */
 double ch_group_cost(const ch_group *group);
-/* The mean seconds of training of a group's runs. */
+/* Returns the mean training time of a group's runs in seconds. */
 double ch_group_seconds(const ch_group *group);
-/* How far two groups' means are apart, as something that is better when it is less. */
+/* Returns how far `group` is behind `of`: the difference of their means, positive if `group` is worse. */
 double ch_group_behind(const ch_group *group, const ch_group *of);
 
 /* Decides on a summary whose differences are filled in; summary->decision receives it. */
 ch_status ch_decide(const ch_comparison *comparison, ch_summary *summary, const ch_best *best,
                     ch_error *error);
 
-/* The most that the pick may be behind the best, as a share of the best loss (or of images); INFINITY if that is not
- * known. */
+/* Returns the most that the pick may be behind the best, as a share of the best loss (on images, a difference
+ * of accuracy); INFINITY if it is unknown. */
 double ch_decision_risk(const ch_summary *summary);
 /* Marks the groups that should get one more seed, [groups]: those with which a second of training lowers the risk
  * most. All, while the risk is not known. Returns how many. */

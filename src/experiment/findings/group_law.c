@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The group's mean training losses after the warm-up; returns how many points there are. */
+/* Averages the group's training losses after the warm-up. Returns the number of points. */
 static int mean_losses(const ch_group *group, int64_t warmup, double *tokens, double *losses) {
   int count = group->runs[0]->curve_points, kept = 0;
   for (int i = 1; i < group->count; i++)

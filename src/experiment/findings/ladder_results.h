@@ -32,10 +32,12 @@ struct ch_ladder {
 /* Frees the laws; NULL is fine. */
 void ch_ladder_release(const ch_ladder *ladder);
 
-/* How many parameters models have that are trained with so many FLOPs, by the rungs of one mechanism. */
+/* Returns how many parameters a model of this mechanism has when it is trained with so many FLOPs, by the
+ * rungs. */
 double ch_ladder_parameters(const ch_ladder *ladder, int mechanism, double flops);
 
-/* {"laws": [...], "multipliers": [...], "ladder": {...}}, for results.json; NULL when out of memory. */
+/* Returns {"laws": [...], "multipliers": [...], "ladder": {...}} for results.json; NULL when out of
+ * memory. */
 json_t *ch_ladder_to_json(const ch_ladder *ladder);
 
 #endif

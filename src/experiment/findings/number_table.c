@@ -57,7 +57,7 @@ static void add_cell(const char *from, size_t size, row *r) {
 
 /* --- the heading ------------------------------------------------------------------------------------------------- */
 
-/* The column with this heading; -1: none, -2: several. */
+/* Returns the column with this heading; -1: none, -2: several. */
 static int column_named(const row *r, const char *name) {
   int found = -1;
   for (int i = 0; i < r->cells; i++)
@@ -186,7 +186,7 @@ static void read_blank_separated(reader *t, char *text) {
   }
 }
 
-/* Lines are handed on one by one, so that errors can name them. */
+/* Reads a table of separated values, line by line so that errors can name the line. */
 static void read_separated(reader *t, const char *text, char separator) {
   struct csv_parser parser;
   bool right = csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI) == 0;

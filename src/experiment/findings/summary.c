@@ -16,7 +16,7 @@ static ch_group *find_group(ch_summary *summary, const char *name) {
   return NULL;
 }
 
-/* A model of text that guesses is at the logarithm of the vocabulary, and no better than that before it learns. */
+/* Returns true if a run's loss is above that of guessing, the logarithm of the vocabulary. */
 static bool has_diverged(const ch_group *group, const ch_comparison_data *data) {
   static const double beyond_guessing = 1.05;
   const double most =
@@ -31,7 +31,7 @@ static bool is_better(const ch_group *a, const ch_group *b) {
   return a->runs[0]->images ? a->quality > b->quality : a->quality < b->quality;
 }
 
-/* The best first; equal ones keep their order. */
+/* Sorts the groups, the best first. Equal ones stay in order. */
 static void sort(ch_summary *summary) {
   for (int i = 1; i < summary->count; i++) {
     ch_group group = summary->groups[i];
@@ -56,7 +56,7 @@ static int common_seeds(const ch_group *a, const ch_group *b) {
   return count;
 }
 
-/* A mechanism is a group, a seed a block. Less is better, so accuracies get the other sign. */
+/* Fits the runs with mechanisms as groups and seeds as blocks. Less is better, so accuracies are negated. */
 static ch_status fit_runs(ch_summary *summary, ch_block_means *fit, ch_error *error) {
   int count = 0, blocks = 0;
   for (int g = 0; g < summary->compared; g++) count += summary->groups[g].count;
@@ -76,8 +76,8 @@ static ch_status fit_runs(ch_summary *summary, ch_block_means *fit, ch_error *er
   return ch_fit_block_means(values, count, summary->compared, blocks, &summary->arena, fit, error);
 }
 
-/* Where seeds are added until the risk is small, every number of seeds from the first on is a look; the errors of all
- * looks add up to 5 %. */
+/* Returns the error level of the intervals. When seeds are added until the risk is small, every number of
+ * seeds is a look, and the errors of all looks add up to 5 %. */
 static double error_of(const ch_comparison *comparison, int seeds) {
   if (!comparison->until_decided) return 0.05;
   double first = fmax(2, (double)comparison->training.seeds), now = fmax(first, seeds);

@@ -39,7 +39,7 @@ struct ch_summary {
   ch_arena arena;
 };
 
-/* Validation loss or, on images, top-1 accuracy. */
+/* Returns the validation loss or, on images, the top-1 accuracy. */
 double ch_model_result_quality(const ch_model_result *run);
 /* Groups the comparison's runs by name, and decides; the groups point to the runs. Only runs with the first
  * `most_seeds` seeds count; 0: all. Release with ch_arena_free(&summary->arena). */
@@ -52,7 +52,7 @@ ch_spread ch_group_spread(const ch_group *group, ch_model_result_value *value);
 /* Returns true if `holds` is true of a run of the group. */
 bool ch_group_any(const ch_group *group, bool (*holds)(const ch_model_result *run));
 
-/* The difference of two groups, by their indices. */
+/* Returns the difference of groups a and b. */
 static inline const ch_difference *ch_difference_of(const ch_summary *summary, int a, int b) {
   return &summary->differences[a * summary->count + b];
 }

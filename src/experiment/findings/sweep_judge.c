@@ -63,7 +63,7 @@ static void find_stuck(ch_sweep *sweep, const ch_sweep_choice *choice) {
 
 /* --- rates ------------------------------------------------------------------------------------------------------- */
 
-/* The mean validation loss of a mechanism at a rate; *stable: whether every run of it is stable. */
+/* Returns a mechanism's mean validation loss at a rate. *stable becomes true if every run there is stable. */
 static double loss_at(const ch_sweep *sweep, const ch_sweep_choice *choice, double lr, bool *stable) {
   double sum = 0;
   int n = 0;
@@ -105,7 +105,7 @@ static void choose_rate(const ch_sweep *sweep, ch_sweep_choice *choice) {
 
 /* --- mechanisms -------------------------------------------------------------------------------------------------- */
 
-/* The runs at each mechanism's best rate, as those of a comparison: its verdict is that of the sweep. */
+/* Compares the runs at each mechanism's best rate as a comparison does. Its verdict is the sweep's. */
 static ch_status compare_best(ch_sweep *sweep, ch_error *error) {
   ch_comparison *about = &sweep->about;
   about->models = ch_arena_alloc(&about->arena, ((size_t)sweep->count + 1) * sizeof *about->models);

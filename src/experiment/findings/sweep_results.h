@@ -24,12 +24,13 @@ struct ch_sweep {
  * [mechanisms] have their names. Fails without memory. */
 ch_status ch_sweep_judge(ch_sweep *sweep, ch_error *error);
 
-/* JSON both ways. result.json of a run holds what training gave; conclusions are drawn again. */
+/* Converts a run to JSON. A run's result.json holds measurements only; conclusions (`judged`) are drawn
+ * again. */
 json_t *ch_sweep_result_to_json(const ch_sweep_result *run, bool judged);
 ch_status ch_sweep_result_from_json(const json_t *object, const char *where, ch_arena *arena,
                                     ch_sweep_result *run, ch_error *error);
 json_t *ch_sweep_to_json(const ch_sweep *sweep);
-/* A law, and a stability, as in results. */
+/* Converts a law to JSON as in results.json. */
 json_t *ch_scaling_law_to_json(const ch_scaling_law *law);
 json_t *ch_stability_to_json(const ch_stability *stability);
 

@@ -34,7 +34,7 @@ int ch_verdict_ties(const ch_summary *summary, int group, int *ties) {
 
 /* --- numbers ----------------------------------------------------------------------------------------------------- */
 
-/* A whole number with commas: "1,024". */
+/* Writes a whole number with commas: "1,024". */
 static void put_count(double value, ch_text *text) {
   char digits[32];
   int length = snprintf(digits, sizeof digits, "%.0f", fmin(round(value), 1e18));
@@ -42,14 +42,14 @@ static void put_count(double value, ch_text *text) {
     ch_text_printf(text, "%s%c", i > 0 && (length - i) % 3 == 0 ? "," : "", digits[i]);
 }
 
-/* "256 bytes", "12,288 parameters of attention" */
+/* Writes "256 bytes" or "12,288 parameters of attention". */
 static void put_cost(const ch_group *group, ch_text *text) {
   double cost = ch_group_cost(group);
   put_count(cost, text);
   ch_text_puts(text, on_images(group) ? " parameters of attention" : round(cost) == 1 ? " byte" : " bytes");
 }
 
-/* A distance in percent of the best loss, or in points. */
+/* Returns a distance in percent of the best loss or, on images, in percentage points. */
 static double shown(const ch_summary *summary, double value) {
   const ch_group *best = &summary->groups[0];
   return 100 * (on_images(best) ? value : value / best->quality);
@@ -66,8 +66,8 @@ static void put_share(double percent, ch_text *text) {
   ch_text_puts(text, share);
 }
 
-/* The ends of such an interval, "0.2 to 2.7 %" of the best loss or "0 to 1.2 points" of accuracy, or one number if they are
- * written alike; "not known" with one seed. */
+/* Writes an interval as "0.2 to 2.7 %" of the best loss or "0 to 1.2 points" of accuracy; one number if both
+ * ends print alike; "not known" with one seed. */
 static void put_interval(const ch_summary *summary, const ch_standing *standing, ch_text *text) {
   const char *unit = on_images(&summary->groups[0]) ? "points" : "%";
   double low = shown(summary, standing->low), high = shown(summary, standing->high);
@@ -84,7 +84,7 @@ static void put_interval(const ch_summary *summary, const ch_standing *standing,
 
 /* --- the answer -------------------------------------------------------------------------------------------------- */
 
-/* "at most 1.2 % behind the best of 9", "0.2 to 2.7 % behind the best of 9", "the best of 9" */
+/* Writes "at most 1.2 % behind the best of 9", "0.2 to 2.7 % behind the best of 9" or "the best of 9". */
 static void put_behind(const ch_summary *summary, ch_text *text) {
   const ch_decision *d = &summary->decision;
   const ch_standing *s = &d->standings[d->pick];
@@ -101,7 +101,7 @@ static void put_behind(const ch_summary *summary, ch_text *text) {
   ch_text_printf(text, "the best of %d", summary->compared);
 }
 
-/* The sentence for one seed, or too few. */
+/* Writes the sentence for one seed, or too few. */
 static void put_unknown(const ch_summary *summary, ch_text *text) {
   const ch_group *pick = &summary->groups[summary->decision.pick];
   double behind = shown(summary, ch_group_behind(pick, &summary->groups[0]));
@@ -152,12 +152,12 @@ static void put_take(const ch_summary *summary, const ch_comparison *comparison,
                  ch_plural(summary->seeds, "seed", "seeds"));
 }
 
-/* "a", "a and b", "a, b and c": name number i of count. */
+/* Writes the separator before item i of count, as in "a, b and c". */
 static void put_separator(int i, int count, ch_text *text) {
   ch_text_puts(text, i == 0 ? "" : i + 1 == count ? " and " : ", ");
 }
 
-/* Which models with as large a cache are tied with the pick. */
+/* Names the models with an equally large cache that are tied with the pick. */
 static void put_equals(const ch_summary *summary, ch_text *text) {
   const ch_decision *d = &summary->decision;
   const ch_group *pick = &summary->groups[d->pick];
@@ -195,7 +195,7 @@ static void put_choice(const ch_summary *summary, int group, ch_text *text) {
   ch_text_puts(text, " behind)");
 }
 
-/* The choices before the pick, or after it. */
+/* Writes the choices with larger costs than the pick, or those with smaller ones. */
 static void put_choices(const ch_summary *summary, bool larger, ch_text *text) {
   const ch_decision *d = &summary->decision;
   bool images = on_images(&summary->groups[0]);
@@ -212,7 +212,7 @@ static void put_choices(const ch_summary *summary, bool larger, ch_text *text) {
   ch_text_puts(text, ".");
 }
 
-/* "mfa and gqa (128 bytes) and mha (512 bytes)" */
+/* Writes groups by cost: "mfa and gqa (128 bytes) and mha (512 bytes)". */
 static void put_by_cost(const ch_summary *summary, const int *groups, int count, ch_text *text) {
   int costs[CH_COMPARE_MOST], different = 0; /* a group of each cost */
   for (int i = 0; i < count; i++) {
@@ -240,7 +240,7 @@ static void put_by_cost(const ch_summary *summary, const int *groups, int count,
   }
 }
 
-/* Where no larger cache is a choice: what those that are larger bring. */
+/* Writes the larger choices or, if there are none, a sentence about the larger caches. */
 static void put_larger(const ch_summary *summary, ch_text *text) {
   const ch_decision *d = &summary->decision;
   const ch_group *pick = &summary->groups[d->pick];

@@ -8,23 +8,24 @@
 /* The names of decisions, by ch_verdict_kind. */
 extern const char *const ch_verdict_kinds[];
 
-/* The names that a decision is about, as runs spell them, [summary->count]: first the rule's choice, then the other
- * candidates. Returns how many. */
+/* Fills names [summary->count] with the mechanisms that a decision is about: the rule's choice first, then
+ * the other candidates. Returns how many. */
 int ch_verdict_names(const ch_summary *summary, const char **names);
-/* The answer, without a newline at its end: a line that names one choice, then lines about ties, smaller caches and
- * larger ones, as they apply. "Take mfa: 256 bytes of cache per token, at most 1.2 % behind the best of 9 (3 seeds,
- * 95 % confidence)." */
+/* Writes the answer, without a newline at its end: a line that names one choice, then lines about ties,
+ * smaller caches and larger ones, as they apply. "Take mfa: 256 bytes of cache per token, at most 1.2 %
+ * behind the best of 9 (3 seeds, 95 % confidence)." */
 void ch_verdict_sentence(const ch_summary *summary, const ch_comparison *comparison, ch_text *text);
-/* The rule in a sentence, with the tolerance. */
+/* Writes the rule and its tolerance in a sentence. */
 void ch_verdict_rule(const ch_comparison *comparison, ch_text *text);
-/* With several seeds: how the intervals are computed. */
+/* With several seeds, writes how the intervals are computed. */
 void ch_verdict_noise(const ch_summary *summary, const ch_comparison *comparison, ch_text *text);
-/* With several seeds: how far every model is behind the best, as intervals. */
+/* With several seeds, writes how far every model is behind the best, as intervals. */
 void ch_verdict_standings(const ch_summary *summary, ch_text *text);
-/* Where curves tell: how many more tokens would make up for the most that each choice may be behind. */
+/* Writes how many more tokens would make up for the most that each choice may be behind, if curves show
+ * it. */
 void ch_verdict_tokens(const ch_summary *summary, const ch_comparison *comparison, ch_text *text);
-/* The groups that are tied with one, [summary->count], the best first; none while the noise is not known. Returns how
- * many. */
+/* Fills ties [summary->count] with the groups that are tied with `group`, the best first. Returns how many; 0
+ * while the noise is unknown. */
 int ch_verdict_ties(const ch_summary *summary, int group, int *ties);
 
 #endif

@@ -33,7 +33,7 @@ static void add_name(name_list *list, const char *name) {
   if (list->count < CH_COMPARE_MOST) list->names[list->count++] = name;
 }
 
-/* "mha, gqa:2 and mla" */
+/* Writes "mha, gqa:2 and mla". */
 static void put_names(const name_list *list, ch_text *text) {
   for (int i = 0; i < list->count; i++)
     ch_text_printf(text, "%s%s", i == 0 ? "" : i + 1 == list->count ? " and " : ", ", list->names[i]);
@@ -189,7 +189,7 @@ static bool of_choice(const ch_sweep_result *run, const ch_sweep_choice *choice)
   return strcmp(run->name, choice->name) == 0;
 }
 
-/* "mha: even the largest rate of the grid, 0.03, is stable" */
+/* Writes a warning if a mechanism's best rate is at an edge of the grid. Returns true if it wrote one. */
 static bool put_edge(const ch_sweep *sweep, const ch_sweep_choice *choice, const char *before,
                      ch_text *text) {
   double least = INFINITY, most = 0;

@@ -32,7 +32,7 @@ ch_status ch_comparison_warnings(const ch_comparison *comparison, const ch_summa
  * lowest loss is at either end; - loose_law: as above, at the rate that was chosen. */
 ch_status ch_sweep_warnings(const ch_sweep *sweep, ch_arena *arena, ch_warnings *warnings, ch_error *error);
 
-/* A list of objects with "kind", "names" and "sentence"; NULL when out of memory. */
+/* Returns a list of objects with "kind", "names" and "sentence"; NULL when out of memory. */
 json_t *ch_warnings_to_json(const ch_warnings *warnings);
 
 #endif

@@ -34,14 +34,14 @@ static int64_t next_width(int64_t hidden) {
   return hidden + (hidden < 512 ? 64 : 256);
 }
 
-/* The number of layers of width D that comes nearest to the target: a block has about 12 D^2 parameters with an FFN
-   of 8/3 D. */
+/* Returns the number of layers of width D that comes nearest to the target. A block has about 12 D^2
+ * parameters with an FFN of 8/3 D. */
 static int64_t usual_layers(int64_t params, int64_t vocab, int64_t hidden) {
   double blocks = (double)(params - vocab * hidden) / (12.0 * (double)hidden * (double)hidden);
   return blocks > LEAST_LAYERS ? (int64_t)(blocks + 0.5) : LEAST_LAYERS;
 }
 
-/* False for widths that leave nothing for an FFN of half the width. */
+/* Returns false if the width leaves no room for an FFN of half the width. */
 static bool fits(int64_t params, int64_t vocab, int64_t hidden, int64_t layers) {
   double attention = 4.0 * (double)hidden * (double)hidden, ffn = 1.5 * (double)hidden * (double)hidden;
   return (double)vocab * (double)hidden + (double)layers * (attention + ffn) <= (double)params;
@@ -64,7 +64,7 @@ static int64_t usual_width(const ch_shape_wishes *wishes) {
   return best;
 }
 
-/* Sixty-four patches, or as near to them as divides the image. */
+/* Returns the patch size that divides the image and comes nearest to 64 patches. */
 static int64_t usual_patch(int64_t size) {
   int64_t best = 1;
   for (int64_t patch = 1; patch <= size; patch++)

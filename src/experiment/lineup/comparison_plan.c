@@ -129,7 +129,7 @@ ch_status ch_compare_plan_size(const ch_compare_plan *plan, const ch_shape_wishe
   return ch_count_parameters(&config, ch_counted_by(wishes), params, error);
 }
 
-/* A config file keeps its shape; its vocabulary is the tokenizer's and its FFN is adjusted. */
+/* Completes a config file. It keeps its shape, gets the tokenizer's vocabulary, and its FFN is adjusted. */
 static ch_status complete_file(ch_planned_model *model, const ch_shape_wishes *wishes, ch_error *error) {
   ch_config *config = &model->config;
   bool images = wishes->image.size > 0;
@@ -154,7 +154,8 @@ static void take_width(const ch_config *from, ch_config *to) {
   ch_set_matched_width(to, width > 0 ? width : 1);
 }
 
-/* FFN widths: that of the first model gives the target where FLOPs are matched, and the width where nothing is. */
+/* Chooses FFN widths. To match FLOPs, the first model gives the target; to match nothing, it gives the
+ * width. */
 static ch_status match_plan(ch_config *configs, const char *const *names, const ch_compare_plan *plan,
                             const ch_shape_wishes *shape, ch_error *error) {
   int64_t parameters[CH_COMPARE_MOST], flops;

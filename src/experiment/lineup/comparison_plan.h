@@ -33,7 +33,7 @@ typedef struct ch_compare_plan {
    empty ones and repetitions are errors. Release with ch_compare_plan_free, also on failure. */
 ch_status ch_compare_plan_names(const char *mechanisms, ch_compare_plan *plan, ch_error *error);
 
-/* The shape that a lineup asks for. */
+/* Returns the shape that a lineup requests. */
 ch_shape_wishes ch_compare_wishes(const ch_compare_lineup *lineup);
 
 /* Completes the configurations: vocabulary, the shared shape, presets, context, and FFN widths that match the
@@ -42,11 +42,11 @@ ch_shape_wishes ch_compare_wishes(const ch_compare_lineup *lineup);
 ch_status ch_compare_plan_shapes(ch_compare_plan *plan, const ch_shape_wishes *wishes, int64_t usual_params,
                                  ch_error *error);
 
-/* The number of parameters that --params or its default asks for, before the vocabulary is known. */
+/* Returns the number of parameters that --params or its default requests, before the vocabulary is known. */
 ch_status ch_compare_plan_size(const ch_compare_plan *plan, const ch_shape_wishes *wishes,
                                int64_t usual_params, int64_t *params, ch_error *error);
 
-/* The parameters that wishes->params counts. */
+/* Returns what wishes->params counts. */
 ch_count_kind ch_counted_by(const ch_shape_wishes *wishes);
 
 void ch_compare_plan_free(ch_compare_plan *plan);

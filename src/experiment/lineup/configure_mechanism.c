@@ -17,7 +17,8 @@ static ch_status take_tokenizer(const char *path, ch_config *config, ch_error *e
   return CH_OK;
 }
 
-/* The ids of a tokenizer that a comparison trains (text/bpe_train.h): it has an end of text, and no beginning. */
+/* Sets the ids of a tokenizer that a comparison trains (text/bpe_train.h): an end of text and no
+ * beginning. */
 static void name_trained_tokens(ch_config *config) {
   config->bos_token_id = -1;
   config->eos_token_id = 0;
@@ -44,7 +45,8 @@ static ch_status resize(const ch_shape_wishes *wishes, ch_config *base, ch_error
   return CH_OK;
 }
 
-/* The base of the mechanism in the shape of another model, and the parameters that it should have. */
+/* Fills `base` with the shape of another model and *target with the parameters that the mechanism should
+ * have. */
 static ch_status shape_like(const char *path, const ch_shape_wishes *wishes, ch_config *base, int64_t *target,
                             ch_error *error) {
   ch_config like;

@@ -6,7 +6,7 @@
 
 #include "config/config.h"
 
-/* ch_compare_config, with a struct in place of JSON. */
+/* Configures the mechanism of a lineup. ch_compare_config returns the same as JSON. */
 ch_status ch_configure(const ch_compare_lineup *lineup, const char *like, ch_config *config, ch_error *error);
 
 #endif

@@ -12,7 +12,8 @@
 ch_status ch_ladder_sizes(const ch_compare_settings *settings, int64_t usual, int64_t *sizes, int *count,
                           ch_error *error);
 
-/* The settings of a rung: `directory` is its --out. vocabulary, eval_tokens: those of the comparison itself. */
+/* Returns the settings of a rung. `directory` is its --out; vocabulary and eval_tokens are the comparison's
+ * own. */
 ch_compare_settings ch_ladder_rung(const ch_compare_settings *settings, int64_t base, int64_t size,
                                    const char *directory, int64_t vocabulary, int64_t eval_tokens);
 

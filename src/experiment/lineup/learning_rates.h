@@ -6,11 +6,11 @@
 
 #include "experiment/lineup/comparison_plan.h"
 
-/* The rate that models of a parametrisation have when none is given. */
+/* Returns the default learning rate of a parametrisation. */
 double ch_usual_rate(ch_parametrization parametrization, bool images);
 
-/* The number in a list as "6e-3,mla=1e-3" that has no name; 0 if there is none, or `rates` is NULL.
-   Errors: pieces that are no rates. */
+/* Returns the number without a name in a list such as "6e-3,mla=1e-3"; 0 if there is none, or `rates` is
+ * NULL. Errors: pieces that are not rates. */
 ch_status ch_rates_common(const char *rates, double *common, ch_error *error);
 
 /* Sets the rate of every model: what `rates` says of its name; otherwise `common`; where that is 0, the usual rate of

@@ -75,7 +75,7 @@ static ch_status count_at(const ch_config *config, const aim *what, int64_t widt
                      : ch_count_parameters(&trial, what->counted, count, error);
 }
 
-/* The width, a multiple of step, whose count is nearest to target: the count grows with the width. */
+/* Finds the multiple of `step` whose count is nearest to the target. The count grows with the width. */
 static ch_status nearest_width(const ch_config *config, const aim *what, int64_t target, int64_t step,
                                int64_t *width, int64_t *count, ch_error *error) {
   int64_t low = 1, high = WIDEST_FFN / step, reached, below;
@@ -98,7 +98,7 @@ static ch_status nearest_width(const ch_config *config, const aim *what, int64_t
   return CH_OK;
 }
 
-/* The difference between the largest and the smallest count, as a share of the smallest. */
+/* Returns the difference between the largest and the smallest count, as a share of the smallest. */
 static double parameter_spread(const int64_t *parameters, int count, int64_t target) {
   int64_t least = target, most = target;
   for (int i = 0; i < count; i++) {

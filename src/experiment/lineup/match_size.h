@@ -13,7 +13,7 @@
 enum { CH_MATCHES = CH_MATCH_NONE + 1 };
 extern const char *const ch_match_names[CH_MATCHES];
 
-/* The number of such parameters (as in model/accounting.h) in the model that `config` describes. */
+/* Counts the parameters (as in model/accounting.h) of the model that `config` describes. */
 ch_status ch_count_parameters(const ch_config *config, ch_count_kind counted, int64_t *count,
                               ch_error *error);
 
@@ -25,13 +25,13 @@ ch_status ch_count_parameters(const ch_config *config, ch_count_kind counted, in
 ch_status ch_match_parameters(ch_config *configs, const char *const *names, int count, ch_count_kind counted,
                               int64_t target, int64_t *parameters, ch_error *error);
 
-/* FLOPs of a forward pass for one token (or image) with `depth` tokens of context. */
+/* Counts the FLOPs of a forward pass for one token (or image) with `depth` tokens of context. */
 ch_status ch_count_flops(const ch_config *config, int64_t depth, int64_t *flops, ch_error *error);
 /* Sets the FFN widths in the same way, so that each model has as nearly as possible `target` of these FLOPs. */
 ch_status ch_match_flops(ch_config *configs, const char *const *names, int count, int64_t depth,
                          int64_t target, ch_error *error);
 
-/* The width that matching changes: that of the FFN, or of the experts where the model has them. */
+/* Returns the width that matching changes: that of the experts if the model has any, else of the FFN. */
 int64_t ch_matched_width(const ch_config *config);
 /* Sets that width. */
 void ch_set_matched_width(ch_config *config, int64_t width);

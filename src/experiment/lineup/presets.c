@@ -24,14 +24,14 @@ static void mix_heads(ch_config *config, int64_t components) {
   config->attention.head_mix.component_heads = components;
 }
 
-/* MEA has as many component heads as key-value heads. */
+/* Configures MEA with as many component heads as key-value heads. */
 static ch_status mea(ch_config *config, int64_t number, const char *where, ch_error *error) {
   CH_TRY(apply_mechanism(number ? "gqa" : "mha", config, number, where, error));
   mix_heads(config, config->num_key_value_heads);
   return CH_OK;
 }
 
-/* Fewer of them, which the cache then holds: virtual heads. */
+/* Configures MEA with fewer component heads, so that only those are cached (virtual heads). */
 static ch_status mea_virtual(ch_config *config, int64_t number, const char *where, ch_error *error) {
   CH_TRY(apply_mechanism("mha", config, 0, where, error));
   mix_heads(config, number ? number : (config->num_attention_heads + 1) / 2);
@@ -88,7 +88,7 @@ static const ch_preset modules[] = {
 
 static const char window_words[] = "tokens of the window", head_words[] = "heads of its layers";
 
-/* Exclusive attention: the mechanism must support it. */
+/* Switches on exclusive attention. The mechanism must support it. */
 static ch_status xsa(ch_config *config, int64_t number, const char *where, ch_error *error) {
   (void)number;
   (void)where;
@@ -97,7 +97,8 @@ static ch_status xsa(ch_config *config, int64_t number, const char *where, ch_er
   return CH_OK;
 }
 
-/* Where layers differ, every `every`-th and the last one attend to all tokens; 0: none. */
+/* Returns true if a layer attends to all tokens when layers differ: every `every`-th and the last; none with
+ * 0. */
 static bool stays_full(const ch_config *config, int64_t every, int64_t layer) {
   return every && ((layer + 1) % every == 0 || layer + 1 == config->num_hidden_layers);
 }
@@ -116,8 +117,8 @@ static ch_status check_layers(const ch_config *config, int64_t every, const char
   return CH_OK;
 }
 
-/* Every `every`-th layer, and the last, sees all tokens; the others the last W, by default a quarter of a text. 0:
- * all slide. */
+/* Gives layers a sliding window of `window` tokens, by default a quarter of a text. Every `every`-th layer
+ * and the last see all tokens; with 0 all layers slide. */
 static ch_status slide(ch_config *config, int64_t window, int64_t every, const char *where, ch_error *error) {
   CH_TRY(check_layers(config, every, "swa-all", where, error));
   int64_t quarter = (config->max_position_embeddings + 3) / 4;
@@ -144,9 +145,9 @@ static ch_status swa_all(ch_config *config, int64_t number, const char *where, c
   return slide(config, number, 0, where, error);
 }
 
-/* Gated DeltaNet in all layers but every `every`-th and the last, with keys of half the width and values of all of
- * it, as many parameters as multi-head attention; states of about 64 x 128 unless the number of heads is given. 0: in
- * all layers. */
+/* Puts Gated DeltaNet into all layers but every `every`-th and the last; with 0 into all. Keys have half the
+ * width, values all of it, so it has as many parameters as multi-head attention. States are about 64 x 128
+ * unless `heads` is given. */
 static ch_status make_linear(ch_config *config, int64_t heads, int64_t every, const char *where,
                              ch_error *error) {
   enum { WIDTH_OF_A_HEAD = 128 };
@@ -216,7 +217,7 @@ enum { ADDED = sizeof added / sizeof *added };
 
 /* --- all of them: those of the registry, then the modules -------------------------------------------------------- */
 
-/* Preset number `index` and, if it belongs to a mechanism, that mechanism. */
+/* Returns preset number `index` and, if it belongs to a mechanism, that mechanism. */
 static const ch_preset *preset_at(int index, const ch_mechanism **of) {
   for (const ch_mechanism *const *m = ch_mechanisms(); *m; m++)
     for (const ch_preset *p = (*m)->presets; p && p->name; p++)
@@ -254,7 +255,7 @@ const ch_preset *ch_preset_of(const char *name) {
   return preset;
 }
 
-/* The preset with this name, in any case: "mla", "MLA". */
+/* Finds the preset with this name in any case: "mla", "MLA". */
 static const ch_preset *find_preset_of_word(const char *word, const ch_mechanism **of) {
   const ch_preset *preset;
   for (int i = 0; (preset = preset_at(i, of)); i++)
@@ -327,7 +328,7 @@ typedef struct preset_choice {
   int64_t number;
 } preset_choice;
 
-/* One part of a name: "gqa:4". */
+/* Parses one part of a name: "gqa:4". */
 static ch_status parse_part(const char *part, preset_choice *choice, ch_error *error) {
   char word[LONGEST_NAME];
   size_t length = strcspn(part, ":");
@@ -355,7 +356,7 @@ typedef struct name_parts {
   preset_choice mechanism, added[ADDED], sharing, experts;
 } name_parts;
 
-/* The place of a module that is added, or NULL. */
+/* Returns the place of an added module, or NULL. */
 static preset_choice *place_of_added(const ch_preset *preset, name_parts *parts) {
   for (int i = 0; i < ADDED; i++)
     if (&added[i] == preset) return &parts->added[i];

@@ -47,7 +47,7 @@ static ch_status begin_again(void *context, ch_error *error) {
   return d->count > 1 ? decode_token(d, error) : CH_OK;
 }
 
-/* As usual, but for `effort` of the seconds. */
+/* Returns the usual timing with its seconds scaled by `effort`, and with a stop test. */
 static ch_timing asking(const ch_timing *usual, double effort, ch_stop_test stop, void *stop_context) {
   ch_timing timing = *usual;
   timing.enough_seconds *= effort;
@@ -56,7 +56,7 @@ static ch_timing asking(const ch_timing *usual, double effort, ch_stop_test stop
   return timing;
 }
 
-/* seconds [timing->most] is scratch. */
+/* Times decoding. seconds [timing->most] is scratch. */
 static ch_status time_tokens(decode_loop *d, const ch_timing *timing, double *seconds,
                              double *tokens_per_second, ch_error *error) {
   ch_timed_work work = {.context = d, .once = decode_token, .prepare = begin_again, .seconds = seconds};

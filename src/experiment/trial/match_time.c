@@ -9,7 +9,8 @@
 
 enum { TURNS = 3 };
 
-/* seconds [plan.count]: the medians of several turns; 0 for models whose steps are known. */
+/* Times one step of each model: seconds [plan.count], medians of several turns; 0 for models whose steps are
+ * known. */
 static ch_status time_models(ch_compare_setup *setup, double *seconds, ch_error *error) {
   double taken[CH_COMPARE_MOST][TURNS];
   int count = setup->plan.count;

@@ -12,7 +12,7 @@
 
 enum { MOST_CURVE_POINTS = 400 };
 
-/* Training losses, averaged over equal stretches when there are more steps than points. */
+/* Averages training losses over equal stretches when there are more steps than points. */
 ch_status ch_model_result_fill_curves(const ch_compare_setup *setup, const ch_progress_record *record,
                                       ch_model_result *model, ch_error *error) {
   ch_arena *arena = &setup->comparison->arena;
@@ -39,7 +39,7 @@ ch_status ch_model_result_fill_curves(const ch_compare_setup *setup, const ch_pr
   return CH_OK;
 }
 
-/* How parameters and FLOPs divide among the parts of the model; FLOPs at the longest context of training. */
+/* Divides parameters and FLOPs among the parts of the model; FLOPs are at the longest context of training. */
 static ch_status fill_account(const ch_compare_setup *setup, const ch_config *config, ch_model_result *model,
                               ch_error *error) {
   ch_params params = {0};

@@ -11,10 +11,10 @@ typedef struct ch_step_times {
   bool disturbed; /* the machine was busy with other programs */
 } ch_step_times;
 
-/* Name, shape and counts, with the seed of the options. Strings go into the comparison's arena. */
+/* Fills name, shape and counts, with the seed of the options. Strings go into the comparison's arena. */
 ch_status ch_model_result_fill_shape(const ch_compare_setup *setup, const ch_planned_model *planned,
                                      ch_model_result *model, ch_error *error);
-/* Both curves, of as many steps as were taken. */
+/* Fills both curves up to the last step of `record`. */
 ch_status ch_model_result_fill_curves(const ch_compare_setup *setup, const ch_progress_record *record,
                                       ch_model_result *model, ch_error *error);
 /* Losses, accuracies, curves and the training rate from the times, which this changes. diverged: the run

@@ -1,5 +1,5 @@
-/* Which learning rate to try next, and which one the tried rates suggest: a parabola through losses over the logarithm
- * of the rate. It trains nothing; train_run.c does. */
+/* Chooses the next learning rate to try, and the best one by a parabola through losses over the logarithm of
+ * the rate. It trains nothing; train_run.c does. */
 #include "experiment/trial/rate_search.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ static bool counts(const ch_tried_rate *rate) {
   return !rate->stopped && isfinite(rate->loss);
 }
 
-/* -1 when no rate was trained to its end. */
+/* Returns the tried rate with the lowest loss; -1 if no rate was trained to its end. */
 static int best_of(const ch_tune *tune) {
   int best = -1;
   for (int i = 0; i < tune->count; i++)
@@ -23,7 +23,7 @@ static int best_of(const ch_tune *tune) {
   return best;
 }
 
-/* The tried rate `steps` ratios above (or below) another, or -1. */
+/* Returns the tried rate that is `steps` ratios above (or below) another; -1 if there is none. */
 static int neighbour(const ch_tune *tune, int of, int steps) {
   double rate = tune->tried[of].lr * pow(ratio, steps);
   for (int i = 0; i < tune->count; i++)
@@ -31,7 +31,8 @@ static int neighbour(const ch_tune *tune, int of, int steps) {
   return -1;
 }
 
-/* If even the usual rate was not trained to its end, lower ones are tried. */
+/* Searches upwards and downwards from the best rate. If even the usual rate was not trained to its end, lower
+ * ones are tried. */
 double ch_tune_next(const ch_tune *tune, double usual) {
   if (tune->count == 0) return usual;
   if (tune->count >= tune->most) return 0;

@@ -24,7 +24,7 @@ typedef struct ch_tune_result {
   bool at_edge; /* no rate beyond the best was tried */
 } ch_tune_result;
 
-/* The next rate to try, or 0 when the best rate has a tried one on both sides, or `most` are tried. */
+/* Returns the next rate to try; 0 when the best rate has a tried one on both sides, or `most` are tried. */
 double ch_tune_next(const ch_tune *tune, double usual);
 /* Needs one rate that was trained to its end. */
 ch_tune_result ch_tune_conclude(const ch_tune *tune);

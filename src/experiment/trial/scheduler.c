@@ -77,7 +77,7 @@ static ch_status check_groups(int count, int64_t each, ch_error *error) {
                  (long long)each, count, count);
 }
 
-/* The memory of rank 0, or of the first rank of another group. */
+/* Allocates the state of rank 0, or of the first rank of another group. */
 static ch_status make_places(ch_scheduler *scheduler, int each, ch_error *error) {
   bool leads = ch_scheduler_leads(scheduler);
   if (leads) scheduler->members = calloc((size_t)scheduler->groups, sizeof *scheduler->members);
@@ -124,7 +124,7 @@ static void listen_to(ch_scheduler *scheduler, ch_scheduler_member *m) {
   ch_ranks_receive(scheduler->all, m->rank, REPORT_TAG, &m->said, sizeof m->said, &m->in);
 }
 
-/* The other groups send their first message when they begin to follow. */
+/* Starts to listen to the other groups. Each sends its first message when it begins to follow. */
 static void start_groups(ch_scheduler *scheduler) {
   for (int g = 1; !scheduler->began && g < scheduler->groups; g++)
     listen_to(scheduler, &scheduler->members[g]);
@@ -314,7 +314,7 @@ static void expect_word(ch_scheduler *scheduler) {
                    &scheduler->lead->in);
 }
 
-/* The next piece of this group; .model < 0: there is none. */
+/* Returns the next piece of this group; .model < 0: there is none. */
 static ch_assignment next_piece(ch_scheduler *scheduler) {
   ch_assignment piece = nothing;
   bool first = ch_scheduler_writes(scheduler);

@@ -70,17 +70,17 @@ bool ch_scheduler_writes(const ch_scheduler *scheduler);
 /* Returns true if this process trains alone. */
 bool ch_scheduler_is_alone(const ch_scheduler *scheduler);
 
-/* For the stop test of a run in training: also gives runs to waiting groups. */
+/* Returns true if a run in training should stop. Also gives runs to waiting groups. */
 bool ch_scheduler_stops(ch_scheduler *scheduler);
 /* Tells what has become of other groups' pieces. For rank 0, between two steps. */
 ch_status ch_scheduler_settle(ch_scheduler *scheduler, ch_error *error);
 
-/* On rank 0: works through all pieces and returns when all groups are done. Failures go to `made`; in a single process
-   the first failure ends the work and is returned. CH_ERROR_INTERRUPTED: some pieces are not done. */
+/* Works through all pieces on rank 0 and returns when all groups are done. Failures go to `made`; in a single
+ * process the first failure ends the work and is returned. CH_ERROR_INTERRUPTED: some pieces are not done. */
 ch_status ch_scheduler_make(ch_scheduler *scheduler, const ch_scheduler_work *work, ch_error *error);
-/* On rank 0: ends ch_scheduler_follow of the others. */
+/* Ends ch_scheduler_follow on the other ranks. Rank 0 calls it. */
 void ch_scheduler_dismiss(ch_scheduler *scheduler);
-/* On all other ranks: works on the pieces that rank 0 gives. */
+/* Works on the pieces that rank 0 gives. All other ranks call it. */
 void ch_scheduler_follow(ch_scheduler *scheduler, ch_assignment_maker make, void *context);
 
 /* Failures, while work on other pieces continued. */
@@ -92,14 +92,14 @@ typedef struct ch_scheduler_failures {
 
 /* Notes what became of number `at`. */
 void ch_scheduler_note_failure(ch_scheduler_failures *failures, int at, const ch_outcome *outcome);
-/* CH_OK, or the first failure's status and a sentence with the number of failures. */
+/* Returns CH_OK, or the first failure's status and a sentence with the number of failures. */
 ch_status ch_scheduler_report_failures(const ch_scheduler_failures *failures, ch_error *error);
 
 /* Waits a moment for a file that another group wrote and that a network file system may show late. false: the wait
  * since `begin` (ch_clock) was long enough, or no other process could have written the file. */
 bool ch_scheduler_has_patience(const ch_scheduler *scheduler, double begin);
 
-/* Rank 0's status and sentence become those of all. */
+/* Returns rank 0's status and sentence on all ranks. */
 ch_status ch_scheduler_conclude(ch_scheduler *scheduler, ch_status status, ch_error *error);
 
 #endif

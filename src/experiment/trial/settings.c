@@ -22,14 +22,14 @@
 
 enum { MOST_SETTINGS_BYTES = 1 << 24, MOST_PARTS = 10000 };
 
-/* In the file of settings of a comparison that was given more tokens (or epochs): those it was started with. */
+/* Keys of the tokens (or epochs) before the comparison was given more, and of measured steps. */
 static const char grown_key[] = "grown_from", timed_key[] = "timed";
 
 /* --- the table --------------------------------------------------------------------------------------------------- */
 
 typedef enum setting_type { SETTING_COUNT, SETTING_NUMBER, SETTING_SEED, SETTING_NAME } setting_type;
 
-/* Where a setting counts: everywhere, or only there. */
+/* The experiments that a setting counts in. */
 enum { COUNTS_EVERYWHERE, COUNTS_FOR_IMAGES, COUNTS_IN_COMPARISONS, COUNTS_IN_SWEEPS };
 
 typedef struct setting {
@@ -127,7 +127,7 @@ static double value_of(const setting *row, const ch_compare_settings *s) {
                                      : (double)*(const int64_t *)(const void *)member;
 }
 
-/* NULL for a value that has none. */
+/* Returns NULL for a value without a name. */
 static const char *setting_choice_name(const setting *row, const ch_compare_settings *s) {
   unsigned value = *(const unsigned *)(const void *)((const char *)s + row->offset);
   return value < (unsigned)row->name_count ? row->names[value] : NULL;
@@ -161,8 +161,8 @@ const ch_compare_settings ch_compare_usual = {
     .workers.ranks_per_run = 1,
     .verdict = {.tolerance = 0.01, .task_items = 100}};
 
-/* Sixteen sequences, or fewer where that would be less than 256 steps: with the same tokens, more steps of fewer
- * sequences reach lower losses, and the learning rate matters less. */
+/* Returns sixteen sequences, or fewer if that would be less than 256 steps. With the same tokens, more steps
+ * of fewer sequences reach lower losses, and the learning rate matters less. */
 static int64_t usual_batch(int64_t tokens, int64_t sequence) {
   enum { MOST = 16, LEAST = 2, STEPS = 256 };
   int64_t batch = MOST;
@@ -180,7 +180,7 @@ static void complete(ch_compare_settings *s) {
   if (!s->report.command) s->report.command = "";
 }
 
-/* "type has a value that is none of f32, bf16" */
+/* Fails with the names that a setting can have: "type must be one of f32, bf16". */
 static ch_status refuse_name(const setting *row, ch_error *error) {
   ch_text names = {0};
   for (int i = 0; i < row->name_count; i++)
@@ -231,7 +231,7 @@ static ch_status check_ladder(const ch_compare_settings *s, ch_error *error) {
   return s->schedule.ladder ? ch_ladder_sizes(s, CH_COMPARE_USUAL_PARAMS, sizes, &count, error) : CH_OK;
 }
 
-/* The budget of caches: of a token, or of all users' contexts together. */
+/* Checks the budget of caches: of a token, or of all users' contexts together. */
 static ch_status check_cache_budget(const ch_compare_settings *s, ch_error *error) {
   if (s->verdict.cache_budget > 0 && s->vision.images)
     return ch_fail(error, CH_ERROR_ARGUMENT,
@@ -325,12 +325,12 @@ ch_status ch_compare_settings_complete(const ch_compare_settings *given, ch_expe
 
 /* --- the file of settings ---------------------------------------------------------------------------------------- */
 
-/* The text of a value that is too long to show, such as a configuration, is "another one" in messages. */
 static bool put(json_t *settings, const char *key, json_t *value) {
   return value && json_object_set_new(settings, key, value) == 0;
 }
 
-/* The file has the dashes of options before the names of settings, and configurations under names without. */
+/* Writes the key of a setting in the file: with the dashes of an option. Configurations have keys without
+ * dashes. */
 static void write_key(const char *name, char key[64]) {
   snprintf(key, 64, "--%s", name);
   for (; *key; key++)
@@ -349,7 +349,8 @@ static bool put_setting(json_t *settings, const char *name, json_t *value) {
   return put(settings, key, value);
 }
 
-/* The names as a list, so that spaces between them do not matter. Their order does: it is the order of training. */
+/* Saves the mechanisms as a list, so that spaces between them do not matter. Their order does: it is the
+ * order of training. */
 static bool put_mechanisms(json_t *settings, const ch_compare_plan *plan) {
   ch_text text = {0};
   for (int i = 0; i < plan->count; i++) ch_text_printf(&text, "%s%s", i ? "," : "", plan->models[i].name);
@@ -370,7 +371,8 @@ static bool put_configs(json_t *settings, const ch_compare_plan *plan) {
   return true;
 }
 
-/* With CH_MATCH_TIME: the duration of each run and the steps that fit in. They were measured, so they are saved. */
+/* Saves the duration of each run and its steps for CH_MATCH_TIME. They were measured, so they cannot be
+ * computed again. */
 static bool put_timed(json_t *settings, const ch_compare_plan *plan) {
   json_t *steps = json_object();
   bool fine = steps &&
@@ -397,13 +399,13 @@ static json_t *describe_settings(const ch_compare_settings *s, ch_experiment exp
   return NULL;
 }
 
-/* "2000000", or "its default" for an option that was not given. */
+/* Shows a value as "2000000", or "its default" for an option that was not given. */
 static const char *shown_value(const json_t *value, char *buffer, size_t size) {
   if (!value || (json_is_integer(value) && json_integer_value(value) <= 0)) return "its default";
   return ch_json_show(value, buffer, size);
 }
 
-/* NULL for a config file's. */
+/* Returns NULL for the key of a configuration file. */
 static const setting *row_of(const char *key) {
   for (int i = 0; i < SETTINGS; i++)
     if (is_setting(key, name_in_file(&settings_table[i]))) return &settings_table[i];
@@ -450,7 +452,8 @@ static ch_status differs(const ch_compare_settings *settings, ch_experiment expe
                  shown_value(asked, b, sizeof b));
 }
 
-/* A setting that the comparison did not have when it was started counts as its default. */
+/* Returns true if a value is the default. A setting that did not exist when the comparison was started has
+ * its default. */
 static bool is_default(const ch_compare_settings *settings, const char *key, const json_t *value) {
   const setting *row = row_of(key);
   if (!row) return false;
@@ -468,8 +471,8 @@ static bool names_a_file(const char *list) {
   return strstr(list, ".json") || strchr(list, '/');
 }
 
-/* A comparison may get further mechanisms: after those that it has, so that these keep their directories. Without
-   `parameters` the first configuration file gives the size, which must not change. */
+/* Returns true if mechanisms were only added at the end, so that the earlier ones stay in their directories.
+ * Without `parameters` the first configuration file gives the size, which must not change. */
 static bool is_longer_list(const ch_compare_settings *settings, ch_experiment experiment, const char *key,
                            const json_t *kept, const json_t *asked) {
   const char *before = json_string_value(kept), *now = json_string_value(asked);
@@ -479,7 +482,7 @@ static bool is_longer_list(const ch_compare_settings *settings, ch_experiment ex
   return settings->lineup.parameters > 0 || names_a_file(before) || !names_a_file(now);
 }
 
-/* A configuration file that the longer list adds. */
+/* Returns true for a configuration file that the longer list adds. */
 static bool is_added_file(const char *key, const json_t *kept, const json_t *all) {
   char mechanisms[64];
   write_key("mechanisms", mechanisms);
@@ -487,7 +490,8 @@ static bool is_added_file(const char *key, const json_t *kept, const json_t *all
   return !kept && strncmp(key, "--", 2) != 0 && names && !strstr(names, key);
 }
 
-/* With a constant rate, a longer run begins with the steps of the shorter one. */
+/* Returns true if a run may be made longer. With a constant rate, a longer run begins with the steps of the
+ * shorter one. */
 static bool may_grow(const ch_compare_settings *settings, ch_experiment experiment, const char *key,
                      const json_t *kept, const json_t *asked) {
   return is_length(settings, experiment, key) && settings->training.schedule == CH_TRAIN_CONSTANT &&

@@ -33,7 +33,7 @@ typedef struct ch_stored_settings {
  * complete. With CH_MATCH_TIME the plan gets the budget and the steps stored in the file. */
 ch_status ch_compare_settings_check(const ch_compare_settings *settings, ch_experiment experiment,
                                     ch_compare_plan *plan, ch_stored_settings *kept, ch_error *error);
-/* A number that differs where settings differ that decide what is trained. */
+/* Computes a hash of the settings that decide what is trained. */
 ch_status ch_compare_settings_hash(const ch_compare_settings *settings, ch_experiment experiment,
                                    const ch_compare_plan *plan, uint64_t *hash, ch_error *error);
 /* Writes that file. */

@@ -233,7 +233,7 @@ static bool on_prepare(void *context, const char *stage, double done, double tot
   return !ch_compare_stopped(context);
 }
 
-/* The vocabulary that a tokenizer trained on the text gets. */
+/* Chooses the vocabulary of a tokenizer that is trained on the text. */
 static ch_status choose_vocabulary(const ch_compare_setup *setup, int64_t *vocab, ch_error *error) {
   const ch_compare_settings *s = &setup->settings;
   ch_shape_wishes shape = ch_compare_wishes(&s->lineup);
@@ -356,7 +356,7 @@ static ch_status open_source(ch_compare_setup *setup, bool continued, bool dry, 
                                      : open_comparison_text(setup, continued, dry, error);
 }
 
-/* Rank 0 prepares the text; the others then open it. */
+/* Opens the text on all ranks. Rank 0 prepares it first. */
 static ch_status open_source_for_all(ch_compare_setup *setup, bool continued, bool dry, ch_error *error) {
   ch_rank_group *all = setup->scheduler.all;
   bool leads = ch_scheduler_leads(&setup->scheduler);
@@ -445,7 +445,8 @@ ch_status ch_compare_setup_plan(const ch_compare_settings *settings, ch_experime
   return ch_agree(setup->scheduler.all, plan_training(setup, error), error);
 }
 
-/* The settings are written when the text is ready: a directory that has them has all that was derived from the text. */
+/* Saves the settings once the text is ready, so that a directory with settings has all that was derived from
+ * the text. */
 ch_status ch_compare_setup_settle(ch_compare_setup *setup, ch_error *error) {
   ch_rank_group *all = setup->scheduler.all;
   CH_TRY(ch_agree(all, ch_compare_setup_describe(setup, error), error));

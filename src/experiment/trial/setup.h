@@ -42,9 +42,9 @@ ch_status ch_compare_setup_plan(const ch_compare_settings *settings, ch_experime
  * writes the settings of a new one. Those of a comparison that is continued are not written yet:
  * ch_compare_setup_keep. */
 ch_status ch_compare_setup_settle(ch_compare_setup *setup, ch_error *error);
-/* The beginning of a preparation, for experiments that plan models of several shapes themselves: the settings, the
- * mechanisms' names, and the text, as of a comparison that is not continued. No settings are saved. Then
- * setup->training is the caller's to fill, before ch_compare_setup_describe. Release with ch_compare_setup_close,
+/* Begins a preparation for experiments that plan models of several shapes themselves: the settings, the
+ * mechanisms' names, and the text, as in a comparison that is not continued. No settings are saved. The
+ * caller then fills setup->training and calls ch_compare_setup_describe. Release with ch_compare_setup_close,
  * also on failure. */
 ch_status ch_compare_setup_text(const ch_compare_settings *settings, ch_comparison *comparison,
                                 ch_compare_setup *setup, ch_error *error);
@@ -52,22 +52,22 @@ ch_status ch_compare_setup_text(const ch_compare_settings *settings, ch_comparis
 ch_status ch_compare_setup_describe(ch_compare_setup *setup, ch_error *error);
 /* Writes the settings, unless the directory has them. */
 ch_status ch_compare_setup_keep(ch_compare_setup *setup, ch_error *error);
-/* `status` is the outcome of the experiment. If it was refused before any run began, the files that it created are
- * removed. */
+/* Closes a setup; `status` is the outcome of the experiment. If it failed before any run began, the files
+ * that it created are removed. */
 void ch_compare_setup_close(ch_compare_setup *setup, ch_status status);
 
-/* The training options of a model's runs: the setup's, with its own number of steps. */
+/* Returns the training options of a model's runs: the setup's, with the model's own number of steps. */
 ch_status ch_compare_training_of(const ch_compare_setup *setup, const ch_planned_model *planned,
                                  ch_train_options *training, ch_error *error);
-/* A run's directory below --out, in the comparison's arena: that of the model; for further seeds one inside "seed-2".
- * NULL when out of memory. */
+/* Returns a run's directory below --out, in the comparison's arena: that of the model, or "seed-2" inside it
+ * for further seeds. NULL when out of memory. */
 const char *ch_compare_run_directory(const ch_compare_setup *setup, const ch_planned_model *planned,
                                      uint64_t seed);
 
 /* Sets the seed of the next runs: for initial weights, the order of the text, and the augmentation of images. */
 void ch_compare_take_seed(ch_compare_setup *setup, uint64_t seed);
 
-/* The source of batches: the text or the images. */
+/* Returns the source of batches: the text or the images. */
 const ch_batch_source *ch_compare_source(const ch_compare_setup *setup);
 bool ch_compare_on_images(const ch_compare_setup *setup);
 

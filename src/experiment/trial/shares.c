@@ -8,7 +8,7 @@
 #include "experiment/trial/rate_search.h"
 
 /* Insertion sort: there are at most thousands, and equal ones keep their order. */
-/* order [count]: the numbers of the runs, the longest first; of equal ones those that come first. */
+/* Fills order [count] with the numbers of the runs, the longest first. Equal ones stay in order. */
 static void longest_first(const double *costs, int count, int *order) {
   for (int i = 0; i < count; i++) {
     int at = i;
@@ -17,7 +17,7 @@ static void longest_first(const double *costs, int count, int *order) {
   }
 }
 
-/* share_of [count], from 0: the longest first, each to the share that has the least so far. */
+/* Fills share_of [count], from 0. The longest come first, each into the smallest share so far. */
 static ch_status divide_costs(const double *costs, int count, int shares, int *share_of, ch_error *error) {
   int *order = calloc((size_t)count + 1, sizeof *order);
   double *sums = calloc((size_t)shares, sizeof *sums);
@@ -35,7 +35,7 @@ static ch_status divide_costs(const double *costs, int count, int shares, int *s
   return fine ? CH_OK : ch_no_memory(error);
 }
 
-/* *flops: about the FLOPs of training a model of the plan with one seed. */
+/* Estimates the FLOPs of training a model of the plan with one seed. */
 static ch_status predict_flops(const ch_compare_setup *setup, int model, double *flops, ch_error *error) {
   const ch_planned_model *planned = &setup->plan.models[model];
   int64_t forward = 0, steps = planned->steps ? planned->steps : setup->training.steps;
@@ -71,7 +71,8 @@ ch_status ch_order_pieces(const ch_compare_setup *setup, ch_assignment *pieces, 
   return status;
 }
 
-/* costs [models or runs], units: whether a unit is a model with all its runs. */
+/* Divides the runs. costs [models or runs]: while rates are tried, a unit is a model with all its runs, else
+ * one run. */
 static ch_status divide_units(const ch_compare_setup *setup, double *costs, int *share_of, ch_error *error) {
   int models = setup->plan.count, seeds = (int)setup->settings.training.seeds;
   bool whole_models = setup->settings.rates.tune > 0;

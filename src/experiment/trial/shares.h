@@ -5,12 +5,11 @@
 
 #include "experiment/trial/setup.h"
 
-/* Several groups of ranks begin with the longest of pieces [count]; listed [count] says what each belongs to, and
- * goes with it. */
+/* Sorts pieces [count] for several groups of ranks, the longest first, and listed [count] with them. */
 ch_status ch_order_pieces(const ch_compare_setup *setup, ch_assignment *pieces, int *listed, int count,
                           ch_error *error);
-/* share_of [plan.count * seeds], seed by seed: of settings.parts shares. While rates are tried all runs of a model
- * belong to one share. */
+/* Divides the runs into settings.parts shares: share_of [plan.count seeds], seed by seed. While rates are
+ * tried all runs of a model belong to one share. */
 ch_status ch_compare_divide(const ch_compare_setup *setup, int *share_of, ch_error *error);
 
 #endif

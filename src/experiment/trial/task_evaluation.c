@@ -7,7 +7,7 @@
 
 /* --- before training --------------------------------------------------------------------------------------------- */
 
-/* For a task, models differ only in the length of their context. */
+/* Returns true if an earlier model has the same context length; for a task, models differ in nothing else. */
 static bool is_like_one_before(const ch_compare_plan *plan, int model) {
   for (int i = 0; i < model; i++)
     if (plan->models[i].config.max_position_embeddings == plan->models[model].config.max_position_embeddings)
@@ -31,7 +31,7 @@ ch_status ch_compare_check_tasks(ch_compare_setup *setup, ch_task_checker check,
 
 /* --- answers ----------------------------------------------------------------------------------------------------- */
 
-/* The place of the task's answer: one with as many items is reused, one with another number of them is replaced. */
+/* Returns the place of a task's answer, or the place after the last. */
 static int task_index(const ch_model_result *model, const ch_listed_task *task) {
   for (int i = 0; i < model->task_count; i++)
     if (strcmp(model->tasks[i].task, task->spelling) == 0) return i;

@@ -6,7 +6,7 @@
 
 #include "eval/tasks/task.h"
 
-/* "ruler:vt@256=essays.txt": name and items. RULER's names end before the length. */
+/* Splits "ruler:vt@256=essays.txt" into name and items. RULER's names end before the length. */
 static ch_status read_task(char *word, ch_arena *arena, ch_listed_task *task, ch_error *error) {
   char *equals = strchr(word, '=');
   task->spelling = ch_arena_strdup(arena, word);

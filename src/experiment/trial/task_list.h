@@ -18,7 +18,7 @@ typedef struct ch_listed_task {
  * CH_ERROR_ARGUMENT. */
 ch_status ch_read_task_list(const char *list, ch_arena *arena, ch_listed_task **tasks, int *count,
                             ch_error *error);
-/* Like ch_read_task_list, for settings, where the list is not stored; files of items must exist too. */
+/* Checks the list as ch_read_task_list does, without storing it. Files of items must exist too. */
 ch_status ch_check_task_list(const ch_compare_settings *settings, ch_error *error);
 
 #endif

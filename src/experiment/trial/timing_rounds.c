@@ -30,7 +30,7 @@ static const double seconds_of_steps = 0.3;
 /* A model whose training took fewer seconds is too small for a stable measurement of its speed. */
 enum { ENOUGH_SECONDS = 2 };
 
-/* The share of the usual time that a model is timed for. */
+/* Returns the share of the usual time for which a model is timed. */
 static double effort_for(const ch_model_result *model) {
   static const double least = 0.05;
   return model->train_seconds > 0 ? fmin(fmax(model->train_seconds / ENOUGH_SECONDS, least), 1) : 1;
@@ -47,7 +47,7 @@ static ch_status measure_speeds(ch_compare_setup *setup, const char *directory, 
                            error);
 }
 
-/* Like measure, and sets taken->disturbed. Times training too if `config` is not NULL. */
+/* Measures speeds and sets taken->disturbed. Times training too if `config` is not NULL. */
 static ch_status take_turn(ch_compare_setup *setup, const char *directory, double effort,
                            const ch_config *config, speeds *taken, ch_error *error) {
   ch_step_timing steps;
@@ -63,7 +63,7 @@ static ch_status take_turn(ch_compare_setup *setup, const char *directory, doubl
   return CH_OK;
 }
 
-/* The medians of several turns. */
+/* Fills a model's speeds with the medians of several turns. */
 static ch_status fill_speeds(ch_compare_setup *setup, const speeds *turns, int count, ch_model_result *model,
                              ch_error *error) {
   double values[CH_COMPARE_TURNS];
@@ -93,7 +93,8 @@ static ch_status fill_speeds(ch_compare_setup *setup, const speeds *turns, int c
   return CH_OK;
 }
 
-/* A run of the same name whose decoding was timed, in turns if `in_turns`; or NULL. Seeds do not change the speed. */
+/* Returns a run of the same name whose decoding was timed, in turns if `in_turns`; or NULL. Seeds do not
+ * change the speed. */
 static const ch_model_result *timed_sibling(const ch_compare_setup *setup, const char *name, bool in_turns) {
   const ch_comparison *c = setup->comparison;
   for (int i = 0; i < c->count; i++) {
@@ -214,8 +215,8 @@ static const ch_config *config_of(const ch_compare_setup *setup, const char *nam
   return NULL;
 }
 
-/* Of each name, one model is timed: the first that has its weights. Training is timed too where that of any seed was
- * not steady. */
+/* Chooses one model of each name: the first that has its weights. Training is timed too if it was unsteady
+ * for any seed. */
 static void begin_timing(ch_compare_setup *setup, timed_model *all) {
   const ch_comparison *c = setup->comparison;
   for (int i = 0; i < c->count; i++) {

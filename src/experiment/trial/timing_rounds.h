@@ -10,7 +10,7 @@
 ch_status ch_compare_time_alone(ch_compare_setup *setup, const char *directory, ch_model_result *model,
                                 ch_error *error);
 
-/* The weights of a finished model may have been deleted. */
+/* Returns true if a finished model's weights exist; they may have been deleted. */
 bool ch_compare_has_weights(const ch_compare_setup *setup, const ch_model_result *model);
 /* Writes the file of a finished run anew, and reports CH_COMPARE_EVENT_TIMED. */
 ch_status ch_compare_keep_run(ch_compare_setup *setup, const ch_model_result *model, ch_error *error);

@@ -164,7 +164,7 @@ done:
   return status;
 }
 
-/* A run that is refused before its first step leaves nothing behind. */
+/* Trains a run. If it fails before its first step, its files are removed. */
 static ch_status train_or_withdraw(run_progress *run, const ch_planned_model *planned, const char *directory,
                                    ch_model_result *model, bool *began, ch_error *error) {
   ch_preparation attempt = {0};
@@ -187,7 +187,7 @@ static ch_status write_result(const ch_compare_setup *setup, const char *path, j
 
 /* --- runs of the comparison ------------------------------------------------------------------------------------- */
 
-/* The directory of a run below --out, in the arena, and its result's path, which is the caller's. */
+/* Finds a run's directory below --out, in the arena, and the path of its result; the caller's. */
 static ch_status find_run(const ch_compare_setup *setup, const ch_planned_model *planned, uint64_t seed,
                           const char **name, char **directory, char **result, ch_error *error) {
   *name = ch_compare_run_directory(setup, planned, seed);
@@ -321,7 +321,8 @@ static ch_status train_trial(ch_compare_setup *setup, const ch_planned_model *pl
   return write_result(setup, t->result, object, error);
 }
 
-/* With `known`, nothing is trained: it becomes false where the rate was not tried yet. */
+/* Tries a rate or reads its result. With `known`, nothing is trained, and *known becomes false if the rate
+ * was not tried yet. */
 static ch_status try_rate(ch_compare_setup *setup, const ch_planned_model *planned,
                           const ch_model_result *best, trial *t, bool *known, bool *began, ch_error *error) {
   t->name = ch_arena_printf(&setup->comparison->arena, "tune/%s/lr-%.9g", planned->directory, t->lr);

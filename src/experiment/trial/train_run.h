@@ -5,7 +5,8 @@
 
 #include "experiment/trial/setup.h"
 
-/* The result in the directory of a run, if it was finished, with as many tokens as it should have; *found says so. */
+/* Reads the result in a run's directory. *found becomes false if the run was not finished with as many tokens
+ * as it should have. */
 ch_status ch_compare_read_run(ch_compare_setup *setup, int model, uint64_t seed, ch_model_result *run,
                               bool *found, ch_error *error);
 /* Trains a model of the plan at its rate and writes its result; every rank of a group calls it. run, runs: its place
@@ -13,13 +14,13 @@ ch_status ch_compare_read_run(ch_compare_setup *setup, int model, uint64_t seed,
 ch_status ch_compare_train_run(ch_compare_setup *setup, int model, uint64_t seed, int run, int runs,
                                bool *began, ch_error *error);
 
-/* The device that this process trains on with PyTorch; the caller's. NULL: PyTorch chooses it. */
+/* Returns the device that this process trains on with PyTorch; the caller's. NULL: PyTorch chooses it. */
 char *ch_compare_device_of(const ch_compare_setup *setup);
 
 /* Finds the rate of a model, which all its runs then have, by runs with the first seed. Those that are finished are
  * read. */
 ch_status ch_compare_tune_model(ch_compare_setup *setup, int model, bool *began, ch_error *error);
-/* Like ch_compare_tune_model, from finished runs alone. *known is false if one is missing. */
+/* Works like ch_compare_tune_model, from finished runs alone. *known becomes false if one is missing. */
 ch_status ch_compare_read_tune(ch_compare_setup *setup, int model, bool *known, ch_error *error);
 
 #endif

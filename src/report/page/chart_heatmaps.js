@@ -29,7 +29,7 @@ const chartHeatmaps = (function () {
     return new Map(panels.map((panel) => [panel, fits ? [panel.title] : panel.title.split(/(?<=[:,]) /)]));
   }
 
-  /* How many panels are in a row, and their size. A figure of few columns keeps them: each of its rows is a layer. */
+  /* Returns how many panels are in a row, and their size. A figure of few columns keeps them: each of its rows is a layer. */
   function layout(figure, width) {
     const wanted = Math.min(figure.columns || figure.panels.length, figure.panels.length);
     const fits = Math.max(1, Math.min(wanted, Math.floor((width + GAP) / (64 + GAP))));

@@ -1,5 +1,5 @@
 "use strict";
-/* What all kinds of charts share: colours of the page, axes, ticks, words for numbers. */
+/* Shared by all kinds of charts: colours of the page, axes, ticks, words for numbers. */
 const parts = (function () {
   const symbols = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left"];
   const SERIES = 14;

@@ -125,7 +125,7 @@
 
   /* --- drawing --------------------------------------------------------------------------------------------------- */
 
-  /* What a chart shows, in one sentence. */
+  /* Returns one sentence that says what a chart shows. */
   function summary(chart) {
     const table = chart.kind.table(chart.figure);
     const few = chart.figure.summary || (table.rows.length <= 16 && table.columns.length <= 4 ?

@@ -1,5 +1,5 @@
 "use strict";
-/* What Vega's own front module does: all parts under one name, and the transforms it knows. */
+/* Replaces Vega's front module: joins all parts under one name and registers the transforms. */
 const vega = (function () {
   const parts = ["vega-util", "vega-scale", "vega-scenegraph", "vega-functions", "vega-view", "vega-parser"].map(modules.require);
   const transforms = modules.require("vega-dataflow").transforms;
