@@ -127,7 +127,7 @@ double ch_run_share(const ch_run *run) {
   return (double)(run->step - run->plan->steps + 1) / (double)(run->plan->step_count + 1);
 }
 
-/* The GEMM library asks OpenMP for its number of threads. */
+/* Sets the number of workers for a step. The GEMM library gets it from OpenMP. */
 static void set_workers(ch_run *run, const ch_plan_step *step) {
   int workers = ch_governor_workers(run->governor, step->expected);
   if (workers == run->team->workers) return;

@@ -86,13 +86,13 @@ typedef struct ch_row_places {
   int64_t sinks, turn, newer, older;
 } ch_row_places;
 
-/* The token that a row is. places NULL: the row's own number. */
+/* Returns the token in row `row`. If places is NULL, that is `row` itself. */
 static inline int64_t ch_token_of_row(const ch_row_places *places, int64_t row) {
   if (!places || row < places->sinks) return row;
   return row + (row < places->turn ? places->newer : places->older);
 }
 
-/* How many of `count` rows from `row` on are consecutive tokens. */
+/* Returns the number of rows from `row` on, at most `count`, that hold consecutive tokens. */
 static inline int64_t ch_consecutive_rows(const ch_row_places *places, int64_t row, int64_t count) {
   if (!places) return count;
   int64_t end = row < places->sinks ? places->sinks : row < places->turn ? places->turn : INT64_MAX;

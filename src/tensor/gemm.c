@@ -87,7 +87,7 @@ static ch_status reserve(ch_gemm *gemm, int space, size_t bytes, void **data, ch
 
 /* --- doubles: plain C ----------------------------------------------------------------------------------- */
 
-/* Rows [k0, k0 + rows) of columns [j0, j0 + columns) of op(B), row-major. */
+/* Copies rows [k0, k0 + rows) of columns [j0, j0 + columns) of op(B) to `block`, row-major. */
 static void pack_block(const ch_gemm_shape *s, const double *b, int64_t k0, int64_t rows, int64_t j0,
                        int64_t columns, double *block) {
   for (int64_t p = 0; p < rows; p++)
@@ -95,7 +95,8 @@ static void pack_block(const ch_gemm_shape *s, const double *b, int64_t k0, int6
       block[p * columns + j] = s->transpose_b ? b[(j0 + j) * s->ldb + k0 + p] : b[(k0 + p) * s->ldb + j0 + j];
 }
 
-/* The order of sums is the same for any number of threads: each has whole columns of C. */
+/* Multiplies with the tile kernel. Each thread computes whole columns of C, so the order of sums does not
+   depend on the number of threads. */
 static ch_status run_plain(ch_gemm *gemm, const ch_gemm_shape *s, const double *a, const double *b, double *c,
                            ch_error *error) {
   size_t block_bytes = BLOCK_K * BLOCK_N * sizeof(double);
@@ -202,8 +203,8 @@ static ch_status run_library(ch_gemm *gemm, const ch_gemm_shape *s, const void *
   return run_with(gemm, verdict == CH_GEMM_SAME ? team->workers : team->threads, s, a, b, c, error);
 }
 
-/* In pieces of rows, between which a run can be stopped. The pieces depend on the shape alone, so results do
-   too. */
+/* Multiplies a piece of rows at a time, so that a run can be stopped between two pieces. The pieces depend on
+   the shape alone, so results do not depend on the threads. */
 static ch_status run_pieces(ch_gemm *gemm, const ch_gemm_shape *s, const void *a, const void *b, void *c,
                             ch_error *error) {
   const bool wide = gemm->kernels->dtype == CH_F64;
@@ -380,7 +381,8 @@ static ch_status convert_panel(ch_gemm *gemm, int64_t count, const void *weight,
   return CH_OK;
 }
 
-/* The weights' rows in panels: each is brought to x's type, then multiplied while it is in cache. */
+/* Converts the weights to x's type one panel of rows at a time, and multiplies each panel while it is in
+   cache. */
 static ch_status run_panels(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out, const void *x,
                             ch_dtype x_dtype, const void *weight, ch_dtype weight_dtype, void *y,
                             bool accumulate, ch_error *error) {
@@ -401,9 +403,8 @@ static ch_status run_panels(ch_gemm *gemm, int64_t rows, int64_t in, int64_t out
   return CH_OK;
 }
 
-/* Weights are read once, or panel by panel; for block-quantised weights x becomes small integers too. x of
-   BF16 is multiplied as it is with weights of BF16 where the processor has a way, else widened: it is
-   little. */
+/* Multiplies few rows of x. x of BF16 is multiplied directly with weights of BF16 if the processor can do
+   that. Otherwise it is widened, and for block-quantised weights x becomes small integers. */
 static ch_status run_skinny(ch_gemm *gemm, int64_t rows, int64_t in, const void *x, ch_dtype x_dtype,
                             ch_dtype weight_dtype, int count, const ch_product *products, bool accumulate,
                             ch_error *error) {

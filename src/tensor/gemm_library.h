@@ -27,12 +27,12 @@ void ch_gemm_library_free(ch_gemm_library *library);
    where BF16 dots are known to be fast, by instructions for them. */
 bool ch_gemm_library_rounds(bool bf16_dots_are_fast);
 
-/* By a matmul primitive, prepared at the first call with this shape and number of threads. */
+/* Multiplies with a matmul primitive. The first call with a shape and number of threads prepares it. */
 ch_status ch_gemm_library_matmul(ch_gemm_library *library, const ch_gemm_shape *shape, const void *a,
                                  const void *b, float *c, ch_error *error);
 /* Elements of BF16 of a packed B [k, n]: whole blocks of 32 x 64. */
 int64_t ch_gemm_library_packed_count(int64_t k, int64_t n);
-/* By the library's sgemm; not for `rounded`. */
+/* Multiplies with the library's sgemm; not for `rounded`. */
 ch_status ch_gemm_library_sgemm(ch_gemm_library *library, const ch_gemm_shape *shape, const float *a,
                                 const float *b, float *c, ch_error *error);
 

@@ -1,5 +1,5 @@
-/* Measures which number of workers completes most steps. It asks the clock and the system's queues, never
- * the values, so that no result depends on it. */
+/* Measures which number of workers completes most steps. It reads the clock and the system's queues, never
+   values, so no result depends on it. */
 #include "tensor/governor.h"
 
 #include <math.h>
@@ -28,7 +28,6 @@ enum { ALL = 0 };
 #define WORTH 100    /* a trial that lost time is not repeated before so many times that time have passed, */
 #define WORTH_FEW 40 /* or so many where few threads are in use: what was in their way may be gone */
 
-/* CROSSHEAD_WORKERS: "all" or "varied"; NULL: it is not set. */
 static const char *wanted_workers(void) {
   return getenv("CROSSHEAD_WORKERS");
 }
@@ -73,7 +72,8 @@ int ch_governor_workers(ch_governor *governor, ch_expected_time expected) {
   return governor->workers[governor->classes[class_of(expected)].trial];
 }
 
-/* The rate of the steps since the last decision joins what is known of a choice. */
+/* Averages the rate of the steps since the last decision into the rate of a choice. A rate that has fallen
+   far replaces it. */
 static void learn(ch_governed_class *c, int choice) {
   double rate = c->expected / c->taken;
   bool fell = rate < SLOW * c->rate[choice]; /* something came into the way: what was before says nothing */
@@ -103,7 +103,8 @@ static void start_trial(const ch_governor *governor, ch_governed_class *c, doubl
   c->next_trial = now;
 }
 
-/* `lost`: how much longer the trial took than the choice in use would have. */
+/* Keeps the trial's choice if it was faster, and schedules the next trial. `lost`: how many seconds longer
+   the trial took than the current choice would have. */
 static void end_trial(ch_governed_class *c, double lost, bool undisturbed, double now) {
   bool better = c->rate[c->trial] > (undisturbed ? MUCH_BETTER : BETTER) * c->rate[c->choice];
   bool slow = c->rate[c->choice] < SLOW || c->choice != ALL || better;

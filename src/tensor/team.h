@@ -24,8 +24,8 @@ typedef struct ch_team {
    incomplete, and the run ends with CH_ERROR_INTERRUPTED. */
 bool ch_team_stops(const ch_team *team);
 
-/* threads: at least 1; 0: as many as OpenMP would give the calling thread (OMP_NUM_THREADS, else all
-   processors). */
+/* Creates a team of `threads` threads. 0: as many as OpenMP would give the calling thread (OMP_NUM_THREADS,
+   else all processors). */
 ch_team ch_team_of(int threads);
 
 /* Starts the team's threads, which OpenMP keeps for the calling thread. CH_ERROR_MEMORY if the system does
@@ -43,8 +43,8 @@ typedef struct ch_team_before {
   int threads;
 } ch_team_before;
 
-/* From here to ch_team_leave the calling thread's OpenMP regions, the GEMM library's among them, have
-   team->workers threads. */
+/* Gives the calling thread's OpenMP regions, the GEMM library's among them, team->workers threads until
+   ch_team_leave. */
 ch_team_before ch_team_enter(const ch_team *team);
 void ch_team_leave(ch_team_before before);
 

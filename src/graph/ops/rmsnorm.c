@@ -58,7 +58,7 @@ static ch_status rmsnorm_backward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* All slices together, so that the first group has the first one. */
+/* Returns whole groups of all slices, so that the first group gets the first slice. */
 static ch_column_range rmsnorm_stream_needs(const ch_node *node, int i, ch_column_range wanted) {
   (void)i;
   return ch_whole_groups(wanted, node->in[1]->shape[0]);

@@ -61,7 +61,7 @@ void attend_backward_panel(backward_task *task, int64_t panel);
    while other rows are computed. */
 void attend_clear_until(backward_task *task, int64_t end);
 
-/* The tokens from `first` on of a part of the states, as a tile. */
+/* Returns the tokens from `first` on of a part of the states, as a tile. */
 static inline ch_tile state_tile(const ch_state_view *part, int64_t sequence, int64_t first, int64_t dim) {
   int64_t at = sequence * part->sequence_stride + first * part->token_stride;
   return (ch_tile){(const real *)part->data + at, CH_KERNEL_DTYPE, part->token_stride,

@@ -28,7 +28,7 @@ static inline bool can_split(ch_dtype dtype, int64_t dim) {
   return dtype == CH_BF16 && dim % UNIT == 0;
 }
 
-/* Whole units of a row. */
+/* Returns the elements of a row that are in whole units. */
 static inline int64_t split_part(int64_t dim) {
   return dim / UNIT * UNIT;
 }
@@ -36,7 +36,7 @@ static inline int64_t split_part(int64_t dim) {
 #define LOWER_LANE(lane, unit) ((lane) / 2 + (lane) % 2 * VL + 0 * (unit))
 #define UPPER_LANE(lane, unit) ((lane) / 2 + (lane) % 2 * VL + VL / 2 + 0 * (unit))
 
-/* From [elements] to [even, odd] and back. */
+/* Reorders [elements] to [even, odd]. join_rows reverses it. */
 static void split_rows(int64_t n, const real *x, real *y) {
   for (int64_t i = 0; i < n; i += 2 * VL) store_split(y + i, load(x + i), load(x + i + VL));
 }
@@ -95,7 +95,7 @@ void attend_mha_start(const ch_attend *args, const decode_plan *plan, const deco
 
 /* --- units ---------------------------------------------------------------------------------------------- */
 
-/* The values of a unit; of a quantised block without its scale. */
+/* Loads the values of a unit; of a quantised block without its scale. */
 ALWAYS_INLINE void take_unit(const ch_dtype dtype, const bool split, const char *p, vec x[UNIT_VECTORS]) {
   if (is_block_quantised(dtype)) {
     block_integers(dtype, (const unsigned char *)p, x);
@@ -130,8 +130,8 @@ ALWAYS_INLINE void prefetch_head(const ch_dtype dtype, const char **prefetch_at,
 
 /* --- scores --------------------------------------------------------------------------------------------- */
 
-/* The dot product of a key and a query as VL partial sums; dim is whole units unless the elements are widened
-   one by one. */
+/* Returns the dot product of a key and a query as VL partial sums. dim is whole units unless the elements are
+   widened one by one. */
 ALWAYS_INLINE vec dot_lanes(const ch_dtype dtype, const bool split, const int64_t dim, const real *q,
                             const char *key) {
   vec total = splat(0);
@@ -323,7 +323,7 @@ static mha_rows take_last(mha_rows *rows, const void *next) {
   return rest;
 }
 
-/* The scores from `dim` elements of the keys, from `offset` on. */
+/* Computes the scores from `dim` elements of the keys, starting at `offset`. */
 static void score_part(const decode_plan *plan, const decode_block *block, const decode_space *space,
                        const ch_tile *tile, int64_t heads, int64_t offset, int64_t dim, const void *next) {
   mha_rows rows = rows_of(tile, heads, block->count), last = take_last(&rows, next);

@@ -118,7 +118,8 @@ static inline void produce_block(const ch_attend *args, const talking_unit *unit
   args->producer->produce(args, &span, space->tile, tiles);
 }
 
-/* The unit's rows of a tensor [sequences, queries, heads, dim], times a number: [heads, rows, dim]. */
+/* Copies the unit's rows of a tensor [sequences, queries, heads, dim], times `scale`, to out [heads, rows,
+   dim]. */
 static inline void gather_rows(const ch_attend *args, const talking_unit *unit, const void *tensor,
                                int64_t dim, real scale, real *out) {
   const real *from =
@@ -190,8 +191,8 @@ static inline void mask_row(const talking_unit *unit, const talking_block *block
   for (int64_t j = end > 0 ? end : 0; j < block->ld; j++) row[j] = -(real)INFINITY;
 }
 
-/* The block's mixed and masked logits; `scores` keeps the unmixed ones where there is a mix, and is else not
-   used. */
+/* Computes the block's mixed and masked logits. If there is a mix, `scores` receives the unmixed ones;
+   otherwise it is not used. */
 static inline void logits_of_block(const ch_attend *args, const ch_head_mixes *mixes,
                                    const talking_unit *unit, const talking_block *block, const real *q,
                                    const ch_tile *keys, const state_space *space, real *scores,

@@ -168,7 +168,7 @@ static void add_deltas(const ch_attend *args, const talking_unit *unit, const ta
     }
 }
 
-/* S, P and dP of a block; `first` time: also what dV, dB and delta get from it. */
+/* Computes S, P and dP of a block. If `first`, also adds its part of dV, dB and delta. */
 static void meet_block(const talking_call *call, const talking_unit *unit, int64_t number, bool first,
                        const task_sums *sums, const gradient_space *space) {
   const ch_attend *args = call->args;
@@ -199,7 +199,7 @@ static void meet_block(const talking_call *call, const talking_unit *unit, int64
   add_to_states(args, unit, &block, mixed, space->dout, args->value_dim, sums->dv);
 }
 
-/* dL, and what dA, dQ and dK get from it. */
+/* Computes dL of a block and adds its part of dA, dQ and dK. */
 static void leave_block(const talking_call *call, const talking_unit *unit, int64_t number,
                         const task_sums *sums, const gradient_space *space) {
   const ch_attend *args = call->args;
@@ -256,7 +256,7 @@ static void run_unit(const talking_call *call, const talking_unit *unit, const t
 
 /* --- tasks ---------------------------------------------------------------------------------------------- */
 
-/* Where a sequence's dK and dV belong. */
+/* Returns the addresses of a sequence's dK and dV. */
 static task_sums sums_in_place(const talking_call *call, int64_t sequence) {
   const ch_attend *args = call->args;
   int64_t tokens = sequence * args->queries * args->heads;
@@ -266,7 +266,7 @@ static task_sums sums_in_place(const talking_call *call, int64_t sequence) {
   return place;
 }
 
-/* Like sums_in_place, for a part, in its buffer. */
+/* Returns the addresses of a part's dK and dV in its buffer. */
 static task_sums sums_in_buffer(const talking_call *call, int64_t task, real *buffers) {
   const ch_attend *args = call->args;
   real *buffer = buffers + task * call->plan.buffer;
@@ -304,7 +304,7 @@ static void run_task(const talking_call *call, int64_t task, real *buffers, real
   }
 }
 
-/* The parts' buffers of a token of a sequence to their place. */
+/* Adds the parts' buffers of a token of a sequence to its dK and dV. */
 static void put_token(const talking_call *call, int64_t sequence, int64_t token, real *buffers) {
   const ch_attend *args = call->args;
   int64_t keys = args->heads * args->key_dim, values = args->heads * args->value_dim;
@@ -320,7 +320,7 @@ static void put_token(const talking_call *call, int64_t sequence, int64_t token,
   }
 }
 
-/* All tasks' matrices, in their order. */
+/* Adds the matrices of all tasks in their order. */
 static void put_matrix(const talking_call *call, const real *matrices, void *into, bool accumulate) {
   int64_t square = call->args->heads * call->args->heads;
   for (int64_t task = 0; into && task < call->plan.tasks; task++)

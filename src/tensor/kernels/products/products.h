@@ -4,8 +4,8 @@
 
 #include "tensor/kernels/vector/variant.h"
 
-/* Units are rows of weights, or groups of `unit` rows of which a product's last one may be shorter. They are
-   numbered through all products. */
+/* Returns the number of a product's units. A unit is a row of weights or a group of `unit` rows; a product's
+   last group may be shorter. Units are numbered through all products. */
 static inline int64_t units_of_product(const ch_product *product, int64_t unit) {
   return (product->out + unit - 1) / unit;
 }

@@ -34,7 +34,7 @@ typedef struct glu_gradients {
   bool accumulate_gate, accumulate_up;
 } glu_gradients;
 
-/* (g s(a g))' = s (1 + a g (1 - s)); behind a limit there is no slope. */
+/* (g s(a g))' = s (1 + a g (1 - s)). Past a limit the slope is 0. */
 static void clamped_back_range(int64_t first, int64_t last, const glu_rows *rows, const real *dy,
                                const glu_gradients *to) {
   const vec limit = splat(rows->limit), zero = splat(0);
