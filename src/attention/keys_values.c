@@ -95,8 +95,8 @@ static ch_node *attend_components(ch_builder *builder, ch_node *q, ch_node *cons
   return ch_op_collapse_heads(builder->graph, sums, ch_attention_param(builder, "v_mix.weight"), heads);
 }
 
-/* The fewest pairs of a key and a value head that query heads read: the least common multiple of G_k and G_v,
-   which divides H as both do. */
+/* Returns the number of pairs of a key and a value head: the least common multiple of G_k and G_v. It divides
+   H because both do. */
 static int64_t pairs_of(const ch_config *config) {
   int64_t keys = ch_heads_of(config, CH_ON_K), values = ch_heads_of(config, CH_ON_V), pairs = keys;
   while (pairs % values != 0) pairs += keys;
@@ -108,8 +108,8 @@ static bool is_one(const ch_builder *builder, unsigned on) {
   return builder->cached && ch_heads_of(builder->config, on) == 1 && pairs_of(builder->config) > 1;
 }
 
-/* A head of each pair. Where there are fewer, they are repeated as they are read: the cache holds each
-   once. */
+/* Returns one head for each pair. The cache holds each head once; repeated ones are repeated when they are
+   read. */
 static ch_node *for_pairs(ch_builder *builder, unsigned on, ch_node *heads) {
   const ch_config *c = builder->config;
   if (is_one(builder, on)) return heads;

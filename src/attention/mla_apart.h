@@ -12,8 +12,8 @@ void ch_mla_apart_declare(ch_declaration *declaration);
 int ch_mla_apart_state(const ch_config *config, ch_state_part parts[CH_MAX_STATE_PARTS]);
 int ch_mla_apart_rows(const ch_config *config, ch_state_rows made[2]);
 void ch_mla_apart_write(ch_builder *builder, ch_node *x, ch_node *out[]);
-/* Heads of values [N, H v] for queries [N, H (n + r)]. builder: at the layer that reads, whose sinks and
-   window count; there: at the first layer of its group, which has the tensors of keys and values. */
+/* Computes heads of values [N, H v] for queries [N, H (n + r)]. builder: at the reading layer, whose sinks
+   and window apply. there: at the first layer of its group, which has the tensors of keys and values. */
 ch_node *ch_mla_apart_attend(ch_builder *builder, ch_builder *there, ch_node *q, ch_node *const states[],
                              double scale);
 /* Multiply-adds of one head's key and value of a token out of their latents. */

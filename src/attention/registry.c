@@ -83,7 +83,7 @@ void ch_state_parts(const ch_config *config, ch_layer_parts *parts) {
   }
 }
 
-/* Tokens that a layer keeps of so many. */
+/* Returns the number of tokens, of `tokens`, that a layer stores. */
 static int64_t kept(const ch_config *config, int layer, int64_t tokens) {
   int64_t most = ch_window_and_sinks(config);
   return ch_layer_slides(config, layer) && most < tokens ? most : tokens;

@@ -117,7 +117,7 @@ static bool joins_residual(const materialisation *r, const made_row *row) {
          !ch_has_residual(&r->to->params, row->layer, row->name);
 }
 
-/* A layer's matrix that is one of the atoms: a view of it. */
+/* Returns true if a layer's matrix is one of the atoms, and makes *tensor a view of that atom. */
 static bool is_view(const materialisation *r, const made_row *row, ch_tensor *tensor) {
   if (joins_residual(r, row)) return false;
   int index = atoms_row(r, row);
@@ -133,7 +133,7 @@ static bool is_view(const materialisation *r, const made_row *row, ch_tensor *te
   return true;
 }
 
-/* The type that a computed tensor gets. */
+/* Returns the type of a computed tensor. */
 static ch_dtype type_of(const materialisation *r, const made_row *row, const ch_param *param) {
   int index = atoms_row(r, row);
   ch_dtype real = r->engine.kernels->dtype;

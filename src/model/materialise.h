@@ -27,8 +27,8 @@ typedef struct ch_materialised_model {
 int64_t ch_count_residuals(const ch_params *params);
 /* Returns true if materialising the model changes its tensors. */
 bool ch_materialise_changes(const ch_config *config, const ch_params *params, ch_materialise_for as);
-/* params, tensors [params->count]: the model's own; they must outlive the result, which ch_materialised_model_free
-   releases. */
+/* Materialises a model's shared matrices. params, tensors [params->count]: the model's own; they must outlive
+   the result. Release it with ch_materialised_model_free. */
 ch_status ch_materialise(const ch_config *config, const ch_params *params, const ch_tensor *tensors,
                          ch_materialise_for as, ch_materialised_model *materialised, ch_error *error);
 void ch_materialised_model_free(ch_materialised_model *materialised);
