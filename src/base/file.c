@@ -114,7 +114,7 @@ ch_status ch_read_file(const char *path, size_t limit, char **text, size_t *size
   return CH_OK;
 }
 
-/* Renaming would put a file in place of a device or a pipe. */
+/* Fails if the path is a directory, a device or a pipe: renaming would replace it by a file. */
 static ch_status check_replaceable(const char *path, ch_error *error) {
   struct stat info;
   if (stat(path, &info) != 0 || S_ISREG(info.st_mode)) return CH_OK;

@@ -10,7 +10,7 @@
 static const size_t most_inflated = (size_t)4 << 30;
 enum { FIRST_ROOM = 1 << 16, GZIP_WINDOW = 15 + 16 /* with a gzip header */ };
 
-/* zlib counts in 32 bits: some of what is left. */
+/* Returns `left`, limited to what zlib can count in 32 bits. */
 static unsigned some_of(size_t left) {
   return left < (1u << 30) ? (unsigned)left : 1u << 30;
 }

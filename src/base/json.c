@@ -13,7 +13,8 @@
 #include "base/file.h"
 #include "base/mistaken.h"
 
-/* The last quoted string before `position` that a colon follows: the key whose value is broken. */
+/* Finds the key whose value is broken: the last quoted string before `position` that is followed by a
+   colon. */
 static bool key_before(const char *text, size_t position, const char **key, size_t *length) {
   for (size_t colon = position; colon-- > 0;) {
     if (text[colon] == '\n' && position - colon > 200) return false;
@@ -58,7 +59,7 @@ static ch_status parse_error(const char *text, size_t size, const char *where, c
                  *quoted ? ", after key " : "", quoted, what);
 }
 
-/* The end of the number or word that begins at `at`. */
+/* Returns the end of the number or word that begins at `at`. */
 static size_t end_of_token(const char *text, size_t size, size_t at) {
   while (at < size && (isalnum((unsigned char)text[at]) || (text[at] && strchr("+-.", text[at])))) at++;
   return at;

@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-/* For an even number of values, the mean of the two in the middle; 0 without values. Sorts the values. */
+/* Returns the median: for an even number of values the mean of the two in the middle, 0 without values. Sorts
+   the values. */
 double ch_median(double *values, int64_t count);
 
 /* Half of the values are between `low` and `high`. Between two values quartiles are interpolated; of one

@@ -40,7 +40,8 @@ static bool is_text(const char *data, size_t size) {
   return size > 0;
 }
 
-/* PyTorch's files: an archive, or pickles of protocol 2 to 5, whose first opcode follows. */
+/* Returns true for PyTorch's files: an archive, or a pickle of protocol 2 to 5, followed by its first
+   opcode. */
 static bool is_pickled(const unsigned char *data, size_t size) {
   if (size < 4) return false;
   return memcmp(data, "PK\3\4", 4) == 0 || (data[0] == 0x80 && data[1] >= 2 && data[1] <= 5 && data[2] != 0);
@@ -120,7 +121,7 @@ static const struct {
     {"", ".pth", "holds the weights only as %s, PyTorch's pickled objects; save the model as safetensors"},
 };
 
-/* Files that a model directory may have besides weights. */
+/* Returns true for files that a model directory may have besides weights. */
 static bool is_beside(const char *name) {
   static const char *const names[] = {"model.safetensors", "tokenizer.bin",         "training_args.bin",
                                       "optimizer.pt",      "scheduler.pt",          "rng_state.pth",

@@ -9,7 +9,7 @@
 #include "infer/log_probability.h"
 #include "tensor/gemm.h"
 
-/* The prompt is read, and `logits` are those after it: its texts that have a place begin. */
+/* Starts the texts of a prompt that have a place, once it has been read. `logits`: those after the prompt. */
 static void end_prompt(ch_generation *g, ch_text_place *p, const float *logits) {
   ch_queued_request *r = p->request;
   ch_read_prompt *prompt = r->prompt;
@@ -132,7 +132,7 @@ static void keep(ch_generation *g, ch_text_place *p, int64_t count) {
   p->kept_count = p->read + count;
 }
 
-/* A text ended while its place read the prompt: one that waited for it reads the rest. */
+/* Hands a prompt on to a text that waits for it, because the text whose place was reading it ended. */
 static void hand_on(ch_generation *g, const ch_text_place *from, const ch_read_prompt *prompt) {
   const int64_t read = ch_place_length(g, from) == from->read ? from->read : 0;
   for (int64_t i = 0; i < g->count; i++) {
@@ -199,8 +199,8 @@ static bool can_go_back(const ch_generation *g, const ch_text_place *p, int64_t 
          ch_cache_can_go_back(ch_session_cache(g->session), ch_place_index(g, p), (int32_t)length);
 }
 
-/* Tokens at the beginning of a prompt whose states a place's sequence has, in whole chunks; at least one
-   token is left to read. */
+/* Returns the number of tokens at the beginning of a prompt whose states are in a place's sequence, in whole
+   chunks. At least one token must be read. */
 static int64_t common(const ch_generation *g, const ch_text_place *p, const ch_read_prompt *prompt) {
   const int64_t most = (prompt->count - 1) / g->manner.chunk * g->manner.chunk;
   int64_t length = 0;
@@ -209,7 +209,7 @@ static int64_t common(const ch_generation *g, const ch_text_place *p, const ch_r
   return length > 0 && can_go_back(g, p, length) ? length : 0;
 }
 
-/* The place whose beginning is most of the prompt. */
+/* Returns the place whose sequence shares most of the prompt. */
 static ch_text_place *best_beginning(const ch_generation *g, const ch_queued_request *r, int64_t *length) {
   ch_text_place *best = NULL;
   *length = 0;
@@ -227,7 +227,7 @@ static ch_text_place *best_beginning(const ch_generation *g, const ch_queued_req
   return best;
 }
 
-/* The free place that was not used for longest. */
+/* Returns the free place that has been unused for longest. */
 static ch_text_place *free_place(const ch_generation *g) {
   ch_text_place *oldest = NULL;
   for (int64_t i = 0; i < g->count; i++) {
@@ -237,7 +237,7 @@ static ch_text_place *free_place(const ch_generation *g) {
   return oldest;
 }
 
-/* A place whose sequence begins with a whole prompt. */
+/* Returns a place whose sequence begins with a whole prompt, or NULL. */
 static ch_text_place *place_with(const ch_generation *g, const ch_read_prompt *prompt,
                                  const ch_text_place *first) {
   if (first->serial == prompt->serial && can_go_back(g, first, prompt->count))

@@ -139,7 +139,7 @@ static ch_status pass(ch_session *session, const int32_t *order, int64_t sequenc
   return CH_OK;
 }
 
-/* Checked before anything is fed, so that a refused call leaves the session as it was. */
+/* Checks a call before anything is fed, so that a rejected call leaves the session unchanged. */
 static ch_status check_tokens(const ch_session *session, int64_t first, int64_t sequences,
                               const int32_t *tokens, size_t count, const float **logits, ch_error *error) {
   if (!tokens || !logits)
@@ -189,8 +189,8 @@ static void reading_share(void *context, double share) {
   ((feed_state *)context)->share = share;
 }
 
-/* The memory that a stopped pass may have overwritten: the rings of a sequence that fills them, and states of
-   a fixed size. */
+/* Empties sequences that a stopped pass may have overwritten: those that fill their rings, and those with
+   states of a fixed size. */
 static void forget_overwritten(ch_session *session, int64_t first, int64_t sequences, int64_t length) {
   const ch_cache *cache = session->cache;
   for (int64_t s = first; s < first + sequences; s++)
@@ -210,7 +210,8 @@ static ch_status watched_pass(ch_session *session, int64_t first, int64_t sequen
   return status;
 }
 
-/* In chunks; CH_ERROR_INTERRUPTED where the progress callback cancels in one or between two. */
+/* Feeds tokens in chunks. Fails with CH_ERROR_INTERRUPTED if the progress callback cancels during or between
+   chunks. */
 static ch_status feed_chunks(ch_session *session, int64_t first, int64_t sequences, const int32_t *tokens,
                              int64_t count, feed_state *r, const float **logits, ch_error *error) {
   const int64_t chunk = session->options.chunk;
@@ -293,7 +294,8 @@ ch_status ch_session_step_some(ch_session *session, const int32_t *sequences, si
 
 /* --- scores of every token ------------------------------------------------------------------------------ */
 
-/* The head over rows of session->states, in blocks of so few that a row's logits are those of a step. */
+/* Computes the head over rows of session->states. Its blocks are small enough that a row's logits equal those
+   of a step. */
 static ch_status score_rows(ch_session *session, int64_t count, ch_score_sink sink, void *user,
                             ch_error *error) {
   const int64_t hidden = session->config->hidden_size;

@@ -101,13 +101,13 @@ static const struct {
                    {"n_indent", ZERO}};
 enum { UNSUPPORTED = sizeof unsupported / sizeof *unsupported };
 
-/* {"type": "text"} */
+/* Returns true for {"type": "text"}. */
 static bool is_text_format(const json_t *value) {
   const char *type = json_string_value(json_object_get(value, "type"));
   return type && strcmp(type, "text") == 0;
 }
 
-/* ["text"] */
+/* Returns true for ["text"]. */
 static bool is_text_mode(const json_t *value) {
   const char *mode = json_string_value(json_array_get(value, 0));
   return json_array_size(value) == 1 && mode && strcmp(mode, "text") == 0;
@@ -300,7 +300,7 @@ static bool read_biases(json_t *body, int64_t vocabulary, ch_request_fields *fie
 
 /* --- fields that hang together -------------------------------------------------------------------------------------- */
 
-/* Chat completions accept `top_logprobs` only together with `logprobs`. */
+/* Reads the probabilities of chat completions, which accept `top_logprobs` only together with `logprobs`. */
 static bool read_chat_probabilities(const json_t *body, ch_request_fields *fields, ch_refusal *refusal) {
   static const field top = {"top_logprobs", FIELD_WHOLE, AT(top), 0, 20, CH_CHAT};
   bool wanted = false;

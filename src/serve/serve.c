@@ -41,7 +41,7 @@ static ch_status open_model(ch_server *server, ch_error *error) {
   return CH_OK;
 }
 
-/* If the template cannot be parsed, the server still completes texts. */
+/* Opens the chat template. If it cannot be parsed, the server still completes texts. */
 static ch_status open_chat(ch_server *server, ch_error *error) {
   const ch_serve_settings *settings = server->settings;
   ch_error why = {0};

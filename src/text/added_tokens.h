@@ -27,7 +27,7 @@ typedef struct ch_matcher {
  * the first counts. False: no memory. */
 bool ch_matcher_add(ch_matcher *matcher, const char *text, size_t size, int32_t value);
 void ch_matcher_free(ch_matcher *matcher);
-/* The first match in [p, end): its value and place; -1 when there is none. */
+/* Finds the first match in [p, end) and its place; returns its value, or -1 if there is none. */
 int32_t ch_matcher_find(const ch_matcher *matcher, const unsigned char *p, const unsigned char *end,
                         const unsigned char **begin, const unsigned char **stop);
 

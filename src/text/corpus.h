@@ -22,7 +22,7 @@ typedef struct ch_corpus_options {
   bool begin; /* what the tokenizer puts before a text by default (a beginning token) begins every document */
 } ch_corpus_options;
 
-/* AUTO, 5 %, seed 0, concatenated. */
+/* Sets the defaults: AUTO, 5 %, seed 0, concatenated. */
 void ch_corpus_options_default(ch_corpus_options *options);
 
 /* Progress of the preparation. Returning true stops it (CH_ERROR_INTERRUPTED); may be NULL. */
@@ -44,7 +44,7 @@ typedef enum ch_corpus_split { CH_SPLIT_TRAIN, CH_SPLIT_VALIDATION } ch_corpus_s
 /* Maps a token file; truncated, damaged and foreign files are errors. Immutable; shared by threads. */
 ch_status ch_corpus_open(const char *path, ch_corpus **corpus, ch_error *error);
 void ch_corpus_close(ch_corpus *corpus);
-/* True when PATH begins like a token file. */
+/* Returns true if the file at PATH begins like a token file. */
 bool ch_corpus_recognise(const char *path);
 
 typedef struct ch_corpus_info {
@@ -56,12 +56,12 @@ typedef struct ch_corpus_info {
 } ch_corpus_info;
 void ch_corpus_describe(const ch_corpus *corpus, ch_corpus_info *info);
 
-/* The mean cross entropy, in nats, of guessing tokens by how frequent they are in the training split: of its
-   first 16 Mi tokens. 0 when there are none; NAN when out of memory. */
+/* Returns the mean cross entropy, in nats, of guessing tokens by their frequency in the training split (its
+   first 16 Mi tokens). 0 without tokens; NAN if out of memory. */
 double ch_corpus_token_entropy(const ch_corpus *corpus);
 
-/* The end tokens with which packing filled the windows of a split up; 0 when documents are concatenated.
-   Reads the ends of all windows. */
+/* Returns the number of end tokens with which packing filled up the windows of a split; 0 if documents are
+   concatenated. Reads the ends of all windows. */
 int64_t ch_corpus_padding(const ch_corpus *corpus, ch_corpus_split split);
 
 /* Windows of `length` tokens in one pass through a split; 0 when the split is too short for one. For a packed

@@ -125,7 +125,7 @@ static void sift_down(uint64_t *heap, size_t size, size_t at) {
   heap[at] = key;
 }
 
-/* A heap key orders by rank, then by position. */
+/* Pushes a pair onto the heap. Its key orders by rank, then by position. */
 static bool push(ch_merge_scratch *scratch, size_t position) {
   if (scratch->ranks[position] == no_rank) return true;
   if (scratch->heap_size == scratch->heap_capacity) {

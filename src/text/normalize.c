@@ -72,7 +72,8 @@ static bool order_marks(utf8proc_int32_t *characters, size_t count) {
   return fine;
 }
 
-/* The decomposed characters of well-formed UTF-8; NULL: no memory. Room for one more stays. */
+/* Returns the decomposed characters of well-formed UTF-8, with room for one more, or NULL if out of
+   memory. */
 static utf8proc_int32_t *decompose(utf8proc_option_t form, const unsigned char *text, size_t size,
                                    size_t *count) {
   size_t room = size + 32, n = 0;
@@ -120,8 +121,9 @@ static bool inert(uint32_t c) {
          (c >= 0xac00 && c <= 0xd7a3) || (c >= 0xff01 && c <= 0xff60) || (c >= 0x1f300 && c <= 0x1faff);
 }
 
-/* Every ASCII character is the same in all forms and joins nothing before it, so that the text may be cut
- * before each. Only pieces with characters that could change are normalized. */
+/* Normalizes to a Unicode form. ASCII characters do not change in any form and never join the character
+   before them, so the text may be cut before each. Only pieces with characters that could change are
+   normalized. */
 static ch_status unicode_form(ch_normalizer_type type, const unsigned char *text, size_t size, ch_text *out,
                               ch_error *error) {
   static const utf8proc_option_t forms[] = {UTF8PROC_COMPOSE, UTF8PROC_DECOMPOSE,

@@ -47,8 +47,8 @@ void ch_split_begin(ch_split_cursor *cursor, const ch_split *split, ch_regex_scr
   *cursor = (ch_split_cursor){.split = split, .scratch = scratch, .at = start, .end = start + size};
 }
 
-/* The next match at or after the cursor, in its stretch. An empty match where the last one ended is passed
-   over. */
+/* Finds the next match at or after the cursor, in its stretch. Skips an empty match where the last one
+   ended. */
 static ch_status find_match(ch_split_cursor *cursor, ch_error *error) {
   size_t size = (size_t)(cursor->stretch_end - cursor->stretch), begin = size, end = size;
   size_t from = (size_t)(cursor->at - cursor->stretch);

@@ -26,12 +26,13 @@ void ch_text_file_close(ch_text_file *file);
 /* Marks [from, to) as not needed for now, so that a large file does not fill the memory. */
 void ch_text_file_release(const ch_text_file *file, size_t from, size_t to);
 
-/* "a.txt,b.txt" to a list of paths (a file that has the whole name wins over the commas). The list and the
- * names are one allocation for free(). */
+/* Splits "a.txt,b.txt" into a list of paths; a file that has the whole name wins over the commas. The list
+   and the names are one allocation for free(). */
 ch_status ch_text_paths(const char *names, char ***paths, size_t *count, ch_error *error);
 
-/* Bytes from p to a place where words part whatever follows: letter, space, letter (before the space), or a
- * newline between visible ASCII characters (after it); 0 when p is no such place. Reads p[0] to p[2]. */
+/* Returns the bytes from p to a place where words end whatever follows: in letter, space, letter (before the
+   space), or at a newline between visible ASCII characters (after it). Returns 0 if p is no such place. Reads
+   p[0] to p[2]. */
 size_t ch_cut_offset(const unsigned char *p);
 
 #endif

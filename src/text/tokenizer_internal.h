@@ -79,12 +79,12 @@ struct ch_tokenizer {
 
 enum { CH_JOIN_BITS = 1 << 19 };
 
-/* The bit of a pair of neighbouring characters. */
+/* Returns the bit of a pair of neighbouring characters. */
 static inline uint32_t ch_join_bit(uint32_t x, uint32_t y) {
   return (x * 0x9e3779b1u ^ y * 0x85ebca77u) >> 13;
 }
 
-/* A tokenizer with nothing in it yet. */
+/* Creates an empty tokenizer. */
 ch_tokenizer *ch_tokenizer_new(const char *file);
 /* Texts that become others in decoded text, such as marks that become spaces; one after the other. */
 enum { CH_MOST_REPLACEMENTS = 8 };
@@ -97,8 +97,8 @@ typedef struct ch_replacements {
   size_t count;
 } ch_replacements;
 
-/* After vocabulary, merges, added tokens and decoder are there: builds the tables that follow from them and
- * checks that everything fits together. `replace` may be NULL. */
+/* Builds the tables that follow from vocabulary, merges, added tokens and decoder, and checks that everything
+   fits together. `replace` may be NULL. */
 ch_status ch_tokenizer_complete(ch_tokenizer *tokenizer, const ch_replacements *replace, ch_error *error);
 /* Registers an added token; its piece joins the vocabulary when it is not there. */
 ch_status ch_tokenizer_add_token(ch_tokenizer *tokenizer, ch_added_token token, ch_error *error);
@@ -108,7 +108,7 @@ struct json_t;
 ch_status ch_read_normalizer(ch_tokenizer *tokenizer, const struct json_t *json, ch_error *error);
 ch_status ch_read_pre_tokenizer(ch_tokenizer *tokenizer, const struct json_t *json, ch_error *error);
 ch_status ch_read_post_processor(ch_tokenizer *tokenizer, const struct json_t *json, ch_error *error);
-/* The texts of `replace` belong to `json`. */
+/* Reads the decoder. The texts of `replace` belong to `json`. */
 ch_status ch_read_decoder(ch_tokenizer *tokenizer, const struct json_t *json, ch_replacements *replace,
                           ch_error *error);
 ch_status ch_read_added_tokens(ch_tokenizer *tokenizer, const struct json_t *json, ch_error *error);

@@ -104,7 +104,7 @@ static ch_status count_chunk(ch_word_counts *counts, const ch_split *split, cons
   return status;
 }
 
-/* The first place at or after `from` where the text may be cut; its end when there is none. */
+/* Returns the first place at or after `from` where the text may be cut, or its end if there is none. */
 static size_t next_cut(const ch_text_file *file, size_t from) {
   for (size_t i = from; i + 3 < file->size; i++) {
     size_t offset = ch_cut_offset((const unsigned char *)file->text + i);
