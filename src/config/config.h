@@ -275,39 +275,39 @@ typedef struct ch_config {
 
 /* Returns true if the model reads images (a Vision Transformer), not text. */
 bool ch_config_is_vision(const ch_config *config);
-/* An error for such a model: "NAME is for models of text, ...". */
+/* Fails for such a model: "NAME is for models of text, ...". */
 ch_status ch_config_needs_text(const ch_config *config, const char *name, ch_error *error);
-/* The dims of a head that turn with its position: head_dim, or the part that partial_rotary_factor leaves. */
+/* Returns the dims of a head that RoPE rotates: head_dim, or its share partial_rotary_factor. */
 int64_t ch_rotary_dims(const ch_config *config);
-/* The factor of scores: attention_multiplier, or 1 / sqrt(head_dim). */
+/* Returns the factor of scores: attention_multiplier, or 1 / sqrt(head_dim). */
 double ch_score_scale(const ch_config *config);
-/* A linear layer has a state of a fixed size in place of keys and values. */
+/* Returns true for a linear layer, which has a state of a fixed size instead of keys and values. */
 bool ch_layer_is_linear(const ch_config *config, int layer);
 int64_t ch_linear_layers(const ch_config *config);
-/* True if the layer, or any layer, has the sliding window. */
+/* Returns true if the layer has the sliding window. ch_any_layer_slides returns true if any layer has it. */
 bool ch_layer_slides(const ch_config *config, int layer);
 bool ch_any_layer_slides(const ch_config *config);
-/* Tokens that such a layer keeps: the window and the sinks. */
+/* Returns the number of tokens that such a layer stores: the window and the sinks. */
 int64_t ch_window_and_sinks(const ch_config *config);
-/* The layer whose keys and values `layer` reads: the first of its "kv_layer_group". A linear layer has its
-   own state. */
+/* Returns the layer whose keys and values `layer` reads: the first of its "kv_layer_group". A linear layer
+   has its own state. */
 int ch_writing_layer(const ch_config *config, int layer);
 /* Patches of an image, and the tokens that they and the class token are. */
 int64_t ch_config_patches(const ch_config *config);
 int64_t ch_config_image_tokens(const ch_config *config);
 /* Returns true if "sharing.projections" names the projection `name` ("q_proj"). */
 bool ch_is_shared(const ch_config *config, const char *name);
-/* The group of layers with one dictionary that `layer` is in, and in *layers how many there are; -1 without
-   groups. */
+/* Returns the number of the group of layers that share `layer`'s dictionary, or -1 without groups. *layers:
+   the number of layers in it. */
 int ch_group_of_layer(const ch_config *config, int layer, int64_t *layers);
-/* The heads G_k of keys or G_v of values (CH_ON_K, CH_ON_V) that query heads share, and whether the two
-   differ. */
+/* ch_heads_of returns the number of heads G_k of keys or G_v of values (CH_ON_K, CH_ON_V). ch_heads_differ
+   returns true if the two differ. */
 int64_t ch_heads_of(const ch_config *config, unsigned state);
 bool ch_heads_differ(const ch_config *config);
-/* The entry of a list of component heads for a layer without mixing: G, the larger one if there are two. */
+/* Returns the entry of a list of component heads for a layer without mixing: G, or the larger of two. */
 int64_t ch_unmixed_entry(const ch_config *config);
-/* The component heads h' that `layer` mixes into its G heads of CH_ON_K or CH_ON_V; 0 where it does not mix
-   them. */
+/* Returns the number h' of component heads that `layer` mixes into its G heads of CH_ON_K or CH_ON_V, or 0 if
+   it does not mix them. */
 int64_t ch_mixed_components(const ch_config *config, int layer, unsigned state);
 
 #endif

@@ -87,7 +87,7 @@ typedef struct ch_known_shapes {
   int64_t count;
 } ch_known_shapes;
 
-/* NULL when the files hold no such tensor, or there are none. */
+/* Returns the shape of a tensor in the files, or NULL if they have no such tensor, or there are no files. */
 const ch_known_shape *ch_known_shape_of(const ch_known_shapes *shapes, const char *name);
 
 typedef struct ch_params {
@@ -104,7 +104,7 @@ typedef struct ch_params {
 
 /* Records what is wrong with what is being declared, for ch_params_status; the first sentence wins. */
 void ch_params_fail(ch_params *params, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* CH_OK, or why declaring failed. */
+/* Returns CH_OK, or the error with which declaring failed. */
 ch_status ch_params_status(const ch_params *params, ch_error *error);
 
 /* Appends a row; the name is a printf format. Returns its index, or -1 with `failed` set. Matrices decay,
@@ -113,10 +113,10 @@ int ch_params_matrix(ch_params *params, ch_param_kind kind, double std, int64_t 
                      const char *name, ...) __attribute__((format(printf, 6, 7)));
 /* Gives row `index` its role; nothing where `index` is -1. */
 void ch_params_set_role(ch_params *params, int index, ch_param_role role);
-/* A vector that starts with all elements at `start`. */
+/* Declares a vector that starts with all elements at `start`. */
 int ch_params_vector(ch_params *params, ch_param_kind kind, double start, int64_t n, const char *name, ...)
     __attribute__((format(printf, 5, 6)));
-/* The index of a name, or -1. */
+/* Returns the index of a name, or -1. */
 int ch_params_find(const ch_params *params, const char *name);
 int64_t ch_param_count(const ch_param *param);
 /* Elements that figures count for it: its own, or what inference keeps in its place. */

@@ -26,14 +26,15 @@ static const double factor_rate = 0.70710678118654752440;
    while they grow, the same step turns them less. */
 static const double normed_rate = 2;
 
-/* The spread of embeddings: what the residual stream begins with. Where they also make the logits, a token's
-   own logit starts at about width * spread, whatever comes next: 1 / width keeps it the same at every width,
-   1 / sqrt(width) lets wide models begin with the belief that every token is repeated. */
+/* Returns the spread of embeddings, with which the residual stream begins. If they also compute the logits, a
+   token's own logit starts at about width * spread, whatever token follows. 1 / width gives every width the
+   same start. With 1 / sqrt(width), wide models would begin by predicting that every token is repeated. */
 static double unit_of(double width) {
   return embedding_scale * sqrt(base_width) / width;
 }
 
-/* EG-MLA's LayerNorm norms the product of the expanded latents and the gate. */
+/* Returns true for the matrices behind EG-MLA's LayerNorm: it norms the product of the expanded latents and
+   the gate. */
 static bool is_normed(const ch_config *config, const ch_param *row) {
   const ch_attention_config *a = &config->attention;
   if (!a->gate_embedding_dim || !a->gate_norm || a->gate_op != CH_GATE_MULTIPLY) return false;

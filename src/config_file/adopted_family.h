@@ -34,14 +34,14 @@ extern const int ch_adopted_family_count;
 /* The keys that all of them have as we do, with spaces between. */
 extern const char ch_adopted_keys[];
 
-/* The `write` of the rows (adopted_write.c). */
+/* The `write` functions of the families (adopted_write.c). */
 void ch_adopted_write_phi3(const json_t *ours, json_t *theirs);
 void ch_adopted_write_smollm3(const json_t *ours, json_t *theirs);
 void ch_adopted_write_experts(const json_t *ours, json_t *theirs);
 void ch_adopted_write_gemma(const json_t *ours, json_t *theirs);
 void ch_adopted_write_gpt2(const json_t *ours, json_t *theirs);
 
-/* The activation of theirs that is "hidden_act" `ours`, in networks with a gate or without; or NULL. */
+/* Returns their name of "hidden_act" `ours`, in networks with a gate or without, or NULL. */
 const char *ch_adopted_activation(const char *ours, bool gated);
 
 #endif

@@ -46,8 +46,8 @@ static const char *const *families(void) {
   return names;
 }
 
-/* Feed-forward networks of Hugging Face's families of text, and of its vit: an activation alone has no gate
-   there. */
+/* Return the feed-forward networks of Hugging Face's text families, and of its vit. An activation alone has
+   no gate there. */
 static const char *const *ffn_of_families(void) {
   static const char *const names[] = {"silu", NULL};
   return names;

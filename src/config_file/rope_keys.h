@@ -4,7 +4,8 @@
 
 #include <jansson.h>
 
-/* The type of a "rope_scaling" or "rope_parameters", under the older key too; NULL if it has none. */
+/* Returns the type of a "rope_scaling" or "rope_parameters", also under the older key, or NULL if it has
+   none. */
 const char *ch_config_rope_type(const json_t *rope);
 /* Gives YaRN whose factor is null the one that stretches the original context to the model's: `context` of
  * the top of the file, or that of `rope` if it is NULL or null. */

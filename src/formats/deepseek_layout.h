@@ -18,7 +18,7 @@ typedef struct ch_deepseek_layout {
 void ch_deepseek_choose(ch_config *config, bool scalable, ch_deepseek_layout *layout);
 /* Returns true if the rows of that tensor change. */
 bool ch_deepseek_changes(const ch_deepseek_layout *layout, const char *name);
-/* The row that becomes row `row`, and its factor. */
+/* ch_deepseek_row returns the stored row that becomes row `row`; ch_deepseek_scale returns its factor. */
 int64_t ch_deepseek_row(const ch_deepseek_layout *layout, const char *name, int64_t row);
 double ch_deepseek_scale(const ch_deepseek_layout *layout, const char *name, int64_t row);
 /* Returns true if the tensor makes a latent that a norm follows. */

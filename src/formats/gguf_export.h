@@ -21,7 +21,7 @@ typedef struct ch_gguf_export {
   const ch_weights *mapped; /* a mapping that tensors may be in, to release what is written; or NULL */
 } ch_gguf_export;
 
-/* The type of most of a model's matrices, counted by elements. */
+/* Returns the type of most of a model's matrices, counted by elements. */
 ch_block_type ch_gguf_main_type(const ch_params *params, const ch_tensor *tensors);
 
 /* Writes the model; `config` is of a family that GGUF has an architecture for. The file is written under

@@ -79,8 +79,8 @@ static void put_layer_types(ch_metadata *m, json_t *root) {
   json_object_set_new(root, "layer_types", types);
 }
 
-/* Without a base of their own layers with a window have that of the others; the family's class has another
-   default. */
+/* Sets the base of layers with a window. Without their own, they have that of the others; the family's class
+   has another default. */
 static void put_local_base(json_t *root) {
   json_t *theta = json_object_get(root, "rope_local_base_freq");
   if (!theta) theta = json_object_get(root, "rope_theta");

@@ -52,11 +52,11 @@ typedef struct ch_pieces {
   void *owned;      /* memory of texts that are nobody else's, or NULL */
 } ch_pieces;
 
-/* NULL if no rule has this name. */
+/* Returns the rule of this name, or NULL. */
 const ch_word_rule *ch_word_rule_named(const char *name, size_t size);
 int ch_word_rule_count(void);
 const ch_word_rule *ch_word_rule_at(int index);
-/* A tokenizer that cuts text by the rule and has no other use. */
+/* Opens a tokenizer that only cuts text by the rule. */
 ch_status ch_word_rule_open(const ch_word_rule *rule, ch_tokenizer **tokenizer, ch_error *error);
 /* Finds the rule that cuts every text as the tokenizer does, *rule NULL if there is none. It tries a few
    hundred thousand short texts. `normalize` as in ch_word_rule; a rule that differs in it alone is taken
@@ -69,8 +69,8 @@ ch_status ch_word_rule_like(const ch_tokenizer *tokenizer, bool normalize, const
 ch_status ch_pieces_from_gguf(const ch_gguf *file, ch_pieces *pieces, ch_error *error);
 /* Reads the vocabulary of a llama2.c tokenizer.bin. */
 ch_status ch_pieces_from_bin(const char *path, ch_pieces *pieces, ch_error *error);
-/* The vocabulary of a tokenizer opened from a tokenizer.json, filled up to vocab_size with names that no text
-   holds; texts point into the tokenizer. */
+/* Lists the vocabulary of a tokenizer opened from a tokenizer.json, filled up to vocab_size with names that
+   no text contains. Texts point into the tokenizer. */
 ch_status ch_pieces_from_tokenizer(const ch_tokenizer *tokenizer, int64_t vocab_size, ch_pieces *pieces,
                                    ch_error *error);
 /* Fills pairs of a vocabulary with scores: every way to cut a piece in two pieces, the best piece first. */

@@ -114,7 +114,7 @@ static bool any_inner_mark(const ch_pieces *pieces) {
   return false;
 }
 
-/* The text that normalization makes of an added token is another one. */
+/* Returns true if normalization changes the text of an added token. */
 static bool changes(const ch_tokenizer *tokenizer, const ch_added_token *token) {
   const unsigned char *begin, *stop, *end = (const unsigned char *)token->content + token->size;
   if (!token->normalized) return false;
@@ -133,7 +133,7 @@ static const char *loss_of_added(const ch_tokenizer *tokenizer) {
   return NULL;
 }
 
-/* At most one token is put before a text and one after it: the beginning and the end. */
+/* Returns true if at most one token is added before a text and one after it: the beginning and the end. */
 static bool surrounds_plainly(const ch_tokenizer *tokenizer) {
   bool before =
       tokenizer->prefix_size == 0 || (tokenizer->prefix_size == 1 && tokenizer->prefix[0] == tokenizer->bos);

@@ -68,7 +68,8 @@ static ch_status damaged(const ch_param *param, ch_error *error) {
                  param->name);
 }
 
-/* F16 ends at 65504, BF16 at 3.39e38: half a step above is rounded down. */
+/* Fails if a value does not fit the type. F16 ends at 65504, BF16 at 3.39e38; half a step above is rounded
+   down. */
 static ch_status check_values(const ch_param *param, const float *values, int64_t count, ch_dtype dtype,
                               ch_error *error) {
   float most = 0;

@@ -28,12 +28,12 @@ typedef struct ch_source {
   void (*close)(void *context);
 } ch_source;
 
-/* Llama weights whose rotary pairs are neighbours, as llama2.c and GGUF store them: the row that corresponds
-   to row `row` of a projection of heads of `size`, where Hugging Face turns row i with row i + size / 2. */
+/* Returns the row of Llama weights in llama2.c and GGUF, whose rotary pairs are neighbours, for row `row` of
+   a projection with heads of `size` in Hugging Face's order, which pairs rows i and i + size / 2. */
 int64_t ch_interleaved_row(int64_t row, int64_t size);
-/* The other way: the row that Hugging Face has where they have `row`. */
+/* Reverses ch_interleaved_row: returns Hugging Face's row for their row `row`. */
 int64_t ch_halved_row(int64_t row, int64_t size);
-/* The shape of a tensor as rows of columns: a vector is one row. */
+/* Returns the shape of a tensor as rows of columns: a vector is one row. */
 void ch_rows_of(const ch_param *param, int64_t *rows, int64_t *columns);
 /* Declares the parameter table of source->config, and dtypes that are all F32. */
 ch_status ch_source_declare(ch_source *source, const char *where, ch_error *error);
@@ -44,8 +44,8 @@ void ch_source_close(ch_source *source);
 ch_status ch_llama2c_open(const char *path, ch_source *source, ch_error *error);
 ch_status ch_gguf_source_open(const char *path, bool vocabulary, ch_source *source, ch_error *error);
 ch_status ch_directory_source_open(const char *path, bool vocabulary, ch_source *source, ch_error *error);
-/* A source of our own tensors with those of its family (config_file/adopted.h): names, fused and transposed
-   matrices. inner and config_json, the family's, are taken over, even on failure. */
+/* Wraps a source of our own tensors as one with those of its family (config_file/adopted.h): names, fused and
+   transposed matrices. Takes over inner and config_json, the family's, even on failure. */
 ch_status ch_family_source_open(ch_source *inner, const char *family, ch_text *config_json, ch_source *source,
                                 ch_error *error);
 /* Opens what `path` turns out to be. tokenizer: a tokenizer.json or tokenizer.bin to use instead of the

@@ -9,7 +9,7 @@
 
 typedef enum ch_image_format { CH_IMAGES_CIFAR10, CH_IMAGES_CIFAR100, CH_IMAGES_IDX } ch_image_format;
 
-/* "CIFAR-10" */
+/* Returns the name of a format: "CIFAR-10". */
 const char *ch_image_format_name(ch_image_format format);
 
 /* Views of the bytes: image i's pixels [channels, size, size] begin at pixels + i * pixel_stride. */

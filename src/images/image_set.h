@@ -33,7 +33,7 @@ void ch_image_set_describe(const ch_image_set *set, ch_image_info *info);
 ch_status ch_image_set_fit(ch_image_set *set, int64_t channels, int64_t size, int64_t classes,
                            ch_error *error);
 
-/* Image `index` of a split: [channels, size, size], and its label. */
+/* Return image `index` of a split, [channels, size, size], and its label. */
 const unsigned char *ch_image_set_pixels(const ch_image_set *set, ch_image_split split, int64_t index);
 int ch_image_set_label(const ch_image_set *set, ch_image_split split, int64_t index);
 

@@ -70,8 +70,8 @@ ch_status ch_copy_tokenizer_files(const char *from, const char *to, ch_error *er
   return status;
 }
 
-/* The list of ids that config.json ends texts with; NULL where it is no list of several. A config.json that
-   is written has room for the first. */
+/* Returns the list of end token ids in config.json, or NULL if it does not have several. A written
+   config.json has room only for the first. */
 static json_t *ends_of(const char *directory) {
   char *path = ch_path_join(directory, "config.json");
   json_t *root = NULL, *ends = NULL;

@@ -34,7 +34,7 @@ ch_status ch_weights_open(const char *directory, const ch_config *config, const 
 void ch_weights_close(ch_weights *weights);
 /* Lets go of mapped memory, as ch_map_forget; what the weights own stays. */
 void ch_weights_forget(const ch_weights *weights, const void *data, size_t bytes);
-/* The first half of that: opens the files and reads their headers; `tensors` stays NULL. */
+/* Opens the files and reads their headers, the first half of loading. `tensors` stays NULL. */
 ch_status ch_weights_find(const char *directory, ch_weights *weights, ch_error *error);
 
 /* Reads a configuration as ch_config_read, and corrects "tie_word_embeddings" by the weights of the

@@ -38,8 +38,8 @@ static void widen(const char *stored, ch_dtype dtype, int64_t n, bool wide, doub
   ch_kernels_best(wide ? CH_F64 : CH_F32)->convert_from(ch_team_here(), n, stored, dtype, out);
 }
 
-/* The largest magnitude of n values of F32; NaN if one is not finite. Magnitudes are in the order of their
-   bits. */
+/* Returns the largest magnitude of n values of F32, or NaN if one is not finite. It compares bits, which have
+   the order of magnitudes. */
 static double largest_of_floats(const float *values, int64_t n) {
   uint32_t most = 0;
   for (int64_t i = 0; i < n; i++) {
@@ -53,7 +53,7 @@ static double largest_of_floats(const float *values, int64_t n) {
   return isfinite(value) ? (double)value : NAN;
 }
 
-/* The largest magnitude of n values, F64 where they are wide and else F32; NaN if one is not finite. */
+/* Returns the largest magnitude of n values, F64 if `wide` and else F32; NaN if one is not finite. */
 static double largest(const double *values, bool wide, int64_t n) {
   double most = 0;
   if (!wide) return largest_of_floats((const float *)(const void *)values, n);
@@ -112,7 +112,7 @@ static ch_status copy_tensor(converter *convert, int index, ch_writer *writer, c
   return CH_OK;
 }
 
-/* Rows are whole blocks, and PIECE of them. */
+/* Converts a tensor piece by piece. Rows are whole blocks, and so is PIECE. */
 static ch_status convert_tensor(converter *convert, int index, ch_dtype dtype, ch_writer *writer,
                                 ch_error *error) {
   const ch_tensor *tensor = &convert->tensors[index];

@@ -21,8 +21,8 @@ typedef struct ch_tensor_place {
   const void *scales;
 } ch_tensor_place;
 
-/* The place of a row of the parameter table in files of config->layout; false where it is that row's own: its
-   name and shape. */
+/* Finds the place of a row of the parameter table in files of config->layout. Returns false if it has the
+   row's own name and shape. */
 bool ch_tensor_place_of(const ch_config *config, const ch_param *param, ch_tensor_place *place);
 /* Returns true if files of config->layout hold a tensor that no model reads: GPT-2's masks. */
 bool ch_tensor_is_ballast(const ch_config *config, const char *name);

@@ -16,7 +16,7 @@ typedef struct ch_alarm {
   int32_t *raisers;     /* [ranks] */
 } ch_alarm;
 
-/* Release with ch_alarm_free. */
+/* Creates an alarm. Release with ch_alarm_free. */
 ch_status ch_alarm_create(ch_alarm *alarm, ch_rank_group *ranks, int tag, ch_error *error);
 void ch_alarm_free(ch_alarm *alarm);
 void ch_alarm_reset(ch_alarm *alarm);
@@ -24,7 +24,8 @@ void ch_alarm_reset(ch_alarm *alarm);
 void ch_alarm_raise(ch_alarm *alarm);
 /* Returns true if another rank has raised it. */
 bool ch_alarm_rings(ch_alarm *alarm);
-/* ch_agree on the status of all ranks. Aborting because another rank failed does not count as this rank's failure. */
+/* Agrees on the status of all ranks. Aborting because another rank failed does not count as this rank's
+   failure. */
 ch_status ch_alarm_agree(ch_alarm *alarm, ch_status status, ch_error *error);
 
 #endif

@@ -25,7 +25,7 @@ typedef enum ch_template_dialect {
   CH_TEMPLATE_CHAT
 } ch_template_dialect;
 
-/* `where` names the template in messages. *template is the caller's; NULL on failure. */
+/* Parses a template. `where` names it in messages. *template belongs to the caller; NULL on failure. */
 ch_status ch_template_parse(const char *text, ch_template_dialect dialect, const char *where,
                             ch_template **template, ch_error *error);
 void ch_template_free(ch_template *template);

@@ -68,7 +68,7 @@ static pcre2_code *compiled(ch_template_scope *scope, const char *pattern, ch_er
   return code;
 }
 
-/* "\1" -> "${1}", "$" -> "$$". */
+/* Writes a replacement for PCRE2: "\1" becomes "${1}", "$" becomes "$$". */
 static void put_replacement(ch_text *text, const char *replacement) {
   for (const char *p = replacement; *p; p++) {
     if (*p == '\\' && isdigit((unsigned char)p[1]))
@@ -166,8 +166,8 @@ json_t *ch_template_regex(ch_template_scope *scope, const json_t *text, const ch
 
 /* --- all matches ---------------------------------------------------------------------------------------- */
 
-/* A match as re.findall gives it, where it gives a text: the whole match, or the one group. Of several groups
-   the first that is not empty, as the harness's filter does; NULL when all are empty. */
+/* Returns a match like re.findall: the whole match, or the one group. Of several groups it is the first that
+   is not empty, as in the harness's filter; NULL if all are empty. */
 static json_t *matched(const char *text, const PCRE2_SIZE *places, uint32_t groups) {
   uint32_t first = groups > 0, last = groups > 0 ? groups : 0;
   for (uint32_t g = first; g <= last; g++) {

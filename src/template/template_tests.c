@@ -68,7 +68,7 @@ static int test_order(const ch_template_call *c, const json_t *other) {
   return (equal && order == 0) || (kind == 'l' ? order < 0 : order > 0);
 }
 
-/* value in other, as the operator. */
+/* Tests value in other, like the operator. */
 static int test_in(const ch_template_call *c, const json_t *other) {
   if (json_is_string(other) && json_is_string(c->self))
     return strstr(json_string_value(other), json_string_value(c->self)) != NULL;
