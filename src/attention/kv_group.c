@@ -8,8 +8,8 @@
 
 #include "attention/mechanism.h"
 
-/* Projections, norms and modules on the way from x to keys and values; a name ends there or continues behind
-   a dot. */
+/* Projections, norms and modules on the way from x to keys and values. A name ends there or continues after a
+   dot. */
 static const char *const of_writer[] = {
     "k_proj",         "v_proj",    "kv_proj", "k_rope_proj", "kv_a_proj_with_mqa",
     "kv_a_layernorm", "kv_b_proj", "k_norm",  "k_mix",       "v_mix",

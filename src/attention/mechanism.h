@@ -56,17 +56,19 @@ typedef struct ch_builder {
   ch_node **leaves; /* [params->count] parameter leaves created so far */
   bool trainable;
   bool causal; /* a token sees only the tokens before it; otherwise all of its sequence (an encoder) */
-  /* tokens of a sequence for which layers that slide keep a ring; 0: they keep all tokens */
+  /* tokens of a sequence for which layers that slide have a ring; 0: they store all tokens */
   int64_t capacity;
   int64_t context;      /* tokens that the text may have which this run is a part of, longrope's choice */
   bool cached;          /* states go through the cache: decoding and cached prefill */
   ch_cache_types cache; /* what that cache stores */
   bool gates_known;     /* the cache holds the gates of all ids already */
   bool expand_gates; /* expand gated latents token by token, even where tokens of one id could be grouped */
-  int table_shares;  /* more than 1: so many processes have some columns of each gate's lookup table */
+  int table_shares;  /* more than 1: each of this many processes has some columns of each gate's lookup table
+                        */
   ch_node *document_start; /* NULL: attention crosses document boundaries */
   int layer;
-  /* Part by part, what the last layer that writes it wrote: as it is read, and as it was before the cache. */
+  /* The parts that the last writing layer wrote: in the form that is read, and in the form before the
+     cache. */
   ch_node *states[CH_MAX_STATE_PARTS], *written[CH_MAX_STATE_PARTS];
   struct ch_angles **angles; /* created so far, for all copies of this builder */
 } ch_builder;
@@ -125,8 +127,8 @@ typedef struct ch_mechanism {
   /* Fills the rows of projections that linear modules follow directly, so that the modules can be folded into
      the weights; returns how many. NULL: nothing can be folded. */
   int (*rows)(const ch_config *config, ch_state_rows made[CH_MAX_STATE_ROWS]);
-  /* How many tokens a pass over a long prompt should have, for a mechanism whose passes each do work over the
-     whole cache; or NULL. */
+  /* The number of tokens that a pass over a long prompt should have, for mechanisms with work over the whole
+     cache in every pass; or NULL. */
   int64_t (*long_pass)(const ch_config *config);
   /* Per layer: heads x rank of a head's query-key map, and the width of the latent space that heads share. */
   int64_t (*total_effective_rank)(const ch_config *config);

@@ -122,7 +122,7 @@ int64_t ch_mla_apart_expanding(const ch_config *config) {
   return expanding(config, CH_ON_K) + expanding(config, CH_ON_V);
 }
 
-/* Returns true if the latents of keys, or of values, are read as they are: if that needs fewer multiply-adds
+/* Returns true if latents of keys, or of values, are attended to directly: if that needs fewer multiply-adds
    than expanding them once for all queries of the pass. */
 static bool is_absorbed(const ch_builder *builder, unsigned on) {
   sizes s = mla_apart_sizes_of(builder->config);

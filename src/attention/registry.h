@@ -26,7 +26,8 @@ ch_status ch_list_projections(const ch_config *config, ch_projection_shapes *sha
 ch_status ch_check_shared_projections(const ch_config *config, const char *where, ch_error *error);
 /* Elements that one token leaves in the cache, all layers together: the width of its states. */
 int64_t ch_state_elements(const ch_config *config);
-/* Elements in the cache of a sequence after so many tokens; a layer with a window holds at most its ring. */
+/* Returns the elements in the cache of a sequence with `tokens` tokens. A layer with a window holds at most
+   its ring. */
 int64_t ch_state_elements_at(const ch_config *config, int64_t tokens);
 int64_t ch_state_bytes_at(const ch_config *config, const ch_cache_types *types, int64_t tokens);
 /* Returns the bytes of ch_fixed_state_elements. They are F32 in every cache. */

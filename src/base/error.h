@@ -32,7 +32,7 @@ ch_status ch_fail_in(ch_error *error, const char *prefix);
     if (ch_try_status != CH_OK) return ch_try_status;                                                        \
   } while (0)
 
-/* As CH_TRY, for functions with something to release: jumps to the label `done` with `status` set. */
+/* Like CH_TRY, for functions that must release memory: jumps to the label `done` with `status` set. */
 #define CH_TRY_GOTO(call)                                                                                    \
   do {                                                                                                       \
     status = (call);                                                                                         \

@@ -26,7 +26,7 @@
 /* Returns true if an entry is one of `names` (NULL-terminated), or a leftover of one from a killed program:
    "model.safetensors.tmp.4711". */
 bool ch_is_one_of(const char *const *names, const char *entry);
-/* Removes what killed programs left of `names`. Only for a directory that nobody else writes to. */
+/* Removes leftovers of `names` from killed programs. Only for a directory without other writers. */
 void ch_remove_leftovers(const char *directory, const char *const *names);
 /* Returns true if a directory can be listed and has no entry. */
 bool ch_holds_nothing(const char *directory);

@@ -8,9 +8,9 @@
 #include "base/error.h"
 #include "base/text.h"
 
-/* Makes a copy of a JSON text in which whole numbers beyond 64 bits are real ones, and NaN, Infinity and
-   -Infinity are strings: Python writes both, and a key that nobody reads may have them. Returns false,
-   without a copy, where the text has neither. */
+/* Copies a JSON text, with whole numbers beyond 64 bits as real ones, and NaN, Infinity and -Infinity as
+   strings. Python writes both, and keys that this library does not read may have them. Returns false, without
+   a copy, if the text has neither. */
 bool ch_json_tolerate(const char *text, size_t size, ch_text *copy);
 
 /* Parses `size` bytes whose root must be an object, with what ch_json_tolerate changes. Duplicate keys,

@@ -61,10 +61,11 @@ typedef enum ch_qk_norm_over { CH_QK_NORM_HEAD, CH_QK_NORM_ALL } ch_qk_norm_over
 typedef enum ch_gate_op { CH_GATE_MULTIPLY, CH_GATE_ADD } ch_gate_op;
 /* The tensors that layers of a group of mla share: all that make keys and values, or the latent's alone. */
 typedef enum ch_group_shares { CH_GROUP_SHARES_ALL, CH_GROUP_SHARES_LATENT } ch_group_shares;
-/* Where TPA's factors over heads come from: each token, or parameters. */
+/* The source of TPA's factors over heads: each token, or parameters. */
 typedef enum ch_a_factors { CH_FACTORS_CONTEXTUAL, CH_FACTORS_FIXED } ch_a_factors;
 typedef enum ch_diff_lambda { CH_DIFF_REPARAMETERIZED, CH_DIFF_PER_PAIR } ch_diff_lambda;
-/* How MFA-KR makes values of keys: the mechanism, and the steps on the way to it (MFA, Table 5). */
+/* The step that MFA-KR uses to compute values from keys: the mechanism, and the steps on the way to it (MFA,
+   Table 5). */
 typedef enum ch_value_reuse {
   CH_REUSE_GATED,      /* k + alpha * N k */
   CH_REUSE_RESIDUAL,   /* k + N k */
@@ -78,7 +79,7 @@ typedef enum ch_knocking_type {
   CH_KNOCKING_GATE
 } ch_knocking_type;
 
-/* How the maps of knocking start. "diagonal" is the paper's word for the identity: both start alike. */
+/* The start of the knocking maps. "diagonal" is the paper's word for the identity. */
 typedef enum ch_knocking_init {
   CH_KNOCKING_DIAGONAL,
   CH_KNOCKING_IDENTITY,
@@ -168,7 +169,7 @@ typedef struct ch_linear_attention {
   bool negative_eigenvalues;        /* steps are between 0 and 2, not 1 */
 } ch_linear_attention;
 
-/* Where the matrices of projections come from (attention/weight_source.h); NONE: every layer has its own. */
+/* The source of the matrices of projections (attention/weight_source.h); NONE: every layer has its own. */
 typedef enum ch_sharing_type {
   CH_SHARING_NONE,
   CH_SHARING_MASA,
@@ -197,10 +198,10 @@ typedef struct ch_sharing {
   int group_count; /* 0: all layers are one group, and no tensor is named after it */
 } ch_sharing;
 
-/* How training balances the loads of experts. */
+/* The way in which training balances the loads of experts. */
 typedef enum ch_balance { CH_BALANCE_AUX, CH_BALANCE_LOSS_FREE, CH_BALANCE_NONE } ch_balance;
 
-/* How far a step moves the bias of loss-free balancing: each by the same, or by its share of the
+/* The distance by which a step moves the bias of loss-free balancing: equal for all, or in proportion to the
    imbalance. */
 typedef enum ch_balance_update { CH_BALANCE_SIGN, CH_BALANCE_RMS } ch_balance_update;
 

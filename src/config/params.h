@@ -39,7 +39,7 @@ typedef enum ch_param_role {
   CH_PARAM_VECTOR,       /* gains, biases and other vectors */
   CH_PARAM_HIDDEN,       /* a matrix [out, in] that multiplies hidden states, or atoms [S, out, in] of such */
   CH_PARAM_RESIDUAL,     /* as CH_PARAM_HIDDEN, and its products are added to the residual stream */
-  CH_PARAM_GATE,         /* a hidden matrix behind a lookup table; its products multiply hidden states */
+  CH_PARAM_GATE,         /* a hidden matrix after a lookup table; its products multiply hidden states */
   CH_PARAM_LOOKUP,       /* rows that begin the residual stream, looked up by a token or a place */
   CH_PARAM_TABLE,        /* other rows that are looked up, and go through a matrix */
   CH_PARAM_HEAD,         /* rows that make logits */
@@ -61,7 +61,7 @@ typedef struct ch_param {
   ch_param_role role;
   /* one of two matrices whose product, without a norm between them, does what a dense one does */
   bool factor;
-  double input_scale;     /* what it multiplies is so many times the unit; 0: 1 */
+  double input_scale;     /* the size of its inputs relative to the unit; 0: 1 */
   double lr_factor;       /* its learning rate is the run's times this */
   bool decay;             /* weight decay applies (matrices only) */
   bool decay_to_identity; /* it pulls to the identity matrix (each of them, with rank 3) instead of zero */

@@ -373,7 +373,7 @@ static ch_status take_window(const json_t *root, const ch_adopted_family *of, co
 
 /* --- families ------------------------------------------------------------------------------------------- */
 
-/* Says that a key asks for what only this value of it gives. */
+/* Fails because a key has another value than `needed`. */
 static ch_status refuse(const json_t *root, const char *key, const char *needed, const char *where,
                         ch_error *error) {
   char shown[80];

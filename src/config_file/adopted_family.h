@@ -14,7 +14,7 @@ typedef struct ch_adopted_family {
   bool gated;
   double partial_rotary_factor; /* the class's default; 0: all dims turn, whatever the file says */
   bool window_by_layer;         /* only some of its layers have a window: those that layer_types lists, */
-  int64_t every;                /* else all but every so many-th; 0: those that do not turn, */
+  int64_t every;                /* else all but every `every`-th; 0: those that do not turn, */
   bool window_asked;            /* and only with use_sliding_window */
   int64_t window;               /* how long it is, if the file does not say */
   double local_theta; /* layers with a window turn without the scaling of the others and by this base, */

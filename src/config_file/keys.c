@@ -216,7 +216,7 @@ static void put_value(const ch_config_key *key, double value, ch_text *json) {
 
 /* --- reading -------------------------------------------------------------------------------------------- */
 
-/* Where a key is, for messages about it. */
+/* The place of a key, for messages about it. */
 typedef struct place {
   const char *where, *prefix;
   int files;
@@ -284,8 +284,7 @@ static bool read_scalar(const ch_config_key *key, const json_t *json, int files,
   }
 }
 
-/* Sets a NAME; configurations are compared as bytes, so nothing of a longer name stays behind a shorter
-   one. */
+/* Sets a NAME and clears the bytes after it, because configurations are compared as bytes. */
 static void store_name(const ch_config_key *key, const char *name, ch_config *config) {
   char *member = (char *)config + key->offset;
   memset(member, 0, CH_NAME_SIZE);

@@ -58,8 +58,8 @@ typedef struct ch_config_key {
 extern const ch_config_key ch_config_keys[];
 extern const int ch_config_key_count;
 
-/* Reads the rows of `group` from `object` into config, nested objects too; absent keys leave their member as
-   it is. `prefix` comes before a key in messages ("" or "attention."). strict: an unknown key is an
+/* Reads the rows of `group` from `object` into config, nested objects too. Absent keys leave their member
+   unchanged. `prefix` comes before a key in messages ("" or "attention."). strict: an unknown key is an
    error; else it is ignored. */
 ch_status ch_config_read_group(const json_t *object, const char *group, const char *prefix, int files,
                                bool strict, const char *where, ch_config *config, ch_error *error);

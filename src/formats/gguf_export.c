@@ -387,7 +387,7 @@ static void encode(const gguf_output *w, ch_block_type type, int64_t count) {
                         w->stored);
 }
 
-/* Copies rows from `first` on of a block-quantised matrix, as they are, into w->stored. */
+/* Copies rows from `first` on of a block-quantised matrix into w->stored. */
 static void gather_blocks(const gguf_output *w, const ch_tensor *tensor, bool turned, int64_t first,
                           int64_t rows, int64_t columns) {
   size_t bytes = ch_dtype_bytes(tensor->dtype, columns);

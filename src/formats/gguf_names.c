@@ -19,7 +19,7 @@ static const struct {
              {"pre_feedforward_layernorm", "ffn_norm"},
              {"post_feedforward_layernorm", "post_ffw_norm"}};
 
-/* Behind "model.layers.N." and "blk.N."; ".weight" and ".bias" stay what they are. */
+/* Names after "model.layers.N." and "blk.N."; ".weight" and ".bias" do not change. */
 static const struct {
   const char *ours, *gguf;
 } inside[] = {{"input_layernorm", "attn_norm"},

@@ -21,7 +21,7 @@ typedef struct gguf_source {
     int64_t first;   /* element of the tensor that is the matrix's first, */
     int64_t whole;   /* and rows of a tensor of several matrices; 0: it is one */
     int expert;      /* of a stack of matrices, else -1 */
-    int64_t turned;  /* rows of a head whose rows are in interleaved order; 0: as they are */
+    int64_t turned;  /* rows of a head whose rows are in interleaved order; 0: not interleaved */
   } * places;        /* [params.count] */
 } gguf_source;
 

@@ -56,7 +56,7 @@ typedef struct checkpoint {
   int64_t head_size; /* rows of a head */
   struct place {
     const unsigned char *data;
-    bool grouped, turned; /* 8-bit with scales behind; rows in interleaved order */
+    bool grouped, turned; /* 8-bit, followed by scales; rows in interleaved order */
   } * places;             /* [params.count] */
 } checkpoint;
 

@@ -28,7 +28,8 @@ typedef struct ch_piece_pair {
   int32_t left, right;
 } ch_piece_pair;
 
-/* How a byte-level vocabulary cuts text into words; rows of a table by GGUF's "tokenizer.ggml.pre". */
+/* The rule by which a byte-level vocabulary cuts text into words; rows of a table by GGUF's
+   "tokenizer.ggml.pre". */
 typedef struct ch_word_rule {
   const char *const *names;    /* of GGUF, the one to write first, NULL-terminated */
   const char *const *patterns; /* cut one after the other, NULL-terminated */
@@ -49,7 +50,7 @@ typedef struct ch_pieces {
   int32_t begin, end, unknown, padding; /* ids, or -1 */
   bool add_begin, add_end;
   const char *loss; /* what the other format cannot say, as the end of a sentence; NULL: nothing */
-  void *owned;      /* memory of texts that are nobody else's, or NULL */
+  void *owned;      /* memory of texts that belong to nothing else, or NULL */
 } ch_pieces;
 
 /* Returns the rule of this name, or NULL. */

@@ -29,7 +29,7 @@ static bool is_type(const ch_config *c, const char *type) {
   return strcmp(c->attention.type, type) == 0;
 }
 
-/* Returns true if latents are read as they are when there is one query. */
+/* Returns true if latents are attended to directly when there is one query. */
 static bool absorbs(const ch_config *c) {
   return is_type(c, "mla") && c->attention.kv_lora_rank && !c->attention.gate_embedding_dim &&
          !c->attention.qk_norm && !ch_is_knocked(c, CH_ON_K) && !ch_is_knocked(c, CH_ON_V);

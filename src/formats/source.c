@@ -88,7 +88,7 @@ static ch_status check_values(const ch_param *param, const float *values, int64_
   return CH_OK;
 }
 
-/* Copies blocks as they are stored, after a check of the values they encode. */
+/* Copies blocks unchanged, after a check of the values they encode. */
 static ch_status take_blocks(conversion *w, int index, int64_t first, int64_t rows, int64_t count,
                              ch_error *error) {
   CH_TRY(w->source->blocks(w->source, index, first, rows, w->stored, error));

@@ -98,21 +98,21 @@ ch_status ch_cache_create(const ch_cache_shape *shape, ch_cache **cache, ch_erro
 void ch_cache_free(ch_cache *cache);
 /* The functions below write and copy what the cache stores; others read it through its views. Widths are
    those of the part, rows are of the kernels' type. */
-/* Announces a pass over `count` tokens of every sequence: sets rows_before and places. One token is written
-   to the rings and read there; several are read behind a copy of the rows that their first one sees
+/* Begins a pass over `count` tokens of every sequence: sets rows_before and places. One token is written to
+   the rings and read there. Several are read after a copy of the rows that their first one sees
    (ch_cache_stage). */
 void ch_cache_begin(ch_cache *cache, int64_t count);
 /* Returns the most rows that a stage of `count` tokens has, for sequences of `capacity`. */
 int64_t ch_stage_rows(int64_t window, int64_t sinks, int64_t capacity, int64_t count);
-/* Makes the rows of a sequence that a pass over x [count, width] sees, in `stage`: rows_before of them from
-   the ring of such a part, then those of x; and writes the last of x to the ring. */
+/* Writes the rows of a sequence that a pass over x [count, width] sees to `stage`: rows_before of them from
+   the ring of such a part, then those of x. Also writes the last of x to the ring. */
 void ch_cache_stage(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer,
                     int part, int64_t sequence, int64_t count, int64_t width, const void *x, void *stage);
 /* Appends x [count, width] after the tokens that the sequence holds; the length does not change. */
 void ch_cache_append(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer,
                      int part, int64_t sequence, int64_t count, int64_t width, const void *x);
-/* Writes row r of x [count, width] as the row of ids[r] (the host's), of a part by id; and reads `width`
-   columns from `first` on of the rows of such ids, as they are stored. */
+/* ch_cache_put_by_id writes row r of x [count, width] as the row of ids[r] (the host's) of a part by id.
+   ch_cache_get_by_id reads `width` columns from `first` on of the rows of such ids, in stored form. */
 void ch_cache_put_by_id(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer,
                         int part, int64_t count, const int32_t *ids, int64_t width, const void *x);
 void ch_cache_get_by_id(const ch_cache *cache, int layer, int part, int64_t count, const int32_t *ids,

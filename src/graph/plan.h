@@ -97,7 +97,7 @@ const ch_gradient_sum *ch_plan_gradient_sums(const ch_plan *plan, int *count);
 struct ch_run {
   const ch_kernels *kernels;
   ch_team *team;         /* as many threads as the plan was created for */
-  ch_governor *governor; /* sets team->workers step by step; NULL: they stay as they are */
+  ch_governor *governor; /* sets team->workers before each step; NULL: they do not change */
   ch_gemm *gemm;
   ch_workspace *workspace;
   const ch_tensor *params; /* [parameters] values */

@@ -78,7 +78,7 @@ static void read_slices(ch_stream *stream) {
   stream->end[CH_STREAM_KEY_TAILS] = slice_of(node, 1);
 }
 
-/* Returns true if block-quantised states can be tiles as they are. */
+/* Returns true if block-quantised states can be tiles without conversion. */
 static bool are_whole_blocks(const ch_stream *stream, const ch_node *node) {
   if (!block_quantised(node)) return false;
   for (int n = 0; n < stream->nodes; n++)
@@ -208,8 +208,8 @@ static ch_stream_value made_dense(const ch_run *run, const ch_stream_value *valu
   return (ch_stream_value){space, dtype, wanted.count, wanted};
 }
 
-/* How the values of a span are computed: the columns of every node; whether block-quantised states may stay
-   as they are; many tokens by all threads, or a few by one. */
+/* The computation of the values of a span: the columns of every node; whether block-quantised states may
+   remain blocks; whether all threads compute many tokens, or one thread a few. */
 typedef struct tile_job {
   const ch_stream *stream;
   int64_t count;

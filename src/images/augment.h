@@ -8,7 +8,8 @@
 
 typedef struct ch_augmentation {
   bool flip; /* every second image is mirrored, left to right */
-  /* images are cut out of ones with so many black pixels around, anywhere: shifted by as many at most */
+  /* an image is cut at a random place from one with this many black pixels around it: it moves by at most as
+     many */
   int64_t crop;
 } ch_augmentation;
 

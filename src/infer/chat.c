@@ -22,7 +22,7 @@ struct ch_chat {
 static const char OPEN[] = "\xef\xb7\x90", CLOSE[] = "\xef\xb7\x91"; /* U+FDD0, U+FDD1 */
 enum { MARK = sizeof OPEN - 1 };
 
-/* The spellings behind marks. */
+/* The spellings that marks replace. */
 typedef struct spellings {
   ch_prompt_part *list; /* [count] parts of contents */
   size_t count, capacity;
@@ -152,7 +152,7 @@ static void put_marked(const ch_chat *chat, const ch_message *message, ch_text *
   }
 }
 
-/* Where the last content ends; the space shows whether the template trims. */
+/* Marks the end of the last content. The space shows whether the template trims. */
 static const char END_MARK[] = "\xef\xb7\x90"
                                "end"
                                "\xef\xb7\x91 ";

@@ -9,7 +9,7 @@
 #include "infer/session.h"
 #include "text/text_stream.h"
 
-/* How rounds are arranged. */
+/* The arrangement of rounds. */
 typedef struct ch_generation_manner {
   /* tokens of a prompt that a round reads; 0: all prompts that have a place are read before a step */
   int64_t chunk;

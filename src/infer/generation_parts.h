@@ -31,7 +31,7 @@ typedef struct ch_queued_request {
 
 enum { CH_CHOICE_OPEN, CH_CHOICE_CANCELLED, CH_CHOICE_OVER };
 
-/* How often a choice wrote a token. */
+/* The number of times that a choice wrote a token. */
 typedef struct ch_token_count {
   int32_t token, count;
 } ch_token_count;

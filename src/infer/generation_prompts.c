@@ -218,7 +218,7 @@ static ch_text_place *best_beginning(const ch_generation *g, const ch_queued_req
   for (int64_t i = 0; i < g->count; i++) {
     ch_text_place *p = &g->places[i];
     const int64_t same = common(g, p, r->prompt);
-    /* Of equal ones one that is free and holds nothing else is truncated in place. */
+    /* Among equal ones, a free one that holds nothing else is truncated in place. */
     if (same > *length || (same && same == *length && !p->request && p->kept_count == same)) {
       best = p;
       *length = same;

@@ -163,14 +163,14 @@ static ch_status check_tokens(const ch_session *session, int64_t first, int64_t 
   return CH_OK;
 }
 
-/* How far a feed is: passes of a large model take minutes, so the progress callback is called within them
-   too. */
+/* The progress of a feed. Passes of a large model take minutes, so the progress callback is also called
+   during them. */
 typedef struct feed_state {
   const ch_session *session;   /* whose callback is called, if it has one */
   int64_t done, length, total; /* tokens per sequence: before this pass, of this pass, of the text */
   ch_head head;                /* of the passes */
   double share;                /* of this pass */
-  double first_question;       /* of ch_clock: a short pass asks only when it is over */
+  double first_question;       /* of ch_clock: a short pass calls back only at its end */
 } feed_state;
 
 static const double SHORT_PASS = 0.05;

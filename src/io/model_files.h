@@ -17,7 +17,7 @@ typedef struct ch_weights {
 
 /* The purpose for which the caller opens the weights. */
 typedef enum ch_weights_mode {
-  /* inference: matrices stay mapped as they are stored; vectors (and always_real ones) are F32 */
+  /* inference: matrices stay mapped in their stored type; vectors (and always_real ones) are F32 */
   CH_WEIGHTS_MAPPED,
   CH_WEIGHTS_F32, /* everything F32 (mapped where it already is) */
   CH_WEIGHTS_F64  /* everything double: the reference path */
@@ -62,7 +62,7 @@ ch_status ch_weights_write(const char *directory, const ch_params *params, const
    of all: a directory without it is no model. */
 ch_status ch_config_store(const char *directory, const ch_config *config, ch_error *error);
 typedef struct ch_model_writing {
-  const ch_weights *read; /* mappings that tensors may be in, released as they are written; or NULL */
+  const ch_weights *read; /* mappings that may hold tensors; their pages are released once written. Or NULL */
   ch_status (*step)(void *context, const char *what, double done, double total,
                     ch_error *error); /* bytes; not CH_OK ends the writing with it; or NULL */
   void *context;

@@ -86,8 +86,8 @@ static ch_status bad_tensor(const reader *r, const char *name, const char *forma
                  ch_json_quote(name, quoted, sizeof quoted), what);
 }
 
-/* Types that the format has and no model of ours. A file with a tensor of such a type is read, for the tensor
-   may be one that nobody needs. */
+/* Types of the format that no model of ours has. A file with a tensor of such a type is accepted, because the
+   model may not need the tensor. */
 static const struct foreign {
   const char *name;
   int bits;

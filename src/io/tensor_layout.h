@@ -7,13 +7,13 @@
 #include "config/params.h"
 #include "io/tensor_names.h"
 
-/* Where a tensor is: rows [first, first + its own) of a tensor [rows, ...], or those columns of a tensor
+/* The place of a tensor: rows [first, first + its own) of a tensor [rows, ...], or those columns of a tensor
    [..., rows]. A vector is one column. */
 typedef struct ch_tensor_place {
   char name[CH_TENSOR_NAME_SIZE];
   int64_t first, rows;
   bool transposed;
-  int64_t step; /* only every so many-th of those columns; 0: all */
+  int64_t step; /* distance between two of those columns; 0: adjacent */
   /* the tensor is the expert's of one of all experts, [experts, ...]; 0: it is not */
   int64_t experts, expert;
   bool plus_one; /* the file has the differences from 1 */

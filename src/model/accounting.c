@@ -53,8 +53,8 @@ void ch_account_parameters(const ch_config *config, const ch_params *params, ch_
     account->parameters_active -= experts / config->moe.experts * (config->moe.experts - config->moe.active);
 }
 
-/* Returns the name of the node's weight: a parameter among its inputs, or behind an input that does not
-   depend on tokens. */
+/* Returns the name of the node's weight: a parameter among its inputs, or among the inputs of one that does
+   not depend on tokens. */
 static const char *weight_name(const ch_node *node, const bool *moves) {
   for (int i = 0; i < node->inputs; i++) {
     const ch_node *in = node->in[i];

@@ -28,7 +28,7 @@ bool ch_materialise_changes(const ch_config *config, const ch_params *params, ch
   return sharing->type != CH_SHARING_NONE || ch_count_residuals(params) > 0;
 }
 
-/* Returns true if a graph asks for the whole product of a projection's factors:
+/* Returns true if a graph reads the whole product of a projection's factors:
    "model.layers.0.self_attn.{name}.b.weight". */
 static bool asks_for_product(const ch_graph *graph, const char *name) {
   char factor[80];

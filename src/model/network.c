@@ -8,7 +8,7 @@
 
 const char ch_ffn_swiglu[] = "silu";
 
-/* As Hugging Face's models use these names: "silu" with a gate, "gelu", "relu" and "relu2" without. */
+/* Hugging Face's meaning of these names: "silu" with a gate, "gelu", "relu" and "relu2" without. */
 static const ch_ffn_kind kinds[] = {
     {ch_ffn_swiglu, "SwiGLU", .gated = true, .gate = ch_op_swiglu},
     {"gelu", "GELU", .activation = ch_op_gelu},

@@ -29,8 +29,7 @@ typedef struct ch_engine {
    parameter for it. */
 ch_status ch_engine_init(ch_engine *engine, ch_dtype dtype, ch_error *error);
 ch_status ch_engine_init_threads(ch_engine *engine, ch_dtype dtype, int threads, ch_error *error);
-/* Initialises an engine that computes in the host's memory, for work that reads values as they are
-   computed. */
+/* Initialises an engine that computes in the host's memory, for work that reads values during a run. */
 ch_status ch_engine_init_host(ch_engine *engine, ch_dtype dtype, ch_error *error);
 void ch_engine_free(ch_engine *engine);
 /* Sets callbacks for the engine's runs. A run ends with CH_ERROR_INTERRUPTED when `stop` (or NULL) returns

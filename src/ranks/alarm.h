@@ -9,7 +9,7 @@
 #include "ranks/ranks.h"
 
 typedef struct ch_alarm {
-  ch_rank_group *ranks; /* NULL: nobody to tell */
+  ch_rank_group *ranks; /* NULL: there are no other ranks */
   int tag;              /* of its messages, and of no others */
   bool raised, heard;   /* by this rank, and of another one */
   ch_transfer *out;     /* [ranks] */

@@ -11,7 +11,7 @@
 #include "ranks/launch.h"
 #include "ranks/ranks.h"
 
-/* Where the build or the installation put the module; "" in a build without MPI. */
+/* The place where the build or the installation put the module; "" in a build without MPI. */
 #ifndef CH_MPI_MODULE_DIRECTORY
 #define CH_MPI_MODULE_DIRECTORY ""
 #endif

@@ -4,7 +4,7 @@
 
 #include <crosshead/ranks.h>
 
-/* The functions behind ch_ranks_join, ch_ranks_over_sockets and ch_ranks_expected_rank of
+/* These functions implement ch_ranks_join, ch_ranks_over_sockets and ch_ranks_expected_rank of
    <crosshead/ranks.h>. */
 ch_status ch_join_ranks(ch_rank_group **ranks, ch_error *error);
 ch_status ch_connect_ranks(int rank, int count, const int *sockets, ch_rank_group **ranks, ch_error *error);

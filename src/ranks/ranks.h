@@ -11,8 +11,8 @@
 #include "base/progress.h"
 #include "ranks/transport.h"
 
-/* The functions behind ch_ranks_rank, ch_ranks_count and ch_ranks_leave of <crosshead/ranks.h>, and among the
-   functions that every rank calls those behind ch_ranks_agree and ch_ranks_largest. */
+/* These functions implement ch_ranks_rank, ch_ranks_count and ch_ranks_leave of <crosshead/ranks.h>; those
+   for all ranks also implement ch_ranks_agree and ch_ranks_largest. */
 int ch_own_rank(const ch_rank_group *ranks);
 int ch_rank_count(const ch_rank_group *ranks);
 void ch_close_ranks(ch_rank_group *ranks);

@@ -24,7 +24,7 @@ enum { OPENAI = CH_COMPLETION | CH_CHAT, ALL = OPENAI | CH_NATIVE };
 static const double boundless = 9.3e18;
 
 #define AT(member) offsetof(ch_request_fields, member)
-/* Where two fields set the same member, the later row wins. */
+/* If two fields set one member, the later row wins. */
 static const field known_fields[] = {
     {"max_tokens", FIELD_WHOLE, AT(max_tokens), -1, boundless, ALL},
     {"max_completion_tokens", FIELD_WHOLE, AT(max_tokens), -1, boundless, OPENAI},

@@ -15,7 +15,7 @@
 
 typedef struct ch_template ch_template;
 
-/* How the program that a template was written for sets up Jinja. */
+/* The settings of Jinja in the program that a template was written for. */
 typedef enum ch_template_dialect {
   /* lm-evaluation-harness: undefined fields are errors, all white space stays, tojson escapes HTML. */
   CH_TEMPLATE_TASK,

@@ -45,7 +45,7 @@ static ch_expression *literal(parser *p, json_t *value) {
   return e;
 }
 
-/* Python's escapes of one character; others, as "\d", stay as they are written. */
+/* Python's escapes of one character. Others, like "\d", are not changed. */
 static const char escapes[][2] = {{'n', '\n'}, {'t', '\t'}, {'r', '\r'},  {'b', '\b'},  {'f', '\f'},
                                   {'v', '\v'}, {'a', '\a'}, {'\\', '\\'}, {'\'', '\''}, {'"', '"'}};
 

@@ -38,8 +38,8 @@ static const char *strip_left(const char *from, const char *to) {
   return from;
 }
 
-/* Moves behind closing brackets that end at p->at and the white space that belongs to them. `sign`: before
-   the brackets, '-', '+' or 0. A line break after a block or comment is removed in chat templates. */
+/* Moves past closing brackets that end at p->at and the white space that belongs to them. `sign`: before the
+   brackets, '-', '+' or 0. A line break after a block or comment is removed in chat templates. */
 static void finish_brackets(parser *p, char sign, bool block) {
   if (sign == '-')
     p->at = strip_left(p->at, p->end);
@@ -47,7 +47,7 @@ static void finish_brackets(parser *p, char sign, bool block) {
     p->at++;
 }
 
-/* Expects the closing brackets. `block`: a line break behind them is removed in chat templates. */
+/* Expects the closing brackets. `block`: a line break after them is removed in chat templates. */
 static void close_as(parser *p, const char *closing, bool block) {
   if (p->status != CH_OK) return;
   char sign = ch_template_take(p, "-") ? '-' : ch_template_take(p, "+") ? '+' : 0;

@@ -95,7 +95,7 @@ void *ch_template_fail(ch_template_parser *p, const char *what);
 void *ch_template_allocate(ch_template_parser *p, size_t size);
 /* Counts a level of recursion. After true the caller must decrement p->depth. */
 bool ch_template_enter(ch_template_parser *p, const char *what);
-/* Skips white space; if the word or sign `what` is next, moves behind it and returns true. */
+/* Skips white space; if the word or sign `what` is next, moves past it and returns true. */
 bool ch_template_take(ch_template_parser *p, const char *what);
 bool ch_template_need(ch_template_parser *p, const char *what);
 /* Reads a name into the arena. */

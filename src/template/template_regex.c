@@ -129,7 +129,7 @@ static int substitute(const pcre2_code *code, const json_t *text, const ch_text 
   uint32_t options = PCRE2_SUBSTITUTE_GLOBAL | PCRE2_SUBSTITUTE_OVERFLOW_LENGTH;
   pcre2_match_context *context = limited(code, json_string_length(text), w);
   if (!context) return number;
-  /* Where the text did not fit, `size` says what would be enough. */
+  /* If the text did not fit, `size` is the size that it needs. */
   for (int tries = 0; tries < 2 && number == PCRE2_ERROR_NOMEMORY && ch_template_fits(room, w->error);
        tries++) {
     ch_text_free(result);
@@ -194,7 +194,7 @@ static int find_all(const pcre2_code *code, const json_t *text, pcre2_match_data
     if (number < 0) return number;
     if (!ch_template_spend(w->scope, CH_TEMPLATE_ELEMENT_BYTES, w->error)) return PCRE2_ERROR_CALLOUT;
     if (json_array_append_new(list, matched(bytes, places, groups)) != 0) return PCRE2_ERROR_NOMEMORY;
-    /* \K may put the beginning of a match behind its end. */
+    /* \K may put the beginning of a match after its end. */
     options = PCRE2_NO_UTF_CHECK | (places[0] >= places[1] ? PCRE2_NOTEMPTY_ATSTART : 0);
     if (places[1] < at) return 0;
     at = places[1];

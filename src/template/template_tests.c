@@ -80,7 +80,7 @@ static int test_in(const ch_template_call *c, const json_t *other) {
   return 0;
 }
 
-/* Returns 1 if the filter of that name, "lower" or "upper", leaves the text as it is. */
+/* Returns 1 if the filter of that name, "lower" or "upper", does not change the text. */
 static int test_case(const ch_template_call *c) {
   if (!json_is_string(c->self)) return wrong(c, "needs a text");
   json_t *changed = ch_template_apply_call(c);

@@ -352,7 +352,7 @@ static json_t *count_pieces(const call *c) {
   return json_integer(count);
 }
 
-/* Returns true if there are characters, and all are of the kind that `name` asks for. */
+/* Returns true if there are characters and all are of the kind in the method's name. */
 static json_t *all_are(const call *c) {
   const unsigned char *p = (const unsigned char *)json_string_value(c->self),
                       *end = p + json_string_length(c->self);

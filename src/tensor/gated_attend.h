@@ -27,8 +27,8 @@ typedef struct ch_id_groups {
   const int32_t *id, *first, *token;
 } ch_id_groups;
 
-/* How ids are processed: rare ids expanded and frequent ones folded, by the cost of each; or all in one
-   way. */
+/* Selects how ids are processed: rare ids expanded and frequent ones folded, by the cost of each; or all in
+   one way. */
 typedef enum ch_gated_form { CH_GATED_CHOSEN, CH_GATED_FOLDED, CH_GATED_EXPANDED } ch_gated_form;
 
 typedef struct ch_gated_attend {

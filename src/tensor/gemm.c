@@ -11,22 +11,23 @@
 #include "tensor/gemm_trials.h"
 #include "tensor/quantised.h"
 
-/* Up to so many rows of x, y = x W^T is faster by a matmul primitive than by sgemm. */
+/* Up to this many rows of x, a matmul primitive computes y = x W^T faster than sgemm. */
 enum { MATMUL_ROWS = 512 };
-/* A result of so many elements (4 MiB) that is added to is in no cache when a step comes to it: sgemm passes
-   over it less often, where its rows are this long; of narrow ones from 32 MiB on. */
+/* A result with at least this many elements (4 MiB) is in no cache when a step adds to it. sgemm passes over
+   it less often than a matmul primitive, if its rows are at least LONG_ROW long; narrow ones from 32 MiB
+   on. */
 enum { LARGE_RESULT = 1 << 20, LONG_ROW = 512, LARGE_NARROW_RESULT = 1 << 23 };
 /* Weights of 16 bits are widened this many elements at a time: a panel that stays in the last-level cache. */
 enum { PANEL_ELEMENTS = 1 << 20 };
-/* A number of rows that changes goes through in pieces of MOST_PIECE, its half ... down to LEAST_PIECE, and a
-   rest. */
+/* Products with a changing number of rows are divided into pieces of MOST_PIECE, its half ... down to
+   LEAST_PIECE, and a rest. */
 enum { MOST_PIECE = 512, LEAST_PIECE = 64 };
-/* The work between two checks for a stop: at most a second or two on slow processors. Larger products go
-   through in pieces of whole PIECE_ROWS rows. */
+/* The work between two checks for a stop: at most a second or two on slow processors. Larger products are
+   divided into pieces of whole PIECE_ROWS rows. */
 enum { PIECE_ROWS = 64 };
 static const double MOST_MULTIPLY_ADDS = 1e11, MOST_MULTIPLY_ADDS_F64 = 1e9;
-/* A trial of fewer threads compares this many results, by matrices of up to so many bytes; larger products
-   keep all threads. */
+/* A trial of fewer threads compares this many results, for matrices of at most MOST_TRIED_BYTES. Larger
+   products use all threads. */
 enum { ENOUGH_RESULTS = 1 << 12 };
 static const size_t MOST_TRIED_BYTES = (size_t)1 << 28;
 /* The plain product packs blocks of B of this many rows and columns. */

@@ -12,7 +12,7 @@ typedef struct ch_gemm_shape {
   int64_t m, n, k, lda, ldb, ldc;
   bool transpose_a, transpose_b, accumulate;
   bool rounded; /* A and B are BF16; C is F32, as all else here */
-  bool packed;  /* B in the layout that kernels->pack_bf16 makes; ldb and transpose_b say nothing then */
+  bool packed;  /* B has the layout of kernels->pack_bf16; ldb and transpose_b are ignored */
   bool is_rare; /* not worth a matmul primitive of its own: to sgemm */
 } ch_gemm_shape;
 

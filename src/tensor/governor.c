@@ -25,8 +25,8 @@ enum { ALL = 0 };
 #define MUCH_BETTER 1.25 /* and where no thread waits for a processor: the speed of machines swings */
 #define WAITS 0.45       /* of what a thread would wait in all if one other program were always there */
 #define FORGET 0.5       /* share of the old rate that stays when a new one is known */
-#define WORTH 100    /* a trial that lost time is not repeated before so many times that time have passed, */
-#define WORTH_FEW 40 /* or so many where few threads are in use: what was in their way may be gone */
+#define WORTH 100    /* after a trial that lost time, the next one waits for this multiple of that time, */
+#define WORTH_FEW 40 /* or for this one if few threads are in use: the obstacle may be gone */
 
 static const char *wanted_workers(void) {
   return getenv("CROSSHEAD_WORKERS");
@@ -76,7 +76,7 @@ int ch_governor_workers(ch_governor *governor, ch_expected_time expected) {
    far replaces it. */
 static void learn(ch_governed_class *c, int choice) {
   double rate = c->expected / c->taken;
-  bool fell = rate < SLOW * c->rate[choice]; /* something came into the way: what was before says nothing */
+  bool fell = rate < SLOW * c->rate[choice]; /* something interfered: the older rate means nothing now */
   c->rate[choice] = c->rate[choice] > 0 && !fell ? FORGET * c->rate[choice] + (1 - FORGET) * rate : rate;
   c->expected = c->taken = 0;
 }
@@ -99,7 +99,7 @@ static void start_trial(const ch_governor *governor, ch_governed_class *c, doubl
   c->last = (c->last + 1) % governor->choices;
   if (c->last == c->choice) c->last = (c->last + 1) % governor->choices;
   c->trial = c->last;
-  c->rate[c->trial] = 0; /* what it was long ago says nothing */
+  c->rate[c->trial] = 0; /* an old rate means nothing now */
   c->next_trial = now;
 }
 

@@ -35,7 +35,7 @@ CH_KERNEL(COMMON, void, rmsnorm_backward,
 CH_KERNEL(COMMON, void, layernorm_forward,
           (const ch_team *team, int64_t rows, int64_t n, const void *x, const void *weight, const void *bias,
            double eps, void *y, void *moments))
-/* As rmsnorm_backward; dweight and dbias are accumulated or overwritten together. scratch: sums of 2n. */
+/* Like rmsnorm_backward. dweight and dbias are accumulated or overwritten together. scratch: sums of 2n. */
 CH_KERNEL(COMMON, void, layernorm_backward,
           (const ch_team *team, int64_t rows, int64_t n, const void *x, const void *weight,
            const void *moments, const void *dy, void *dx, bool accumulate, void *dweight, void *dbias,

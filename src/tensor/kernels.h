@@ -43,7 +43,7 @@ static inline size_t ch_gemv_split_room(int64_t rows, int64_t in) {
   return (size_t)rows * (((size_t)in * sizeof(float) + 127) / 128 * 128);
 }
 
-/* How tokens weigh their experts: `scale` times the softmax over all experts, taken at the chosen ones. With
+/* The weights of a token's experts: `scale` times the softmax over all experts, at the chosen ones. With
    `renormalise` the weights of the chosen ones sum to `scale`. */
 typedef struct ch_routing_rule {
   int64_t experts, active; /* 1 <= active <= experts <= CH_MAX_EXPERTS */

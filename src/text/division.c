@@ -148,7 +148,7 @@ static ch_status choose(ch_division *d, const char *first_path, ch_error *error)
   if (status == CH_OK && some && d->by_document && !choose_lowest(d, &all)) {
     d->chosen = malloc(all.count * sizeof *d->chosen);
     if (d->chosen)
-      d->by_document = choose_by_size(d, &all); /* else so many are equal that the tail is fairer */
+      d->by_document = choose_by_size(d, &all); /* false: too many are equal, and the tail is fairer */
     else
       status = ch_no_memory(error);
   }

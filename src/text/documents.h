@@ -8,7 +8,7 @@
 
 #define CH_DOCUMENT_MARKER "<|endoftext|>"
 
-/* Decides CH_DOCUMENTS_AUTO for a text; other separators are returned as they are. */
+/* Decides CH_DOCUMENTS_AUTO for a text; returns other separators unchanged. */
 ch_document_separator ch_separator_resolve(ch_document_separator separator, const char *text, size_t size);
 
 /* Finds the next document at or after *place, without the separator and without newlines at its ends, and

@@ -10,8 +10,7 @@
 /* A compiled pattern; immutable, shared by threads. */
 typedef struct ch_regex ch_regex;
 
-/* Compiles a pattern (UTF-8), or a string that matches as it is. An empty pattern matches between all
-   characters. */
+/* Compiles a pattern (UTF-8), or a literal string. An empty pattern matches between all characters. */
 ch_status ch_regex_compile(ch_regex **regex, const char *pattern, size_t size, bool literal, const char *file,
                            ch_error *error);
 void ch_regex_free(ch_regex *regex);

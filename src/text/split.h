@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "text/regex.h"
 
-/* How a match and the text between matches are split (Hugging Face's names). */
+/* Ways to split a text at a match (Hugging Face's names). */
 typedef enum ch_split_behavior {
   CH_SPLIT_ISOLATED,
   CH_SPLIT_REMOVED,

@@ -249,7 +249,7 @@ static ch_status build_decoded(ch_tokenizer *tokenizer, const ch_replacements *r
     }
     tokenizer->decoded_spans[id] = (ch_span){(uint32_t)start, (uint32_t)(tokenizer->decoded.size - start)};
   }
-  /* The text of an added token is not spelled in the byte alphabet: it is found in the text as it is. */
+  /* The text of an added token is not in the byte alphabet, because it is found in the original text. */
   for (size_t i = 0; tokenizer->decoder.byte_level && i < tokenizer->added_count; i++) {
     const ch_added_token *token = &tokenizer->added[i];
     tokenizer->decoded_spans[token->id] = (ch_span){(uint32_t)tokenizer->decoded.size, (uint32_t)token->size};

@@ -29,11 +29,11 @@ typedef struct ch_step {
 
 enum { CH_MOST_STEPS = 16, CH_MOST_NORMALIZERS = 16 };
 
-/* How the text of a piece is found. Each is applied when loading, so that decoding only copies. */
+/* The rules for the text of a piece. They are applied when loading, so that decoding only copies. */
 typedef struct ch_decoder {
   bool byte_level;      /* each character encodes one byte */
   bool byte_fallback;   /* "<0xE2>" is a byte */
-  size_t strip_start;   /* at most so many of `strip_character` are taken from the start of the text */
+  size_t strip_start;   /* the most `strip_character` that are removed from the start of the text */
   char strip_character; /* one ASCII character */
 } ch_decoder;
 

@@ -40,7 +40,7 @@ static void add_balance_loss(ch_routing *routing, double term) {
   if (routing->terms) routing->terms[routing->term_count++] = term;
 }
 
-/* Sequences that are computed alike. */
+/* Consecutive sequences of which equally many tokens count. */
 typedef struct stretch {
   int64_t first, sequences;
   int64_t text; /* tokens of each that count; what fills a sequence up has no part in the balance */

@@ -5,7 +5,7 @@
 
 #include "tensor/kernels/attention/attend_panel.h"
 
-/* How the work is divided: `parts` tasks per key-value head and sequence. dK and dV are added up in place if
+/* The division of the work: `parts` tasks per key-value head and sequence. dK and dV are added up in place if
    that is possible in whole vectors, else in a buffer [queries, key_padded + value_padded]: one per task if a
    head has several tasks, else one per thread. */
 typedef struct backward_plan {
@@ -30,7 +30,7 @@ typedef struct backward_space {
   real *dscore_pairs;           /* pairs alone: [BLOCK / 2, columns], pairs of rows */
 } backward_space;
 
-/* Where a task accumulates dK and dV: rows of tokens. */
+/* The rows of tokens in which a task accumulates dK and dV. */
 typedef struct state_gradient {
   real *dk, *dv;
   int64_t k_stride, v_stride;

@@ -90,8 +90,8 @@ typedef struct pair_rows {
   int64_t stride, pairs;
 } pair_rows;
 
-/* For so many tokens of a tile, four pairs are loaded at once and broadcast by shuffles. With a load for
-   every pair, the loads would take longer than the products. */
+/* For this many tokens of a tile, four pairs are loaded at once and broadcast by shuffles. With a load for
+   every pair, the loads would be slower than the products. */
 enum { SHUFFLED = 2 };
 
 /* Adds to even and odd the products of four pairs of a token's key, at `keys`, with four pairs of the

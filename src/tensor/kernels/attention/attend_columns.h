@@ -188,8 +188,8 @@ ALWAYS_INLINE vec masked_score(const column_mask *mask, vec score, int64_t row) 
   return choose(visible, score, splat(-(real)INFINITY));
 }
 
-/* How far the running maximum may lag behind the true one before sums are rescaled to it. Weights stay below
-   e^STALE, and almost no block after the first needs rescaling. */
+/* The most by which the running maximum may lag behind the true one before sums are rescaled to it. Weights
+   stay below e^STALE, and almost no block after the first needs rescaling. */
 #define STALE 8
 
 /* Writes the weights e^(score - base) of rows begin … end-1 of a vector of columns. Returns their sum added

@@ -4,8 +4,8 @@
 
 enum { MAX_PANELS = 8 };
 
-/* How the work is divided: a task is one key-value head of one sequence and up to `panels` panels of `width`
- * columns. */
+/* The division of the work: a task is one key-value head of one sequence and up to `panels` panels of `width`
+   columns. */
 typedef struct forward_plan {
   int64_t columns, width, panels; /* columns of a key-value head */
   int64_t tasks_per_head, tasks;

@@ -9,8 +9,8 @@
 
 /* --- queries -------------------------------------------------------------------------------------------- */
 
-/* Bytes of repeated queries in a piece: so many elements of the head dimension are multiplied for all keys
-   before the next piece. */
+/* Bytes of repeated queries in a piece. Its elements of the head dimension are multiplied for all keys before
+   the next piece. */
 enum { QUERY_BYTES = 32 * 1024 };
 
 static int64_t piece_of(int64_t columns) {

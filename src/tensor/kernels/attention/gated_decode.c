@@ -193,7 +193,7 @@ typedef struct share {
    with a latent, so a latent narrower than a vector costs as much as a vector. */
 typedef struct costs {
   double expanded, folded, met; /* per token; per id; per token of a folded id */
-  int64_t seldom;               /* ids of at most so many tokens are expanded */
+  int64_t seldom;               /* ids with at most this many tokens are expanded */
 } costs;
 
 static const double FOLDED_RATE = 0.75, MET_RATE = 0.2; /* of the rate of expanding */

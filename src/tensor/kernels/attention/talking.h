@@ -20,7 +20,7 @@
 /* Reals that a thread keeps between its passes, and that a tile should not exceed. */
 enum { KEPT = 1 << 18, TILE_REALS = 1 << 15 };
 
-/* How the queries are divided, and what follows from it for tiles. */
+/* The division of the queries, and the sizes of tiles that follow from it. */
 typedef struct talking_shape {
   int64_t rows;  /* queries of a unit, at most PANEL */
   int64_t units; /* of a sequence */
@@ -185,7 +185,7 @@ static inline void add_slopes(const ch_attend *args, const talking_unit *unit, c
 static inline void mask_row(const talking_unit *unit, const talking_block *block, int64_t r, real *row) {
   const visible_keys *keys = &unit->keys[r];
   int64_t begin = keys->first - block->first, end = keys->end - block->first;
-  if (end > block->count) end = block->count; /* behind a block of sinks comes padding, not the window */
+  if (end > block->count) end = block->count; /* after a block of sinks comes padding, not the window */
   for (int64_t j = 0; j < begin && j < block->ld; j++)
     if (block->first + j < keys->sink || block->first + j >= keys->end_sink) row[j] = -(real)INFINITY;
   for (int64_t j = end > 0 ? end : 0; j < block->ld; j++) row[j] = -(real)INFINITY;

@@ -34,7 +34,7 @@ static inline bool take_part(const ch_product *products, int64_t unit, int64_t *
   return true;
 }
 
-/* Returns true if threads should share products of so many rows of x with so many elements. */
+/* Returns true if the products are large enough for threads to share them. */
 static inline bool share_products(int64_t rows, int64_t in, int count, const ch_product *products) {
   return rows * in * units_of_products(count, products, 1) >= CH_PARALLEL_ELEMENTS;
 }

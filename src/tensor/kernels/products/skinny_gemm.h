@@ -103,8 +103,8 @@ ALWAYS_INLINE vec load_skinny_x(const skinny_kind kind, const char *from, int64_
   return load_some((const real *)(const void *)from, left);
 }
 
-/* The weights that a tile prefetches while it runs, some rows of each: `next` comes next, and `later`, which
-   comes after that, goes into L2, because L1 can wait for few lines at a time. */
+/* The weights that a tile prefetches while it runs, some rows of each. `next` comes next. `later` comes after
+   that and is prefetched into L2, because L1 can wait for few lines at a time. */
 typedef struct skinny_ahead {
   const char *next, *later;
 } skinny_ahead;
@@ -156,7 +156,7 @@ ALWAYS_INLINE void skinny_tile_step(const skinny_kind kind, const int rows, cons
     }
 }
 
-/* Where a piece of a strip begins: at weight row `out`, at element `from`. */
+/* The beginning of a piece of a strip: weight row `out`, element `from`. */
 typedef struct skinny_spot {
   int64_t out, from;
 } skinny_spot;

@@ -28,7 +28,7 @@ void KERNEL(clamped_swiglu_forward)(const ch_team *team, int64_t rows, int64_t n
   FOR_RANGE(rows, rows > 1 && rows * n >= CH_PARALLEL_ELEMENTS, clamped_range(first, last, &all, y));
 }
 
-/* Where the gradients of a call go, and whether they are added. */
+/* The addresses of a call's gradients, and whether they are added. */
 typedef struct glu_gradients {
   real *gate, *up, *scale; /* or NULL */
   bool accumulate_gate, accumulate_up;
