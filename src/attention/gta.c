@@ -5,8 +5,8 @@
  *   read:   k_g = (t_g[0 : d/2], r),  v_g = t_g;   y = W_o headnorm(softmax(q k^T / sqrt(d)) v)
  *
  * The last d/2 dims of a query are rotated, the first are not. Modules name the tied state "v". The QK norm
- * is of whole keys (t_g[0 : d/2], W_r x), so that r is written unrotated then, and every key is normed and
- * rotated as it is read. */
+ * is of whole keys (t_g[0 : d/2], W_r x). With it r is written unrotated, and every key is normed and rotated
+ * on read. */
 #include <math.h>
 
 #include "attention/mechanism.h"

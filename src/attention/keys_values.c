@@ -4,7 +4,7 @@
  *   k = RoPE(norm(knock(mix(W_k x)))),  v = knock(mix(W_v x))
  *
  * All of it happens on write, unless there are fewer components than heads: then components are cached, and
- * the stages after them happen on read. RoPE rotates all heads alike, so rotated components can be mixed. The
+ * the stages after them happen on read. RoPE rotates all heads equally, so rotated components can be mixed. The
  * norm and knocking need mixed, unrotated keys; with them components are cached unrotated. */
 #include "attention/mechanism.h"
 

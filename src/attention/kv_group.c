@@ -1,9 +1,9 @@
 /* Groups of layers that read the keys and values of the first of them: CLA (Brandon et al.), MLKV (Zuhri et
  * al.).
  *
- * A mechanism does not know of groups. The layers behind the first write nothing (ch_layer_state), they
- * declare no tensor of the writing side, and where reading asks for one - a norm of keys that are computed on
- * read - it is the first layer's. */
+ * A mechanism does not know of groups. The layers after the first write nothing (ch_layer_state) and declare
+ * no tensor of the writing side. If reading needs such a tensor, for example the norm of keys that are
+ * computed on read, it uses the first layer's. */
 #include <string.h>
 
 #include "attention/mechanism.h"

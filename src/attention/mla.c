@@ -8,12 +8,12 @@
  * weighted sum of latents. A pass of many queries expands the cache instead, a few hundred tokens at a time,
  * since that needs fewer products. With an embedding gate (EG-MLA) or a QK norm neither matrix can be
  * absorbed: latents are expanded block by block on read. The QK norm is of whole heads (nope, rope) and (k_h,
- * r); r is written unrotated then, and every key is normed and rotated as it is read.
+ * r). With it r is written unrotated, and every key is normed and rotated on read.
  *
- * With "k_lora_rank" or "v_lora_rank" keys and values have latents of their own instead (mla_apart.c).
+ * With "k_lora_rank" or "v_lora_rank" keys and values have separate latents instead (mla_apart.c).
  *
  * Layers of a group share what is written and how it is expanded; the group's first layer has the tensors. Or
- * they share the latent alone, and each expands and gates it by its own matrices. */
+ * they share only the latent, and each expands and gates it with its own matrices. */
 #include <math.h>
 
 #include "attention/embedding_gate.h"
@@ -204,7 +204,7 @@ static ch_node *attend_expanded(ch_builder *builder, ch_node *q, ch_node *const 
                                            .scale = score_scale(builder)});
 }
 
-/* --- reading latents as they are ------------------------------------------------------------------------ */
+/* --- reading latents directly --------------------------------------------------------------------------- */
 
 /* Multiplies every query head by W_UK^T, or every sum of latents by W_UV. builder: at the layer that has the
    matrix. */

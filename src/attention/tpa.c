@@ -7,8 +7,8 @@
  *
  * With "a_factors": "fixed" the A are parameters and not written; one-hot rows are then grouped-query
  * attention. Decoding materialises no head's key or value: all heads share the dot products of queries with
- * B_k. Fixed factors are multiplied into queries and behind the sums instead. The divisions by R are part of
- * the scale and behind the sum. */
+ * B_k. Fixed factors are multiplied into the queries before, and into the sums after, attention. The divisions
+ * by R are part of the scale, and of the sum. */
 #include <math.h>
 
 #include "attention/mechanism.h"

@@ -1,5 +1,5 @@
-/* Where the matrix of a projection comes from. A mechanism asks for "the q_proj of this layer" and does not
- * know whether it is a separate tensor, a combination of shared atoms, another layer's, or a product of two
+/* The source of a projection's matrix. A mechanism requests "the q_proj of this layer" and does not know
+ * whether it is a separate tensor, a combination of shared atoms, another layer's, or a product of two
  * ("sharing" in config.json; MASA eq. 2 and its rivals). */
 #ifndef CH_ATTENTION_WEIGHT_SOURCE_H
 #define CH_ATTENTION_WEIGHT_SOURCE_H

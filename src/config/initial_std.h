@@ -1,4 +1,4 @@
-/* How widely weights spread when training starts ("init"). */
+/* The standard deviations of weights when training starts ("init"). */
 #ifndef CH_CONFIG_INITIAL_STD_H
 #define CH_CONFIG_INITIAL_STD_H
 

@@ -146,8 +146,8 @@ static ch_status read_vit(const json_t *root, const char *where, ch_config *conf
 
 static const char of_layers[2][20] = {"full_attention", "sliding_attention"};
 
-/* Layers of both types turn alike in most families, so that rotations by types of layers must be equal there:
-   the one that they are; `rope` itself where it is not by types, NULL where they differ. */
+/* Returns the rotation of all layers: `rope` itself if it is not by types of layers, or the one of both types;
+   NULL if they differ. Most families have one rotation. */
 static json_t *same_in_all_layers(json_t *rope) {
   json_t *of[2];
   for (int i = 0; i < 2; i++) of[i] = json_object_get(rope, of_layers[i]);

@@ -1,4 +1,4 @@
-/* How a rotation is written in Hugging Face's files: its type, and YaRN's factor where it is left open. */
+/* The keys of a rotation in Hugging Face's files: its type, and YaRN's factor if it is left out. */
 #ifndef CH_CONFIG_FILE_ROPE_KEYS_H
 #define CH_CONFIG_FILE_ROPE_KEYS_H
 

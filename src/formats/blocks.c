@@ -1,4 +1,4 @@
-/* Decoding ggml's blocks; those that inference reads as they are decode in the kernels. A scale times a small
+/* Decodes ggml's blocks. The kernels decode those that inference reads in place. A scale times a small
    integer is exact in F32, so there is one rounding at most. */
 #include "formats/blocks.h"
 

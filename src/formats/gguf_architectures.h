@@ -25,7 +25,7 @@ typedef struct ch_gguf_architecture {
   bool mlp_biases;    /* and mlp_bias are allowed */
   bool untruncated;   /* YaRN's "truncate" is false */
   ch_gguf_tie tie;    /* of embedding and head */
-  int64_t widest_layers; /* Gemma: the model with so many scales scores by D / H, others by head_dim */
+  int64_t widest_layers; /* Gemma: with this many layers, scores are scaled by D / H, else by head_dim */
 } ch_gguf_architecture;
 
 /* Fails with "GGUF's architectures have no WHAT". */

@@ -36,8 +36,8 @@ static const key_name numbers[] = {{"attention.layer_norm_rms_epsilon", "rms_nor
                                    {"residual_scale", "residual_multiplier"},
                                    {"logit_scale", "logits_scaling"}};
 
-/* `windowed`: the family that it is with a window. `partial`: a part of a head's elements may turn. Gemma's
-   larger models scale scores by another width than a head's: those with so many layers. */
+/* `windowed`: its family if it has a window. `partial`: a part of a head's elements may be rotated.
+   `widest_layers`: Gemma's models with this many layers scale scores by another width than a head's. */
 static const struct architecture {
   const char *name, *family, *windowed;
   bool turned, partial;

@@ -1,6 +1,6 @@
 /* The differentiable graph: nodes, and what an operation declares about itself.
  *
- * A graph is built once for a shape (so many sequences of so many tokens), planned (graph/plan.h), and run
+ * A graph is built once for a shape (sequences and tokens of each), planned (graph/plan.h), and run
  * any number of times. Values are row-major matrices [rows, columns]; a row is a token (rows = sequences *
  * length) and the heads are consecutive columns. Parameters keep their own shape.
  *

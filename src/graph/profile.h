@@ -1,4 +1,4 @@
-/* Where the time of a run goes: every operation's, with its arithmetic and the bytes it reads and writes. */
+/* Profiles a run: the time of every operation, its arithmetic, and the bytes that it reads and writes. */
 #ifndef CH_GRAPH_PROFILE_H
 #define CH_GRAPH_PROFILE_H
 

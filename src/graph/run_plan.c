@@ -1,5 +1,5 @@
-/* Runs a plan step by step, and tells operations where their values, gradients and scratch memory are. It
- * allocates nothing. */
+/* Runs a plan step by step, and gives operations the addresses of their values, gradients and scratch
+ * memory. It allocates nothing. */
 #include <string.h>
 
 #include "base/progress.h"

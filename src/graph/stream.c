@@ -1,4 +1,4 @@
-/* Evaluates streamed values for a block of tokens. The attention loop asks for blocks; the operations'
+/* Evaluates streamed values for a block of tokens. The attention loop requests blocks; the operations'
    `stream` functions compute them. */
 #include "graph/stream.h"
 

@@ -3,10 +3,10 @@
  *
  * A graph with a cache has values that cover all tokens of the cache: the cached states themselves, and what
  * a mechanism computes from them before attending (rotated keys, mixed heads, expanded latents ...). Such
- * streamed values are never stored. The operation that reads them asks for the tiles of a block of tokens,
- * and every operation between computes its value for that block, for the columns that the requested heads
- * need, in scratch that stays in cache. A mechanism writes one equation; training computes it over the
- * sequence, decoding as it reads. */
+ * streamed values are never stored. The operation that reads them requests the tiles of a block of tokens.
+ * Every operation between computes its value for that block, for the columns that the requested heads need,
+ * in scratch that stays in cache. A mechanism writes one equation: training computes it for the sequence,
+ * decoding when it reads. */
 #ifndef CH_GRAPH_STREAM_H
 #define CH_GRAPH_STREAM_H
 

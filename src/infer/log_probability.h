@@ -1,4 +1,4 @@
-/* Log-probabilities of tokens, and the likeliest tokens, from logits as they are. */
+/* Log-probabilities of tokens, and the likeliest tokens, from unmodified logits. */
 #ifndef CH_INFER_LOG_PROBABILITY_H
 #define CH_INFER_LOG_PROBABILITY_H
 

@@ -12,7 +12,7 @@
 enum { MOST_CONFIG_BYTES = 1 << 20 };
 
 static const char *const tokenizers[] = {"tokenizer.json", "tokenizer.bin", NULL};
-/* Of these transformers makes a tokenizer and its chats; processors are those of images. */
+/* transformers builds a tokenizer and its chats from these; processors are those of images. */
 static const char *const beside_tokenizers[] = {"tokenizer_config.json",
                                                 "special_tokens_map.json",
                                                 "added_tokens.json",

@@ -1,4 +1,4 @@
-/* Model directories: config.json, model.safetensors (or shards behind an index), tokenizer.json. */
+/* Model directories: config.json, model.safetensors (or shards with an index), tokenizer.json. */
 #ifndef CH_IO_MODEL_FILES_H
 #define CH_IO_MODEL_FILES_H
 

@@ -1,5 +1,5 @@
-/* Where other families' files keep the tensors of models that became ours: under other names, several in one,
- * or transposed. */
+/* The places of a model's tensors in the files of other families: under other names, several in one, or
+ * transposed. */
 #ifndef CH_IO_TENSOR_LAYOUT_H
 #define CH_IO_TENSOR_LAYOUT_H
 

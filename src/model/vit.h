@@ -1,4 +1,4 @@
-/* The Vision Transformer: the layers before and behind the blocks of a model of images. */
+/* The Vision Transformer: the layers before and after the blocks of a model of images. */
 #ifndef CH_MODEL_VIT_H
 #define CH_MODEL_VIT_H
 

@@ -1,4 +1,4 @@
-/* How a rank that fails in the middle of common work stops the others.
+/* Stops the other ranks when one fails in the middle of common work.
  *
  * Work begins with ch_alarm_reset and ends with ch_alarm_agree, on every rank. A rank that fails raises the alarm. The
  * others poll it while they work or wait, and abort. All of them reach the agreement, which also receives the messages

@@ -1,4 +1,4 @@
-/* Collects data in messages of one size, which begin with the number of bytes that are used. */
+/* Collects data in messages of one size. Each begins with the number of bytes in use. */
 #include "ranks/collector.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* How a process finds the others of its job: through MPI, or through sockets that it was given. */
+/* Connects a process to the others of its job: through MPI, or through given sockets. */
 #ifndef CH_RANKS_LAUNCH_H
 #define CH_RANKS_LAUNCH_H
 

@@ -1,10 +1,10 @@
 /* The streaming attention loop's interface: queries, states behind a tile producer, mask, outputs.
  *
  * Softmax attention over blocks of tokens with a running maximum and sum; T x T scores are never stored. The
- * producer knows how a block of states is stored: it gives the loop a tile of keys and
- * values for one key-value head, in place when the memory already is one, or written into cache-resident
- * scratch (converted, rotated, mixed, expanded ...). The backward pass recomputes tiles from the log-sum-exp
- * saved by the forward pass. */
+ * producer knows how a block of states is stored. It gives the loop a tile of keys and values for one
+ * key-value head: in place if the memory already is a tile, or computed into cache-resident scratch
+ * (converted, rotated, mixed, expanded ...). The backward pass recomputes tiles from the log-sum-exp of the
+ * forward pass. */
 #ifndef CH_TENSOR_ATTEND_H
 #define CH_TENSOR_ATTEND_H
 

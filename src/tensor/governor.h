@@ -1,4 +1,4 @@
-/* How many workers a team has now: fewer than its threads when other programs keep the processors busy.
+/* Sets the number of workers of a team: fewer than its threads while other programs use the processors.
  *
  * Threads of one step wait for one another. If another program occupies the processor of one of them, all
  * wait for its next turn, which is thousands of times longer than a step of decoding. Then one thread alone
@@ -7,8 +7,8 @@
  * because long steps suffer less. The results of a step never depend on the number of workers
  * (tensor/team.h).
  *
- * The speed of a machine swings for other reasons too. So the governor asks the system whether its threads
- * wait for a processor. As long as they do not, all of them work, and trials are rare. */
+ * The speed of a machine varies for other reasons too. So the governor reads from the system whether its
+ * threads wait for a processor. As long as they do not, all of them work, and trials are rare. */
 #ifndef CH_TENSOR_GOVERNOR_H
 #define CH_TENSOR_GOVERNOR_H
 

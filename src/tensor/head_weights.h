@@ -1,4 +1,4 @@
-/* How tokens weigh their heads (Mixture-of-Head): `shared` heads first, then `routed` ones of which every
+/* The weights of a token's heads (Mixture-of-Head): `shared` heads first, then `routed` ones, of which every
  * token has chosen `active`.
  *
  *   [a1, a2] = 2 softmax(stage)      u = shared * softmax(shared logits)

@@ -2,9 +2,8 @@
  *
  * `threads` decides how much scratch memory an operation gets and in which order partial sums are added. It
  * stays the same from planning to the last run, so results do not depend on how busy the machine is.
- * `workers` of these threads compute at the moment: fewer when other programs keep the processors busy
- * (tensor/governor.h). Every kernel gets the team that it may use; none asks OpenMP for a number of
- * threads. */
+ * `workers` of these threads compute at the moment: fewer while other programs use the processors
+ * (tensor/governor.h). Every kernel receives its team; none reads a number of threads from OpenMP. */
 #ifndef CH_TENSOR_TEAM_H
 #define CH_TENSOR_TEAM_H
 

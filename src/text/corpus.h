@@ -29,11 +29,11 @@ void ch_corpus_options_default(ch_corpus_options *options);
 typedef bool (*ch_corpus_progress)(void *context, uint64_t bytes_done, uint64_t bytes_total, int64_t tokens);
 
 /* Encodes UTF-8 text files into the token file OUT (written under a temporary name and renamed), with all
-   cores, in bounded memory. With at least 20 documents, those validate whose content's hash says so, and
-   equal documents go to one side; of a document that is longer than two such validation parts, the tail
-   validates. With fewer documents, or where so many are equal that no whole ones make up half of the share,
-   the text's tail validates. The tokenizer must name an end token, or have "<|endoftext|>". Errors: a file
-   that is empty or not text, an impossible option, a full disk. */
+   cores, in bounded memory. With at least 20 documents, the hash of a document's content decides whether it
+   validates, so that equal documents are on one side. Of a document that is longer than two validation parts,
+   the tail validates. With fewer documents, or so many equal ones that no whole ones make up half of the
+   share, the text's tail validates. The tokenizer must name an end token, or have "<|endoftext|>". Errors: a
+   file that is empty or not text, an impossible option, a full disk. */
 ch_status ch_corpus_prepare(const char *const *paths, int count, const ch_tokenizer *tokenizer,
                             const ch_corpus_options *options, const char *out, ch_corpus_progress progress,
                             void *context, ch_error *error);

@@ -1,4 +1,4 @@
-/* Where documents begin and end in a text. */
+/* Finds the documents in a text. */
 #ifndef CH_TEXT_DOCUMENTS_H
 #define CH_TEXT_DOCUMENTS_H
 

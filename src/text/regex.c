@@ -1,5 +1,5 @@
 /* Finds patterns. Oniguruma defines what they mean. PCRE2's compiled code is faster and is used only for
- * patterns that both read alike, and only if both know the same version of Unicode. */
+ * patterns with the same meaning in both, and only if both have the same version of Unicode. */
 #define _GNU_SOURCE
 #include "text/regex.h"
 

@@ -1,4 +1,4 @@
-/* How often each word of a text occurs: chunks of the text are counted in parallel and added up. */
+/* Counts the words of a text: chunks are counted in parallel and added up. */
 #define _GNU_SOURCE
 #include "text/word_count.h"
 

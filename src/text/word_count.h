@@ -1,4 +1,4 @@
-/* How often each word of a text occurs, words as GPT-2's split pattern cuts them. */
+/* Counts the words of a text, cut by GPT-2's split pattern. */
 #ifndef CH_TEXT_WORD_COUNT_H
 #define CH_TEXT_WORD_COUNT_H
 
