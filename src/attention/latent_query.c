@@ -66,9 +66,9 @@ ch_status ch_latent_check_sizes(const ch_config *config, const char *where, ch_e
   return CH_OK;
 }
 
-/* DeepSeek-V2's latent is 4 d (512 for heads of 128). With 16 heads, as in its Lite model and in the MFA
-   paper, that is a quarter of all heads together, H d. With fewer heads 4 d would compress less, so this uses
-   a quarter there too. */
+/* Returns a quarter of all heads together, H d, at most 4 d. DeepSeek-V2's latent is 4 d (512 for heads of
+   128), and a quarter of 16 heads, as in its Lite model and in the MFA paper, is 4 d. With fewer heads 4 d
+   would compress less. */
 int64_t ch_usual_latent(const ch_config *config) {
   int64_t quarters = config->num_attention_heads < 16 ? config->num_attention_heads : 16;
   return (quarters * config->head_dim + 3) / 4;

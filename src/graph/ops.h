@@ -143,14 +143,15 @@ ch_node *ch_op_append(ch_graph *graph, ch_node *x, int layer, int part, ch_part_
 /* Gathers rows [N, width] of a part by ids [N], for parts whose rows exist before the first token. */
 ch_node *ch_op_rows_by_id(ch_graph *graph, ch_node *ids, int layer, int part, int64_t width);
 
-/* Mean and 1/sqrt(variance + eps) of every row -> [N, 2]; and (x - mean) / std * weight + bias with them, on
-   states. Inference only: together they are a layernorm whose columns can be computed apart. */
+/* ch_op_moments computes the mean and 1/sqrt(variance + eps) of every row -> [N, 2]. ch_op_normalise_states
+   computes (x - mean) / std * weight + bias with them, on states. Inference only: together they are a
+   layernorm whose columns can be computed separately. */
 ch_node *ch_op_moments(ch_graph *graph, ch_node *x, double eps);
 ch_node *ch_op_normalise_states(ch_graph *graph, ch_node *x, ch_node *moments, ch_node *weight,
                                 ch_node *bias);
 
-/* States of this run's own tokens, as the cache holds them [N, width]; values that are not in a cache are
-   themselves. */
+/* Returns the states of this run's own tokens in the form in which the cache stores them [N, width]. Returns
+   values that are not in a cache unchanged. */
 ch_node *ch_op_own_states(ch_graph *graph, ch_node *states);
 
 /* The columns of a node that are an operand's heads: head h from offset + h * stride on; zeros: side by side,
@@ -172,15 +173,15 @@ typedef struct ch_attend_spec {
 
 /* softmax(scale q k^T + bias) v for every head: q [N, heads * key_dim], keys [N, kv_heads * key_dim] and
    values [N, kv_heads * value_dim], as values or from the cache, document_start [N] or NULL -> [N, heads *
-   value_dim]. With sinks [n], n a divisor of the heads, head h's softmax has one more term, e^sink[h mod n],
-   which adds nothing to the sum. Operands may be columns of wider nodes, and of one node; a value head may be
-   the beginning of its key head, no other columns are shared. The gradient of a wider node is zero in its
-   other columns. With one_key, keys are [N, key_dim], with one_value values are [N, value_dim]. */
+   value_dim]. With sinks [n], n a divisor of the heads, the softmax of head h has one more term, e^sink[h mod
+   n], which adds nothing to the sum. Operands may be columns of wider nodes, and of one node. A value head
+   may be the beginning of its key head; no other columns may be shared. The gradient of a wider node is zero
+   in its other columns. With one_key, keys are [N, key_dim]; with one_value, values are [N, value_dim]. */
 ch_node *ch_op_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *document_start,
                       ch_node *sinks, const ch_attend_spec *spec);
 
-/* Like ch_op_attend, with kv_heads = heads that talk: scores (with their bias, before the mask) and weights
-   are mixed over heads by logit_mix and weight_mix [heads, heads], rows = mixed heads; either may be NULL. */
+/* Like ch_op_attend, with kv_heads = heads that talk: logit_mix and weight_mix [heads, heads], with rows for
+   mixed heads, mix scores (with their bias, before the mask) and weights over heads. Either may be NULL. */
 ch_node *ch_op_talking_attend(ch_graph *graph, ch_node *q, ch_node *keys, ch_node *values, ch_node *logit_mix,
                               ch_node *weight_mix, ch_node *document_start, const ch_attend_spec *spec);
 
@@ -196,9 +197,10 @@ typedef struct ch_gated_spec {
   const double *slopes; /* ALiBi slopes [heads] in the graph's arena, or NULL */
 } ch_gated_spec;
 
-/* One query per sequence, q [N, heads * (n + r)], over cached latents [c + r] whose expansion by kv_b [heads
-   * (n + v), c] is multiplied by gates (cached by id) and - moments, weight and bias not NULL - normed;
-   tokens of one id are taken together (tensor/gated_attend.h) -> [N, heads * v]. Has no gradient. */
+/* Attends with one query per sequence, q [N, heads * (n + r)], to cached latents [c + r]. kv_b [heads * (n +
+   v), c] expands them; the expansion is multiplied by gates (cached by id) and normed, if moments, weight and
+   bias are not NULL. Tokens of one id are computed together (tensor/gated_attend.h) -> [N, heads * v]. Has no
+   gradient. */
 ch_node *ch_op_gated_attend(ch_graph *graph, ch_node *q, ch_node *latents, ch_node *gates, ch_node *kv_b,
                             ch_node *moments, ch_node *weight, ch_node *bias, const ch_gated_spec *spec);
 
@@ -211,9 +213,9 @@ typedef struct ch_factor_spec {
   int64_t window, sinks; /* as ch_attend_spec's */
 } ch_factor_spec;
 
-/* Queries [N, heads * d] over the cached factors of keys and values, a_k [heads * k_rank], b_k [k_rank * d],
-   a_v [heads * v_rank], b_v [v_rank * d]; document_start [N] or NULL, sinks [heads] or NULL as ch_op_attend's
-   -> [N, heads * d]. Causal. Has no gradient. */
+/* Attends with queries [N, heads * d] to the cached factors of keys and values, a_k [heads * k_rank], b_k
+   [k_rank * d], a_v [heads * v_rank], b_v [v_rank * d]; document_start [N] or NULL, sinks [heads] or NULL
+   like ch_op_attend's -> [N, heads * d]. Causal. Has no gradient. */
 ch_node *ch_op_factor_attend(ch_graph *graph, ch_node *q, ch_node *a_k, ch_node *b_k, ch_node *a_v,
                              ch_node *b_v, ch_node *document_start, ch_node *sinks,
                              const ch_factor_spec *spec);

@@ -89,7 +89,8 @@ struct ch_generation {
   ch_generation_counts counts;
 };
 
-/* --- generation_requests.c --- */
+/* --- requests ------------------------------------------------------------------------------------------ */
+
 void ch_prompt_release(ch_read_prompt *prompt);
 void ch_request_remove(ch_generation *generation, ch_queued_request *request);
 /* Returns true if the logits of the choice's next token are changed before it is drawn. */

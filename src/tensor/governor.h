@@ -52,10 +52,9 @@ typedef float ch_expected_time;
 
 /* Fails if CROSSHEAD_WORKERS has a value that is not known. */
 ch_status ch_governor_check(ch_error *error);
-/* busy: begin with one worker, and try more soon. If the environment variable CROSSHEAD_WORKERS is "all",
+/* busy: start with one worker, and try more soon. If the environment variable CROSSHEAD_WORKERS is "all",
    there is one choice: all threads. If it is "varied", nothing is measured: the number changes from step to
-   step, from 1 to all threads, in an order that is always the same. That is for tests: results must not
-   change. */
+   step, from 1 to all threads, in a fixed order. That is for tests: results must not change. */
 void ch_governor_init(ch_governor *governor, int threads, bool busy);
 /* Workers for a step that is about to run, and afterwards what it took; `now` is the time at its end, in
    seconds. */

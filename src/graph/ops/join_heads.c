@@ -53,7 +53,8 @@ static ch_status join_heads_forward(ch_run *run, const ch_node *node) {
   return CH_OK;
 }
 
-/* A slice that covers its whole input may overwrite the gradient; otherwise the rest is set to zero first. */
+/* Passes the gradient to the inputs. A slice that covers its whole input may overwrite the gradient;
+   otherwise the rest is set to zero first. */
 static ch_status join_heads_backward(ch_run *run, const ch_node *node) {
   const join_heads *attributes = node->attributes;
   for (int i = 0; i < node->inputs; i++) {

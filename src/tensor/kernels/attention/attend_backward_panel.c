@@ -76,8 +76,8 @@ static void start_columns(const backward_task *task, int64_t first, int64_t coun
     lay_out_columns(false, task, &q, &dout, &out);
 }
 
-/* Soft caps of S, and dP so scaled about delta that dS gets their slopes: recompute_row multiplies with P (dP
-   - delta). */
+/* Applies the soft cap to S, and scales dP about delta so that dS gets the cap's slopes: recompute_row
+   multiplies P by (dP - delta). */
 static void cap_backward(const block_shape *shape, real cap, const backward_space *space) {
   for (int64_t v = 0; v < shape->vectors; v++) {
     vec delta = load(space->delta + v * VL);
