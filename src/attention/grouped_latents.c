@@ -59,7 +59,8 @@ static ch_status must_divide(const char *key, int64_t number, const char *of, in
                  key, (long long)number, of, (long long)all);
 }
 
-/* Widths of the heads of all branches side by side stay as far from overflow as those of one. */
+/* Checks the branches. Also limits the widths of the heads of all branches together, so that they are as far
+   from overflow as those of one branch. */
 static ch_status check_branches(const ch_config *config, const char *where, ch_error *error) {
   enum { MOST_WIDTH = 1 << 24 };
   int64_t branches = branches_of(config), heads = config->num_attention_heads,
@@ -271,7 +272,7 @@ static ch_node *attend_absorbed(ch_builder *builder, ch_node *q, ch_node *state)
   return ch_knock(builder, CH_ON_V, summed(builder, through_kv_b(builder, sums, s.nope, s.value, false)));
 }
 
-/* Multiply-adds to expand one head's key and value of one token. */
+/* Returns the multiply-adds that expand one head's key and value of one token. */
 static int64_t expanding(const ch_config *config) {
   sizes s = grouped_latents_sizes_of(config);
   return s.width * (s.nope + s.value) + (ch_is_knocked(config, CH_ON_K) ? s.nope * s.nope : 0) +

@@ -130,7 +130,7 @@ ch_node *ch_attend_keys_values(ch_builder *builder, ch_node *q, ch_node *const s
                                            .scale = scale});
 }
 
-/* Contexts without their part along the values of their own tokens, as they were attended to. */
+/* Removes from contexts their part along the values of their own tokens, as attention read them. */
 static ch_node *excluded(ch_builder *builder, ch_node *context, ch_node *values) {
   if (!builder->config->attention.exclusive) return context;
   values = ch_read_values(builder, ch_op_own_states(builder->graph, values));

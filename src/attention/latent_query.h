@@ -4,7 +4,7 @@
 
 #include "attention/mechanism.h"
 
-/* Tensors of the query: W_q, or W_qa, its norm and W_qb. */
+/* Declares the tensors of the query: W_q, or W_qa, its norm and W_qb. */
 void ch_latent_query_declare(ch_declaration *declaration);
 /* Returns queries [N, H (n + r)]: the n dims knocked, the last r of each head rotated. With "latent_scale",
    the normed low-rank query is multiplied by sqrt(D / q_lora_rank). */

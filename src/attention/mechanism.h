@@ -63,8 +63,7 @@ typedef struct ch_builder {
   ch_cache_types cache; /* what that cache stores */
   bool gates_known;     /* the cache holds the gates of all ids already */
   bool expand_gates; /* expand gated latents token by token, even where tokens of one id could be grouped */
-  int table_shares;  /* more than 1: each of this many processes has some columns of each gate's lookup table
-                        */
+  int table_shares;  /* more than 1: this many processes share the columns of each gate's lookup table */
   ch_node *document_start; /* NULL: attention crosses document boundaries */
   int layer;
   /* The parts that the last writing layer wrote: in the form that is read, and in the form before the
@@ -148,12 +147,12 @@ void ch_declare_output_projection(ch_declaration *declaration, const char *name,
 /* Declares a projection of the rows of an embedding gate's table. Its products multiply hidden states, so
    they have variance 1 whatever "init" says. */
 void ch_declare_gate_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
-/* Says that two projections are multiplied without a norm between them. */
+/* Declares that two projections are multiplied without a norm between them. */
 void ch_declare_product(ch_declaration *declaration, const char *first, const char *second);
 /* Sets the spread that a projection with a matrix of its own starts with, where "init" does not ask for
    one. */
 void ch_start_with(ch_declaration *declaration, const char *name, double std);
-/* Says that what a projection multiplies is `scale` times as large as a normed vector. */
+/* Declares that the input of a projection is `scale` times as large as a normed vector. */
 void ch_declare_scaled_input(ch_declaration *declaration, const char *name, double scale);
 /* Marks a projection that also multiplies cached states, or single heads: it is never block-quantised. */
 void ch_keep_plain(ch_declaration *declaration, const char *name);

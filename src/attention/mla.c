@@ -232,7 +232,7 @@ static ch_node *attend_absorbed(ch_builder *builder, ch_node *q, ch_node *state)
   return ch_knock(&there, CH_ON_V, through_kv_b(&there, latents, s.nope, s.value, false));
 }
 
-/* Multiply-adds to expand one head's key and value of one token. */
+/* Returns the multiply-adds that expand one head's key and value of one token. */
 static int64_t expanding(const ch_config *config) {
   sizes s = mla_sizes_of(config);
   if (ch_mla_is_apart(config)) return ch_mla_apart_expanding(config);

@@ -66,7 +66,7 @@ void ch_mla_apart_declare(ch_declaration *declaration) {
   ch_knocking_declare(declaration, CH_ON_V, s.value);
 }
 
-/* Elements of the keys' part before the rotated ones: a latent, or keys. */
+/* Returns the elements of the keys' part before the rotated ones: a latent, or keys. */
 static int64_t written_keys(const sizes *s) {
   return s->keys ? s->keys : s->heads * s->nope;
 }
@@ -111,7 +111,7 @@ void ch_mla_apart_write(ch_builder *builder, ch_node *x, ch_node *out[]) {
 
 /* --- reading -------------------------------------------------------------------------------------------- */
 
-/* Multiply-adds of a head's key, or value, of a token out of its latent. */
+/* Returns the multiply-adds that expand a head's key, or value, of a token from its latent. */
 static int64_t expanding(const ch_config *config, unsigned on) {
   sizes s = mla_apart_sizes_of(config);
   int64_t latent = on == CH_ON_K ? s.keys : s.values, dim = on == CH_ON_K ? s.nope : s.value;

@@ -7,7 +7,7 @@
 
 bool ch_mla_is_apart(const ch_config *config);
 ch_status ch_mla_apart_check(const ch_config *config, const char *where, ch_error *error);
-/* Tensors, state and modules of keys and values; of the first layer of a group. */
+/* Declare the tensors, state and modules of keys and values, for the first layer of a group. */
 void ch_mla_apart_declare(ch_declaration *declaration);
 int ch_mla_apart_state(const ch_config *config, ch_state_part parts[CH_MAX_STATE_PARTS]);
 int ch_mla_apart_rows(const ch_config *config, ch_state_rows made[2]);
@@ -16,7 +16,7 @@ void ch_mla_apart_write(ch_builder *builder, ch_node *x, ch_node *out[]);
    and window apply. there: at the first layer of its group, which has the tensors of keys and values. */
 ch_node *ch_mla_apart_attend(ch_builder *builder, ch_builder *there, ch_node *q, ch_node *const states[],
                              double scale);
-/* Multiply-adds of one head's key and value of a token out of their latents. */
+/* Returns the multiply-adds that expand one head's key and value of a token from their latents. */
 int64_t ch_mla_apart_expanding(const ch_config *config);
 int64_t ch_mla_apart_shared_dim(const ch_config *config);
 

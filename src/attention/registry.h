@@ -24,7 +24,7 @@ ch_status ch_list_projections(const ch_config *config, ch_projection_shapes *sha
 /* Fails if the mechanism does not have an entry of "sharing.projections", or not in one shape with a matrix
    in every layer. The error names the entry. */
 ch_status ch_check_shared_projections(const ch_config *config, const char *where, ch_error *error);
-/* Elements that one token leaves in the cache, all layers together: the width of its states. */
+/* Returns the elements that one token occupies in the cache in all layers: the width of its states. */
 int64_t ch_state_elements(const ch_config *config);
 /* Returns the elements in the cache of a sequence with `tokens` tokens. A layer with a window holds at most
    its ring. */

@@ -125,7 +125,8 @@ static int declare_mlp(ch_declaration *declaration, const char *name) {
   return index;
 }
 
-/* Coefficients of variance 1/S: W_l starts with the spread of an atom. */
+/* Declares atoms and coefficients. The coefficients have variance 1/S, so that W_l starts with the spread of
+   an atom. */
 static void declare_masa(ch_declaration *declaration, const char *name, int64_t out, int64_t in,
                          ch_param_role role) {
   const ch_sharing *sharing = &declaration->config->sharing;

@@ -53,7 +53,8 @@ static ch_status masa_qkvo(ch_config *config, int64_t number, const char *where,
   return CH_OK;
 }
 
-/* Atoms for all projections of one shape that have as many numbers as masa-qkvo's own ones. */
+/* Returns the number of atoms for all projections of one shape that have as many numbers as masa-qkvo's
+   separate ones. */
 static int64_t atoms_in_common(const ch_config *config, const ch_projection_shapes *shapes) {
   int64_t numbers = 0, of_an_atom = 0;
   for (int i = 0; i < shapes->count; i++) {

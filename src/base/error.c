@@ -72,7 +72,7 @@ static void shorten_words(char *message) {
   }
 }
 
-/* Takes BEGIN and END out of the message and notes where the names are. */
+/* Removes BEGIN and END from the message and records the places of names. */
 static void set_names(ch_error *error, char *message) {
   const int most = sizeof error->names / sizeof *error->names;
   char *to = message;
@@ -94,7 +94,7 @@ static void set_names(ch_error *error, char *message) {
              message + error->names[0].at);
 }
 
-/* Makes the message fit and be fit to show, and puts it into the error. */
+/* Cleans and shortens the message, and stores it in the error. */
 static void set_message(ch_error *error, char *message) {
   static const char more[] = "...";
   make_printable(message);

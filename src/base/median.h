@@ -13,7 +13,7 @@ double ch_median(double *values, int64_t count);
 typedef struct ch_quartiles {
   double low, median, high;
 } ch_quartiles;
-/* Zeros when there are none. Sorts the values. */
+/* Returns the quartiles, or zeros without values. Sorts the values. */
 ch_quartiles ch_quartiles_of(double *values, int64_t count);
 
 #endif

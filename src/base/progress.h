@@ -19,7 +19,7 @@ typedef struct ch_progress_line {
 /* Starts; stream may be NULL. Live lines are refreshed at most ten times a second, plain ones come every ten
    seconds. */
 void ch_progress_begin(ch_progress_line *progress, FILE *stream);
-/* Seconds since ch_progress_begin. */
+/* Returns the seconds since ch_progress_begin. */
 double ch_progress_seconds(const ch_progress_line *progress);
 /* Returns true once the finished `share` (0 to 1) is large enough to estimate the remaining time. Most work
    begins slowly. */
@@ -38,7 +38,7 @@ void ch_progress_print(ch_progress_line *progress, const char *format, ...)
 /* Removes the live line. */
 void ch_progress_end(ch_progress_line *progress);
 
-/* Seconds of a clock that never goes back. */
+/* Returns the seconds of a clock that never goes back. */
 double ch_clock(void);
 
 #endif

@@ -19,7 +19,7 @@ size_t ch_utf8_valid_prefix(const unsigned char *text, size_t size);
 /* Returns the number of bytes at the end of a text that begin an unfinished character. */
 size_t ch_utf8_unfinished(const unsigned char *text, size_t size);
 
-/* Characters of a string of valid UTF-8: its columns on a terminal if no character is wide. */
+/* Returns the number of characters of valid UTF-8: its columns on a terminal if no character is wide. */
 int ch_utf8_count(const char *text);
 
 /* Appends `size` bytes to `text` with U+FFFD for what is no character: for bytes that begin one, as many as fit, or else for one

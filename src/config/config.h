@@ -293,7 +293,8 @@ int64_t ch_window_and_sinks(const ch_config *config);
 /* Returns the layer whose keys and values `layer` reads: the first of its "kv_layer_group". A linear layer
    has its own state. */
 int ch_writing_layer(const ch_config *config, int layer);
-/* Patches of an image, and the tokens that they and the class token are. */
+/* ch_config_patches returns the number of patches of an image, ch_config_image_tokens that of its tokens: the
+   patches and the class token. */
 int64_t ch_config_patches(const ch_config *config);
 int64_t ch_config_image_tokens(const ch_config *config);
 /* Returns true if "sharing.projections" names the projection `name` ("q_proj"). */

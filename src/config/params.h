@@ -119,7 +119,8 @@ int ch_params_vector(ch_params *params, ch_param_kind kind, double start, int64_
 /* Returns the index of a name, or -1. */
 int ch_params_find(const ch_params *params, const char *name);
 int64_t ch_param_count(const ch_param *param);
-/* Elements that figures count for it: its own, or what inference keeps in its place. */
+/* Returns the elements that figures count for it: its own, or those of the matrix that inference uses
+   instead. */
 int64_t ch_param_figure(const ch_param *param);
 void ch_params_free(ch_params *params);
 

@@ -300,7 +300,7 @@ static ch_status check_types(const json_t *root, int64_t layers, const char *whe
       where, (long long)layers);
 }
 
-/* Layers with a window turn by a base of their own and without the scaling of the others. */
+/* Reads the rotation of layers with a window: by their own base, and without the scaling of the others. */
 static ch_status take_local_rope(const json_t *root, const ch_adopted_family *of, const char *where,
                                  json_t *ours, ch_error *error) {
   const json_t *given = json_object_get(json_object_get(root, "rope_parameters"), "sliding_attention");

@@ -441,7 +441,7 @@ ch_status ch_config_read_key(const json_t *object, const char *group, const char
   return ch_fail(error, CH_ERROR_ARGUMENT, "there is no configuration key \"%s%s\"", prefix, name);
 }
 
-/* --- made configs, defaults, writing -------------------------------------------------------------------- */
+/* --- constructed configs, defaults, writing ------------------------------------------------------------- */
 
 /* Returns true if the members hold the key's default: what an absent key leaves. */
 static bool is_default(const ch_config_key *key, const ch_config *config) {

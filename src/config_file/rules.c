@@ -12,7 +12,7 @@
 
 enum { MOST_HEADS_WIDTH = 1 << 24 };
 
-/* Widths of all heads side by side, whichever key gives the size of one. */
+/* Checks the widths of all heads together, whichever key gives the size of one. */
 static ch_status check_widths(const ch_config *c, const char *where, ch_error *error) {
   const struct {
     const char *name;

@@ -70,7 +70,7 @@ ch_status ch_gguf_open_parts(const char *path, ch_gguf *file, ch_error *error);
 /* Like ch_gguf_open, for memory, for the fuzz target; `data` must outlive `file`. */
 ch_status ch_gguf_parse(const void *data, size_t size, const char *where, ch_gguf *file, ch_error *error);
 void ch_gguf_close(ch_gguf *file);
-/* Lets go of mapped memory of whichever file it belongs to, as ch_map_forget. */
+/* Releases mapped memory of whichever file it belongs to, like ch_map_forget. */
 void ch_gguf_forget(const ch_gguf *file, const void *data, size_t bytes);
 
 /* Returns the value of a key, or NULL if there is none. */

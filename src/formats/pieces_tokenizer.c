@@ -49,7 +49,7 @@ static void note_metaspace(habits *h, const json_t *step) {
   h->marks = true;
 }
 
-/* Notes a pre-tokenizer of a vocabulary that is not byte-level. */
+/* Records a pre-tokenizer of a vocabulary that is not byte-level. */
 static void note_step(habits *h, const json_t *step) {
   const json_t *literal = literal_of(step);
   if (is_type(step, "Metaspace"))
@@ -193,7 +193,8 @@ static void take_kinds(const ch_tokenizer *tokenizer, ch_pieces *pieces) {
   if (tokenizer->unk >= 0) pieces->items[tokenizer->unk].kind = CH_PIECE_UNKNOWN;
 }
 
-/* Ids without a piece, and rows of the embedding that no token has, get names that no text holds. */
+/* Names ids without a piece, and rows of the embedding that no token has, with names that no text
+   contains. */
 static ch_status name_gaps(const ch_tokenizer *tokenizer, ch_pieces *pieces, ch_error *error) {
   enum { NAME = 20 };
   int32_t known = ch_tokenizer_vocab_size(tokenizer);

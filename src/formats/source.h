@@ -37,10 +37,11 @@ int64_t ch_halved_row(int64_t row, int64_t size);
 void ch_rows_of(const ch_param *param, int64_t *rows, int64_t *columns);
 /* Declares the parameter table of source->config, and dtypes that are all F32. */
 ch_status ch_source_declare(ch_source *source, const char *where, ch_error *error);
-/* Harmless on a source that is all zeros. */
+/* Closes a source. Harmless on one that is all zeros. */
 void ch_source_close(ch_source *source);
 
-/* Readers of each format; what fails halfway is closed. vocabulary: whether its tokenizer is wanted too. */
+/* The readers of each format. They close what they opened if they fail. vocabulary: whether to read its
+   tokenizer too. */
 ch_status ch_llama2c_open(const char *path, ch_source *source, ch_error *error);
 ch_status ch_gguf_source_open(const char *path, bool vocabulary, ch_source *source, ch_error *error);
 ch_status ch_directory_source_open(const char *path, bool vocabulary, ch_source *source, ch_error *error);

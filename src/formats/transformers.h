@@ -7,8 +7,8 @@
 #include "base/json.h"
 #include "formats/source.h"
 
-/* Gives a model Crosshead's own model_type again if transformers' class of its family supports less than
-   Crosshead does, or if own_code requests it. own: its previous type. */
+/* Restores Crosshead's own model_type if transformers' class of the family supports less than Crosshead does,
+   or if own_code requests it. own: its previous type. */
 void ch_transformers_choose(ch_source *source, const ch_config *own, bool own_code);
 /* Fails with CH_ERROR_CONFIG, and says what to do instead, if there is no PyTorch code for the model. A
    Hugging Face family uses transformers' own. */

@@ -120,7 +120,7 @@ static char *place_parts(ch_cache *cache, const ch_cache_shape *shape, bool by_i
   return next;
 }
 
-/* Types with stricter alignment come first. */
+/* Lays out all parts. Types with stricter alignment come first. */
 static void place(ch_cache *cache, const ch_cache_shape *shape) {
   static const ch_dtype order[] = {CH_F32, CH_F16, CH_BF16, CH_Q8_0, CH_Q4_0};
   char *next = cache->data;

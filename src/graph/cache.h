@@ -41,7 +41,7 @@ static inline ch_cache_types ch_cache_of(ch_dtype dtype) {
 bool ch_is_cache_type(ch_dtype dtype);
 /* Returns the type in which a part is stored. Scalars and parts by id are F32. */
 ch_dtype ch_part_type(const ch_state_part *part, const ch_cache_types *types);
-/* Elements from token to token of a part of `width`: the width, filled up to whole blocks. */
+/* Returns the elements from token to token of a part of `width`: the width, filled up to whole blocks. */
 int64_t ch_stored_width(int64_t width, ch_dtype dtype);
 
 /* The parts of one layer; width 0 = no such part. */
@@ -138,7 +138,7 @@ ch_status ch_cache_selection_create(ch_cache *whole, ch_cache_selection **select
 void ch_cache_selection_free(ch_cache_selection *selection);
 /* Selects sequences order [count], none twice; `order` must last as long as the selection is used. */
 void ch_cache_select(ch_cache_selection *selection, const int32_t *order, int64_t count);
-/* Makes the lengths that the selection's sequences have now those of the whole cache. */
+/* Copies the current lengths of the selection's sequences to the whole cache. */
 void ch_cache_selection_keep(const ch_cache_selection *selection);
 /* Returns true if a sequence can be truncated to its first `length` tokens: a ring may have overwritten some
    that the next token sees, and a fixed part has only its last state. */

@@ -114,11 +114,12 @@ ch_node *ch_op_soft_cap(ch_graph *graph, ch_node *x, double cap);
 ch_node *ch_op_relu(ch_graph *graph, ch_node *x);
 ch_node *ch_op_relu_squared(ch_graph *graph, ch_node *x);
 
-/* Cosines and sines of position * frequency: positions [N], `frequencies` [rotary / 2] is copied -> [N,
-   rotary]. */
+/* Computes cosines and sines of position * frequency: positions [N], `frequencies` [rotary / 2] is copied ->
+   [N, rotary]. */
 ch_node *ch_op_rope_table(ch_graph *graph, ch_node *positions, int64_t rotary, const double *frequencies);
 
-/* Turns the last table-columns dims of every head of x [N, heads * head_dim]; with `leading` the first. */
+/* Rotates the last dims of every head of x [N, heads * head_dim], as many as the table has columns; with
+   `leading` the first. */
 ch_node *ch_op_rope(ch_graph *graph, ch_node *x, ch_node *table, int64_t head_dim, bool leading,
                     bool interleaved);
 
@@ -252,8 +253,8 @@ typedef struct ch_delta_operands {
 ch_node *ch_op_delta_rule(ch_graph *graph, const ch_delta_operands *operands, ch_node *document_start,
                           int64_t heads, const ch_kept_state *kept);
 
-/* Cross entropy of x W^T, with a soft cap if cap is above 0, against targets, row by row, without ever
-   storing N x V logits: x [N, D], weight [V, D], targets [N] (-1: no loss) -> [N, 1]. */
+/* Computes the cross entropy of x W^T against targets, with a soft cap if cap is above 0. It never stores N x
+   V logits: x [N, D], weight [V, D], targets [N] (-1: no loss) -> [N, 1]. */
 ch_node *ch_op_lm_loss(ch_graph *graph, ch_node *x, ch_node *weight, ch_node *targets, double cap);
 /* Like ch_op_lm_loss, with a second column: the number of logits that come before the target's -> [N, 2]. Has
    no gradient. */
@@ -267,8 +268,8 @@ ch_node *ch_op_patches(ch_graph *graph, ch_node *pixels, int64_t patch);
 /* Puts the class token before the patches of each sequence and adds positions: patches [sequences * (length -
    1), D], token [D], positions [length, D] -> [N, D]. */
 ch_node *ch_op_image_tokens(ch_graph *graph, ch_node *patches, ch_node *token, ch_node *positions);
-/* Cross entropy of logits [rows, K] against targets [rows] (-1: no loss), of which `smoothing` is spread over
-   all classes -> [rows, 1]. */
+/* Computes the cross entropy of logits [rows, K] against targets [rows] (-1: no loss). `smoothing` of each
+   target is spread over all classes -> [rows, 1]. */
 ch_node *ch_op_cross_entropy(ch_graph *graph, ch_node *logits, ch_node *targets, double smoothing);
 /* Counts the logits that come before the target's -> [rows, 1]; 0: the target is the first choice. Has no
    gradient. */

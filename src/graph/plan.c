@@ -134,7 +134,8 @@ static void number_sums(ch_plan *plan, int *numbers) {
   }
 }
 
-/* Nodes that depend on parameters alone come last: their own gradients are sums over all micro-batches. */
+/* Schedules the backward pass. Nodes that depend on parameters alone come last: their own gradients are sums
+   over all micro-batches. */
 static void schedule_backward(ch_plan *plan, const bool *needed, bool *reached, bool *back) {
   reached[plan->root->id] = plan->root->needs_gradient;
   bool *accumulate = schedule_part(plan, needed, reached, back, false, plan->accumulate);

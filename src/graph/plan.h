@@ -138,7 +138,7 @@ ch_status ch_plan_run(const ch_plan *plan, ch_run *run);
 void *ch_run_gradient_sum(const ch_plan *plan, const ch_workspace *workspace, void *const *gradients,
                           int sum);
 
-/* Operations call these functions. */
+/* Operations call the functions from here on. */
 const void *ch_run_value(const ch_run *run, const ch_node *node);
 void *ch_run_output(const ch_run *run, const ch_node *node);
 /* Returns the node's saved elements, or NULL if no backward pass will read them. */

@@ -115,8 +115,8 @@ static void report_gradients(const ch_run *run, const ch_plan_step *step) {
   if (listener->moved) listener->moved(listener->context);
 }
 
-/* Nodes that depend on parameters alone have their forward steps in the first micro-batch, and their backward
-   steps in the last. */
+/* Returns true if this micro-batch skips the step. Nodes that depend on parameters alone have their forward
+   steps in the first micro-batch and their backward steps in the last. */
 static bool is_left_out(const ch_run *run, const ch_plan_step *step) {
   if (!run->plan->parameter_only[step->node->id]) return false;
   return step->kind == CH_STEP_FORWARD ? run->follows_micro_batch && !run->elsewhere

@@ -172,8 +172,8 @@ void ch_stream_parts(const ch_stream *stream, ch_state_view parts[CH_MAX_STATE_P
       parts[count++] = stream->node[n]->op->states(stream->run, stream->node[n]);
 }
 
-/* States as the cache stores them. Block-quantised ones are converted into `space` [count, columns], unless
-   it is NULL. */
+/* Returns states in the form of the cache. Block-quantised ones are converted into `space` [count, columns],
+   unless it is NULL. */
 static ch_stream_value of_cache(const ch_stream *stream, const ch_node *node, const ch_tile_span *span,
                                 ch_column_range columns, void *space) {
   const ch_kernels *kernels = stream->run->kernels;
@@ -312,7 +312,7 @@ static void produce(const ch_attend *args, const ch_tile_span *span, void *scrat
   make_tiles(&m, span, scratch, tiles); /* fails only if many tokens are computed at once */
 }
 
-/* Elements of the values of some heads. */
+/* Returns the elements of the values of some heads. */
 static int64_t elements_of(tile_job *m, int64_t head, int64_t heads) {
   scratch_arena arena = {.element = ch_dtype_size(m->stream->run->kernels->dtype)};
   find_columns(m->stream, head, heads, m->columns);

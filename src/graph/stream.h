@@ -77,7 +77,7 @@ typedef struct ch_laid_tiles {
 
 /* Returns the FLOPs (2 x multiply-adds) per token of producing its tiles. */
 double ch_stream_flops(const ch_stream *stream);
-/* Elements of space for the tiles of `count` tokens. */
+/* Returns the elements of space for the tiles of `count` tokens. */
 int64_t ch_stream_laid_elements(const ch_stream *stream, int64_t heads, int64_t count);
 ch_status ch_stream_lay(const ch_stream *stream, const ch_tile_span *span, void *space, ch_laid_tiles *laid);
 /* Reads them: ch_attend.context is the ch_laid_tiles. */

@@ -20,11 +20,11 @@ typedef struct ch_image_file {
   int64_t pixel_stride, label_stride;
 } ch_image_file;
 
-/* Understands the bytes of an image file. IDX images come without labels: see below. Errors: an empty file,
-   one that is neither, one that is cut short, labels that the format does not have. */
+/* Parses the bytes of an image file. IDX images come without labels: see below. Errors: an empty file, one
+   that is neither, one that is cut short, labels that the format does not have. */
 ch_status ch_image_file_parse(const void *data, size_t size, const char *where, ch_image_file *file,
                               ch_error *error);
-/* Takes the labels of an IDX file from the bytes of another. */
+/* Reads the labels of an IDX file from the bytes of another. */
 ch_status ch_image_file_take_labels(const void *data, size_t size, const char *where, ch_image_file *file,
                                     ch_error *error);
 

@@ -250,7 +250,7 @@ typedef struct passes {
   double sum; /* of losses, where logits are not saved */
 } passes;
 
-/* Takes the logits [count, V] of `count` tokens from row `first` on. */
+/* Stores the logits [count, V] of `count` tokens from row `first` on, or adds their losses. */
 static ch_status take_logits(passes *p, int64_t first, int64_t count, const float *logits, ch_error *error) {
   int64_t vocabulary = p->result->classes;
   if (p->result->logits) {

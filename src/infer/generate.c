@@ -63,7 +63,7 @@ static ch_generation_request request_of(ch_generation_text *text) {
   return request;
 }
 
-/* Says which of several texts an error is about. */
+/* Adds to an error which of several texts it is about. */
 static void name_text(const text_job *w, const ch_generation_text *text, ch_error *error) {
   char name[40];
   snprintf(name, sizeof name, "texts[%lld]", (long long)(text - w->texts));

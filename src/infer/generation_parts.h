@@ -115,7 +115,7 @@ ch_text_place *ch_request_place(const ch_generation *generation, const ch_queued
                                 int32_t choice);
 /* Calls a request's sink; false: it wants no more. */
 bool ch_request_tell(const ch_queued_request *request, ch_event *event);
-/* Says that a choice is over; with a text that was begun, the place's. */
+/* Reports that a choice is over; with the place of a text that was begun. */
 void ch_request_end(ch_queued_request *request, int32_t choice, const ch_text_place *place, ch_event *event);
 /* Marks a choice, or all with -1, as cancelled. */
 void ch_request_cancel(ch_generation *generation, ch_queued_request *request, int32_t choice);

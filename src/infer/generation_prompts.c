@@ -47,7 +47,7 @@ static void end_prompt(ch_generation *g, ch_text_place *p, const float *logits) 
   }
 }
 
-/* Makes a place's sequence the first `length` tokens of another's, or of its own. */
+/* Copies the first `length` tokens of another place's sequence, or truncates its own to them. */
 static ch_status make(ch_generation *g, ch_text_place *p, const ch_text_place *from, int64_t length) {
   const int64_t chunks = g->manner.reuses ? length - length % g->manner.chunk : 0,
                 kept = chunks < from->kept_count ? chunks : from->kept_count;
@@ -125,7 +125,7 @@ static ch_status feed(ch_generation *g, ch_text_place *p, int64_t count, const f
   return ch_session_feed_scored(g->session, ch_place_index(g, p), ids, (size_t)count, score, &s, error);
 }
 
-/* Notes what passes over the prompt have written. */
+/* Records the tokens that passes over the prompt have written. */
 static void keep(ch_generation *g, ch_text_place *p, int64_t count) {
   if (!g->manner.reuses || count != g->manner.chunk) return;
   memcpy(p->kept + p->read, p->request->prompt->ids + p->read, (size_t)count * sizeof *p->kept);

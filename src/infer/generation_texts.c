@@ -38,7 +38,7 @@ void ch_request_end(ch_queued_request *r, int32_t choice, const ch_text_place *p
   ch_request_tell(r, event);
 }
 
-/* Makes the session hold the last token too, if it is to hold every token written. */
+/* Feeds the last token too, if the session must hold every token written. */
 static void feed_last(ch_generation *g, ch_text_place *p) {
   const float *logits;
   const int32_t sequence = ch_place_index(g, p);

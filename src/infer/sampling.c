@@ -65,7 +65,8 @@ static inline float float_of(uint32_t bits) {
   return x;
 }
 
-/* Integers in the order of the floats with these bits: +inf and NaN from 0x7f800000 on, negative NaN last. */
+/* Returns an integer that orders like the float with these bits: +inf and NaN from 0x7f800000 on, negative
+   NaN last. */
 static inline int32_t place_of(float x) {
   int32_t bits = (int32_t)bits_of(x);
   return bits ^ (bits >> 31 & INT32_MAX);

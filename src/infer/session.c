@@ -429,10 +429,10 @@ ch_status ch_session_fork(const ch_session *session, ch_session **fork, ch_error
   return CH_OK;
 }
 
-/* --- made-up depths ------------------------------------------------------------------------------------- */
+/* --- simulated depths ----------------------------------------------------------------------------------- */
 
-/* Ids that tokens might have had, where the cache keeps them, as frequent as words are: the logarithm of the
-   rank is even (Zipf). */
+/* Fills the cache's ids of tokens, if it stores them, with ids as frequent as words: the logarithm of the
+   rank is uniform (Zipf). */
 static void pretend_tokens(ch_session *session, int64_t length, ch_random *random, const int32_t *ids,
                            int64_t id_count) {
   if (!session->cache->tokens) return;

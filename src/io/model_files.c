@@ -227,8 +227,8 @@ static ch_status unknown_tensor(const load_state *o, const char *name) {
   return tensor_error(o, CH_ERROR_FORMAT, name, what);
 }
 
-/* Tensors that other programs write and nobody reads, of any type: tables of frequencies, numbers of
-   positions, masks, and DeepSeek-V3's layers that predict further tokens, which come after the model's
+/* Returns true for tensors that other programs write and nothing reads, of any type: tables of frequencies,
+   numbers of positions, masks, and DeepSeek-V3's layers that predict further tokens, after the model's
    own. */
 static bool is_left_over(const ch_config *config, const char *name) {
   static const char *const buffers[] = {"inv_freq",   "original_inv_freq", "long_inv_freq", "cos_cached",
@@ -587,7 +587,7 @@ static ch_status fill(load_state *o, ch_weights_mode mode) {
   return copy_all(o);
 }
 
-/* Refuses the weights of what is no model of itself, or packed, by the last part of a tensor's name. */
+/* Fails for weights of an adapter, or packed weights, by the last part of a tensor's name. */
 static ch_status refuse_packed(const load_state *o) {
   static const char *const marks[][2] = {{"qweight", "GPTQ or AWQ"},
                                          {"qzeros", "GPTQ or AWQ"},

@@ -32,7 +32,7 @@ typedef enum ch_weights_mode {
 ch_status ch_weights_open(const char *directory, const ch_config *config, const ch_params *params,
                           ch_weights_mode mode, ch_weights *weights, ch_error *error);
 void ch_weights_close(ch_weights *weights);
-/* Lets go of mapped memory, as ch_map_forget; what the weights own stays. */
+/* Releases mapped memory, like ch_map_forget; memory that the weights own stays. */
 void ch_weights_forget(const ch_weights *weights, const void *data, size_t bytes);
 /* Opens the files and reads their headers, the first half of loading. `tensors` stays NULL. */
 ch_status ch_weights_find(const char *directory, ch_weights *weights, ch_error *error);

@@ -173,7 +173,7 @@ static ch_status parse_tensor(const reader *r, const char *name, const json_t *e
   return CH_OK;
 }
 
-/* Takes `name`. */
+/* Adds a tensor. Takes over `name`. */
 static ch_status add_tensor(reader *r, char *name, const json_t *entry) {
   ch_safetensors *file = r->file;
   if (file->count == r->capacity) {
@@ -272,7 +272,7 @@ static int by_place(const void *a, const void *b) {
   return nx < ny ? -1 : nx > ny;
 }
 
-/* Tensors must tile the data: the official readers say so, and it is what finds overlaps. */
+/* Checks that tensors tile the data. The official readers require it, and it detects overlaps. */
 static ch_status check_tiling(const reader *r) {
   ch_safetensors *file = r->file;
   if (file->count) qsort(file->tensors, (size_t)file->count, sizeof *file->tensors, by_place);

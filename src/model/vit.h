@@ -10,7 +10,7 @@
 void ch_vit_declare_embedding(const ch_config *config, ch_params *params);
 void ch_vit_declare_head(const ch_config *config, ch_params *params);
 
-/* Pixels -> the tokens of all images, the class token first. */
+/* Computes the tokens of all images from pixels, the class token first. */
 ch_node *ch_vit_embedding(ch_builder *builder);
 /* Computes the head's output for each image from the tokens after the last block. */
 ch_node *ch_vit_head(ch_builder *builder, ch_node *x, const ch_model_graph *shape);

@@ -25,7 +25,7 @@ typedef struct ch_traffic {
   double waited;         /* seconds */
 } ch_traffic;
 
-/* Makes ranks of a transport that has been opened. Release with ch_close_ranks. */
+/* Creates ranks from an open transport. Release with ch_close_ranks. */
 ch_status ch_ranks_create(const ch_transport *transport, void *context, int rank, int count,
                           ch_rank_group **ranks, ch_error *error);
 /* Returns true if this is rank 0, which writes files and speaks for all. */

@@ -52,7 +52,7 @@ static void post(socket_group *o, int to, int tag, const void *data, size_t byte
     if (errno != EINTR) lose(to);
 }
 
-/* Takes what has come from one rank. */
+/* Reads the messages that have arrived from one rank. */
 static void fetch_from(socket_group *o, int from) {
   ssize_t size;
   while (o->sockets[from] >= 0 &&

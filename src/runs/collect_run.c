@@ -158,7 +158,7 @@ static ch_status read_log(run_reader *r, const char *path, ch_error *error) {
 
 /* --- results as runs ---------------------------------------------------------------------------------------- */
 
-/* Means of equal stretches where there are more than MOST_POINTS. */
+/* Stores a curve. If it has more than MOST_POINTS points, stores means of equal stretches. */
 static ch_status keep_curve(const run_reader *r, const points *p, const ch_curve_point **kept, int64_t *count,
                             ch_error *error) {
   *count = p->count < MOST_POINTS ? p->count : MOST_POINTS;

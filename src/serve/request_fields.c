@@ -124,7 +124,7 @@ static bool asks_nothing(const json_t *value, unsigned neutral) {
   return (neutral & TEXT_FORMAT && is_text_format(value)) || (neutral & TEXT_MODE && is_text_mode(value));
 }
 
-/* Tools are accepted if the request forbids their use. */
+/* Returns true for tools whose use the request forbids. Such tools are accepted. */
 static bool is_off(const json_t *body, const char *name) {
   bool tools = strcmp(name, "tools") == 0;
   if (!tools && strcmp(name, "functions") != 0) return false;

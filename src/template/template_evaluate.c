@@ -98,7 +98,7 @@ static int64_t length_of(const json_t *value) {
   return json_is_array(value) ? (int64_t)json_array_size(value) : (int64_t)json_object_size(value);
 }
 
-/* Elements or characters [from, to), which must exist. */
+/* Returns elements or characters [from, to), which must exist. */
 static json_t *part(const json_t *value, int64_t from, int64_t to) {
   if (json_is_string(value)) {
     const char *text = json_string_value(value);

@@ -183,8 +183,8 @@ json_t *ch_template_apply_call(const ch_template_call *c);
 /* Like ch_template_apply_call, without keywords, in the dialect of tasks. */
 json_t *ch_template_apply(ch_template_scope *scope, const char *name, json_t *self, json_t *const *in,
                           int count, ch_error *error);
-/* Methods and filters of texts; self is a text. *known: there is one of that name, else NULL without an
-   error. */
+/* Applies methods and filters of texts; self is a text. *known: there is one of that name, else it returns
+   NULL without an error. */
 json_t *ch_template_apply_to_text(const ch_template_call *c, bool *known);
 /* Returns an argument's text, or NULL if there is none or it is not text. */
 const char *ch_template_text_argument(const ch_template_call *c, int position, const char *keyword);

@@ -97,7 +97,7 @@ static int count_work(pcre2_callout_block *block, void *data) {
                                                                                       : PCRE2_ERROR_CALLOUT;
 }
 
-/* Limits of the matching that is to be done; NULL when out of memory. */
+/* Returns the limits for a match, or NULL if out of memory. */
 static pcre2_match_context *limited(const pcre2_code *code, size_t size, work *w) {
   uint32_t references = 0;
   pcre2_match_context *context = pcre2_match_context_create(NULL);
@@ -109,7 +109,7 @@ static pcre2_match_context *limited(const pcre2_code *code, size_t size, work *w
   return context;
 }
 
-/* Says why PCRE2 gave `number`, unless the message is written already. */
+/* Explains PCRE2's result `number`, unless the message is written already. */
 static void not_applied(const char *pattern, int number, ch_error *error) {
   if (error->status != CH_OK) return;
   if (number >= 0 || number == PCRE2_ERROR_NOMEMORY)
@@ -179,7 +179,7 @@ static json_t *matched(const char *text, const PCRE2_SIZE *places, uint32_t grou
   return json_null();
 }
 
-/* Goes through all matches as re.findall does, and appends them to the list. */
+/* Finds all matches like re.findall, and appends them to the list. */
 static int find_all(const pcre2_code *code, const json_t *text, pcre2_match_data *data,
                     pcre2_match_context *context, work *w, json_t *list) {
   const char *bytes = json_string_value(text);

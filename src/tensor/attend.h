@@ -29,7 +29,7 @@ typedef struct ch_state_view {
   const int32_t *order;    /* [sequences] [host] places in memory of the sequences; NULL: they are in order */
 } ch_state_view;
 
-/* Elements before token t of a sequence. */
+/* Returns the number of elements before token t of a sequence. */
 static inline int64_t ch_state_at(const ch_state_view *view, int64_t sequence, int64_t t) {
   return (view->order ? view->order[sequence] : sequence) * view->sequence_stride + t * view->token_stride;
 }

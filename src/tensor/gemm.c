@@ -134,7 +134,7 @@ static bool matmul_is_faster(const ch_gemm_shape *s) {
 static ch_status run_widened(ch_gemm *gemm, const ch_gemm_shape *s, const void *a, const void *b, void *c,
                              ch_error *error);
 
-/* Elements from a matrix's first to its last. */
+/* Returns the number of elements from a matrix's first to its last. */
 static int64_t span(int64_t rows, int64_t columns, int64_t stride) {
   return rows > 0 && columns > 0 ? (rows - 1) * stride + columns : 0;
 }

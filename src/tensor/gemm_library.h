@@ -30,7 +30,7 @@ bool ch_gemm_library_rounds(bool bf16_dots_are_fast);
 /* Multiplies with a matmul primitive. The first call with a shape and number of threads prepares it. */
 ch_status ch_gemm_library_matmul(ch_gemm_library *library, const ch_gemm_shape *shape, const void *a,
                                  const void *b, float *c, ch_error *error);
-/* Elements of BF16 of a packed B [k, n]: whole blocks of 32 x 64. */
+/* Returns the number of BF16 elements of a packed B [k, n]: whole blocks of 32 x 64. */
 int64_t ch_gemm_library_packed_count(int64_t k, int64_t n);
 /* Multiplies with the library's sgemm; not for `rounded`. */
 ch_status ch_gemm_library_sgemm(ch_gemm_library *library, const ch_gemm_shape *shape, const float *a,

@@ -56,8 +56,8 @@ ch_status ch_governor_check(ch_error *error);
    there is one choice: all threads. If it is "varied", nothing is measured: the number changes from step to
    step, from 1 to all threads, in a fixed order. That is for tests: results must not change. */
 void ch_governor_init(ch_governor *governor, int threads, bool busy);
-/* Workers for a step that is about to run, and afterwards what it took; `now` is the time at its end, in
-   seconds. */
+/* ch_governor_workers returns the number of workers for the next step. ch_governor_observe records its time
+   afterwards; `now` is the time at its end, in seconds. */
 int ch_governor_workers(ch_governor *governor, ch_expected_time expected);
 void ch_governor_observe(ch_governor *governor, ch_expected_time *expected, double taken, double now);
 

@@ -64,8 +64,8 @@ double ch_corpus_token_entropy(const ch_corpus *corpus);
    concatenated. Reads the ends of all windows. */
 int64_t ch_corpus_padding(const ch_corpus *corpus, ch_corpus_split split);
 
-/* Windows of `length` tokens in one pass through a split; 0 when the split is too short for one. For a packed
-   file `length` must be its pack_length. */
+/* Returns the windows of `length` tokens in one pass through a split; 0 if the split is too short for one.
+   For a packed file `length` must be its pack_length. */
 int64_t ch_corpus_windows(const ch_corpus *corpus, ch_corpus_split split, int64_t length);
 
 /* Fills tokens and targets [sequences, length] with windows first … first + sequences - 1. Training: an

@@ -102,9 +102,9 @@ static bool is_long(const document_group *f, double wanted) {
   return f->count == 1 && (double)f->size > 2 * wanted;
 }
 
-/* Documents by their size: one that is longer than two validation parts gives its own tail; of the others,
-   the ones with the lowest hashes validate that still fit, and one more if that comes nearer. Equal documents
-   stay together. Returns true when that is about the wanted share. */
+/* Chooses validation documents by size. A document longer than two validation parts gives its own tail. Of
+   the others, those with the lowest hashes that still fit validate, and one more if that is nearer. Equal
+   documents stay together. Returns true if the result is about the wanted share. */
 static bool choose_by_size(ch_division *d, documents *all) {
   double wanted = d->options->validation * all->bytes, bytes = 0, nearest;
   size_t chosen = 0, last = SIZE_MAX;

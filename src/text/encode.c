@@ -486,7 +486,7 @@ static ch_status check_encoding(const char *text, size_t size, unsigned flags, c
   return CH_OK;
 }
 
-/* Puts the tokens that begin a text. */
+/* Writes the tokens that begin a text. */
 static ch_status put_beginning(ch_encoder *encoder) {
   const ch_tokenizer *tokenizer = encoder->tokenizer;
   if (encoder->flags & CH_TEXT_WHOLE) return put_ids(encoder, tokenizer->prefix, tokenizer->prefix_size);

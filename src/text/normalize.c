@@ -112,7 +112,7 @@ static ch_status put_form(utf8proc_option_t form, const unsigned char *text, siz
   return check(out, error);
 }
 
-/* Characters that form C never changes, as long as their neighbours are such characters too: starters that no
+/* Returns true for characters that form C never changes next to other such characters: starters that no
    composition ends with. The ranges cover most text; other characters go through utf8proc. */
 static bool inert(uint32_t c) {
   return c < 0x300 || (c >= 0x400 && c <= 0x482) || (c >= 0x48a && c <= 0x52f) ||

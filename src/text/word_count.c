@@ -73,7 +73,7 @@ static ch_status count_words(ch_word_counts *counts, const ch_split *split, ch_r
   }
 }
 
-/* Documents are cut apart first: no word spans the marker. */
+/* Counts the words of each document, so that no word spans the marker. */
 static ch_status count_documents(ch_word_counts *counts, const ch_split *split, ch_regex_scratch *scratch,
                                  const char *marker, const char *text, size_t size, ch_error *error) {
   size_t marker_size = marker ? strlen(marker) : 0;

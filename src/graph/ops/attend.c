@@ -178,7 +178,7 @@ static void attend_bind(const ch_run *run, const ch_node *node, const ch_stream 
   args->scratch = (char *)args->scratch + lse_bytes(run, args);
 }
 
-/* --- many queries through tiles that take products ------------------------------------------------------ */
+/* --- many queries with tiles that cost products --------------------------------------------------------- */
 
 /* From this many queries per head on, tiles are laid out once for all of them, a span of tokens at a time;
    and the most memory for these tiles. */

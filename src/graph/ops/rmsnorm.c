@@ -12,7 +12,7 @@ static int64_t slices(const ch_node *node) {
   return ((const rmsnorm *)node->attributes)->slices;
 }
 
-/* Elements that one norm covers. */
+/* Returns the number of elements that one norm covers. */
 static int64_t rmsnorm_width(const ch_node *node) {
   return node->in[1]->shape[0] / slices(node);
 }

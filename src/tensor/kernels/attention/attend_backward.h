@@ -54,8 +54,7 @@ typedef struct backward_task {
 
 void attend_backward_allocate(const ch_attend *args, const backward_plan *plan, scratch_arena *arena,
                               backward_space *space);
-/* Goes through all keys that a panel of queries sees: accumulates its part of dK and dV, and writes its
-   dQ. */
+/* Processes all keys that a panel of queries sees: accumulates its part of dK and dV, and writes its dQ. */
 void attend_backward_panel(backward_task *task, int64_t panel);
 /* Initialises the rows of dK and dV up to `end` before anything is added to them. This is done step by step,
    while other rows are computed. */

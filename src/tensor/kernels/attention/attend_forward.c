@@ -54,8 +54,8 @@ static void allocate_forward(const ch_attend *args, const forward_plan *plan, sc
   for (int64_t p = 0; p < plan->panels; p++) allocate_panel(args, arena, &space->panel[p]);
 }
 
-/* A task and the part of its panels. The tasks of the last queries come first: under a causal mask they take
- * longest. */
+/* A task and the part of its panels. The tasks of the last queries come first, because a causal mask makes
+   them the longest. */
 typedef struct forward_task {
   int64_t sequence, kv_head, column, columns;
 } forward_task;

@@ -44,7 +44,7 @@ void attend_gqa_start(const decode_plan *plan, int64_t heads, const decode_space
 
 /* --- scores --------------------------------------------------------------------------------------------- */
 
-/* Elements k … k+EACH-1 of KEYS keys. */
+/* Loads elements k … k+EACH-1 of KEYS keys. */
 ALWAYS_INLINE vec take_keys(const ch_dtype dtype, const char *keys, int64_t stride, int64_t k) {
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
   const char *first = keys + k * state_size(dtype), *second = first + stride;
@@ -75,7 +75,7 @@ ALWAYS_INLINE vec take_scales(const char *first, int64_t stride) {
 #endif
 }
 
-/* Elements at … at+EACH-1 (`at` is a constant) of the blocks of KEYS keys, times their scales. */
+/* Loads elements at … at+EACH-1 (`at` is a constant) of the blocks of KEYS keys, times their scales. */
 ALWAYS_INLINE vec take_blocks(const ch_dtype dtype, const char *first, int64_t stride, const int at,
                               vec scales) {
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)

@@ -13,7 +13,7 @@ typedef struct expanded_block {
   vec mean[VECTORS], std[VECTORS], distance[VECTORS];
 } expanded_block;
 
-/* Gates of a head with tokens along the lanes: [n + v, EXPANDED]. */
+/* Transposes the gates of a head, so that tokens are along the lanes: [n + v, EXPANDED]. */
 static void turn_gates(const expanded_block *b, int64_t head) {
   const ch_gated_attend *a = b->a;
   int64_t width = head_width(a);

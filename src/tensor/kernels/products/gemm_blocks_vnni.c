@@ -344,7 +344,7 @@ ALWAYS_INLINE void multiply_panel(const blocks_call *c, ch_dtype dtype, int64_t 
   }
 }
 
-/* Panels first ... last - 1, numbered through the products. */
+/* Computes panels first ... last - 1, numbered through the products. */
 static void multiply_range(const blocks_call *call, ch_dtype dtype, const ch_product *products, int64_t first,
                            int64_t last) {
   panel p;

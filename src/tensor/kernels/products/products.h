@@ -22,7 +22,7 @@ typedef struct product_part {
   int64_t first, last;
 } product_part;
 
-/* Takes the units from *first on that belong to one product, of those before `last`; false when there are
+/* Finds the units from *first on, before `last`, that belong to one product. Returns false if there are
    none. */
 static inline bool take_part(const ch_product *products, int64_t unit, int64_t *first, int64_t last,
                              product_part *part) {

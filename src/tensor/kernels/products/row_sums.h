@@ -34,7 +34,7 @@ ALWAYS_INLINE void sum_rows_of_lanes(const int count, const vec *v, vec sums[SUM
   }
 }
 
-/* Lanes first ... first + VL - 1 of the sums. */
+/* Returns lanes first ... first + VL - 1 of the sums. */
 ALWAYS_INLINE vec sums_from(const int first, const vec sums[SUM_VECTORS]) {
 #if defined(__AVX512F__) && !defined(CH_KERNEL_F64)
   const __m512i lane = _mm512_add_epi32(

@@ -220,7 +220,7 @@ ALWAYS_INLINE void skinny_tile_write(const skinny_kind kind, const int rows, con
                  c->accumulate);
 }
 
-/* Elements from ... to - 1 of a tile. The sums are carried from piece to piece. */
+/* Adds elements from ... to - 1 of a tile. The sums are carried from piece to piece. */
 ALWAYS_INLINE void skinny_tile(const skinny_kind kind, const int rows, const int outs, const int prefetched,
                                const skinny_call *c, skinny_place at, int64_t from, int64_t to,
                                skinny_ahead ahead, vec *kept) {

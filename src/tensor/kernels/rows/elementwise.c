@@ -72,7 +72,7 @@ void KERNEL(sum_rows)(const ch_team *team, int64_t rows, int64_t n, const void *
   }
 }
 
-/* Elements of the vectors first … last-1 of n. */
+/* Computes the vectors first … last-1 of n elements. */
 static void swiglu_range(int64_t first, int64_t last, int64_t n, const real *gate, const real *up, real *y) {
   for (int64_t i = first * VL; i < last * VL; i += VL) {
     vec g = load_some(gate + i, n - i), u = load_some(up + i, n - i);

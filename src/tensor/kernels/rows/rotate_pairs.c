@@ -22,7 +22,7 @@ void KERNEL(rope_table)(const ch_team *team, int64_t rows, int64_t rotary, const
             table_rows(first, last, half, positions, frequencies, table));
 }
 
-/* Pairs (i, i + half). sign is -1 to turn back. */
+/* Rotates the pairs (i, i + half). sign is -1 to rotate back. */
 ALWAYS_INLINE void turn_half(int64_t half, const real *c, const real *s, real sign, const real *x, real *y,
                              bool accumulate) {
   for (int64_t i = 0; i < half; i += VL) {
@@ -50,7 +50,7 @@ ALWAYS_INLINE void turn_pairs(const real *x, real *y, vec cosine, vec sine, int6
   put(y, vec_fma(SHUFFLE(v, v, SWAPPED_LANE, 0), sine, v * cosine), left, accumulate);
 }
 
-/* Pairs (2i, 2i + 1) of all heads of a row. The heads begin `stride` elements apart. */
+/* Rotates the pairs (2i, 2i + 1) of all heads of a row. The heads begin `stride` elements apart. */
 ALWAYS_INLINE void turn_interleaved(int64_t half, const real *c, const real *s, real sign, int64_t heads,
                                     int64_t stride, const real *x, real *y, bool accumulate) {
   vec signs = {0};

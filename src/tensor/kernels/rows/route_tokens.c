@@ -46,7 +46,7 @@ static real score_of_group(int64_t size, const real *score, bool of_two) {
   return of_two ? best + second : best;
 }
 
-/* Takes experts outside of the best groups out of the choice. */
+/* Excludes experts outside of the best groups. */
 static void keep_best_groups(const ch_routing_rule *rule, real *score) {
   real of_group[CH_MAX_EXPERTS];
   int32_t best[CH_MAX_EXPERTS];
