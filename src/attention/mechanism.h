@@ -149,8 +149,7 @@ void ch_declare_output_projection(ch_declaration *declaration, const char *name,
 void ch_declare_gate_projection(ch_declaration *declaration, const char *name, int64_t out, int64_t in);
 /* Declares that two projections are multiplied without a norm between them. */
 void ch_declare_product(ch_declaration *declaration, const char *first, const char *second);
-/* Sets the spread that a projection with a matrix of its own starts with, where "init" does not ask for
-   one. */
+/* Sets the initial spread of a projection's separate matrix, unless "init" sets one. */
 void ch_start_with(ch_declaration *declaration, const char *name, double std);
 /* Declares that the input of a projection is `scale` times as large as a normed vector. */
 void ch_declare_scaled_input(ch_declaration *declaration, const char *name, double scale);

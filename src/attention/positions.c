@@ -11,7 +11,7 @@ static bool turns(const ch_builder *builder) {
 }
 
 /* Returns true if RoPE rotates the first dims of a head, as it does for a part of head_dim. Mechanisms with
-   rotated dims of their own rotate the last ones. */
+   separate rotated dims rotate the last ones. */
 static bool leading(const ch_builder *builder) {
   return builder->config->partial_rotary_factor != 1;
 }

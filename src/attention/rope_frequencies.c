@@ -73,8 +73,8 @@ double ch_latent_score_scale(const ch_config *config) {
 
 void ch_rope_frequencies(const ch_config *config, int64_t rotary, int64_t tokens, double *frequencies) {
   const ch_rope_scaling *scaling = &config->rope_scaling;
-  /* LongRoPE (Ding et al. 2024): a factor of its own for every pair, and others in texts longer than the
-   * original context. */
+  /* LongRoPE (Ding et al. 2024): every pair has a factor, and another one in texts longer than the original
+     context. */
   bool long_text = tokens > scaling->original_max_position_embeddings;
   const ch_pair_factors *factors = long_text ? &scaling->long_factor : &scaling->short_factor;
   for (int64_t i = 0; i < rotary / 2; i++) {

@@ -71,7 +71,7 @@ static bool is_word(const char *token, size_t length, const char *word) {
 
 /* Returns true if a token is a whole number that 64 bits do not hold. */
 static bool is_wide(const char *token, size_t length) {
-  enum { DIGITS = 18 }; /* as many always fit */
+  enum { DIGITS = 18 }; /* this many always fit */
   char number[32];
   size_t sign = length > 0 && token[0] == '-';
   if (length - sign <= DIGITS) return false;

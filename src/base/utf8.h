@@ -22,8 +22,8 @@ size_t ch_utf8_unfinished(const unsigned char *text, size_t size);
 /* Returns the number of characters of valid UTF-8: its columns on a terminal if no character is wide. */
 int ch_utf8_count(const char *text);
 
-/* Appends `size` bytes to `text` with U+FFFD for what is no character: for bytes that begin one, as many as fit, or else for one
-   byte, as Python and Unicode replace them. */
+/* Appends `size` bytes to `text`. Replaces bytes that are no character by U+FFFD, as Python and Unicode do:
+   the longest beginning of a character together, other bytes one by one. */
 void ch_put_valid_utf8(ch_text *text, const char *bytes, size_t size);
 /* Returns such a copy of a string in the arena; NULL if out of memory. */
 const char *ch_valid_text(ch_arena *arena, const char *text);

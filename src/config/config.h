@@ -105,7 +105,7 @@ typedef struct ch_knocking {
   unsigned on;            /* CH_ON_ bits */
   bool decay_to_identity; /* weight decay pulls towards the identity, not towards zero */
   ch_knocking_init init;
-  bool per_head; /* every head has a map of its own: the parameters without the sharing */
+  bool per_head; /* every head has its own map: the parameters without the sharing */
 } ch_knocking;
 
 /* Head mixing (MEA eqs. 10-12): key-value heads as combinations of h' component heads. What a layer mixes is
@@ -129,7 +129,7 @@ typedef struct ch_attention_config {
   int64_t num_key_heads, num_value_heads; /* 0: num_key_value_heads; what they are is ch_heads_of */
   int64_t q_lora_rank;                    /* mla: 0 = dense query; mfa: 0 = head_dim */
   bool q_a_norm;
-  int64_t kv_lora_rank;             /* 0: keys and values have latents of their own, */
+  int64_t kv_lora_rank;             /* 0: keys and values have separate latents, */
   int64_t k_lora_rank, v_lora_rank; /* or one of them none: 0 */
   int64_t qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
   double latent_norm_eps;     /* of q_a_layernorm and kv_a_layernorm; 0: rms_norm_eps */
@@ -192,8 +192,8 @@ typedef struct ch_sharing {
   int64_t rank;                 /* rho; low_rank; 0: each matrix's own, as its tensors say */
   ch_coefficients coefficients; /* masa */
   bool common_dictionary;       /* masa: one dictionary for all projections of one shape */
-  /* [first, last] layer of each; masa: with a dictionary of its own; low_rank: with a first factor that its
-     layers share */
+  /* [first, last] layer of each. masa: each has its own dictionary; low_rank: its layers share a first
+     factor */
   uint16_t groups[CH_MAX_GROUPS][2];
   int group_count; /* 0: all layers are one group, and no tensor is named after it */
 } ch_sharing;

@@ -75,7 +75,7 @@ typedef struct ch_param {
   int atoms;  /* of coefficients, or what gives them: the row of the atoms they combine */
 } ch_param;
 
-/* The shapes of tensors in files that are about to be opened: what a configuration leaves to them. */
+/* The shapes of tensors in files that are about to be opened, for sizes that a configuration leaves open. */
 typedef struct ch_known_shape {
   const char *name;
   int rank;

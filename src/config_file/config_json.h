@@ -13,7 +13,7 @@ ch_status ch_config_parse(const char *text, const char *where, ch_config *config
 ch_status ch_config_read(const char *path, ch_config *config, ch_error *error);
 /* Checks that the values make a model (positive sizes, G divides H, even rotary dims, ...). */
 ch_status ch_config_validate(const ch_config *config, const char *where, ch_error *error);
-/* Writes the config as config.json text of its own model_type. */
+/* Writes the config as config.json text in the layout of its model_type. */
 void ch_config_write(const ch_config *config, ch_text *json);
 
 /* Sets the default of every key that has one; sizes are 0. ch_config_defaults_for_images sets the defaults of

@@ -64,7 +64,7 @@ static void mxfp4(const unsigned char *b, float *y) {
   }
 }
 
-/* --- superblocks of 256, whose groups have small scales of their own ------------------------------------ */
+/* --- superblocks of 256, whose groups have small scales ------------------------------------------------- */
 
 /* Decodes 16 groups of 16: scales and minima of 4 bits, values of 2. */
 static void q2_k(const unsigned char *b, float *y) {

@@ -33,7 +33,7 @@ typedef struct ch_block_format {
   const char *name;
   int64_t values; /* of a block */
   size_t bytes;
-  ch_dtype dtype; /* of a tensor that inference reads as it is; CH_U8: of none, */
+  ch_dtype dtype; /* of a tensor that inference reads in place; CH_U8: of none, */
   void (*decode)(const unsigned char *block, float *values); /* and this is how it is read. Else NULL */
 } ch_block_format;
 

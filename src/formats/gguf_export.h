@@ -13,7 +13,7 @@ typedef struct ch_gguf_export {
   ch_block_type type;
   bool own; /* instead each matrix has its own type, bit for bit, and `type` is what the file is called */
   const ch_tokenizer *tokenizer; /* or NULL */
-  const ch_chat_metadata *chat;  /* what goes with the tokenizer; or NULL */
+  const ch_chat_metadata *chat;  /* saved with the tokenizer; or NULL */
   /* called now and then; true: CH_ERROR_INTERRUPTED. Or NULL */
   bool (*stop)(void *context);
   void (*progress)(void *context, double share); /* or NULL */

@@ -49,7 +49,7 @@ typedef struct ch_pieces {
   bool space_prefix;                    /* of another one: a space before the text */
   int32_t begin, end, unknown, padding; /* ids, or -1 */
   bool add_begin, add_end;
-  const char *loss; /* what the other format cannot say, as the end of a sentence; NULL: nothing */
+  const char *loss; /* what the other format cannot express, as the end of a sentence; NULL: nothing */
   void *owned;      /* memory of texts that belong to nothing else, or NULL */
 } ch_pieces;
 
@@ -59,9 +59,9 @@ int ch_word_rule_count(void);
 const ch_word_rule *ch_word_rule_at(int index);
 /* Opens a tokenizer that only cuts text by the rule. */
 ch_status ch_word_rule_open(const ch_word_rule *rule, ch_tokenizer **tokenizer, ch_error *error);
-/* Finds the rule that cuts every text as the tokenizer does, *rule NULL if there is none. It tries a few
-   hundred thousand short texts. `normalize` as in ch_word_rule; a rule that differs in it alone is taken
-   where there is no better. */
+/* Finds the rule that cuts every text like the tokenizer; *rule is NULL if there is none. It tries a few
+   hundred thousand short texts. `normalize` as in ch_word_rule; a rule that differs only in it is used if
+   there is no better one. */
 ch_status ch_word_rule_like(const ch_tokenizer *tokenizer, bool normalize, const ch_word_rule **rule,
                             ch_error *error);
 

@@ -20,7 +20,7 @@ typedef struct habits {
   bool maybe_prefix;   /* a mark before a text that begins with none */
   bool marks;          /* spaces become marks */
   bool cut;            /* words end before marks */
-  const char *strange; /* what GGUF has no word for, or NULL */
+  const char *strange; /* what GGUF cannot express, or NULL */
 } habits;
 
 static const char mark[] = "\xe2\x96\x81"; /* U+2581 */

@@ -16,7 +16,7 @@ typedef struct ch_source {
   ch_text chat_template;               /* chat_template.jinja, where no tokenizer_config has it; or empty */
   ch_text generation_config;           /* generation_config.json, or empty */
   ch_deepseek_layout layout; /* what `rows` and `blocks` do to latent attention of a model directory */
-  ch_text config_json;       /* what is written as config.json in place of `config`; or empty */
+  ch_text config_json;       /* the text of config.json instead of `config`'s; or empty */
   char *companions;          /* a directory whose tokenizer files come along; or NULL */
   void *context;
   /* Values of rows `first` on of a matrix; of a vector all (first 0, count 1). */
@@ -55,7 +55,7 @@ ch_status ch_source_open(const char *path, const char *tokenizer, ch_source *sou
 
 typedef struct ch_source_writing {
   const ch_dtype *dtype;       /* of all tensors; NULL: each its own, F32 if block-quantised */
-  bool keep_blocks;            /* what is block-quantised stays so, whatever `dtype` says */
+  bool keep_blocks;            /* block-quantised tensors stay so, whatever `dtype` says */
   bool (*stop)(void *context); /* called now and then; true: CH_ERROR_INTERRUPTED. Or NULL */
   void (*progress)(void *context, double share); /* or NULL */
   void *context;

@@ -293,7 +293,7 @@ bool ch_cache_can_go_back(const ch_cache *cache, int64_t sequence, int32_t lengt
          length >= held - 1;
 }
 
-/* --- by id, selections, copies ------------------------------------------------------------------------ */
+/* --- by id, selections, copies -------------------------------------------------------------------------- */
 
 void ch_cache_put_by_id(const ch_cache *cache, const ch_kernels *kernels, const ch_team *team, int layer,
                         int part, int64_t count, const int32_t *ids, int64_t width, const void *x) {

@@ -10,10 +10,10 @@
 
 /* A text to generate, its prompt as tokens. */
 typedef struct ch_generation_text {
-  /* what is wanted, but for prompt and sampler; gets `generated`, `status` and the ids */
+  /* the settings except prompt and sampler; receives `generated`, `status` and the ids */
   ch_batch_text *asked;
   ch_sampler sampler;    /* advanced by every draw */
-  const int32_t *prompt; /* [count], which other texts may share: only one of them counts it */
+  const int32_t *prompt; /* [count]; texts may share it, and then only one of them counts it */
   int64_t count;
   const int32_t *end_tokens; /* [end_token_count] ids that end the text; none is written */
   int end_token_count;

@@ -89,7 +89,7 @@ struct ch_generation {
   ch_generation_counts counts;
 };
 
-/* --- requests ------------------------------------------------------------------------------------------ */
+/* --- requests ------------------------------------------------------------------------------------------- */
 
 void ch_prompt_release(ch_read_prompt *prompt);
 void ch_request_remove(ch_generation *generation, ch_queued_request *request);

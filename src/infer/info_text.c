@@ -104,7 +104,7 @@ static void put_own_sizes(const ch_attention_config *a, ch_text *text) {
     put_latents(a, text);
 }
 
-/* Says how heads are computed if they have no projection of their own. Returns false if they have. */
+/* Writes how heads are computed if they have no separate projection. Returns false if they have. */
 static bool put_shared_heads(const ch_config *c, ch_text *text) {
   const ch_attention_config *a = &c->attention;
   if (a->shared_qk_dim)

@@ -58,8 +58,8 @@ typedef ch_status ch_tensor_put(void *context, int index, ch_dtype dtype, ch_wri
    them: dtypes [params->count]. */
 ch_status ch_weights_write(const char *directory, const ch_params *params, const ch_dtype *dtypes,
                            ch_tensor_put *put, void *context, ch_error *error);
-/* Writes DIR/config.json, whose layout is that of config->model_type, ours or a Hugging Face family's. Last
-   of all: a directory without it is no model. */
+/* Writes DIR/config.json in the layout of config->model_type, ours or a Hugging Face family's. Call it last:
+   a directory without it is not a model. */
 ch_status ch_config_store(const char *directory, const ch_config *config, ch_error *error);
 typedef struct ch_model_writing {
   const ch_weights *read; /* mappings that may hold tensors; their pages are released once written. Or NULL */

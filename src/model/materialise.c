@@ -162,7 +162,7 @@ static ch_status run_graph(materialisation *r, ch_graph *graph, ch_node *root, i
     const ch_tensor *stored = ch_run_param(&run, root);
     if (value && stored && stored->dtype != r->engine.kernels->dtype)
       r->engine.kernels->convert_from(&r->engine.team, count, value, stored->dtype,
-                                      to->data); /* a matrix of its own, widened */
+                                      to->data); /* a separate matrix, widened */
     else if (value)
       r->engine.kernels->convert_to(&r->engine.team, count,
                                     value + (size_t)(row * count) * ch_dtype_size(r->engine.kernels->dtype),

@@ -7,10 +7,11 @@
 
 typedef enum ch_materialise_for {
   CH_MATERIALISE_INFERENCE, /* coefficients instead of the MLP and block embeddings that compute them */
-  /* what decodes fastest: sums of atoms and residuals as matrices in the type of their terms; an atom that is
-     a layer's matrix stays where it is, and so do low-rank factors unless decoding needs their product */
+  /* the form that decodes fastest: sums of atoms and residuals as matrices in the type of their terms. An
+     atom that is a layer's matrix is not copied, and low-rank factors remain unless decoding needs their
+     product */
   CH_MATERIALISE_SERVING,
-  CH_MATERIALISE_DENSE, /* every projection a matrix of its own, computed ones in F32 (or F64) */
+  CH_MATERIALISE_DENSE, /* every projection as a separate matrix, computed ones in F32 (or F64) */
   /* for timing only: every projection a matrix, an atom in place of a sum; the results are meaningless */
   CH_MATERIALISE_STAND_IN
 } ch_materialise_for;

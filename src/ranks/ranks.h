@@ -61,10 +61,10 @@ void ch_ranks_receive(ch_rank_group *ranks, int from, int tag, void *data, size_
                       ch_transfer *transfer);
 /* Returns true once the transfer is done, or if it never began. Also makes progress on other transfers. */
 bool ch_ranks_done(const ch_rank_group *ranks, ch_transfer *transfer);
-/* Waits for it. With `stop`, which may be NULL, returns false when that says so first. */
+/* Waits until the transfer is done. Returns false if `stop` (or NULL) returns true first. */
 bool ch_ranks_wait(ch_rank_group *ranks, ch_transfer *transfer, ch_stop_test stop, void *stop_context);
 bool ch_ranks_message_waits(const ch_rank_group *ranks, int tag);
-/* Waits until one does. Returns false when `stop`, which may be NULL, says so first. */
+/* Waits until one does. Returns false if `stop` (or NULL) returns true first. */
 bool ch_ranks_await_message(ch_rank_group *ranks, int tag, ch_stop_test stop, void *stop_context);
 
 #endif

@@ -150,7 +150,7 @@ static bool waits(void *context, int tag) {
   return false;
 }
 
-/* Returns NULL. Nothing divides these ranks: each does work of its own. */
+/* Returns NULL. These ranks are never divided: each does separate work. */
 static void *split(void *context, int group, int *rank, int *count) {
   (void)context;
   (void)group;

@@ -33,7 +33,7 @@ typedef struct run_reader {
   bool begun;
 } run_reader;
 
-/* --- lines ------------------------------------------------------------------------------------------------------- */
+/* --- lines ---------------------------------------------------------------------------------------------- */
 
 static bool add_point(points *p, int64_t tokens, double loss) {
   if (p->count == p->room) {
@@ -156,7 +156,7 @@ static ch_status read_log(run_reader *r, const char *path, ch_error *error) {
   return status;
 }
 
-/* --- results as runs ---------------------------------------------------------------------------------------- */
+/* --- results as runs ------------------------------------------------------------------------------------ */
 
 /* Stores a curve. If it has more than MOST_POINTS points, stores means of equal stretches. */
 static ch_status keep_curve(const run_reader *r, const points *p, const ch_curve_point **kept, int64_t *count,

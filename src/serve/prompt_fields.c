@@ -60,7 +60,7 @@ bool ch_ids_read(const ch_server *server, const json_t *list, const char *field,
   return true;
 }
 
-/* --- the field `prompt` ------------------------------------------------------------------------------------------------------------ */
+/* --- the field `prompt` --------------------------------------------------------------------------------- */
 
 static bool refuse_prompt(ch_refusal *refusal, const char *code, const char *sentence) {
   return ch_refuse(refusal, 400, code, "prompt", "%s", sentence);

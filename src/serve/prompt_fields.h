@@ -9,8 +9,8 @@
 /* Appends the ids of a text. `field` is its name in error messages. */
 bool ch_prompt_encode(const ch_server *server, const char *text, size_t size, unsigned flags,
                       const char *field, ch_ids *ids, ch_refusal *refusal);
-/* Decodes ids, with special tokens written out and U+FFFD for invalid bytes. Release *text with free. With
-   `unfinished` not NULL, an incomplete character at the end is left out of the text and reported in
+/* Decodes ids, with special tokens written out and U+FFFD for invalid bytes. Release *text with free. If
+   `unfinished` is not NULL, an incomplete character at the end is omitted from the text and reported in
    *unfinished. */
 bool ch_prompt_decode(const ch_server *server, const ch_ids *ids, char **text, size_t *size, bool *unfinished,
                       ch_refusal *refusal);

@@ -47,7 +47,7 @@ static const field known_fields[] = {
 };
 enum { FIELDS = sizeof known_fields / sizeof *known_fields };
 
-/* --- fields that would change the answer and are not supported ---------------------------------------------------- */
+/* --- fields that would change the answer and are not supported ------------------------------------------ */
 
 /* Values of unsupported fields that have no effect and are accepted, besides null, [] and "". */
 enum { NOTHING = 0, ZERO = 1, ONE = 2, IS_FALSE = 4, IS_TRUE = 8, TEXT_FORMAT = 16, TEXT_MODE = 32 };
@@ -142,7 +142,7 @@ static bool refuse_unsupported(const json_t *body, ch_refusal *refusal) {
   return true;
 }
 
-/* --- single fields ------------------------------------------------------------------------------------------------ */
+/* --- single fields -------------------------------------------------------------------------------------- */
 
 static bool refuse_type(ch_refusal *refusal, const char *name, const char *wanted, const json_t *value) {
   char shown[100];
@@ -200,7 +200,7 @@ static bool read_field(const json_t *body, const field *f, ch_request_fields *fi
   return true;
 }
 
-/* --- stop strings, biases ------------------------------------------------------------------------------------------ */
+/* --- stop strings, biases ------------------------------------------------------------------------------- */
 
 static bool add_stop(const json_t *value, ch_request_fields *fields, ch_refusal *refusal) {
   if (!json_is_string(value)) return refuse_type(refusal, "stop", "a string or a list of strings", value);
@@ -298,7 +298,7 @@ static bool read_biases(json_t *body, int64_t vocabulary, ch_request_fields *fie
   return true;
 }
 
-/* --- fields that hang together -------------------------------------------------------------------------------------- */
+/* --- fields that hang together -------------------------------------------------------------------------- */
 
 /* Reads the probabilities of chat completions, which accept `top_logprobs` only together with `logprobs`. */
 static bool read_chat_probabilities(const json_t *body, ch_request_fields *fields, ch_refusal *refusal) {

@@ -25,7 +25,7 @@
 
 enum { LEAST_BUDGET = 64 << 20, LARGEST_TEMPLATE = 1 << 20 };
 
-/* --- opening ------------------------------------------------------------------------------------------------------------------------- */
+/* --- opening -------------------------------------------------------------------------------------------- */
 
 static ch_status open_model(ch_server *server, ch_error *error) {
   const ch_serve_settings *settings = server->settings;
@@ -155,7 +155,7 @@ static ch_status open_all(ch_server *server, int *listener, ch_error *error) {
   return CH_OK;
 }
 
-/* --- serving ----------------------------------------------------------------------------------------------------------------------------- */
+/* --- serving -------------------------------------------------------------------------------------------- */
 
 static void initialise(ch_server *server) {
   server->endpoint_count = ch_route_endpoints(&server->endpoints);

@@ -485,7 +485,7 @@ static const char *const element_filters[] = {"join",  "map",  "select", "reject
 static json_t *on_elements(const call *c) {
   static const char *const choosing[] = {"map", "select", "reject", "selectattr", "rejectattr", NULL};
   bool none =
-      !ch_template_true(c->self) && is_one_of(c->name, choosing); /* of None, too, they make nothing */
+      !ch_template_true(c->self) && is_one_of(c->name, choosing); /* for None, too, they return nothing */
   json_t *list = ch_template_elements(none ? ch_template_undefined() : c->self, c->error),
          *result = list ? of_elements(c, list) : NULL;
   json_decref(list);

@@ -13,7 +13,7 @@ typedef struct ch_gemm_shape {
   bool transpose_a, transpose_b, accumulate;
   bool rounded; /* A and B are BF16; C is F32, as all else here */
   bool packed;  /* B has the layout of kernels->pack_bf16; ldb and transpose_b are ignored */
-  bool is_rare; /* not worth a matmul primitive of its own: to sgemm */
+  bool is_rare; /* not worth a separate matmul primitive: uses sgemm */
 } ch_gemm_shape;
 
 bool ch_gemm_same_shape(const ch_gemm_shape *x, const ch_gemm_shape *y);

@@ -16,15 +16,15 @@ static const double BUSY_START = 1;     /* the first pause where others ran from
 static const double LONG_PAUSE = 2;     /* the first pause when they do not; it doubles up to LONGEST_PAUSE */
 static const double LONGEST_PAUSE = 30;
 static const double LOOK = 0.1;    /* between two looks at how long threads waited for a processor */
-static const double MEMORY = 0.25; /* of that, in seconds of all threads */
+static const double MEMORY = 0.25; /* time over which that is averaged, in seconds of all threads */
 static const double CLASS_LIMITS[CH_GOVERNOR_CLASSES - 1] = {20e-6, 100e-6, 500e-6, 2.5e-3, 12e-3};
 
 enum { ALL = 0 };
-#define SLOW 0.8         /* a rate below it means that something is in the way */
-#define BETTER 1.05      /* how much faster another choice has to be, */
-#define MUCH_BETTER 1.25 /* and where no thread waits for a processor: the speed of machines swings */
-#define WAITS 0.45       /* of what a thread would wait in all if one other program were always there */
-#define FORGET 0.5       /* share of the old rate that stays when a new one is known */
+#define SLOW 0.8         /* a rate below it means that something slows the steps down */
+#define BETTER 1.05      /* how much faster another choice must be, */
+#define MUCH_BETTER 1.25 /* and if no thread waits for a processor: the speed of machines varies */
+#define WAITS 0.45       /* share of the waiting that one other permanent program would cause */
+#define FORGET 0.5       /* share of the old rate in the new average */
 #define WORTH 100    /* after a trial that lost time, the next one waits for this multiple of that time, */
 #define WORTH_FEW 40 /* or for this one if few threads are in use: the obstacle may be gone */
 

@@ -1,11 +1,11 @@
-/* Every kernel, once: what the table has, what a variant declares and defines.
+/* The list of all kernels.
  *
- * This file is included wherever the list is needed, with CH_KERNEL(origin, result, name, parameters)
- * defined: kernels.h makes the table's members of it, kernels/vector/variant.h the prototypes,
- * kernels/variant_table.c the table of a variant. A new kernel is a line here and a function KERNEL(name) in
- * a file of a subfolder of kernels/.
+ * Other files define CH_KERNEL(origin, result, name, parameters) and include this one: kernels.h for the
+ * members of the table, kernels/vector/variant.h for the prototypes, kernels/variant_table.c for the table of
+ * a variant. A new kernel is a line here and a function KERNEL(name) in a file
+ * of a subfolder of kernels/.
  *
- * `origin` says which variants have a function of their own (kernels/variants.cmake lists the variants):
+ * `origin` says which variants have a separate function (kernels/variants.cmake lists the variants):
  *
  *   COMMON           f64, f32, f32_avx2 and f32_avx512; f32_avx512_vnni and f32_avx512_bf16
  *                    inherit that of f32_avx512

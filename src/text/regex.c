@@ -19,7 +19,7 @@ struct ch_regex {
   size_t literal_size;
 };
 
-/* --- syntax with one meaning in both libraries ------------------------------------------------------------ */
+/* --- syntax with one meaning in both libraries ---------------------------------------------------------- */
 
 /* Unicode's White_Space, which is what \s means to Oniguruma (PCRE2 would add U+180E). */
 static const char white_space[] = "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}"

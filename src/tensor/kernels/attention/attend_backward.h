@@ -1,5 +1,5 @@
-/* Streaming attention's backward pass: how its work is cut, and what a task goes through it with. Shared by
- * its tasks and their panels. */
+/* Streaming attention's backward pass: the division of its work and the state of a task. Shared by its tasks
+ * and their panels. */
 #ifndef CH_KERNELS_ATTENTION_ATTEND_BACKWARD_H
 #define CH_KERNELS_ATTENTION_ATTEND_BACKWARD_H
 

@@ -251,7 +251,7 @@ ALWAYS_INLINE void score_chunk(const ch_dtype dtype, const int columns, const ch
   *stream = local;
 }
 
-/* Each is a function of its own; in one function the compiler would run out of registers. */
+/* Each is a separate function; in one function the compiler would run out of registers. */
 typedef void score_function(const ch_attend *args, const decode_plan *plan, const decode_block *block,
                             int64_t column, int64_t head, int64_t heads, const decode_space *space,
                             fetch_stream *stream);

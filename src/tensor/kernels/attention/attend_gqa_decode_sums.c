@@ -94,7 +94,8 @@ ALWAYS_INLINE void sum_chunk(const ch_dtype dtype, const int columns, const ch_a
   *stream = local;
 }
 
-/* Each is a function of its own, for the same reason as those of the scores. */
+/* Each is a separate function, like those of the scores: in one function the compiler would run out of
+   registers. */
 typedef void sum_function(const ch_attend *args, const decode_plan *plan, const decode_block *block,
                           int64_t column, const decode_space *space, real *rows, fetch_stream *stream);
 #define SUM_NAME2(type, columns) sums_##type##_##columns

@@ -11,8 +11,8 @@
 
 #include "tensor/kernels/vector/prefetch.h"
 
-/* Prefetch distances in bytes. States of the table's own type need so much reading per product that the
-   hardware prefetcher keeps up: keys are prefetched nearer, values not at all. */
+/* Prefetch distances in bytes. States of the table's own type need much reading per product, so the hardware
+   prefetcher keeps up: keys are prefetched nearer, values not at all. */
 enum { AHEAD = 12 * 1024, NEARER = 2 * 1024, WIDE_AHEAD = 4 * 1024 };
 
 enum { UNIT = GROUP, UNIT_VECTORS = UNIT / VL };
@@ -115,8 +115,8 @@ typedef struct mha_rows {
   int64_t ahead; /* distance in bytes from a row to what is prefetched meanwhile */
 } mha_rows;
 
-/* Prefetches as many bytes as one head of one token has. Prefetches go through memory in order, whatever the
-   order of the loops. */
+/* Prefetches the bytes of one head of one token. Prefetches have the order of memory, whatever the order of
+   the loops. */
 ALWAYS_INLINE void prefetch_head(const ch_dtype dtype, const char **prefetch_at, const int64_t bytes) {
 #pragma GCC unroll 8
   for (int64_t i = 0; i < bytes; i += 64) {
@@ -246,7 +246,7 @@ ALWAYS_INLINE void sum_values(const ch_dtype dtype, const bool split, const int6
 
 /* --- a block -------------------------------------------------------------------------------------------- */
 
-/* The loops for each type of states and each usual head size (0: any), each a function of its own; in one
+/* The loops for each type of states and each usual head size (0: any). Each is a separate function; in one
    function the compiler would run out of registers. */
 #define FOR_ALL_KINDS(KIND)                                                                                  \
   KIND(CH_BF16, true, 64)                                                                                    \

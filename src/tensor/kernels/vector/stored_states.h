@@ -113,8 +113,8 @@ ALWAYS_INLINE void fetch(const char *memory, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(memory + i, 0, 2);
 }
 
-/* The prefetch distance of loops over states, in bytes: so much arithmetic is between the loads that the
-   hardware prefetcher does not look far enough. */
+/* The prefetch distance of loops over states, in bytes. The loads are so far apart that the hardware
+   prefetcher does not look far enough ahead. */
 enum { CH_FETCH_AHEAD = 4096 };
 
 /* Rows of memory that will be read soon. Loops prefetch a share of them per step. Prefetching all of them at
@@ -146,8 +146,8 @@ ALWAYS_INLINE void fetch_share(const upcoming *next, int64_t part, int64_t parts
     fetch(next->rows + r * next->stride, next->bytes);
 }
 
-/* The memory that the next work will read, piece by piece. Loops that have nothing of their own to prefetch
-   fetch pieces from here. */
+/* The memory that the next work will read, in pieces. Loops without prefetches of their own fetch pieces from
+   here. */
 typedef struct fetch_queue {
   upcoming piece[16];
   int count, taken;
