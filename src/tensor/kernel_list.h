@@ -2,8 +2,7 @@
  *
  * Other files define CH_KERNEL(origin, result, name, parameters) and include this one: kernels.h for the
  * members of the table, kernels/vector/variant.h for the prototypes, kernels/variant_table.c for the table of
- * a variant. A new kernel is a line here and a function KERNEL(name) in a file
- * of a subfolder of kernels/.
+ * a variant. A new kernel is a line here and a function KERNEL(name) in a file of a subfolder of kernels/.
  *
  * `origin` says which variants have a separate function (kernels/variants.cmake lists the variants):
  *
