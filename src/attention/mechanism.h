@@ -85,8 +85,8 @@ enum {
   CH_MODULE_OWN_SIZES =
       64, /* the mechanism has other keys for head sizes: head_dim and num_key_value_heads do not apply */
   CH_MODULE_BY_HEAD =
-      128, /* whole heads turn and meet as keys_values.c says: nope_layers, partial_rotary_factor,
-                              attention_multiplier and qk_norm_over apply */
+      128, /* whole heads are rotated and multiplied as in keys_values.c: nope_layers, partial_rotary_factor,
+              attention_multiplier and qk_norm_over apply */
   CH_MODULE_OUTPUT_BIAS = 256, /* attention_output_bias: o_proj has a bias */
   CH_MODULE_MIXES_SCORES =
       2048 /* scores of several heads become one: attn_logit_softcapping does not apply */

@@ -44,7 +44,8 @@ typedef struct ch_op {
      the same first input; NULL: never. All their other inputs must be computed before. */
   bool (*joins)(const ch_node *node);
   ch_status (*forward_together)(ch_run *run, int count, const ch_node *const nodes[]);
-  /* Writes the gradient of every input that ch_run_gradient gives a place for; NULL: no gradient exists. */
+  /* Writes the gradient of every input for which ch_run_gradient returns an address; NULL: no gradient
+     exists. */
   ch_status (*backward)(ch_run *run, const ch_node *node);
   /* Values that backward reads: CH_READS_INPUT(i) for input i (the last bit serves all inputs from there on),
      CH_READS_OUTPUT for the value itself. */
@@ -67,8 +68,8 @@ typedef struct ch_op {
   size_t (*staged)(const ch_node *node);
   ch_dtype (*state_type)(const ch_node *node);
   /* On states of the cache (graph/stream.h): computes the value of a block of tokens; NULL: only on values of
-     this run. stream_needs says which columns of streamed input i are needed for the columns `wanted`; NULL:
-     the same ones. */
+     this run. stream_needs returns the columns of streamed input i that the columns `wanted` need; NULL: the
+     same columns. */
   void (*stream)(const ch_stream_call *call);
   /* Like stream, for many tokens, with all threads; NULL: stream does it. */
   ch_status (*stream_many)(const ch_stream_call *call);
@@ -127,8 +128,8 @@ struct ch_graph {
   ch_arena arena;
   ch_dtype dtype;            /* CH_F32 or CH_F64 */
   int64_t sequences, length; /* rows = sequences * length */
-  ch_dtype compute;          /* CH_BF16: what products multiply is rounded to it; else the graph's type */
-  bool trainable;            /* gradients are wanted: a rounded weight then serves several products */
+  ch_dtype compute;          /* CH_BF16: factors of products are rounded to it; else the graph's type */
+  bool trainable;            /* the graph computes gradients: a rounded weight then serves several products */
   double context;            /* for counting FLOPs: tokens that a query sees; 0: those of this run alone */
   ch_node **nodes;
   int count, capacity;

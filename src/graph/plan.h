@@ -18,7 +18,7 @@ typedef struct ch_workspace {
   const ch_value_memory *memory; /* holds `data`; NULL before the first reservation */
 } ch_workspace;
 
-/* Makes room for `bytes` in `memory`; what the workspace held is lost when it has to grow. */
+/* Reserves `bytes` in `memory`. The contents are lost if the workspace must grow. */
 ch_status ch_workspace_reserve(ch_workspace *workspace, const ch_value_memory *memory, size_t bytes,
                                ch_error *error);
 void ch_workspace_free(ch_workspace *workspace);
@@ -80,8 +80,8 @@ typedef struct ch_gradient_listener {
   /* The gradient of the parameter with this index has received its last contribution of the optimizer step.
      Called once for each trainable parameter that the root depends on, in the last micro-batch. */
   void (*final)(void *context, int parameter);
-  /* The pass is about to write the sum with this index for the first time; it must hold what
-     earlier micro-batches added up when this returns. A status other than CH_OK ends the run. */
+  /* Called before the pass writes the sum with this index for the first time. On return the sum must hold the
+     total of earlier micro-batches. A status other than CH_OK ends the run. */
   ch_status (*wanted)(void *context, int sum, ch_error *error);
   /* The pass has written it for the last time, and other micro-batches follow. */
   void (*written)(void *context, int sum);

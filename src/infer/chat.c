@@ -265,7 +265,7 @@ static const ch_prompt_part *mark_at(const char *text, const char *end, const sp
   return &all->list[index];
 }
 
-/* Cuts the text at its marks: what the template wrote, and spellings, in turn. */
+/* Cuts the text at its marks into the template's texts and the spellings. */
 static ch_status cut_parts(const ch_text *text, const spellings *all, spellings *parts, ch_error *error) {
   const char *from = text->data, *at = from, *end = from + text->size;
   bool enough = true;

@@ -24,7 +24,7 @@ static void add_value(int32_t *ids, int *count, const json_t *value) {
     add(ids, count, id);
 }
 
-/* Adds what DIRECTORY/NAME says, if there is such a file. */
+/* Adds the ids of DIRECTORY/NAME, if the file exists. */
 static ch_status add_file(const char *directory, const char *name, int32_t *ids, int *count,
                           ch_error *error) {
   char *path = ch_path_join(directory, name);

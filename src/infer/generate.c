@@ -10,7 +10,7 @@ typedef struct text_job {
   ch_generation *generation;
   ch_generation_text *texts, *next, *last; /* those that are not added yet: from `next` to `last` - 1 */
   int64_t room;                            /* tokens of the session that are free */
-  bool continues;                          /* the text continues what the session holds */
+  bool continues;                          /* the text continues the session's tokens */
   const ch_generation_text *failed;        /* for another reason than its own logits; or NULL */
 } text_job;
 

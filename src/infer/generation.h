@@ -14,7 +14,7 @@ typedef struct ch_generation_manner {
   /* tokens of a prompt that a round reads; 0: all prompts that have a place are read before a step */
   int64_t chunk;
   bool reuses; /* whole chunks of earlier prompts stay in the cache and are reused */
-  /* The session, of one sequence, continues what it holds, and afterwards holds every token written. */
+  /* The session, of one sequence, continues its tokens, and afterwards holds every token written. */
   bool continues;
 } ch_generation_manner;
 

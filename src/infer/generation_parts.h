@@ -113,7 +113,7 @@ bool ch_place_is_cancelled(const ch_text_place *place);
 /* Returns the place of a choice, or NULL if it has none. */
 ch_text_place *ch_request_place(const ch_generation *generation, const ch_queued_request *request,
                                 int32_t choice);
-/* Calls a request's sink; false: it wants no more. */
+/* Calls a request's sink. Returns false if it wants no more tokens. */
 bool ch_request_tell(const ch_queued_request *request, ch_event *event);
 /* Reports that a choice is over; with the place of a text that was begun. */
 void ch_request_end(ch_queued_request *request, int32_t choice, const ch_text_place *place, ch_event *event);

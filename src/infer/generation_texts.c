@@ -1,4 +1,4 @@
-/* Texts that are written: their tokens, from the first to the end, and what the requests hear of them. */
+/* Writes texts, from the first token to the end, and reports them to their requests. */
 #include "infer/generation_parts.h"
 
 #include <math.h>

@@ -55,9 +55,9 @@ const ch_team *ch_session_team(const ch_session *session);
 /* Gets the logits [count, V] after tokens first ... first + count - 1; valid during the call. */
 typedef ch_status (*ch_score_sink)(int64_t first, int64_t count, const float *logits, void *user,
                                    ch_error *error);
-/* Appends at most a chunk of tokens to a sequence and hands over the logits after each of them. The head is
-   computed for at most CH_SKINNY_ROWS rows at a time, so that those after the last one are what
-   ch_session_feed_one returns, bit for bit. The errors are its too. */
+/* Appends at most a chunk of tokens to a sequence and passes on the logits after each of them. The head is
+   computed for at most CH_SKINNY_ROWS rows at a time, so that the logits after the last token equal those of
+   ch_session_feed_one, bit for bit. The errors are its too. */
 ch_status ch_session_feed_scored(ch_session *session, int32_t sequence, const int32_t *tokens, size_t count,
                                  ch_score_sink sink, void *user, ch_error *error);
 

@@ -43,8 +43,7 @@ static bool encode_messages(const ch_server *server, json_t *body, ch_ids *ids, 
   return fine;
 }
 
-/* Encodes vLLM's `prompt`, which gets the tokenizer's special tokens, or llama.cpp's `content`, which does
-   not. */
+/* Encodes vLLM's `prompt`, with the tokenizer's special tokens, or llama.cpp's `content`, without them. */
 static bool encode_text(const ch_server *server, json_t *body, ch_ids *ids, ch_refusal *refusal) {
   const char *content, *prompt;
   size_t content_size, prompt_size;

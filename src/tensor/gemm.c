@@ -33,8 +33,8 @@ static const size_t MOST_TRIED_BYTES = (size_t)1 << 28;
 /* The plain product packs blocks of B of this many rows and columns. */
 enum { BLOCK_K = 256, BLOCK_N = 64 };
 
-/* Work memory: packed blocks and rows in small integers, a panel of weights, what a panel is rounded from,
-   factors widened, columns without gaps. */
+/* Work memory: packed blocks and rows of small integers, a panel of weights, the panel before rounding,
+   widened factors, columns without gaps. */
 enum { PACKED, PANEL, WIDE_PANEL, WIDE_A, WIDE_B, CLOSE_A, CLOSE_B, COLUMN, SPACES };
 
 typedef struct work_space {

@@ -102,7 +102,7 @@ static ch_column_range linear_stream_needs(const ch_node *node, int i, ch_column
   return ch_groups_of(wanted, out, in);
 }
 
-/* The product that makes the wanted columns. */
+/* The product that computes the wanted columns. */
 typedef struct streamed_product {
   int64_t rows, in, out;
   ch_dtype dtype;

@@ -1,5 +1,5 @@
-/* y = x W^T + b in training, where what products multiply is rounded to BF16: x once for all its products, W
-   once per step in the layouts of both products. Sums, results and gradients stay in the graph's type. */
+/* y = x W^T + b in training, with factors of products rounded to BF16: x once for all its products, W once
+   per step in the layouts of both products. Sums, results and gradients have the graph's type. */
 #include "graph/ops/factors.h"
 
 enum { X, WEIGHT, ROUNDED_X, PACKED, PACKED_X, BIAS };

@@ -1,5 +1,5 @@
 /* The LM head and its cross entropy in one: logits exist for one chunk of rows at a time. Rows without a
- * target cost nothing where no gradient is wanted. */
+   target cost nothing if they need no gradient. */
 #include "graph/ops/factors.h"
 
 /* Elements of a chunk of logits: large enough for the product to run at full speed, small enough for the

@@ -1,6 +1,6 @@
-/* The LM head and its cross entropy at the root of training, where what products multiply is rounded to BF16:
- * logits and their gradients exist for one chunk of rows at a time, the gradients also rounded. Loss and sums
- * stay in the graph's type. */
+/* The LM head and its cross entropy at the root of training, with factors of products rounded to BF16: logits
+   and their gradients exist for one chunk of rows at a time, the gradients also rounded. Loss and sums have
+   the graph's type. */
 #include "graph/ops/factors.h"
 
 enum { X, WEIGHT, TARGETS, ROUNDED_X, PACKED };

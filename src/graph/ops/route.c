@@ -43,7 +43,7 @@ static void add_balance_loss(ch_routing *routing, double term) {
 /* Consecutive sequences of which equally many tokens count. */
 typedef struct stretch {
   int64_t first, sequences;
-  int64_t text; /* tokens of each that count; what fills a sequence up has no part in the balance */
+  int64_t text; /* tokens of each that count; padding does not affect the balance */
 } stretch;
 
 /* pull [sequences, E] = seed * coefficient * E / T * f_e, where T is the number of tokens that count. */

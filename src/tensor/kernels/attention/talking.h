@@ -1,7 +1,7 @@
 /* Talking-heads attention's units and blocks: a unit is a block of queries of one sequence with all heads,
- * and meets the keys it sees 64 at a time. Shared by the forward and the backward pass.
+ * and reads the keys it sees 64 at a time. Shared by the forward and the backward pass.
  *
- * Heads meet one another at every (query, key) pair, so that neither the softmax nor the weighted sum can go
+ * Heads are mixed at every (query, key) pair, so neither the softmax nor the weighted sum can be computed
  * head by head as in attend_forward.c:
  *
  *   S_h = scale Q_h K_h^T - slope_h distance      L_g = sum_h A[g, h] S_h      P_g = softmax(L_g)
@@ -9,7 +9,7 @@
  *
  * A tile holds one of S, L, P, W for all heads, a unit's queries and a block's keys: [heads, rows, ld] with
  * keys in the lanes, so that mixing heads is one product [heads, heads] x [heads, rows ld]. Weights are mixed
- * after they are normalised, so a unit goes through its keys twice: once for the softmax's sums, once for the
+ * after they are normalised, so a unit reads its keys twice: once for the softmax's sums, once for the
  * values. Logits of the first pass are saved for the second as far as KEPT allows; later ones are computed
  * again. T x T of them never exist. */
 #ifndef CH_KERNELS_ATTENTION_TALKING_H
@@ -39,8 +39,8 @@ typedef struct talking_unit {
   const ch_row_places *places; /* of the sequence's rows, or NULL */
 } talking_unit;
 
-/* Keys first … first+count-1, padded to whole vectors: ld. Heads of a tile are `plane` apart, a line more
-   than their elements, so that the same element of all heads does not fall into one set of the cache. */
+/* Keys first … first+count-1, padded to whole vectors: ld. Heads of a tile are `plane` apart, one line more
+   than their elements, so that an element of all heads is not in one set of the cache. */
 typedef struct talking_block {
   int64_t first, count, ld, plane;
 } talking_block;

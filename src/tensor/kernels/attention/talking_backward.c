@@ -38,8 +38,7 @@ typedef struct gradient_plan {
   int64_t buffer; /* reals of a part's own dK and dV, or 0 */
 } gradient_plan;
 
-/* The sums of a task: rows of tokens of its sequence, and matrices [heads, heads]; NULL for what is not
- * wanted. */
+/* The sums of a task: rows of tokens of its sequence, and matrices [heads, heads]; NULL: not computed. */
 typedef struct task_sums {
   real *dk, *dv, *dlogits, *dweights;
 } task_sums;
@@ -294,8 +293,7 @@ static void run_task(const talking_call *call, int64_t task, real *buffers, real
     clear(sums.dk, args->queries * args->heads * args->key_dim);
   if (plan->buffer || !call->gradient->accumulate_v)
     clear(sums.dv, args->queries * args->heads * args->value_dim);
-  /* Units are dealt to the parts in turns, forwards and then backwards: under a causal mask later units are
-     more work. */
+  /* Parts get units in turn, forwards and then backwards: later units are more work under a causal mask. */
   for (int64_t turn = 0; turn * plan->parts < plan->shape.units; turn++) {
     int64_t number = turn * plan->parts + (turn % 2 ? plan->parts - 1 - part : part);
     if (number >= plan->shape.units) continue;

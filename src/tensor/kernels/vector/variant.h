@@ -251,7 +251,7 @@ static inline void vector_range(int64_t n, int64_t *first, int64_t *last) {
   vector_part(n, omp_get_thread_num(), omp_get_num_threads(), first, last);
 }
 
-/* Below this many elements of work a second thread costs more than it brings. */
+/* Below this many elements of work, a second thread costs more than it gains. */
 enum { CH_PARALLEL_ELEMENTS = 1 << 14 };
 
 /* Runs a statement on [first, last) of 0 … n-1: divided among all threads if `parallel` says that this pays,
