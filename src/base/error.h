@@ -20,7 +20,7 @@ ch_status ch_no_memory(ch_error *error);
 /* Fails with CH_ERROR_ARGUMENT: "WHAT is NULL". */
 ch_status ch_refuse_null(ch_error *error, const char *what);
 
-/* Fills *error with what another error says, and with `status`; returns status. */
+/* Copies the message of another error to *error, with `status`; returns status. */
 ch_status ch_fail_as(ch_error *error, ch_status status, const ch_error *cause);
 
 /* Puts "prefix: " before the message already in *error; returns error's status. Used to add the place. */

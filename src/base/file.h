@@ -17,9 +17,8 @@ typedef struct ch_map {
 /* Maps PATH read-only; directories and special files are errors. Release with ch_map_close. */
 ch_status ch_map_open(const char *path, ch_map *map, ch_error *error);
 void ch_map_close(ch_map *map);
-/* Touches mapped memory all along, so that who reads it next does not wait for page faults; not where it
-   would be more than half of the machine's. A file that is not in the page cache is read from disk by
-   this. */
+/* Touches all of the mapped memory, so that later readers do not wait for page faults. Does nothing if that
+   is more than half of the machine's memory. Reads a file that is not in the page cache from disk. */
 void ch_map_touch(const void *data, size_t bytes);
 /* Releases the pages of the mapping that `data` covers: the next access reads them from the file again. */
 void ch_map_forget(const ch_map *map, const void *data, size_t bytes);

@@ -1,4 +1,4 @@
-/* The bytes of a file, mapped, or unpacked in memory where it is gzip's or bzip2's. */
+/* The bytes of a file: mapped, or unpacked in memory if it is gzip's or bzip2's. */
 #ifndef CH_BASE_FILE_BYTES_H
 #define CH_BASE_FILE_BYTES_H
 

@@ -108,7 +108,7 @@ bool ch_json_tolerate(const char *text, size_t size, ch_text *copy) {
   return changed;
 }
 
-/* Parses what is JSON but for the numbers that ch_json_tolerate changes; NULL where it is none. */
+/* Parses JSON with the numbers that ch_json_tolerate changes. Returns NULL if the text is not such JSON. */
 static json_t *parse_tolerant(const char *text, size_t size, const json_error_t *first) {
   ch_text copy = {0};
   json_t *root = NULL;

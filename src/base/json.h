@@ -13,9 +13,9 @@
    a copy, if the text has neither. */
 bool ch_json_tolerate(const char *text, size_t size, ch_text *copy);
 
-/* Parses `size` bytes whose root must be an object, with what ch_json_tolerate changes. Duplicate keys,
-   trailing bytes, bad UTF-8 and numbers that overflow are errors that name `where`, the line and, when there
-   is one, the key before it. */
+/* Parses `size` bytes whose root must be an object, with the changes of ch_json_tolerate. Duplicate keys,
+   trailing bytes, bad UTF-8 and numbers that overflow are errors. The message names `where`, the line and, if
+   there is one, the key before it. */
 ch_status ch_json_parse(const char *text, size_t size, const char *where, json_t **root, ch_error *error);
 
 /* Like ch_json_parse, for a file of at most `limit` bytes. */

@@ -1,4 +1,4 @@
-/* Large long-lived buffers: page-aligned, huge pages where the system offers them, zeroed. */
+/* Large long-lived buffers: page-aligned, zeroed, with huge pages if the system offers them. */
 #ifndef CH_BASE_MEMORY_H
 #define CH_BASE_MEMORY_H
 

@@ -80,7 +80,7 @@ ch_status ch_refuse_mistaken(const char *where, const void *data, size_t size, b
 
 /* --- directories ---------------------------------------------------------------------------------------- */
 
-/* So many of the first rows count where the weights are there. */
+/* This many of the first rows count if the weights exist. */
 enum { SIGNS_BESIDE_WEIGHTS = 3 };
 /* Names in a directory that give away its kind; the first row with a match counts. A pattern is the beginning
    and the end of a name. */

@@ -1,4 +1,4 @@
-/* A model's configuration: what config.json says, ours or Hugging Face's. config_file/config_json.h reads and
+/* A model's configuration, from config.json, ours or Hugging Face's. config_file/config_json.h reads and
    checks it. */
 #ifndef CH_CONFIG_CONFIG_H
 #define CH_CONFIG_CONFIG_H
@@ -221,7 +221,7 @@ typedef struct ch_moe_config {
   double aux_coefficient;
   ch_scoring scoring;
   bool router_bias; /* the router's logits have a bias, which counts in the weights too */
-  bool renormalise; /* weights of the chosen sum to `scale`, where there are several */
+  bool renormalise; /* the weights of the chosen sum to `scale`, if there are several */
   double scale;
   int64_t groups, active_groups; /* experts are chosen from the best groups; 0: from all */
 } ch_moe_config;
@@ -269,7 +269,7 @@ typedef struct ch_config {
   ch_linear_attention linear_attention;
   int64_t attention_sinks;            /* the first tokens of a text; layers that slide always see them */
   int64_t bos_token_id, eos_token_id; /* -1 when the config has none */
-  /* The family whose names and shapes of tensors the model's files have; "": ours. It has no key, because
+  /* The family whose names and shapes the tensors in the model's files have; "": ours. It has no key, because
      written files have ours. */
   char layout[CH_NAME_SIZE];
 } ch_config;

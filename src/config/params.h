@@ -59,7 +59,7 @@ typedef struct ch_param {
   ch_param_init init;
   double std, start, hot; /* hot: what one-hot rows have in place of 1; 0: 1 */
   ch_param_role role;
-  /* one of two matrices whose product, without a norm between them, does what a dense one does */
+  /* one of two matrices whose product, without a norm between them, replaces a dense one */
   bool factor;
   double input_scale;     /* the size of its inputs relative to the unit; 0: 1 */
   double lr_factor;       /* its learning rate is the run's times this */

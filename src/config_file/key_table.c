@@ -16,7 +16,7 @@
 #define OF_MECHANISMS .of_mechanisms = true
 #define TEXT .models = CH_KEY_TEXT_MODELS
 #define IMAGES .models = CH_KEY_IMAGE_MODELS
-/* Known, so that it gets a clear message, but nothing implements it yet. */
+/* Known only for a clear message; nothing implements it yet. */
 #define NOT_YET .unsupported = true, NO_MEMBER
 #define CHOICES(...)                                                                                         \
   .choices = (const char *const[]) {                                                                         \

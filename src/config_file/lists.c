@@ -1,4 +1,4 @@
-/* Configuration keys whose values are lists: layers, spans of layers, numbers layer by layer, names of
+/* Configuration keys with lists as values: layers, spans of layers, numbers layer by layer, names of
    projections. */
 #include <stdio.h>
 #include <string.h>

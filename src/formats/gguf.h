@@ -63,9 +63,8 @@ typedef struct ch_gguf {
    tensors in range and apart. Needs memory in proportion to keys and tensors. Release with ch_gguf_close,
    also after a failure. */
 ch_status ch_gguf_open(const char *path, ch_gguf *file, ch_error *error);
-/* Opens a model that may be split over several files, of which `path` is the first. The others are found by
-   their names, NAME-00002-of-00003.gguf, and checked: each must be there, and be the part that its name
-   says. */
+/* Opens a model that may be split over several files; `path` is the first. The others are found by their
+   names, NAME-00002-of-00003.gguf. Each must exist and be the part in its name. */
 ch_status ch_gguf_open_parts(const char *path, ch_gguf *file, ch_error *error);
 /* Like ch_gguf_open, for memory, for the fuzz target; `data` must outlive `file`. */
 ch_status ch_gguf_parse(const void *data, size_t size, const char *where, ch_gguf *file, ch_error *error);

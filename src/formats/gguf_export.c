@@ -272,7 +272,7 @@ static int tensor_of_expert(const gguf_output *w, int first, int expert) {
   return ch_params_find(w->params, name);
 }
 
-/* Projections whose rows follow one another in one tensor of the file. */
+/* Projections whose rows are adjacent in one tensor of the file. */
 static const struct joint {
   const char *parts[3], *name;
   bool of_attention;

@@ -1,5 +1,4 @@
-/* Building a GGUF header: metadata and descriptions of tensors, whose data the caller then writes in
-   order. */
+/* Builds a GGUF header: metadata and descriptions of tensors. The caller then writes their data in order. */
 #ifndef CH_FORMATS_GGUF_WRITE_H
 #define CH_FORMATS_GGUF_WRITE_H
 

@@ -65,7 +65,7 @@ ch_status ch_word_rule_open(const ch_word_rule *rule, ch_tokenizer **tokenizer, 
 ch_status ch_word_rule_like(const ch_tokenizer *tokenizer, bool normalize, const ch_word_rule **rule,
                             ch_error *error);
 
-/* Reads "tokenizer.ggml.*"; texts point into the file. *count 0 where it has no vocabulary. Release with
+/* Reads "tokenizer.ggml.*". Texts point into the file. *count is 0 if it has no vocabulary. Release with
    ch_pieces_free, also after a failure. */
 ch_status ch_pieces_from_gguf(const ch_gguf *file, ch_pieces *pieces, ch_error *error);
 /* Reads the vocabulary of a llama2.c tokenizer.bin. */

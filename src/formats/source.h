@@ -11,13 +11,13 @@ typedef struct ch_source {
   const char *format; /* for people: "llama2.c, version 1" */
   ch_config config;   /* of a Hugging Face family */
   ch_params params;
-  ch_dtype *dtypes; /* [params.count] what each tensor is stored as; F32 where no model of ours holds that */
+  ch_dtype *dtypes; /* [params.count] the stored type of each tensor; F32 if no model of ours has that type */
   ch_text tokenizer, tokenizer_config; /* tokenizer.json and tokenizer_config.json, or empty */
-  ch_text chat_template;               /* chat_template.jinja, where no tokenizer_config has it; or empty */
+  ch_text chat_template;               /* chat_template.jinja, if no tokenizer_config has it; or empty */
   ch_text generation_config;           /* generation_config.json, or empty */
   ch_deepseek_layout layout; /* what `rows` and `blocks` do to latent attention of a model directory */
   ch_text config_json;       /* the text of config.json instead of `config`'s; or empty */
-  char *companions;          /* a directory whose tokenizer files come along; or NULL */
+  char *companions;          /* a directory whose tokenizer files are copied too; or NULL */
   void *context;
   /* Values of rows `first` on of a matrix; of a vector all (first 0, count 1). */
   ch_status (*rows)(const struct ch_source *source, int index, int64_t first, int64_t count, float *values,

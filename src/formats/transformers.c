@@ -93,8 +93,8 @@ static void put_rank(json_t *ranks, const ch_param *param) {
     json_object_set_new(ranks, name, json_integer((json_int_t)param->shape[first ? 0 : 1]));
 }
 
-/* Returns "pytorch" of such a config.json: what the code must know of tensors and no other key says. NULL if
-   out of memory. */
+/* Returns "pytorch" of such a config.json: facts about tensors that the code needs and no other key has. NULL
+   if out of memory. */
 static json_t *tensors_to_json(const ch_config *config, const ch_params *params) {
   (void)config;
   json_t *root = json_object(), *tensors = json_object(), *ranks = json_object();

@@ -1,5 +1,5 @@
-/* One file of labelled images: CIFAR-10's and CIFAR-100's binary batches, and MNIST's IDX files, whose labels
- * are in a second one. */
+/* One file of labelled images: CIFAR-10's and CIFAR-100's binary batches, and MNIST's IDX files, which have
+   their labels in a second file. */
 #ifndef CH_IMAGES_IMAGE_FILE_H
 #define CH_IMAGES_IMAGE_FILE_H
 

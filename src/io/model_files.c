@@ -421,7 +421,8 @@ static bool aligned(const void *data, ch_dtype dtype) {
   return ch_dtype_is_block_quantised(dtype) || (uintptr_t)data % ch_dtype_size(dtype) == 0;
 }
 
-/* Returns true if a row's values are copied. Small ones always are: the copy is where they are checked. */
+/* Returns true if a row's values are copied. Small ones always are, because they are checked when they are
+   copied. */
 static bool is_copied(const ch_param *row, const ch_tensor *stored, const ch_tensor_place *place,
                       ch_dtype wanted) {
   return row->always_real || place->transposed || wanted != stored->dtype ||

@@ -19,7 +19,7 @@ typedef struct ch_weights {
 typedef enum ch_weights_mode {
   /* inference: matrices stay mapped in their stored type; vectors (and always_real ones) are F32 */
   CH_WEIGHTS_MAPPED,
-  CH_WEIGHTS_F32, /* everything F32 (mapped where it already is) */
+  CH_WEIGHTS_F32, /* everything F32 (mapped if it already is) */
   CH_WEIGHTS_F64  /* everything double: the reference path */
 } ch_weights_mode;
 
@@ -37,9 +37,9 @@ void ch_weights_forget(const ch_weights *weights, const void *data, size_t bytes
 /* Opens the files and reads their headers, the first half of loading. `tensors` stays NULL. */
 ch_status ch_weights_find(const char *directory, ch_weights *weights, ch_error *error);
 
-/* Reads a configuration as ch_config_read, and corrects "tie_word_embeddings" by the weights of the
-   directory, if there are any: a head in the files whose values are not the embedding's is the model's own
-   head. */
+/* Reads a configuration like ch_config_read, and corrects "tie_word_embeddings" by the weights of the
+   directory, if there are any: if the files have a head with other values than the embedding, the model has
+   its own head. */
 ch_status ch_config_read_stored(const char *path, ch_config *config, ch_error *error);
 
 /* Declares the tensors of a model (ch_model_declare); shapes that the configuration leaves open

@@ -10,8 +10,8 @@
 #include "tensor/encode_blocks.h"
 #include "tensor/kernels.h"
 
-/* Elements converted at once: so few that the kernels do not call for more threads, whose start would cost
-   more. */
+/* Elements converted at once. They are few enough that the kernels do not start more threads, which would be
+   slower. */
 enum { PIECE = 1 << 13, STEP_VALUES = 1 << 22 /* encoded between two steps */ };
 /* Bytes between two steps. */
 static const size_t stride = (size_t)16 << 20;
@@ -69,8 +69,8 @@ static ch_status damaged(const converter *convert, int index, ch_error *error) {
                  convert->params->rows[index].name);
 }
 
-/* Checks n values that were stored in convert->out: a type with a smaller range turned finite values
-   into infinities, whose largest was `most`. */
+/* Checks n values that were stored in convert->out: a type with a smaller range turns finite values into
+   infinities. `most`: the largest value. */
 static ch_status check_stored(converter *convert, int index, ch_dtype dtype, bool wide, int64_t n,
                               double most, ch_error *error) {
   const double most_of_bf16 = 0x1.FFp127;

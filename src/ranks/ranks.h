@@ -28,7 +28,7 @@ typedef struct ch_traffic {
 /* Creates ranks from an open transport. Release with ch_close_ranks. */
 ch_status ch_ranks_create(const ch_transport *transport, void *context, int rank, int count,
                           ch_rank_group **ranks, ch_error *error);
-/* Returns true if this is rank 0, which writes files and speaks for all. */
+/* Returns true if this is rank 0, which writes files and reports for all. */
 bool ch_ranks_leads(const ch_rank_group *ranks);
 ch_traffic ch_ranks_traffic(const ch_rank_group *ranks);
 

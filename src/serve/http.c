@@ -121,7 +121,7 @@ static const char *header(const ch_exchange *exchange, const char *name) {
   return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
 }
 
-/* Refuses requests whose end a proxy could see elsewhere (request smuggling). */
+/* Refuses requests that a proxy could see end elsewhere (request smuggling). */
 static bool check_lengths(const ch_exchange *exchange, ch_refusal *refusal) {
   lengths l = {0};
   MHD_get_connection_values(exchange->connection, MHD_HEADER_KIND, note_length, &l);

@@ -34,7 +34,7 @@ static bool is_undefined(const json_t *value) {
 
 /* --- names and places ----------------------------------------------------------------------------------- */
 
-/* Returns undefined where that is allowed, else fails. */
+/* Returns undefined if that is allowed, else fails. */
 static json_t *undefined_or(filling *f, const char *format, const char *name) {
   char message[160];
   if (f->template->dialect == CH_TEMPLATE_CHAT || f->lenient) return ch_template_undefined();

@@ -260,7 +260,7 @@ static ch_expression *parse_primary(parser *p) {
 static ch_expression *check_name(parser *p, ch_expression *e, bool known, const char *what,
                                  const char *const *names) {
   if (!e || known || p->template->dialect == CH_TEMPLATE_CHAT)
-    return e; /* Jinja looks when it comes to the call */
+    return e; /* Jinja looks it up when it evaluates the call */
   const char *near = ch_nearest_name(e->name, names);
   char message[160];
   snprintf(message, sizeof message, "there is no %s \"%.40s\"%s%s%s", what, e->name,

@@ -140,8 +140,8 @@ json_t *ch_template_wrong_in(ch_template_filling *f);
 bool ch_template_step(ch_template_filling *f);
 /* Returns the value of a variable, macro or field by name, borrowed; NULL if there is none. */
 json_t *ch_template_variable(const ch_template_filling *f, const char *name);
-/* Calls a macro; a new string, or NULL with the status set. NULL with f->status CH_OK if there is none of
-   that name. */
+/* Calls a macro. Returns a new string, or NULL with the status set. NULL with f->status CH_OK if there is no
+   macro of that name. */
 json_t *ch_template_call_macro(ch_template_filling *f, const ch_expression *call);
 
 /* --- limits --------------------------------------------------------------------------------------------- */

@@ -12,11 +12,11 @@
 
 static const uint32_t none = UINT32_MAX;
 
-/* A pair of neighbouring tokens: how often it occurs, and where it did when it was last found there. */
+/* A pair of neighbouring tokens: its count, and its positions at the last search. */
 typedef struct pair {
   int32_t left, right;
   int64_t count;
-  uint32_t *places; /* positions of the left token; those where it no longer is are skipped */
+  uint32_t *places; /* positions of the left token; outdated ones are skipped */
   uint32_t place_count, place_capacity;
   bool raised; /* found at new places by the merge in progress */
 } pair;

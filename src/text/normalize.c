@@ -20,7 +20,7 @@ static ch_status check(const ch_text *out, ch_error *error) {
   return out->failed ? ch_no_memory(error) : CH_OK;
 }
 
-/* Combining classes of a run of marks: how many there are of each, then where the next of each goes. */
+/* The combining classes of a run of marks: the number of each, then the place of the next of each. */
 typedef struct mark_order {
   utf8proc_int32_t *sorted; /* [capacity] */
   size_t capacity;
@@ -153,7 +153,7 @@ static ch_status unicode_form(ch_normalizer_type type, const unsigned char *text
   return check(out, error);
 }
 
-/* Counts a part of the text as it goes out: `end` is where it ends in the text that comes in. */
+/* Counts a part of the output. `end`: its end in the input. */
 static void count_added(size_t added, size_t end, size_t size, bool whole, size_t *counted) {
   if (whole)
     *counted += end <= added ? size : 0;

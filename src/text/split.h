@@ -1,4 +1,5 @@
-/* Pre-tokenizing: a pattern that cuts text into words; the known ones also by hand-written ASCII scanners. */
+/* Cuts text into words by a pattern (pre-tokenization). Known patterns also have hand-written ASCII
+   scanners. */
 #ifndef CH_TEXT_SPLIT_H
 #define CH_TEXT_SPLIT_H
 

@@ -18,9 +18,9 @@ typedef struct ch_text_file {
   bool documents; /* from JSON lines: CH_DOCUMENT_MARKER separates documents */
 } ch_text_file;
 
-/* Maps a file, reads it once with all cores and checks it. Of JSON lines (text/json_lines.h) the documents
- * are the text. An empty file is an error, so is a packed one (gzip, ...), one of which more than a
- * thousandth is NUL, and one with a byte that is not UTF-8, whose offset in the file the sentence names. */
+/* Maps a file, reads it once with all cores and checks it. If it is JSON lines (text/json_lines.h), the text
+   consists of its documents. Errors: an empty file, a packed one (gzip, ...), one with more than a thousandth
+   of NULs, and one with a byte that is not UTF-8; the message names its offset in the file. */
 ch_status ch_text_file_open(ch_text_file *file, const char *path, ch_error *error);
 void ch_text_file_close(ch_text_file *file);
 /* Marks [from, to) as not needed for now, so that a large file does not fill the memory. */

@@ -54,8 +54,8 @@ struct ch_tokenizer {
   int32_t byte_ids[256];  /* of a byte (byte level), or of "<0xNN>" (byte fallback); -1: none */
   int32_t ascii_ids[128]; /* of an ASCII character, when not byte level */
 
-  /* Character-level words are cut where no merge can join: bit (x, y) says that some merge joins a left piece
-   * that ends with character x to a right piece that begins with y. NULL: never cut. */
+  /* Pairs of characters that some merge joins: bit (x, y) is set if a merge joins a left piece that ends with
+     x to a right piece that begins with y. Character-level words may be cut elsewhere. NULL: never cut. */
   uint8_t *joins; /* [CH_JOIN_BITS / 8], by a hash of x and y */
 
   ch_normalizer normalizers[CH_MOST_NORMALIZERS];
