@@ -82,7 +82,7 @@ static ch_node *moh_read(ch_builder *builder, ch_node *x, ch_node *const states[
 static const char *const keys[] = {"num_key_heads", "num_value_heads",     "exclusive", "shared_heads",
                                    "active_heads",  "balance_coefficient", NULL};
 
-/* Presets a quarter of the heads as shared and chooses two of every other three, so that three quarters are
+/* Presets one of every four heads as shared and two of the other three as chosen, so that three quarters are
    active. */
 static ch_status three_quarters(ch_config *config, int64_t number, const char *where, ch_error *error) {
   int64_t heads = config->num_attention_heads;
